@@ -1,0 +1,35 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._recipe import RecipeError, find, load, shipped
+
+# Recipes ship with the playbooks; this way they are found from a clone, installed, and from a user's own playbook.
+RECIPES = Path(__file__).resolve().parent.parent.parent / "playbooks" / "recipes"
+
+
+class ActionModule(ActionBase):
+    """Read recipes on the controller, where the files are."""
+
+    _requires_connection = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        super().run(tmp, task_vars)
+        _result, arguments = self.validate_argument_spec(
+            argument_spec={"recipe": {"type": "str"}, "directory": {"type": "path"}},
+        )
+        directory = Path(arguments["directory"] or RECIPES)
+        try:
+            if arguments["recipe"] is None:
+                return {"changed": False, "recipes": [load(path) for path in shipped(directory).values()]}
+            path = find(arguments["recipe"], directory, Path.cwd())
+            return {"changed": False, "path": str(path), "recipe": load(path)}
+        except RecipeError as error:
+            raise AnsibleActionFail(str(error)) from None

@@ -1,0 +1,65 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""What this machine is: GPU, network cards, memory. Read from nvidia-smi, sysfs and procfs."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+from pathlib import Path
+
+# NVIDIA's name of the chip in a DGX Spark and in the boxes other makers build on it.
+GPU_NAME = "GB10"
+# PCI vendor and device of the ConnectX-7 that every GB10 box carries.
+CONNECTX7 = ("0x15b3", "0x1021")
+
+
+@dataclasses.dataclass(frozen=True)
+class Gpu:
+    name: str
+    driver: str
+
+
+def parse_gpus(output: str) -> list[Gpu]:
+    """Lines of C(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader)."""
+    rows = [line.split(",") for line in output.splitlines() if "," in line]
+    return [Gpu(name.strip(), driver.strip()) for name, driver in rows]
+
+
+def parse_meminfo(text: str) -> dict[str, int]:
+    """/proc/meminfo in bytes."""
+    found = {}
+    for line in text.splitlines():
+        key, _separator, rest = line.partition(":")
+        fields = rest.split()
+        if fields and fields[0].isdigit():
+            found[key] = int(fields[0]) * (1024 if fields[1:] == ["kB"] else 1)
+    return found
+
+
+def count_connectx(devices: Path) -> int:
+    """ConnectX-7 functions below a directory such as /sys/bus/pci/devices."""
+
+    def identity(device: Path) -> tuple[str, ...]:
+        try:
+            return tuple((device / name).read_text(encoding="ascii").strip() for name in ("vendor", "device"))
+        except OSError:
+            return ()
+
+    return sum(identity(device) == CONNECTX7 for device in devices.glob("*"))
+
+
+def objections(gpus: t.Sequence[Gpu], connectx: int) -> list[str]:
+    """Why this machine is not a DGX Spark; empty if it is one."""
+    if not gpus:
+        return ["nvidia-smi finds no GPU"]
+    found = []
+    if not any(GPU_NAME in gpu.name for gpu in gpus):
+        found.append(f"its GPU is '{gpus[0].name}', not a {GPU_NAME}")
+    if not connectx:
+        found.append("it has no ConnectX-7 network card")
+    return found

@@ -1,0 +1,112 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: spark_info
+short_description: Tell whether a machine is a DGX Spark, and how much memory it has
+version_added: 0.1.0
+description:
+  - Recognises a DGX Spark, or a box of another maker with the same chip, by its GPU and its network card. The release file is
+    not asked, since it differs between makers.
+  - Reads C(nvidia-smi), C(/sys/bus/pci/devices) and C(/proc/meminfo).
+extends_documentation_fragment:
+  - dgx_spark.speculative._attributes
+  - dgx_spark.speculative._attributes.info_module
+author:
+  - dgx_spark.speculative contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+---
+- name: Look at the machine
+  dgx_spark.speculative.spark_info:
+  register: result
+
+- name: Stop on anything but a Spark
+  ansible.builtin.assert:
+    that: result.is_spark
+"""
+
+RETURN = r"""
+is_spark:
+  description:
+    - Whether the machine is a DGX Spark.
+  returned: success
+  type: bool
+  sample: true
+objections:
+  description:
+    - Why it is none. Empty for a Spark.
+  returned: success
+  type: list
+  elements: str
+  sample: ["its GPU is 'NVIDIA H100', not a GB10"]
+gpus:
+  description:
+    - The GPUs that C(nvidia-smi) finds.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - name: NVIDIA GB10
+      driver: 580.95.05
+connectx:
+  description:
+    - Number of ConnectX-7 functions on the PCI bus.
+  returned: success
+  type: int
+  sample: 4
+memory_total:
+  description:
+    - Memory in bytes, shared by CPU and GPU.
+  returned: success
+  type: int
+  sample: 128521625600
+memory_available:
+  description:
+    - Memory in bytes that a program could get now, as the kernel estimates it.
+  returned: success
+  type: int
+  sample: 120259084288
+"""
+
+import dataclasses
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import (
+    count_connectx,
+    objections,
+    parse_gpus,
+    parse_meminfo,
+)
+
+QUERY = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    code, output, _error = (
+        module.run_command(QUERY, handle_exceptions=False) if module.get_bin_path(QUERY[0]) else (1, "", "")
+    )
+    gpus = parse_gpus(output) if code == 0 else []
+    connectx = count_connectx(Path("/sys/bus/pci/devices"))
+    memory = parse_meminfo(Path("/proc/meminfo").read_text(encoding="ascii"))
+    reasons = objections(gpus, connectx)
+    module.exit_json(
+        changed=False,
+        is_spark=not reasons,
+        objections=reasons,
+        gpus=[dataclasses.asdict(gpu) for gpu in gpus],
+        connectx=connectx,
+        memory_total=memory["MemTotal"],
+        memory_available=memory["MemAvailable"],
+    )
+
+
+if __name__ == "__main__":
+    main()
