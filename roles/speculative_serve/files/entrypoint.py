@@ -62,6 +62,8 @@ class Log:
     def __init__(self, directory: Path) -> None:
         self.path = directory / "server.log"
         self.tail: collections.deque[str] = collections.deque(maxlen=200)
+        if self.path.exists():
+            self.path.replace(self.path.with_suffix(".log.1"))
         self.file = self.open()
 
     def open(self) -> t.BinaryIO:

@@ -1,0 +1,151 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Each bad input gets one clear message before anything is changed or downloaded."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from tests import fingerprint, playbook
+from tests.twin.control import Internet, Spark
+
+HEAD = "nvidia/gpt-oss-120b-Eagle3-long-context"
+
+
+@pytest.fixture
+def spark() -> Spark:
+    return Spark()
+
+
+@pytest.fixture
+def internet() -> t.Iterator[Internet]:
+    internet = Internet()
+    internet.clear_faults()
+    internet.reset_counters()
+    yield internet
+    internet.clear_faults()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_touched(spark: Spark, internet: Internet) -> t.Iterator[None]:
+    """The point of refusing early: neither the Spark nor the bill for downloads has changed.
+
+    Access to Docker is the one thing that is arranged before the checks that need it.
+    """
+    before = without_docker_group(fingerprint.take())
+    yield
+    assert fingerprint.difference(before, without_docker_group(fingerprint.take())) == []
+    assert internet.bytes_to(spark.address, "nvcr.io/v2/nvidia/tensorrt-llm/release/blobs") == 0
+    assert internet.bytes_to(spark.address, "huggingface.co/openai") == 0
+
+
+def without_docker_group(text: str) -> str:
+    return "\n".join(
+        line for line in text.splitlines() if not line.startswith(("docker:", "/etc/group", "/etc/gshadow"))
+    )
+
+
+def message(**variables: t.Any) -> str:
+    return playbook.fail("single_eagle3", variables=variables or None).message
+
+
+def test_a_misspelt_engine_option() -> None:
+    text = message(
+        speculative_serve_options={"kv_cache_config": {"free_gpu_memory_fracton": 0.8}, "enable_autotunr": 1}
+    )
+    assert "kv_cache_config.free_gpu_memory_fracton" in text
+    assert "free_gpu_memory_fraction" in text
+    assert "enable_autotuner" in text
+
+
+def test_an_image_tag_that_does_not_exist() -> None:
+    text = message(trtllm_container_image="nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc21")
+    assert "1.3.0rc21" in text
+    assert "1.3.0rc12" in text
+
+
+def test_a_gated_model_without_a_token(internet: Internet) -> None:
+    internet.set_faults([{"host": "huggingface.co", "action": "gate", "repository": HEAD}])
+    text = message()
+    assert f"https://huggingface.co/{HEAD}" in text
+    assert "token" in text
+
+
+def test_a_licence_that_was_not_accepted(internet: Internet) -> None:
+    internet.set_faults([{"host": "huggingface.co", "action": "gate", "repository": HEAD}])
+    outcome = playbook.fail("single_eagle3", HF_TOKEN="hf_twin_unaccepted")
+    assert f"https://huggingface.co/{HEAD}" in outcome.message
+    assert "hf_twin_unaccepted" not in outcome.output
+
+
+def test_a_disk_too_small_for_the_models(spark: Spark) -> None:
+    spark.exec("mkdir -p .cache/huggingface", user="spark")
+    spark.exec("mount -t tmpfs -o size=2m,uid=1000,gid=1000,mode=755 tmpfs /home/spark/.cache/huggingface")
+    try:
+        text = message()
+    finally:
+        spark.exec("umount /home/spark/.cache/huggingface && rmdir -p /home/spark/.cache/huggingface")
+    assert "/home/spark/.cache/huggingface" in text
+    assert "free" in text
+    assert text.count("GB") + text.count("MB") >= 2
+
+
+@pytest.fixture
+def process_on_the_port(spark: Spark) -> t.Iterator[None]:
+    spark.exec("setsid python3 -m http.server 8000 --bind 127.0.0.1 --directory /srv >/dev/null 2>&1 &", user="spark")
+    spark.exec("until ss -ltn | grep -q :8000; do sleep 0.1; done")
+    yield
+    spark.exec("pkill -f 'http.server 8000'; while ss -ltn | grep -q :8000; do sleep 0.1; done")
+
+
+@pytest.mark.usefixtures("process_on_the_port")
+def test_a_port_that_a_process_has() -> None:
+    text = message()
+    assert "8000" in text
+    assert "python3" in text
+    assert "speculative_serve_port" in text
+
+
+def test_not_a_spark(spark: Spark) -> None:
+    spark.exec("chmod 000 /usr/bin/nvidia-smi")
+    try:
+        text = message()
+    finally:
+        spark.exec("chmod 755 /usr/bin/nvidia-smi")
+    assert text == "spark-1 is not a DGX Spark: nvidia-smi finds no GPU."
+
+
+def test_under_sudo() -> None:
+    outcome = playbook.fail("single_eagle3", SUDO_USER="somebody")
+    assert "started with sudo" in outcome.message
+
+
+def test_no_host_in_the_group(tmp_path: Path) -> None:
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text("sparks:\n  hosts: {}\n", encoding="utf-8")
+    outcome = playbook.fail("single_eagle3", "-i", str(inventory))
+    assert "needs 1 host(s) in the inventory's group 'sparks'" in outcome.message
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        ("single_eagel3", ["There is no recipe 'single_eagel3'", "did you mean 'single_eagle3'?"]),
+        ("", ["No recipe was given", "single_eagle3"]),
+    ],
+)
+def test_a_recipe_that_does_not_exist(recipe: str, words: list[str]) -> None:
+    outcome = playbook.fail("serve", variables={"recipe": recipe})
+    for word in words:
+        assert word in outcome.message
+
+
+def test_a_password_that_is_missing() -> None:
+    outcome = playbook.fail("single_eagle3", "-e", "ansible_become_password=")
+    assert "adding spark to group docker needs sudo" in outcome.message
+    assert "-K" in outcome.message

@@ -1,0 +1,180 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A Hugging Face Hub in a thread: the routes that the collection and huggingface_hub use, and faults."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fnmatch
+import hashlib
+import json
+import threading
+import typing as t
+import urllib.parse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+ACCEPTED = "hf_accepted"
+UNACCEPTED = "hf_unaccepted"
+
+
+@dataclasses.dataclass
+class Model:
+    files: dict[str, bytes]
+    # Files stored by their sha256; the others by git's sha1.
+    large: set[str] = dataclasses.field(default_factory=set)
+    commit: str = COMMIT
+    revisions: tuple[str, ...] = ("main",)
+    gated: bool = False
+
+    def blob(self, path: str) -> str:
+        data = self.files[path]
+        if path in self.large:
+            return hashlib.sha256(data).hexdigest()
+        return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+
+    def entry(self, path: str) -> dict[str, t.Any]:
+        size = len(self.files[path])
+        entry: dict[str, t.Any] = {"type": "file", "path": path, "size": size, "oid": self.blob(path)}
+        if path in self.large:
+            entry["oid"] = "f" * 40
+            entry["lfs"] = {"oid": self.blob(path), "size": size, "pointerSize": 134}
+        return entry
+
+
+@dataclasses.dataclass
+class Fault:
+    """What happens to the next requests whose path matches."""
+
+    path: str
+    status: int = 0
+    cut_after: int | None = None
+    corrupt: bool = False
+    times: int = 1_000_000
+
+
+@dataclasses.dataclass
+class HubServer:
+    models: dict[str, Model]
+    faults: list[Fault] = dataclasses.field(default_factory=list)
+    requests: list[str] = dataclasses.field(default_factory=list)
+    sent: dict[str, int] = dataclasses.field(default_factory=dict)
+    page: int = 1000
+    endpoint: str = ""
+
+    def fault(self, path: str) -> Fault | None:
+        for fault in self.faults:
+            if fault.times > 0 and fnmatch.fnmatch(path, fault.path):
+                fault.times -= 1
+                return fault
+        return None
+
+
+@contextlib.contextmanager
+def running(server: HubServer) -> t.Iterator[HubServer]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_args: t.Any) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            self._answer()
+
+        def do_HEAD(self) -> None:
+            self._answer()
+
+        def _answer(self) -> None:
+            url = urllib.parse.urlsplit(self.path)
+            path = urllib.parse.unquote(url.path)
+            server.requests.append(f"{self.command} {url.path}")
+            fault = server.fault(path)
+            if fault and fault.status:
+                return self._refuse(fault.status, "")
+            if path.startswith("/api/models/"):
+                owner, name, verb, rest = path[len("/api/models/") :].split("/", 3)
+            else:
+                owner, name, verb, rest = path[1:].split("/", 3)
+            repository = f"{owner}/{name}"
+            token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+            if token and token not in (ACCEPTED, UNACCEPTED):
+                return self._refuse(401, "", "Invalid credentials in Authorization header")
+            model = server.models.get(repository)
+            if model is None:
+                return self._refuse(404 if token else 401, "RepoNotFound")
+            revision = rest.split("/", 1)[0]
+            if revision != model.commit and revision not in model.revisions:
+                return self._refuse(404, "RevisionNotFound")
+            if verb == "revision":
+                siblings = [{"rfilename": path} for path in model.files]
+                gated = "manual" if model.gated else False
+                return self._json({"id": repository, "sha": model.commit, "siblings": siblings, "gated": gated})
+            if verb == "tree":
+                return self._tree(model, urllib.parse.parse_qs(url.query))
+            if model.gated and token != ACCEPTED:
+                return self._refuse(403 if token else 401, "GatedRepo")
+            return self._file(model, rest.split("/", 1)[1], fault)
+
+        def _tree(self, model: Model, query: dict[str, list[str]]) -> None:
+            entries = [{"type": "directory", "path": "directory", "size": 0, "oid": "d" * 40}]
+            entries += [model.entry(path) for path in sorted(model.files)]
+            start = int(query.get("cursor", ["0"])[0])
+            headers = {}
+            if start + server.page < len(entries):
+                base = f"{server.endpoint}{urllib.parse.urlsplit(self.path).path}"
+                headers["link"] = f'<{base}?recursive=true&cursor={start + server.page}>; rel="next"'
+            self._json(entries[start : start + server.page], headers)
+
+        def _file(self, model: Model, path: str, fault: Fault | None) -> None:
+            data = model.files[path]
+            start = int(self.headers.get("Range", "bytes=0-")[len("bytes=") :].split("-")[0])
+            body = data[start:]
+            self.send_response(206 if start else 200)
+            self.send_header("ETag", f'"{model.blob(path)}"')
+            self.send_header("X-Repo-Commit", model.commit)
+            self.send_header("Content-Length", str(len(body)))
+            if start:
+                self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
+            self.end_headers()
+            if self.command == "HEAD":
+                return
+            if fault and fault.corrupt:
+                body = bytes(byte ^ 1 for byte in body)
+            if fault and fault.cut_after is not None:
+                body = body[: fault.cut_after]
+                self.close_connection = True
+            self.wfile.write(body)
+            server.sent[path] = server.sent.get(path, 0) + len(body)
+
+        def _json(self, data: t.Any, headers: t.Mapping[str, str] | None = None) -> None:
+            body = json.dumps(data).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            for name, value in (headers or {}).items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def _refuse(self, status: int, code: str, message: str = "") -> None:
+            self.send_response(status)
+            if code:
+                self.send_header("X-Error-Code", code)
+            if message:
+                self.send_header("X-Error-Message", message)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    http.daemon_threads = True
+    server.endpoint = f"http://127.0.0.1:{http.server_address[1]}"
+    thread = threading.Thread(target=http.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        http.shutdown()
+        http.server_close()
+        thread.join()

@@ -1,0 +1,188 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.action import follow
+
+REPOSITORY = Path(__file__).parents[4]
+PROGRAM = """
+import json, pathlib, sys, time
+gate = pathlib.Path(sys.argv[1])
+with open(str(gate) + ".starts", "a") as f: f.write("x")
+for percent in range(10, 1000, 10):
+    print(json.dumps({"progress": {"percent": percent, "text": "%d %%" % percent}}), flush=True)
+    if gate.exists():
+        break
+    time.sleep(0.3)
+reason = gate.read_text() if gate.exists() else "never opened"
+print(json.dumps({"error": reason} if reason else {"result": {"percent": percent}}))
+sys.exit(bool(reason))
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ([], []),
+        ([(0, None, False), (1, {"text": ""}, False), (2, {}, True)], []),
+        ([(0, {"text": "a"}, False), (5, {"text": "b"}, False), (10, {"text": "c"}, False)], ["s | a", "s | c"]),
+        ([(0, {"text": "a"}, False), (11, {"text": "a"}, False), (12, {"text": "b"}, False)], ["s | a", "s | b"]),
+        ([(0, {"text": "a"}, False), (1, {"text": "b"}, True)], ["s | a", "s | b"]),
+        ([(0, {"text": "a"}, False), (1, {"text": "a"}, True)], ["s | a"]),
+    ],
+)
+def test_ticker(told: list[tuple[float, t.Any, bool]], shown: list[str]) -> None:
+    lines: list[str] = []
+    ticker = follow.Ticker("s", 10, lines.append)
+    for now, progress, last in told:
+        ticker.tell(progress, now, last)
+    assert lines == shown
+
+
+class Playbook:
+    """Runs one follow task on this machine with the real ansible-playbook."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.gate = directory / "gate"
+        self.environment = {
+            **os.environ,
+            "ANSIBLE_CONFIG": str(directory / "ansible.cfg"),
+            "ANSIBLE_LOCAL_TEMP": str(directory / "local"),
+            "ANSIBLE_REMOTE_TEMP": str(directory / "remote"),
+        }
+        config = f"[defaults]\ncollections_path={REPOSITORY}/collections\ncallback_result_format=json\n"
+        (directory / "ansible.cfg").write_text(config + "[connection]\npipelining=true\n")
+        (directory / "program.py").write_text(PROGRAM)
+
+    def start(self, *arguments: str, **options: t.Any) -> subprocess.Popen[str]:
+        args = {
+            "name": "count",
+            "directory": str(self.directory / "jobs"),
+            "program": "{{ lookup('ansible.builtin.file', 'program.py') }}",
+            "arguments": [str(self.gate)],
+            "stdin": "canary",
+            "wait": 1,
+        }
+        task = {
+            "name": "Count",
+            "dgx_spark.speculative.follow": {
+                "module": "dgx_spark.speculative.watched_job",
+                "args": args,
+                "interval": 0.1,
+                **options,
+            },
+            "register": "followed",
+        }
+        show = {"name": "Show", "ansible.builtin.copy": {"content": "{{ followed | to_json }}", "dest": "{{ out }}"}}
+        tasks = [task, {**show, "check_mode": False}]
+        play = {"name": "Play", "hosts": "all", "gather_facts": False, "tasks": tasks}
+        (self.directory / "play.yml").write_text(json.dumps([play]))
+        command = [sys.executable, "-m", "ansible", "playbook", "-i", "spark-1,", "-c", "local"]
+        command += ["-e", f"ansible_python_interpreter={sys.executable}", "-e", f"out={self.directory}/out.json"]
+        return subprocess.Popen(
+            [*command, *arguments, str(self.directory / "play.yml")],
+            cwd=self.directory,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, *arguments: str, **options: t.Any) -> tuple[int, str]:
+        process = self.start(*arguments, **options)
+        output = process.communicate(timeout=120)[0]
+        return process.returncode, output
+
+    def wait_for(self, process: subprocess.Popen[str], text: str) -> str:
+        assert process.stdout is not None
+        seen = ""
+        for line in process.stdout:
+            seen += line
+            if text in line:
+                return seen
+        raise AssertionError(seen)
+
+    def result(self) -> dict[str, t.Any]:
+        result: dict[str, t.Any] = json.loads((self.directory / "out.json").read_text())
+        return result
+
+    def state(self) -> dict[str, t.Any]:
+        state: dict[str, t.Any] = json.loads((self.directory / "jobs/count/job.json").read_text())
+        return state
+
+    def starts(self) -> int:
+        return len(Path(f"{self.gate}.starts").read_text())
+
+
+@pytest.fixture(name="playbook")
+def fixture_playbook(tmp_path: Path) -> t.Iterator[Playbook]:
+    playbook = Playbook(tmp_path)
+    yield playbook
+    playbook.gate.touch()
+
+
+def test_the_job_survives_the_playbook(playbook: Playbook) -> None:
+    code, output = playbook.run("--check")
+    assert code == 0, output
+    assert (playbook.result()["changed"], playbook.result()["calls"]) == (True, 1)
+    assert not (playbook.directory / "jobs").exists()
+
+    process = playbook.start()
+    playbook.wait_for(process, "spark-1 | ")
+    playbook.wait_for(process, "Ctrl-C ends the watching, not the work; run the same again to go on watching.")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    before = playbook.state()["progress"]["percent"]
+    time.sleep(1.5)
+    assert playbook.state()["progress"]["percent"] > before, "the job stopped with the one who watched it"
+
+    process = playbook.start()
+    playbook.wait_for(process, "spark-1 | ")
+    process.send_signal(signal.SIGINT)
+    output = process.communicate(timeout=60)[0]
+    assert "User interrupted execution" in output
+
+    process = playbook.start()
+    playbook.wait_for(process, "spark-1 | ")
+    playbook.gate.touch()
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 0, output
+    result = playbook.result()
+    assert (result["finished"], result["attached"], result["changed"]) == (True, True, True)
+    assert result["result"]["percent"] == result["progress"]["percent"]
+    assert f"spark-1 | {result['progress']['text']}" in output.splitlines()
+    assert playbook.starts() == 1
+
+
+def test_failures_are_sentences(playbook: Playbook) -> None:
+    code, output = playbook.run(timeout=0.5)
+    assert code == 2
+    assert (
+        "Following dgx_spark.speculative.watched_job on spark-1 was given up after 0.5 seconds; the work goes on there."
+    ) in output
+
+    playbook.gate.write_text("The image is gone.")
+    code, output = playbook.run()
+    assert code == 2
+    assert '"msg": "The image is gone."' in output
+    assert playbook.starts() == 1
+
+    code, output = playbook.run(module="ansible.builtin.ping", args={})
+    assert code == 2
+    assert (
+        "The module ansible.builtin.ping did not return 'finished'; only modules that do can be followed."
+    ) in output

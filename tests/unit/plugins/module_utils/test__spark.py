@@ -1,0 +1,50 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import (
+    Gpu,
+    count_connectx,
+    objections,
+    parse_gpus,
+    parse_meminfo,
+)
+
+GB10 = Gpu("NVIDIA GB10", "580.95.05")
+
+
+def test_gpus_are_read_from_the_query() -> None:
+    assert parse_gpus("NVIDIA GB10, 580.95.05\n") == [GB10]
+    assert parse_gpus("No devices were found\n") == []
+
+
+def test_memory_is_in_bytes() -> None:
+    text = "MemTotal:       125509400 kB\nHugePages_Total:       7\nbroken\n"
+    assert parse_meminfo(text) == {"MemTotal": 125509400 * 1024, "HugePages_Total": 7}
+
+
+def test_only_connectx7_functions_are_counted(tmp_path: Path) -> None:
+    for name, vendor, device in (("a", "0x15b3", "0x1021"), ("b", "0x15b3", "0x1017"), ("c", "0x10de", "0x1021")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "vendor").write_text(f"{vendor}\n", encoding="ascii")
+        (tmp_path / name / "device").write_text(f"{device}\n", encoding="ascii")
+    (tmp_path / "empty").mkdir()
+    assert count_connectx(tmp_path) == 1
+
+
+@pytest.mark.parametrize(
+    ("gpus", "connectx", "expected"),
+    [
+        ([GB10], 4, []),
+        ([], 4, ["nvidia-smi finds no GPU"]),
+        ([GB10], 0, ["it has no ConnectX-7 network card"]),
+        ([Gpu("NVIDIA H100", "1")], 1, ["its GPU is 'NVIDIA H100', not a GB10"]),
+    ],
+)
+def test_what_is_not_a_spark_says_why(gpus: list[Gpu], connectx: int, expected: list[str]) -> None:
+    assert objections(gpus, connectx) == expected

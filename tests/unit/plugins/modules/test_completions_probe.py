@@ -1,0 +1,335 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.dgx_spark.speculative.plugins.modules import completions_probe
+
+from tests.unit.replay_server import FIXTURES, Handler, Server, free_port, replay
+
+Probe = t.Callable[..., t.Dict[str, t.Any]]
+
+
+@pytest.fixture(name="server")
+def fixture_server() -> t.Iterator[Server]:
+    server = Server()
+    server.ask = replay("chat_stream_speculative")
+    yield server
+    server.close()
+
+
+@pytest.fixture(name="probe")
+def fixture_probe(capsys: pytest.CaptureFixture[str]) -> Probe:
+    def probe(**args: t.Any) -> dict[str, t.Any]:
+        with patch_module_args(args), pytest.raises(SystemExit):
+            completions_probe.main()
+        result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
+        assert result.get("changed", False) is False
+        return result
+
+    return probe
+
+
+class Container:
+    """The files that a container's main process writes, and a port on which nothing listens."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.url = f"http://127.0.0.1:{free_port()}"
+
+    def says(self, state: str, **values: t.Any) -> None:
+        content = {"state": state, "since": time.time(), "pid": 9, "restarts": 0, "last_exit": None, **values}
+        (self.directory / "state.json").write_text(json.dumps(content), encoding="utf-8")
+
+    def logs(self, name: str) -> None:
+        shutil.copy(FIXTURES / f"server_log_{name}.txt", self.directory / "server.log")
+
+    @property
+    def args(self) -> dict[str, t.Any]:
+        return {
+            "url": self.url,
+            "state_file": str(self.directory / "state.json"),
+            "log_file": str(self.directory / "server.log"),
+        }
+
+
+@pytest.fixture(name="container")
+def fixture_container(tmp_path: Path) -> Container:
+    return Container(tmp_path)
+
+
+def exited(
+    code: int | None = 1, signal: int | None = None, at: float | None = None, reason: str = "x"
+) -> dict[str, t.Any]:
+    return {"code": code, "signal": signal, "at": time.time() if at is None else at, "reason": reason}
+
+
+def test_ready(server: Server, probe: Probe) -> None:
+    result = probe(url=server.url, speculation=True)
+    assert result["state"] == "ready"
+    assert (result["finished"], result["healthy"], result["error"], result["findings"]) == (True, True, None, [])
+    assert result["http"] == {"health": 200, "version": "1.3.0rc12", "models": ["openai/gpt-oss-120b"], "ask": 200}
+    assert result["answer"]["text"].startswith("17 times 23")
+    assert result["answer"]["complete"] is True
+    assert result["measurements"]["acceptance_length"] == 4.3
+    assert result["progress"]["text"].startswith("ready, ")
+    assert result["progress"]["text"].endswith(" tokens/s, acceptance length 4.30")
+    asked = server.requests[0]
+    assert (asked["model"], asked["temperature"], asked["max_tokens"]) == ("openai/gpt-oss-120b", 0.0, 512)
+
+
+def test_asks_in_check_mode(server: Server, probe: Probe) -> None:
+    assert probe(url=server.url, _ansible_check_mode=True)["answer"]["finish_reason"] == "stop"
+
+
+def test_asks_nothing(server: Server, probe: Probe) -> None:
+    result = probe(url=server.url, kind="none")
+    assert (result["state"], result["healthy"], result["answer"], result["measurements"]) == ("ready", True, None, None)
+    assert server.requests == []
+
+
+def test_completion_has_its_own_question(server: Server, probe: Probe) -> None:
+    server.ask = replay("completion_stream")
+    assert probe(url=server.url, kind="completion")["healthy"] is True
+    assert server.requests[0]["prompt"].startswith("The first prime numbers")
+
+
+def test_api_key_is_sent_and_hidden(server: Server, probe: Probe) -> None:
+    result = probe(url=server.url, kind="none", api_key="very-secret")
+    assert server.headers[0]["Authorization"] == "Bearer very-secret"
+    assert "very-secret" not in json.dumps(result)
+
+
+def test_findings_fail_only_when_told(server: Server, probe: Probe) -> None:
+    args = {"url": server.url, "prompt": "What is 2 and 2?", "expect": [r"\b4\b"], "model": "other"}
+    result = probe(**args)
+    assert (result["state"], result["healthy"], result.get("failed", False)) == ("ready", False, False)
+    assert [finding["id"] for finding in result["findings"]] == ["wrong_answer", "model_not_served"]
+    assert probe(fail_on=["not_serving"], **args).get("failed", False) is False
+    result = probe(fail_on=["findings"], **args)
+    assert result["failed"] is True
+    assert result["msg"].endswith("The model other was asked for, but the server serves openai/gpt-oss-120b.")
+
+
+def test_no_draft_accepted(server: Server, probe: Probe) -> None:
+    server.ask = replay("chat_stream_no_speculation")
+    result = probe(url=server.url, speculation=True, fail_on=["not_serving"])
+    assert (result["state"], result["healthy"]) == ("ready_without_speculation", False)
+    assert result["progress"]["text"].startswith("ready without speculation, ")
+
+
+def test_busy(server: Server, probe: Probe) -> None:
+    server.ask = lambda handler: handler.told.release.wait(20) and None
+    result = probe(url=server.url, deadline=0.3)
+    assert (result["state"], result["finished"], result["healthy"], result["error"]) == ("busy", True, False, None)
+    assert result["findings"][0]["id"] == "busy"
+    assert probe(url=server.url, deadline=0.3, fail_on=["not_serving"])["msg"] == result["findings"][0]["message"]
+
+
+def test_error_in_stream(server: Server, probe: Probe) -> None:
+    server.ask = replay("chat_stream_error")
+    result = probe(url=server.url, fail_on=["not_serving"])
+    assert result["state"] == "unhealthy"
+    assert result["msg"] == result["error"]
+    assert "illegal instruction" in result["error"]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'"LLM is unavailable. Please check the server logs for more details."',
+         '"LLM is unavailable. Please check the server logs for more details."'),
+        (b"", "no reason given"),
+    ],
+)  # fmt: skip
+def test_unhealthy(server: Server, probe: Probe, body: bytes, said: str) -> None:
+    server.health = (503, body)
+    result = probe(url=server.url)
+    assert (result["state"], result["finished"], result["http"]["health"]) == ("unhealthy", True, 503)
+    assert result["error"] == f"/health at {server.url} answers 503: {said}."
+
+
+def test_something_else_listens(server: Server, probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Handler, "do_GET", lambda handler: handler.reply(200, b"<html>", "text/html"))
+    result = probe(url=server.url)
+    assert result["state"] == "unhealthy"
+    assert result["error"] == f"What listens at {server.url} lists no model on /v1/models; is it trtllm-serve?"
+
+
+def test_absent(container: Container, probe: Probe) -> None:
+    result = probe(url=container.url, fail_on=["not_serving"])
+    assert (result["state"], result["failed"]) == ("absent", True)
+    port = container.url.rpartition(":")[2]
+    assert result["msg"] == (
+        f"No server at {container.url}: nothing listens on 127.0.0.1 port {port},"
+        " and nothing says that one is being started."
+    )
+
+
+def test_stopped(container: Container, probe: Probe) -> None:
+    container.says("stopped", last_exit=exited())
+    result = probe(**container.args)
+    assert (result["state"], result["error"]) == ("absent", f"The server at {container.url} is stopped; start it.")
+
+
+def test_loading(container: Container, probe: Probe) -> None:
+    container.says("loading")
+    container.logs("loading")
+    result = probe(fail_on=["not_serving"], **container.args)
+    assert (result["state"], result["finished"], result["error"]) == ("loading", False, None)
+    assert result["progress"] == {"percent": 60.0, "text": "loading weights 3 of 5"}
+    assert result.get("failed", False) is False
+    assert result["server"]["pid"] == 9
+
+
+def test_loading_can_fail(container: Container, probe: Probe) -> None:
+    container.says("loading")
+    result = probe(fail_on=["loading"], wait=0.1, **container.args)
+    assert result["msg"] == "The server still loads after 0.1 s: starting."
+
+
+def test_loading_that_stands_still(container: Container, probe: Probe) -> None:
+    container.says("loading")
+    container.logs("loading")
+    before = time.time() - 250
+    os.utime(container.directory / "server.log", (before, before))
+    text = probe(**container.args)["progress"]["text"]
+    assert text == "loading weights 3 of 5 (nothing new in the log for 4 min)"
+
+
+@pytest.mark.parametrize(
+    ("state", "last_exit", "log", "error"),
+    [
+        (
+            "restarting",
+            exited(1),
+            "unknown_option",
+            "The server ended with exit code 1 (a Python error): speculative_config.Eagle3.max_draft_length: Extra inputs"
+            " are not permitted. The engine options have a key that this release does not know. Remove or rename the key."
+            " It is being started again.",
+        ),
+        (
+            "failed",
+            exited(None, 9, reason="Loading weights"),
+            None,
+            "The server ended with signal 9 (killed, usually because the memory ran out): Loading weights.",
+        ),
+        (
+            "failed",
+            exited(
+                None, None, reason="serve.sh was rendered for image 'a', this container is 'b'; run the playbook again"
+            ),
+            "memory",
+            "The container did not start the server: serve.sh was rendered for image 'a', this container is 'b';"
+            " run the playbook again.",
+        ),
+        (
+            "loading",
+            exited(2, reason=""),
+            "two_runs",
+            "The server ended with exit code 2 (a wrong command line): Error: No such option: --config. The command line"
+            " has an option that this release of trtllm-serve does not know. Put the setting into the engine options, or"
+            " use the image that the recipe names. It is being started again.",
+        ),
+        ("failed", exited(3, reason=""), None, "The server ended with exit code 3: its log does not say why."),
+    ],
+)
+def test_dead(
+    container: Container, probe: Probe, state: str, last_exit: dict[str, t.Any], log: str | None, error: str
+) -> None:
+    container.says(state, last_exit=last_exit)
+    if log:
+        container.logs(log)
+    result = probe(fail_on=["not_serving"], **container.args)
+    assert (result["state"], result["finished"], result["healthy"]) == ("dead", True, False)
+    assert result["msg"] == result["error"] == result["progress"]["text"] == error
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome"), [("loading", "loading"), ("restarting", "loading"), ("failed", "absent")]
+)
+def test_an_exit_before_since_is_ignored(container: Container, probe: Probe, state: str, outcome: str) -> None:
+    container.says(state, last_exit=exited(at=1000.0))
+    assert probe(since=1001, **container.args)["state"] == outcome
+    assert probe(since=999, **container.args)["state"] == "dead"
+
+
+def test_killed_container(container: Container, probe: Probe) -> None:
+    container.says("running")
+    result = probe(**container.args)
+    assert result["state"] == "dead"
+    assert result["error"].startswith(
+        "The state file says that the server runs, but nothing listens on 127.0.0.1 port "
+    )
+
+
+@pytest.mark.parametrize("content", ["{", "[]"])
+def test_unreadable_state_file(container: Container, probe: Probe, content: str) -> None:
+    (container.directory / "state.json").write_text(content, encoding="utf-8")
+    assert probe(**container.args)["state"] == "absent"
+
+
+def test_waits_until_it_is_ready(container: Container, server: Server, probe: Probe) -> None:
+    server.health = (503, b"")
+    container.says("loading")
+    timer = threading.Timer(0.3, lambda: setattr(server, "health", (200, b"")))
+    timer.start()
+    start = time.monotonic()
+    result = probe(**{**container.args, "url": server.url}, wait=10, kind="none")
+    assert result["state"] == "ready"
+    assert 0.3 <= time.monotonic() - start < 3
+
+
+def test_a_dead_container_may_just_be_replaced(
+    container: Container, probe: Probe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(completions_probe, "DEAD_FOR_S", 0.6)
+    monkeypatch.setattr(completions_probe, "LOOK_EVERY_S", 0.05)
+    container.says("failed", last_exit=exited())
+    timer = threading.Timer(0.2, container.says, args=("loading",))
+    timer.start()
+    assert probe(wait=1, **container.args)["state"] == "loading"
+    container.says("failed", last_exit=exited())
+    start = time.monotonic()
+    assert probe(wait=10, **container.args)["state"] == "dead"
+    assert time.monotonic() - start < 3
+
+
+def test_server_that_dies_before_the_question(container: Container, probe: Probe, server: Server) -> None:
+    def die(handler: Handler) -> None:
+        handler.close_connection = True
+
+    server.ask = die
+    result = probe(url=server.url)
+    assert result["state"] == "unhealthy"
+    assert result["findings"][0]["id"] == "connection_broken"
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ({"url": "localhost:8000"}, "The URL 'localhost:8000' is not usable; write it like http://127.0.0.1:8000."),
+        ({"expect": ["("]}, "The regular expression '(' in 'expect' is not valid: missing ), unterminated subpattern"
+         " at position 0."),
+    ],
+)  # fmt: skip
+def test_unusable_parameters(probe: Probe, args: dict[str, t.Any], message: str) -> None:
+    assert probe(**args)["msg"] == message
+
+
+def test_long_log_is_read_from_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(completions_probe, "LOG_TAIL_BYTES", 10)
+    log = tmp_path / "server.log"
+    log.write_text("first line\nsecond\nthird\n", encoding="utf-8")
+    assert completions_probe.tail(log) == "third\n"

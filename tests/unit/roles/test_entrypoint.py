@@ -1,0 +1,191 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import http.server
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+
+ENTRYPOINT = Path(__file__).parents[3] / "roles" / "speculative_serve" / "files" / "entrypoint.py"
+IMAGE = "registry.example.com/image:1"
+# Orphans come to the entrypoint as they come to the first process of a container (PR_SET_CHILD_SUBREAPER is 36).
+RUN = """
+import ctypes, importlib.util, pathlib, sys
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+spec = importlib.util.spec_from_file_location("entrypoint", sys.argv[1])
+entrypoint = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(entrypoint)
+entrypoint.RESTART_DELAY_S = 0.1
+sys.exit(entrypoint.Supervisor(pathlib.Path(sys.argv[2]), sys.argv[3]).run())
+"""
+
+
+class Container:
+    """The entrypoint in a process of its own, with a serve script of the test's."""
+
+    def __init__(self, directory: Path, script: str, url: str, image: str = IMAGE) -> None:
+        self.directory = directory
+        (directory / "state").mkdir(exist_ok=True)
+        (directory / "serve.sh").write_text(f"#!/bin/bash\n# image: {IMAGE}\n{script}\n", encoding="utf-8")
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", RUN, str(ENTRYPOINT), str(directory), url],
+            env={**os.environ, "DGX_SPARK_IMAGE": image},
+            stdout=subprocess.DEVNULL,
+        )
+
+    def state(self) -> dict[str, t.Any]:
+        try:
+            return dict(json.loads((self.directory / "state" / "state.json").read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return {"state": "absent"}
+
+    def wait_for(self, state: str) -> dict[str, t.Any]:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            if self.state()["state"] == state:
+                return self.state()
+            time.sleep(0.05)
+        raise AssertionError(f"no state {state}, but {self.state()}")
+
+    def log(self) -> str:
+        return (self.directory / "state" / "server.log").read_text(encoding="utf-8")
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=20)
+
+
+@pytest.fixture
+def url() -> t.Iterator[str]:
+    """A server whose health route says 200."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            del format, args
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> t.Iterator[t.Callable[..., Container]]:
+    started: list[Container] = []
+
+    def run(script: str, url: str = "http://127.0.0.1:1", image: str = IMAGE) -> Container:
+        started.append(Container(tmp_path, script, url, image))
+        return started[-1]
+
+    yield run
+    for container in started:
+        container.process.kill()
+        container.process.wait()
+
+
+def process_state(pid: int) -> str:
+    """R, S, Z (a zombie), ... as the kernel says, or nothing."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return ""
+
+
+def test_a_server_that_answers_is_running(start: t.Callable[..., Container], url: str) -> None:
+    container = start("echo hello; sleep 60", url)
+    assert container.wait_for("running")["restarts"] == 0
+    assert container.log() == "hello\n"
+
+
+def test_sigterm_reaches_the_server_and_its_children(start: t.Callable[..., Container]) -> None:
+    container = start("trap 'echo bye; exit 0' TERM; sleep 61 & echo $! ; wait")
+    state = container.wait_for("loading")
+    time.sleep(0.5)
+    assert container.stop() == 0
+    assert container.state()["state"] == "stopped"
+    child = int(container.log().splitlines()[0])
+    assert process_state(state["pid"]) in ("", "Z")
+    assert process_state(child) in ("", "Z")
+    assert "bye" in container.log()
+
+
+def test_orphans_are_collected(start: t.Callable[..., Container]) -> None:
+    container = start("(sleep 0.3 & echo $!); exec sleep 60")
+    container.wait_for("loading")
+    time.sleep(1.5)
+    assert process_state(int(container.log().splitlines()[0])) == ""
+
+
+def test_a_killed_server_comes_back(start: t.Callable[..., Container], url: str) -> None:
+    container = start("echo one line; exec sleep 60", url)
+    pid = container.wait_for("running")["pid"]
+    os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while container.state().get("pid") in (pid, None) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    state = container.wait_for("running")
+    assert state["pid"] != pid
+    assert state["restarts"] == 1
+    assert state["last_exit"]["signal"] == signal.SIGKILL
+    assert state["last_exit"]["reason"] == "one line"
+
+
+def test_a_server_that_keeps_dying_is_left_alone_with_its_reason(start: t.Callable[..., Container]) -> None:
+    container = start("echo CUDA out of memory; exit 3")
+    state = container.wait_for("failed")
+    assert state["restarts"] == 3
+    assert state["last_exit"]["code"] == 3
+    assert state["last_exit"]["reason"] == "CUDA out of memory"
+    assert container.log().count("CUDA out of memory") == 4
+    assert container.process.poll() is None
+    assert container.stop() == 0
+
+
+def test_a_script_for_another_image_is_refused(start: t.Callable[..., Container]) -> None:
+    container = start("echo started", image="registry.example.com/image:2")
+    state = container.wait_for("failed")
+    assert state["last_exit"]["reason"] == (
+        f"serve.sh was rendered for image '{IMAGE}', this container is 'registry.example.com/image:2'; "
+        "run the playbook again"
+    )
+    assert "started" not in container.log()
+
+
+def test_the_log_of_the_container_before_is_kept(start: t.Callable[..., Container], tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "server.log").write_text("before\n", encoding="utf-8")
+    container = start("echo now; sleep 60")
+    container.wait_for("loading")
+    time.sleep(0.5)
+    assert container.log() == "now\n"
+    assert (tmp_path / "state" / "server.log.1").read_text(encoding="utf-8") == "before\n"
+
+
+@pytest.mark.parametrize(("state", "expected"), [("running", 0), ("loading", 1), ("failed", 1)])
+def test_health_says_whether_it_serves(tmp_path: Path, url: str, state: str, expected: int) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "state.json").write_text(json.dumps({"state": state}), encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("entrypoint", ENTRYPOINT)
+    assert spec is not None
+    assert spec.loader is not None
+    entrypoint = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(entrypoint)
+    assert entrypoint.health(tmp_path, url) == expected
+    assert entrypoint.health(tmp_path, "http://127.0.0.1:1") == 1
