@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 import socket
 import subprocess
 import time
@@ -75,11 +76,12 @@ def tunnel() -> t.Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    host = yaml.safe_load(playbook.INVENTORY.read_text(encoding="utf-8"))["sparks"]["hosts"]["spark-1"]
+    group = yaml.safe_load(playbook.INVENTORY.read_text(encoding="utf-8"))["sparks"]
+    host = {**group["vars"], **group["hosts"]["spark-1"]}
     ssh = subprocess.Popen(
         [
             "ssh",
-            *host["ansible_ssh_common_args"].split(),
+            *shlex.split(host["ansible_ssh_common_args"]),
             *("-i", host["ansible_ssh_private_key_file"]),
             *("-o", "ExitOnForwardFailure=yes", "-N", "-L", f"{port}:127.0.0.1:8000"),
             f"{host['ansible_user']}@{host['ansible_host']}",

@@ -18,13 +18,13 @@ from ansible_collections.dgx_spark.speculative.plugins.modules import completion
 
 from tests.unit.replay_server import FIXTURES, Handler, Server, free_port, replay
 
-Probe = t.Callable[..., t.Dict[str, t.Any]]
+Probe = t.Callable[..., dict[str, t.Any]]
 
 
 @pytest.fixture(name="server")
 def fixture_server() -> t.Iterator[Server]:
     server = Server()
-    server.ask = replay("chat_stream_speculative")
+    server.ask = replay("chat_stream_speculative", 0.002)
     yield server
     server.close()
 
@@ -130,7 +130,10 @@ def test_no_draft_accepted(server: Server, probe: Probe) -> None:
 
 
 def test_busy(server: Server, probe: Probe) -> None:
-    server.ask = lambda handler: handler.told.release.wait(20) and None
+    def hang(handler: Handler) -> None:
+        handler.told.release.wait(20)
+
+    server.ask = hang
     result = probe(url=server.url, deadline=0.3)
     assert (result["state"], result["finished"], result["healthy"], result["error"]) == ("busy", True, False, None)
     assert result["findings"][0]["id"] == "busy"
@@ -215,9 +218,9 @@ def test_loading_that_stands_still(container: Container, probe: Probe) -> None:
             "restarting",
             exited(1),
             "unknown_option",
-            "The server ended with exit code 1 (a Python error): speculative_config.Eagle3.max_draft_length: Extra inputs"
-            " are not permitted. The engine options have a key that this release does not know. Remove or rename the key."
-            " It is being started again.",
+            "The server ended with exit code 1 (a Python error): speculative_config.Eagle3.max_draft_length: Extra"
+            " inputs are not permitted. The engine options have a key that this release does not know. Remove or rename"
+            " the key. It is being started again.",
         ),
         (
             "failed",
@@ -238,9 +241,9 @@ def test_loading_that_stands_still(container: Container, probe: Probe) -> None:
             "loading",
             exited(2, reason=""),
             "two_runs",
-            "The server ended with exit code 2 (a wrong command line): Error: No such option: --config. The command line"
-            " has an option that this release of trtllm-serve does not know. Put the setting into the engine options, or"
-            " use the image that the recipe names. It is being started again.",
+            "The server ended with exit code 2 (a wrong command line): Error: No such option: --config. The command"
+            " line has an option that this release of trtllm-serve does not know. Put the setting into the engine"
+            " options, or use the image that the recipe names. It is being started again.",
         ),
         ("failed", exited(3, reason=""), None, "The server ended with exit code 3: its log does not say why."),
     ],

@@ -1,0 +1,102 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# The front door of this repository; `make help` lists what it can do.
+# Everything it installs goes to .venv, everything it produces to .cache; missing system packages come from apt.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
+export PYTHONUNBUFFERED := 1
+
+PYTHON := .venv/bin/python
+TYPED := plugins tests tools $(wildcard roles/*/files)
+# `make molecule SCENARIO=name` runs one.
+SCENARIO ?= $(filter-out default,$(patsubst molecule/%/molecule.yml,%,$(wildcard molecule/*/molecule.yml)))
+
+.PHONY: help
+help:  ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+## For users
+
+.PHONY: setup
+setup:  ## Install Ansible into .venv and write inventory/hosts.yml from the example
+	@tools/environment.sh
+	@test -e inventory/hosts.yml || { cp inventory/hosts.yml.example inventory/hosts.yml; \
+	  echo "inventory/hosts.yml now says: one Spark, this machine. Edit it to name others."; }
+	@echo "Ready. Next:"
+	@echo "  . .venv/bin/activate && ansible-playbook playbooks/single_eagle3.yml"
+
+.PHONY: demo
+demo: engine  ## Watch the shipped playbook serve a model on a simulated Spark
+	@tools/environment.sh
+	@tools/twin.sh up
+	@ansible-playbook -i .cache/twin/inventory.yml playbooks/single_eagle3.yml
+
+.PHONY: demo-down
+demo-down:  ## Take the simulated Spark down again
+	@if test -x $(PYTHON) && tools/engine.sh answers; then tools/twin.sh down; fi
+	@tools/engine.sh down
+
+## For contributors
+
+.PHONY: dev
+dev:  ## Install the development tools into .venv
+	@tools/environment.sh dev
+
+.PHONY: engine
+engine:  ## Make sure that a Docker Engine answers
+	@tools/engine.sh up
+
+.PHONY: check
+check: lint units  ## Lint and unit tests: under a minute, no Docker
+
+.PHONY: test
+test:  ## Everything: check, sanity, build and every molecule scenario, with wall times
+	@tools/test.sh
+
+.PHONY: lint
+lint: dev  ## Format, types, YAML, Ansible, changelog, licence headers
+	ruff format --check .
+	ruff check .
+	mypy $(TYPED)
+	yamllint --strict .
+	ansible-lint
+	antsibull-changelog lint
+	$(PYTHON) -m tools.check_files
+
+.PHONY: units
+units: dev  ## Unit tests
+	pytest --quiet --durations 5 --durations-min 1 tests/unit
+
+.PHONY: sanity
+sanity: dev  ## ansible-test sanity on the built collection
+	@tools/sanity.sh
+
+.PHONY: build
+build: dev  ## Build the collection, look at what is in it, and import it as Galaxy would
+	@rm -rf .cache/dist && mkdir -p .cache/dist
+	ansible-galaxy collection build --output-path .cache/dist
+	$(PYTHON) -m tools.check_artifact .cache/dist/*.tar.gz
+	cd .cache/dist && env -u ANSIBLE_CONFIG ../../$(PYTHON) -m galaxy_importer.main *.tar.gz
+
+.PHONY: molecule
+molecule: dev engine  ## Every scenario against the twin, or one: make molecule SCENARIO=name
+	@tools/twin.sh up
+	@for scenario in $(SCENARIO); do tools/molecule.sh "$$scenario"; done
+	@tools/twin.sh down
+
+.PHONY: perf
+perf: dev engine  ## Print the figures: round trips, bytes, time against the steps by hand
+	@tools/twin.sh up
+	@$(PYTHON) -m tests.perf
+
+.PHONY: clean
+clean: demo-down  ## Remove what these targets produced, .venv included; inventory/hosts.yml stays
+	rm -rf .ansible .cache .mypy_cache .pytest_cache .ruff_cache .venv

@@ -1,0 +1,104 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+import time
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+display = Display()
+
+# A module that waits by itself is called again at once; one that does not is not called in a tight loop.
+LEAST_CALL_S = 1.0
+# Said beforehand: Ansible kills its workers at Ctrl-C before they can say a word.
+HINT = "Ctrl-C ends the watching, not the work; run the same again to go on watching."
+
+
+class Ticker:
+    """Decides which progress of a host is worth a line."""
+
+    def __init__(self, host: str, interval: float, show: t.Callable[[str], None]) -> None:
+        self._host = host
+        self._interval = interval
+        self._show = show
+        self._last_text = ""
+        self._last_time: float | None = None
+
+    def tell(self, progress: t.Any, now: float, last: bool = False) -> None:
+        text = str(progress.get("text") or "") if isinstance(progress, dict) else ""
+        if not text or text == self._last_text:
+            return
+        if last or self._last_time is None or now - self._last_time >= self._interval:
+            self._show(f"{self._host} | {text}")
+            self._last_text, self._last_time = text, now
+
+
+class ActionModule(ActionBase):
+    """Call a module until it has finished."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = True
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        super().run(tmp, task_vars)
+        variables = task_vars or {}
+        _, options = self.validate_argument_spec(
+            {
+                "module": {"type": "str", "required": True},
+                "args": {"type": "dict", "default": {}},
+                "interval": {"type": "float", "default": 10},
+                "timeout": {"type": "float", "default": 0},
+            }
+        )
+        host = str(variables.get("inventory_hostname", self._play_context.remote_addr))
+        return self._follow(options, host, variables)
+
+    def _follow(self, options: dict[str, t.Any], host: str, variables: dict[str, t.Any]) -> dict[str, t.Any]:
+        module, timeout = options["module"], options["timeout"]
+        # Read from the task and not from the validated copy, which has lost its tags (such as who may see it).
+        args: dict[str, t.Any] = dict(self._task.args.get("args") or {})
+        ticker = Ticker(host, options["interval"], display.display)
+        begin, parent = time.monotonic(), os.getppid()
+        first: dict[str, t.Any] | None = None
+        changed, calls = False, 0
+        while True:
+            called = time.monotonic()
+            result = self._execute_module(module_name=module, module_args=dict(args), task_vars=variables)
+            now, calls = time.monotonic(), calls + 1
+            first = first or result
+            changed = changed or bool(result.get("changed"))
+            result.update(changed=changed, calls=calls)
+            if "attached" in first:
+                result["attached"] = first["attached"]
+            finished = bool(result.get("finished"))
+            ticker.tell(result.get("progress"), now, last=finished)
+            if result.get("failed") or result.get("skipped") or result.get("unreachable"):
+                return result
+            if "finished" not in result:
+                raise AnsibleActionFail(
+                    f"The module {module} did not return 'finished'; only modules that do can be followed."
+                )
+            if result.get("error"):
+                return {**result, "failed": True, "msg": result["error"]}
+            if finished or self._task.check_mode:
+                return result
+            if timeout and now - begin >= timeout:
+                message = (
+                    f"Following {module} on {host} was given up after {timeout:g} seconds; the work goes on there."
+                )
+                return {**result, "failed": True, "msg": message}
+            if os.getppid() != parent:
+                # The terminal was closed or ansible-playbook killed, which Ansible's workers survive.
+                raise AnsibleActionFail(f"Nobody is left to tell about {module} on {host}; the work goes on there.")
+            if calls == 1 and host == variables.get("ansible_play_batch", [host])[0]:
+                display.display(HINT)
+            args.update(result.get("follow") or {})
+            time.sleep(max(0.0, LEAST_CALL_S - (now - called)))

@@ -1,0 +1,640 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""Ask an OpenAI-compatible server (trtllm-serve) one question, measure the answer and judge it.
+
+Speeds come from the server's own token counts: with speculative decoding one chunk carries several tokens.
+"""
+
+from __future__ import annotations
+
+import codecs
+import collections
+import contextlib
+import dataclasses
+import http.client
+import json
+import re
+import socket
+import ssl
+import threading
+import time
+import typing as t
+import unicodedata
+from urllib.parse import urlsplit
+
+# More than this is no answer to one question.
+_MOST_BYTES = 16 * 1024 * 1024
+# Below this many tokens an acceptance length of 1 may be chance.
+_TOKENS_TO_JUDGE = 32
+_NO_DRAFT_ACCEPTED = 1.01
+
+
+class ProbeError(Exception):
+    """The server could not be asked."""
+
+
+class Refused(ProbeError):
+    """Nothing listens at the address."""
+
+
+class Unreachable(ProbeError):
+    """The address cannot be reached."""
+
+
+class Expired(ProbeError):
+    """The deadline passed."""
+
+
+class BadReply(ProbeError):
+    """The other side does not speak HTTP, or cut the connection."""
+
+
+class Finding(t.NamedTuple):
+    """Something that is wrong with an answer."""
+
+    id: str
+    message: str
+
+
+class Chunk(t.NamedTuple):
+    """One event of a stream: seconds since the request, tokens so far by the server's count, whether it has text."""
+
+    at: float
+    tokens: int | None
+    text: bool
+
+
+@dataclasses.dataclass
+class Reply:
+    """An HTTP reply that was read to its end."""
+
+    status: int
+    body: bytes
+
+    @property
+    def json(self) -> t.Any:
+        """The body as data; None when it is no JSON."""
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            return None
+
+    @property
+    def text(self) -> str:
+        """The beginning of the body on one line."""
+        return one_line(self.body.decode("utf-8", "replace"))
+
+
+@dataclasses.dataclass
+class Question:
+    """What is asked, and how."""
+
+    kind: str
+    model: str
+    prompt: str
+    max_tokens: int
+    temperature: float = 0.0
+    stream: bool = True
+
+    @property
+    def path(self) -> str:
+        """The route."""
+        return "/v1/chat/completions" if self.kind == "chat" else "/v1/completions"
+
+    def body(self, stream_options: dict[str, bool] | None) -> dict[str, t.Any]:
+        """The request; the server refuses fields that it does not know."""
+        body: dict[str, t.Any] = {"model": self.model, "max_tokens": self.max_tokens, "temperature": self.temperature}
+        if self.kind == "chat":
+            body["messages"] = [{"role": "user", "content": self.prompt}]
+        else:
+            body["prompt"] = self.prompt
+        if self.stream:
+            body["stream"] = True
+            if stream_options:
+                body["stream_options"] = stream_options
+        return body
+
+
+@dataclasses.dataclass
+class Answer:
+    """What came back, whether or not it is complete."""
+
+    status: int = 0
+    streamed: bool = False
+    text: str = ""
+    reasoning: str = ""
+    finish_reason: str | None = None
+    model: str | None = None
+    usage: dict[str, t.Any] = dataclasses.field(default_factory=dict)
+    tokens_per_pass: float | None = None
+    chunks: list[Chunk] = dataclasses.field(default_factory=list)
+    total_s: float = 0.0
+    complete: bool = False
+    expired: bool = False
+    error: str | None = None
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens of the answer by the server's count."""
+        return _count(self.usage.get("completion_tokens"))
+
+    def steps(self) -> list[Chunk]:
+        """The chunks that brought something new: text, or tokens that became no text."""
+        steps: list[Chunk] = []
+        tokens = 0
+        for chunk in self.chunks:
+            if chunk.text or (chunk.tokens or 0) > tokens:
+                steps.append(chunk)
+            tokens = max(tokens, chunk.tokens or 0)
+        return steps
+
+
+def _count(value: t.Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _string(value: t.Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def one_line(text: str, longest: int = 300) -> str:
+    """Text for a message: no line breaks, not endless."""
+    text = " ".join(text.split())
+    return text if len(text) <= longest else text[: longest - 3] + "..."
+
+
+def error_text(data: t.Any) -> str | None:
+    """What an error body says, in any of the shapes that the releases use; None when it is no error.
+
+    An OpenAI object under "error" or at the top, a plain string under "error", and "detail" of a request that
+    does not validate.
+    """
+    if not isinstance(data, dict):
+        return None
+    error = data.get("error")
+    if isinstance(error, dict):
+        return one_line(_string(error.get("message")) or json.dumps(error))
+    if error:
+        return one_line(str(error))
+    detail = data.get("detail")
+    if isinstance(detail, list):
+        parts = []
+        for item in detail:
+            place = ".".join(str(part) for part in item.get("loc", [])) if isinstance(item, dict) else ""
+            message = _string(item.get("msg")) if isinstance(item, dict) else str(item)
+            parts.append(f"{place}: {message}" if place else message)
+        return one_line("; ".join(parts))
+    if detail:
+        return one_line(str(detail))
+    if data.get("object") == "error":
+        return one_line(_string(data.get("message")) or json.dumps(data))
+    return None
+
+
+def pattern_problem(pattern: str) -> str | None:
+    """Why a regular expression is none; None if it is one."""
+    try:
+        re.compile(pattern)
+    except re.error as exc:
+        return str(exc)
+    return None
+
+
+class SseParser:
+    """Server-sent events, fed in pieces of any size."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest = ""
+        self._data: list[str] = []
+
+    def feed(self, piece: bytes, final: bool = False) -> list[str]:
+        """The data of the events that became complete. The last call flushes with final."""
+        self._rest += self._decoder.decode(piece, final)
+        lines = self._rest.split("\n")
+        self._rest = lines.pop()
+        if final:
+            lines += [self._rest, ""]
+            self._rest = ""
+        events = []
+        for line in lines:
+            line = line.rstrip("\r")
+            if line.startswith("data:"):
+                self._data.append(line[5:].lstrip(" "))
+            elif not line and self._data:
+                events.append("\n".join(self._data))
+                self._data = []
+        return events
+
+
+def _absorb(answer: Answer, event: t.Any, at: float) -> None:
+    """Add one event of a stream, or a whole reply, to the answer."""
+    error = error_text(event)
+    if error is not None:
+        answer.error = error
+        return
+    if not isinstance(event, dict):
+        answer.error = f"the server sent something that is no completion: {one_line(json.dumps(event), 120)}"
+        return
+    answer.model = _string(event.get("model")) or answer.model
+    if isinstance(event.get("usage"), dict):
+        answer.usage = event["usage"]
+    choices = event.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        return
+    choice = choices[0]
+    part = choice.get("delta") or choice.get("message") or {"content": choice.get("text")}
+    if not isinstance(part, dict):
+        part = {}
+    content = _string(part.get("content"))
+    reasoning = _string(part.get("reasoning_content")) or _string(part.get("reasoning"))
+    answer.text += content
+    answer.reasoning += reasoning
+    answer.finish_reason = _string(choice.get("finish_reason")) or answer.finish_reason
+    per_pass = choice.get("avg_decoded_tokens_per_iter")
+    if isinstance(per_pass, (int, float)) and not isinstance(per_pass, bool) and per_pass > 0:
+        answer.tokens_per_pass = float(per_pass)
+    usage = event.get("usage")
+    tokens = _count(usage.get("completion_tokens")) if isinstance(usage, dict) else None
+    answer.chunks.append(Chunk(at, tokens, bool(content or reasoning)))
+
+
+class Client:
+    """An OpenAI-compatible server at a URL."""
+
+    def __init__(self, url: str, api_key: str | None = None, look_s: float = 5.0) -> None:
+        """look_s bounds each of the small requests (health, version, models)."""
+        parts = urlsplit(url)
+        try:
+            port = parts.port
+        except ValueError:
+            port = -1
+        if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
+            raise ValueError(f"The URL {url!r} is not usable; write it like http://127.0.0.1:8000.")
+        self._tls = parts.scheme == "https"
+        self._host = parts.hostname
+        self._port = port or (443 if self._tls else 80)
+        prefix = parts.path.rstrip("/")
+        self._prefix = prefix[: -len("/v1")] if prefix.endswith("/v1") else prefix
+        self._headers = {"Accept": "*/*", "User-Agent": "dgx_spark.speculative"}
+        if api_key:
+            self._headers["Authorization"] = f"Bearer {api_key}"
+        self._look_s = look_s
+
+    @contextlib.contextmanager
+    def _exchange(
+        self, method: str, path: str, body: dict[str, t.Any] | None, seconds: float
+    ) -> t.Iterator[http.client.HTTPResponse]:
+        """One request; after the given seconds its socket is cut, whatever the other side does.
+
+        A socket's own timeout starts anew with every byte and would let a dripping server hold us for ever.
+        """
+        if seconds <= 0:
+            raise Expired
+        connection: http.client.HTTPConnection
+        if self._tls:
+            connection = http.client.HTTPSConnection(
+                self._host, self._port, timeout=seconds, context=ssl.create_default_context()
+            )
+        else:
+            connection = http.client.HTTPConnection(self._host, self._port, timeout=seconds)
+        end = time.monotonic() + seconds
+        try:
+            connection.connect()
+        except ConnectionRefusedError as exc:
+            raise Refused(f"nothing listens on {self._host} port {self._port}") from exc
+        except OSError as exc:
+            raise Unreachable(f"{self._host} port {self._port} cannot be reached: {exc}") from exc
+        sock = connection.sock
+        cut = threading.Event()
+
+        def cut_socket() -> None:
+            cut.set()
+            with contextlib.suppress(OSError):
+                # The plain socket's method: TLS's own would pull the session from under the reader.
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+        timer = threading.Timer(max(0.0, end - time.monotonic()), cut_socket)
+        timer.daemon = True
+        timer.start()
+        try:
+            data = None if body is None else json.dumps(body).encode()
+            headers = dict(self._headers, **({"Content-Type": "application/json"} if data else {}))
+            connection.request(method, self._prefix + path, body=data, headers=headers)
+            response = connection.getresponse()
+            yield response
+            if cut.is_set():
+                raise Expired
+        except (OSError, http.client.HTTPException, ValueError) as exc:
+            if cut.is_set() or isinstance(exc, socket.timeout):
+                raise Expired from exc
+            raise BadReply(one_line(str(exc)) or type(exc).__name__) from exc
+        finally:
+            timer.cancel()
+            connection.close()
+
+    def get(self, path: str) -> Reply:
+        """Read one small resource."""
+        with self._exchange("GET", path, None, self._look_s) as response:
+            return Reply(response.status, _read_all(response))
+
+    def version(self) -> str | None:
+        """The release that answers; None when it does not say."""
+        data = self.get("/version").json
+        return (_string(data.get("version")) or None) if isinstance(data, dict) else None
+
+    def models(self) -> list[str]:
+        """The names of the models that are served."""
+        data = self.get("/v1/models").json
+        entries = data.get("data") if isinstance(data, dict) else None
+        if not isinstance(entries, list):
+            return []
+        return [entry["id"] for entry in entries if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
+
+    def ask(self, question: Question, seconds: float) -> Answer:
+        """Ask; the answer says itself how far it came. Raises only when the server cannot be reached at all.
+
+        A release that does not know the per-chunk usage gets the question again without it.
+        """
+        end = time.monotonic() + seconds
+        variants: list[dict[str, bool] | None] = [None]
+        if question.stream:
+            variants = [{"include_usage": True, "continuous_usage_stats": True}, {"include_usage": True}, None]
+        answer = Answer()
+        for options in variants:
+            answer = self._ask_once(question, options, end - time.monotonic())
+            if answer.status not in (400, 422) or not re.search(
+                r"stream_options|continuous_usage|include_usage|extra", answer.error or "", re.IGNORECASE
+            ):
+                break
+        return answer
+
+    def _ask_once(self, question: Question, options: dict[str, bool] | None, seconds: float) -> Answer:
+        answer = Answer()
+        start = time.monotonic()
+        try:
+            with self._exchange("POST", question.path, question.body(options), seconds) as response:
+                answer.status = response.status
+                if response.status == 200 and "event-stream" in (response.getheader("Content-Type") or ""):
+                    answer.streamed = True
+                    _read_stream(response, answer, start)
+                else:
+                    _read_reply(Reply(response.status, _read_all(response)), answer, start)
+        except Expired:
+            answer.expired = not answer.complete
+            # What was read of a cut reply makes no sense.
+            answer.error = None
+        except BadReply as exc:
+            if not answer.complete:
+                answer.error = f"the connection broke in the middle: {exc}"
+        answer.total_s = time.monotonic() - start
+        return answer
+
+
+def _read_all(response: http.client.HTTPResponse) -> bytes:
+    body = response.read(_MOST_BYTES + 1)
+    if len(body) > _MOST_BYTES:
+        raise BadReply("the reply is far too long")
+    return body
+
+
+def _read_reply(reply: Reply, answer: Answer, start: float) -> None:
+    data = reply.json
+    if reply.status != 200:
+        answer.error = error_text(data) or reply.text or "no reason given"
+        return
+    if data is None:
+        answer.error = f"the server sent something that is no JSON: {one_line(reply.text, 120)}"
+        return
+    _absorb(answer, data, time.monotonic() - start)
+    answer.complete = answer.error is None
+
+
+def _read_stream(response: http.client.HTTPResponse, answer: Answer, start: float) -> None:
+    parser = SseParser()
+    size = 0
+    while not answer.complete and answer.error is None:
+        piece = response.read1(65536)
+        at = time.monotonic() - start
+        size += len(piece)
+        if size > _MOST_BYTES:
+            raise BadReply("the stream is far too long")
+        for event in parser.feed(piece, final=not piece):
+            if event.strip() == "[DONE]":
+                answer.complete = True
+                break
+            try:
+                data = json.loads(event)
+            except ValueError:
+                # What a cut connection leaves behind is no message of the server's.
+                if piece:
+                    answer.error = f"the server sent something that is no JSON: {one_line(event, 120)}"
+                break
+            _absorb(answer, data, at)
+            if answer.error is not None:
+                break
+        if not piece:
+            # Some servers leave out the end mark; a finish reason is as good.
+            answer.complete = answer.complete or (answer.finish_reason is not None and answer.error is None)
+            break
+
+
+def measure(answer: Answer) -> dict[str, t.Any]:
+    """Speeds and counts of an answer; None is 'unknown'."""
+    steps = answer.steps() if answer.streamed else []
+    tokens = answer.tokens
+    speed = None
+    first_tokens = steps[0].tokens if steps else None
+    if len(steps) > 1 and tokens is not None:
+        seconds = steps[-1].at - steps[0].at
+        # Without a count the first chunk is what the prompt's own pass makes: one token.
+        later = tokens - (first_tokens or 1)
+        if seconds >= 0.001 and later > 0:
+            speed = later / seconds
+    length, source = _acceptance(answer, steps)
+    return {
+        "ttft_s": round(steps[0].at, 4) if steps else None,
+        "total_s": round(answer.total_s, 4),
+        "prompt_tokens": _count(answer.usage.get("prompt_tokens")),
+        "completion_tokens": tokens,
+        "tokens_in_first_chunk": first_tokens,
+        "tokens_per_second": round(speed, 2) if speed else None,
+        "seconds_per_target_pass": round(length / speed, 5) if length and speed else None,
+        "acceptance_length": round(length, 3) if length else None,
+        "acceptance_source": source,
+    }
+
+
+def _acceptance(answer: Answer, steps: list[Chunk]) -> tuple[float | None, str | None]:
+    if answer.tokens_per_pass is not None:
+        return answer.tokens_per_pass, "server"
+    # Each chunk is one pass only if the server tells the count with every chunk (and does not group them).
+    counts = [step.tokens for step in steps if step.tokens is not None]
+    if len(counts) < 2 or len(counts) != len(steps):
+        return None, None
+    passes = sum(1 for before, after in zip(counts, counts[1:]) if after > before)
+    if not passes:
+        return None, None
+    return (counts[-1] - counts[0]) / passes, "usage"
+
+
+def repetition(text: str) -> str | None:
+    """What a text repeats without end; None when it does not."""
+    tail = text.rstrip()[-4000:]
+    for period in range(1, min(400, len(tail) // 3) + 1):
+        covered = period
+        while covered < len(tail) and tail[-1 - covered] == tail[-1 - covered + period]:
+            covered += 1
+        unit = tail[-period:]
+        enough = 40 if period <= 3 else max(4 * period, 80)
+        # A ruled line is made of repeated signs.
+        if not unit.strip(" -=_*#.~|\n"):
+            enough = 400
+        if covered >= enough and covered >= 3 * period:
+            return one_line(unit, 60) or repr(unit)
+    words = text.lower().split()
+    size = 8
+    grams = collections.Counter(tuple(words[i : i + size]) for i in range(len(words) - size + 1))
+    if grams:
+        gram, times = grams.most_common(1)[0]
+        if times >= 4 and times * size >= 0.25 * len(words):
+            return one_line(" ".join(gram), 60)
+    return None
+
+
+def garbage(text: str) -> str | None:
+    """Characters that no answer has; None when there are none worth a word."""
+    bad = [c for c in text if c == "\ufffd" or (unicodedata.category(c) in ("Cc", "Co", "Cs") and c not in "\n\r\t")]
+    if len(bad) >= 3 or (bad and len(bad) > 0.02 * len(text)):
+        names = ", ".join(sorted({f"U+{ord(c):04X}" for c in bad})[:5])
+        return f"{len(bad)} of {len(text)} characters are not printable ({names})"
+    return None
+
+
+def check_text(answer: Answer, expect: t.Sequence[str]) -> list[Finding]:
+    """Judge what was said; content and reasoning each on their own."""
+    findings = []
+    for name, text in (("answer", answer.text), ("reasoning", answer.reasoning)):
+        looped = repetition(text)
+        if looped is not None:
+            findings.append(Finding("repetition", f"The {name} repeats itself: {looped}"))
+        junk = garbage(text)
+        if junk is not None:
+            findings.append(Finding("garbage", f"The {name} is garbled: {junk}."))
+    if not answer.text.strip():
+        cut = answer.finish_reason == "length" or answer.expired
+        if not cut or not (answer.reasoning or answer.tokens):
+            findings.append(Finding("empty", "The answer is empty."))
+            return findings
+    missing = [p for p in expect if not re.search(p, answer.text or answer.reasoning, re.IGNORECASE)]
+    if missing and not answer.text.strip():
+        findings.append(
+            Finding(
+                "unfinished",
+                "The reasoning used up all tokens before the answer began, so it cannot be judged; raise max_tokens.",
+            )
+        )
+    elif missing:
+        said = one_line(answer.text, 80)
+        findings.append(Finding("wrong_answer", f"The answer does not contain {', '.join(missing)}; it is: {said}"))
+    return findings
+
+
+class Verdict(t.NamedTuple):
+    """What one answer says about the server."""
+
+    state: str
+    findings: list[Finding]
+    error: str | None
+
+
+def judge(answer: Answer, question: Question, expect: t.Sequence[str], speculation: bool, deadline: float) -> Verdict:
+    """Make a state and findings of an answer (or of its absence)."""
+    where = question.path
+    if answer.error is not None:
+        return _failed(answer, where)
+    steps = answer.steps()
+    if answer.expired and not steps:
+        message = (
+            f"No token came from {where} within {deadline:g} s though the server is up: it is serving someone else's"
+            " request, or it hangs; try again later or raise the deadline."
+        )
+        return Verdict("busy", [Finding("busy", message)], None)
+    if answer.expired and _stalled(steps, answer.total_s, deadline):
+        message = (
+            f"The answer from {where} stopped after {steps[-1].at:.1f} s and nothing came for the rest of the"
+            f" {deadline:g} s; the engine hangs, restart the server and read its log."
+        )
+        return Verdict("unhealthy", [Finding("stalled", message)], message)
+    if not answer.text and not answer.reasoning and not answer.tokens:
+        message = f"The server generated nothing on {where}; read its log."
+        return Verdict("unhealthy", [Finding("empty", message)], message)
+    findings = []
+    if answer.expired:
+        findings.append(
+            Finding(
+                "slow", f"The answer was not complete after {deadline:g} s; raise the deadline or lower max_tokens."
+            )
+        )
+        # What is still to come may be what is expected.
+        expect = ()
+    elif not answer.complete:
+        message = f"The stream from {where} ended without a finish reason; the server dropped the answer, read its log."
+        return Verdict("unhealthy", [Finding("error_in_stream", message)], message)
+    findings += check_text(answer, expect)
+    length = measure(answer)["acceptance_length"]
+    if speculation and length and length < _NO_DRAFT_ACCEPTED and (answer.tokens or 0) >= _TOKENS_TO_JUDGE:
+        findings.append(
+            Finding(
+                "no_draft_accepted",
+                "Drafts are configured, but none was accepted (acceptance length 1.0): speculation is off or useless.",
+            )
+        )
+        return Verdict("ready_without_speculation", findings, None)
+    return Verdict("ready", findings, None)
+
+
+def _failed(answer: Answer, where: str) -> Verdict:
+    if answer.status == 200:
+        message = f"The server answered 200 on {where} and then failed: {answer.error}"
+        name = "error_in_stream" if answer.streamed else "error_in_reply"
+    elif answer.status == 0:
+        message = f"The server took the question on {where}, but {answer.error}"
+        name = "connection_broken"
+    else:
+        message = f"The server refused the question on {where} with status {answer.status}: {answer.error}"
+        name = "refused" if answer.status < 500 else "failed"
+    return Verdict("unhealthy", [Finding(name, message)], message)
+
+
+def _stalled(steps: list[Chunk], total_s: float, deadline: float) -> bool:
+    """Whether the silence at the end is long against the pauses before it."""
+    gaps = [after.at - before.at for before, after in zip(steps, steps[1:])]
+    return total_s - steps[-1].at > max(5 * max(gaps, default=0.0), deadline / 4)
+
+
+def as_result(answer: Answer) -> dict[str, t.Any]:
+    """An answer as a module returns it."""
+    return {
+        "text": answer.text,
+        "reasoning": answer.reasoning,
+        "finish_reason": answer.finish_reason,
+        "complete": answer.complete,
+        "model": answer.model,
+        "usage": answer.usage,
+    }
+
+
+def summary(state: str, measurements: dict[str, t.Any]) -> str:
+    """One line on a server that serves."""
+    speed, length = measurements["tokens_per_second"], measurements["acceptance_length"]
+    parts = [state.replace("_", " ")]
+    if speed:
+        parts.append(f"{speed:.1f} tokens/s")
+    if length:
+        parts.append(f"acceptance length {length:.2f}")
+    return ", ".join(parts)

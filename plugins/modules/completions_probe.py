@@ -1,0 +1,666 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: completions_probe
+short_description: Tell whether a model server works, and how fast
+version_added: 0.1.0
+description:
+  - Finds out in which state an OpenAI-compatible server (C(trtllm-serve)) is, asks it one question, checks the answer
+    and measures it.
+  - A running container or a status of 200 proves nothing. Only generated text does, so the module asks unless
+    O(kind=none).
+  - Speeds come from the server's own token counts and never from the number of chunks, since one chunk carries several
+    tokens with speculative decoding. What is not known is null.
+  - The module works with M(dgx_spark.speculative.follow), because it returns RV(finished), RV(progress) and RV(error).
+  - It runs on the host that can reach O(url), with nothing but Python's standard library.
+  - Routes that change the server's state or use up its statistics are never called.
+extends_documentation_fragment:
+  - dgx_spark.speculative._attributes
+  - dgx_spark.speculative._attributes.info_module
+attributes:
+  check_mode:
+    details:
+      - The server is asked in check mode as well; an answer costs it a few seconds.
+author:
+  - dgx_spark.speculative contributors (!UNKNOWN)
+options:
+  url:
+    description:
+      - Where the server listens.
+      - Proxies set in the environment are not used.
+    type: str
+    default: http://127.0.0.1:8000
+  wait:
+    description:
+      - How many seconds this call waits at most for the server to get ready. V(0) is one look.
+      - Give it some seconds when a container was started a moment ago, since its main process needs them to say that it
+        loads.
+    type: float
+    default: 0
+  deadline:
+    description:
+      - How many seconds the answer may take at most, from the connection to its last token. It is kept whatever the
+        server does.
+    type: float
+    default: 120
+  kind:
+    description:
+      - What to ask.
+      - V(chat) uses C(/v1/chat/completions), which is right for models that were trained to chat.
+      - V(completion) uses C(/v1/completions).
+      - V(none) asks nothing. RV(state=ready) then says only that C(/health) and C(/v1/models) answer.
+    type: str
+    choices: [chat, completion, none]
+    default: chat
+  model:
+    description:
+      - The name to ask for. By default the first one that C(/v1/models) lists.
+    type: str
+  prompt:
+    description:
+      - What to ask or to continue. By default a small question with a known answer.
+    type: str
+  expect:
+    description:
+      - Regular expressions that the answer has to contain, all of them, in upper or lower case.
+      - By default what fits the default of O(prompt), or nothing if O(prompt) is set.
+    type: list
+    elements: str
+  max_tokens:
+    description:
+      - The most tokens to generate. A reasoning model spends many before its answer begins.
+      - Fewer than 32 tokens do not suffice to judge speculation.
+    type: int
+    default: 512
+  temperature:
+    description:
+      - The sampling temperature. Answers can be compared only at V(0).
+    type: float
+    default: 0
+  stream:
+    description:
+      - Whether to stream the answer. Without it there is no RV(measurements.ttft_s) and no
+        RV(measurements.tokens_per_second).
+    type: bool
+    default: true
+  speculation:
+    description:
+      - Whether drafts are configured. If so and none is accepted, the state is V(ready_without_speculation).
+    type: bool
+    default: false
+  state_file:
+    description:
+      - The file in which the container's main process says what the server does. It tells a server that loads from one
+        that died or was never started.
+    type: path
+  log_file:
+    description:
+      - The server's log. It tells how far the server has loaded and why it died.
+    type: path
+  since:
+    description:
+      - A Unix time. An exit of the server before it is ignored.
+      - By default every exit that O(state_file) tells of counts while nothing listens.
+    type: float
+  api_key:
+    description:
+      - A bearer token, for a server behind a proxy that wants one.
+    type: str
+  fail_on:
+    description:
+      - What makes the task fail. By default nothing does, and the caller looks at the result.
+      - V(not_serving) means any state but V(ready), V(ready_without_speculation) and V(loading). The last one is not an
+        end, which RV(finished) says.
+      - V(loading) means that the server still loads after O(wait). It is of no use with
+        M(dgx_spark.speculative.follow).
+      - V(findings) means that RV(findings) is not empty.
+    type: list
+    elements: str
+    choices: [not_serving, loading, findings]
+    default: []
+notes:
+  - The limit of one answer at a time is usual on a Spark. A question then waits behind the user's own, which looks from
+    outside like an engine that hangs. The state V(busy) means either.
+seealso:
+  - module: dgx_spark.speculative.follow
+"""
+
+EXAMPLES = r"""
+---
+- name: Wait until the server is ready
+  dgx_spark.speculative.follow:
+    module: dgx_spark.speculative.completions_probe
+    args:
+      kind: none
+      wait: 10
+      state_file: "{{ deployment }}/state/state.json"
+      log_file: "{{ deployment }}/state/server.log"
+    timeout: 3600
+
+- name: Ask the model something it has to know
+  dgx_spark.speculative.completions_probe:
+    prompt: What is 17 times 23?
+    expect: ['\b391\b']
+    speculation: true
+    fail_on: [not_serving]
+  register: result
+
+- name: Show the speed
+  ansible.builtin.debug:
+    msg: "{{ result.measurements.tokens_per_second }} tokens/s"
+"""
+
+RETURN = r"""
+state:
+  description:
+    - What the server does.
+    - V(absent) means that nothing listens and nothing says that a server is being started.
+    - V(loading) means that the server was started and does not listen yet.
+    - V(unhealthy) means that it listens and cannot generate, or says so itself.
+    - V(busy) means that it is up and no token came within O(deadline). It serves someone else's request, or it hangs.
+    - V(ready) means that it generates.
+    - V(ready_without_speculation) means that it generates, and that no draft is accepted though O(speculation=true).
+    - V(dead) means that the server exited. RV(error) says why.
+  returned: success
+  type: str
+  sample: ready
+finished:
+  description:
+    - Whether waiting is over. It is V(false) only in the state V(loading).
+  returned: success
+  type: bool
+  sample: true
+healthy:
+  description:
+    - Whether the state is V(ready) and there are no findings.
+  returned: success
+  type: bool
+  sample: true
+progress:
+  description:
+    - How far the server has loaded, or a summary once it has.
+  returned: success
+  type: dict
+  contains:
+    percent:
+      description:
+        - How much of the step that RV(progress.text) names is done. Null if the log does not count.
+      type: float
+      sample: 60.0
+    text:
+      description:
+        - The step, or the last meaningful line of the log.
+      type: str
+      sample: loading weights 3 of 5
+error:
+  description:
+    - One sentence on what is wrong, in the states V(absent), V(unhealthy) and V(dead). Null otherwise.
+  returned: success
+  type: str
+  sample: null
+findings:
+  description:
+    - What is wrong with a server that answers, or with its answer.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    id:
+      description:
+        - Its name. One of V(busy), V(connection_broken), V(empty), V(error_in_reply), V(error_in_stream),
+          V(failed), V(garbage), V(model_not_served), V(no_draft_accepted), V(refused), V(repetition), V(slow),
+          V(stalled), V(unfinished), V(wrong_answer).
+      type: str
+      sample: wrong_answer
+    message:
+      description:
+        - One sentence.
+      type: str
+      sample: "The answer does not contain 391; it is: 17 times 23 is 401."
+answer:
+  description:
+    - What the model said. Null if it was not asked.
+  returned: success
+  type: dict
+  contains:
+    text:
+      description:
+        - The answer.
+      type: str
+    reasoning:
+      description:
+        - What a reasoning model thought before it.
+      type: str
+    finish_reason:
+      description:
+        - Why it ended, such as V(stop) or V(length).
+      type: str
+    complete:
+      description:
+        - Whether it came to its end within O(deadline).
+      type: bool
+    model:
+      description:
+        - The model that answered.
+      type: str
+    usage:
+      description:
+        - The server's own counts.
+      type: dict
+measurements:
+  description:
+    - How fast it was. Null if the model was not asked.
+  returned: success
+  type: dict
+  contains:
+    ttft_s:
+      description:
+        - Seconds to the first token.
+      type: float
+    total_s:
+      description:
+        - Seconds to the end of the answer.
+      type: float
+    prompt_tokens:
+      description:
+        - Tokens of the question.
+      type: int
+    completion_tokens:
+      description:
+        - Tokens of the answer, with the reasoning.
+      type: int
+    tokens_in_first_chunk:
+      description:
+        - Tokens in the first chunk. If null, RV(measurements.tokens_per_second) supposes one.
+      type: int
+    tokens_per_second:
+      description:
+        - Tokens after the first chunk, divided by the seconds between the first chunk and the last.
+      type: float
+    seconds_per_target_pass:
+      description:
+        - Time of one pass of the target model, which is the acceptance length divided by the speed.
+      type: float
+    acceptance_length:
+      description:
+        - Tokens for each pass of the target model. V(1.0) means that no draft was accepted, null that it is not known.
+      type: float
+    acceptance_source:
+      description:
+        - V(server) if the server said it (C(avg_decoded_tokens_per_iter)), V(usage) if it was counted from the usage of
+          each chunk, which is too much if the server groups its chunks.
+      type: str
+  sample:
+    ttft_s: 0.21
+    total_s: 6.9
+    prompt_tokens: 87
+    completion_tokens: 301
+    tokens_in_first_chunk: 1
+    tokens_per_second: 44.9
+    seconds_per_target_pass: 0.0535
+    acceptance_length: 2.4
+    acceptance_source: server
+http:
+  description:
+    - What the small routes said.
+  returned: success
+  type: dict
+  contains:
+    health:
+      description:
+        - Status of C(/health). Null if there was no reply.
+      type: int
+    version:
+      description:
+        - The server's release.
+      type: str
+    models:
+      description:
+        - The models that are served.
+      type: list
+      elements: str
+    ask:
+      description:
+        - Status of the question's reply.
+      type: int
+server:
+  description:
+    - Content of O(state_file). Null if there is none.
+  returned: success
+  type: dict
+  sample:
+    state: running
+    since: 1763657465.1
+    pid: 9
+    restarts: 0
+    last_exit: null
+"""
+
+import dataclasses
+import json
+import time
+import typing as t
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.dgx_spark.speculative.plugins.module_utils import _completions as completions
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._log_signals import CAUSE, EXIT_HINTS, HINT
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server_log import (
+    cause_line,
+    loading_progress,
+    signal_for,
+)
+
+QUESTIONS = {
+    "chat": (
+        "Explain in about 150 words why the sky is blue. Then write, on a line of its own, the product of 17 and 23.",
+        [r"\b391\b"],
+    ),
+    "completion": ("The first prime numbers are 2, 3, 5, 7, 11, 13,", [r"17, 19, 23"]),
+}
+SERVING = ("ready", "ready_without_speculation")
+LOOK_EVERY_S = 0.5
+# A state file may still be the one of the container before, until the new one's main process has written its own.
+DEAD_FOR_S = 3.0
+LOG_TAIL_BYTES = 512 * 1024
+QUIET_S = 60
+
+
+@dataclasses.dataclass
+class Look:
+    """What one look at the server showed."""
+
+    state: str
+    error: str | None = None
+    percent: float | None = None
+    text: str = ""
+    health: int | None = None
+    version: str | None = None
+    models: list[str] = dataclasses.field(default_factory=list)
+    server: dict[str, t.Any] | None = None
+
+
+def tail(path: Path) -> str:
+    """The end of a log, from the start of a line."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - LOG_TAIL_BYTES))
+        data = file.read()
+    if size > LOG_TAIL_BYTES:
+        data = data.partition(b"\n")[2]
+    return data.decode("utf-8", "replace")
+
+
+def describe_exit(last_exit: dict[str, t.Any]) -> str:
+    """How a server ended, in words."""
+    code, signal = last_exit.get("code"), last_exit.get("signal")
+    if signal is not None:
+        hint = EXIT_HINTS.get(128 + signal)
+        return f"signal {signal}" + (f" ({hint})" if hint else "")
+    if code is None:
+        return "no exit code"
+    hint = EXIT_HINTS.get(code)
+    return f"exit code {code}" + (f" ({hint})" if hint else "")
+
+
+class CompletionsProbe:
+    """Looks, waits, asks and reports."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self.module = module
+        self.params: dict[str, t.Any] = module.params
+        self.warned: set[str] = set()
+        try:
+            self.client = completions.Client(self.params["url"], self.params["api_key"])
+        except ValueError as exc:
+            module.fail_json(msg=str(exc))
+
+    def run(self) -> None:
+        """Do it all, once."""
+        self.check_patterns()
+        look = self.wait()
+        answer: completions.Answer | None = None
+        verdict = completions.Verdict(look.state, [], look.error)
+        if look.state == "ready" and self.params["kind"] != "none":
+            try:
+                answer, verdict = self.ask(look)
+            except completions.ProbeError:
+                # It went away between the look and the question.
+                look = self.look()
+                if look.state == "ready":
+                    look.state, look.error = "unhealthy", "The server takes no question though /health answers."
+                verdict = completions.Verdict(look.state, [], look.error)
+        self.report(look, answer, verdict)
+
+    def check_patterns(self) -> None:
+        """Refuse a regular expression that is none before anything is asked."""
+        for pattern in self.params["expect"] or []:
+            problem = completions.pattern_problem(pattern)
+            if problem:
+                self.module.fail_json(msg=f"The regular expression '{pattern}' in 'expect' is not valid: {problem}.")
+
+    def wait(self) -> Look:
+        """Look until there is something to report, or the time is up."""
+        begin = time.monotonic()
+        end = begin + self.params["wait"]
+        dead_since: float | None = None
+        while True:
+            look = self.look()
+            now = time.monotonic()
+            dead_since = (dead_since or now) if look.state == "dead" else None
+            certain = dead_since is not None and now - dead_since >= DEAD_FOR_S
+            if look.state == "ready" or certain or now >= end:
+                return look
+            time.sleep(max(0.0, min(LOOK_EVERY_S, end - now)))
+
+    def look(self) -> Look:
+        """One look at the port, the routes and the files."""
+        server = self.read_state()
+        try:
+            health = self.client.get("/health")
+        except completions.Refused as exc:
+            return self.nothing_listens(str(exc), server)
+        except completions.Unreachable as exc:
+            return Look("absent", f"The server at {self.params['url']} cannot be asked: {exc}.", server=server)
+        except completions.Expired:
+            message = f"The server at {self.params['url']} takes connections, but /health does not answer."
+            return Look("unhealthy", message, server=server)
+        except completions.BadReply as exc:
+            message = f"What listens at {self.params['url']} does not answer /health properly: {exc}."
+            return Look("unhealthy", message, server=server)
+        if health.status != 200:
+            said = completions.error_text(health.json) or health.text or "no reason given"
+            message = f"/health at {self.params['url']} answers {health.status}: {said.rstrip('.')}."
+            return Look("unhealthy", message, health=health.status, server=server)
+        look = Look("ready", health=200, server=server)
+        try:
+            look.models = self.client.models()
+            look.version = self.client.version()
+        except completions.ProbeError as exc:
+            reason = str(exc) or "it does not answer in time"
+            look.state, look.error = (
+                "unhealthy",
+                f"/health at {self.params['url']} is fine, the next route not: {reason}.",
+            )
+            return look
+        if not look.models and not self.params["model"]:
+            look.state = "unhealthy"
+            look.error = f"What listens at {self.params['url']} lists no model on /v1/models; is it trtllm-serve?"
+        return look
+
+    def read_state(self) -> dict[str, t.Any] | None:
+        """What the container's main process says."""
+        if not self.params["state_file"]:
+            return None
+        try:
+            data = json.loads(Path(self.params["state_file"]).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as exc:
+            self.warn(f"The state file {self.params['state_file']} cannot be read: {exc}.")
+            return None
+        return data if isinstance(data, dict) else None
+
+    def read_log(self) -> str:
+        if not self.params["log_file"]:
+            return ""
+        try:
+            return tail(Path(self.params["log_file"]))
+        except FileNotFoundError:
+            return ""
+        except OSError as exc:
+            self.warn(f"The log {self.params['log_file']} cannot be read: {exc}.")
+            return ""
+
+    def warn(self, message: str) -> None:
+        if message not in self.warned:
+            self.warned.add(message)
+            self.module.warn(message)
+
+    def nothing_listens(self, reason: str, server: dict[str, t.Any] | None) -> Look:
+        """Tell loading, dead and absent apart by the files."""
+        url = self.params["url"]
+        if server is None:
+            return Look("absent", f"No server at {url}: {reason}, and nothing says that one is being started.")
+        state = server.get("state")
+        if state == "stopped":
+            return Look("absent", f"The server at {url} is stopped; start it.", server=server)
+        last_exit = server.get("last_exit")
+        if isinstance(last_exit, dict) and (last_exit.get("at") or 0) >= (self.params["since"] or 0):
+            return Look("dead", self.why_dead(last_exit, str(state)), server=server)
+        if state == "failed":
+            return Look("absent", f"No server at {url}: it failed earlier and was not started since.", server=server)
+        if state == "running":
+            message = f"The state file says that the server runs, but {reason}; start the container again."
+            return Look("dead", message, server=server)
+        progress = loading_progress(self.read_log())
+        text = progress.text if progress else "starting"
+        return Look("loading", None, progress.percent if progress else None, text + self.quiet(), server=server)
+
+    def quiet(self) -> str:
+        """A word on a log that has stood still: loading for long and hanging look alike."""
+        if not self.params["log_file"]:
+            return ""
+        try:
+            silence = time.time() - Path(self.params["log_file"]).stat().st_mtime
+        except OSError:
+            return ""
+        return f" (nothing new in the log for {int(silence // 60)} min)" if silence >= QUIET_S else ""
+
+    def why_dead(self, last_exit: dict[str, t.Any], state: str) -> str:
+        """The sentence that names the reason, what to do and what happens next."""
+        reason = str(last_exit.get("reason") or "").strip()
+        if last_exit.get("code") is None and last_exit.get("signal") is None and reason:
+            # The main process refused to start a server: its sentence, not the log of an earlier run.
+            return f"The container did not start the server: {reason.rstrip('.')}."
+        line = cause_line(self.read_log()) or reason or "its log does not say why"
+        parts = [f"The server ended with {describe_exit(last_exit)}: {line.rstrip('.')}."]
+        signal = signal_for(line)
+        if signal is not None and signal.kind in (CAUSE, HINT):
+            parts.append(f"{signal.cause}. {signal.fix}")
+        if state in ("loading", "restarting"):
+            parts.append("It is being started again.")
+        return " ".join(parts)
+
+    def ask(self, look: Look) -> tuple[completions.Answer, completions.Verdict]:
+        kind = self.params["kind"]
+        prompt, expect = self.params["prompt"], self.params["expect"]
+        if expect is None:
+            expect = [] if prompt else QUESTIONS[kind][1]
+        question = completions.Question(
+            kind=kind,
+            model=self.params["model"] or look.models[0],
+            prompt=prompt or QUESTIONS[kind][0],
+            max_tokens=self.params["max_tokens"],
+            temperature=self.params["temperature"],
+            stream=self.params["stream"],
+        )
+        answer = self.client.ask(question, self.params["deadline"])
+        verdict = completions.judge(answer, question, expect, self.params["speculation"], self.params["deadline"])
+        if look.models and question.model not in look.models:
+            names = ", ".join(look.models)
+            message = f"The model {question.model} was asked for, but the server serves {names}."
+            verdict.findings.append(completions.Finding("model_not_served", message))
+        return answer, verdict
+
+    def report(self, look: Look, answer: completions.Answer | None, verdict: completions.Verdict) -> None:
+        measurements = completions.measure(answer) if answer else None
+        text = look.text or verdict.error or verdict.state
+        if measurements and verdict.state in SERVING:
+            text = completions.summary(verdict.state, measurements)
+        result: dict[str, t.Any] = {
+            "changed": False,
+            "state": verdict.state,
+            "finished": verdict.state != "loading",
+            "healthy": verdict.state == "ready" and not verdict.findings,
+            "progress": {"percent": 100.0 if verdict.state in SERVING else look.percent, "text": text},
+            "error": verdict.error,
+            "findings": [finding._asdict() for finding in verdict.findings],
+            "answer": completions.as_result(answer) if answer else None,
+            "measurements": measurements,
+            "http": {
+                "health": look.health,
+                "version": look.version,
+                "models": look.models,
+                "ask": (answer.status or None) if answer else None,
+            },
+            "server": look.server,
+        }
+        message = self.failure(look, verdict)
+        if message:
+            self.module.fail_json(msg=message, **result)
+        self.module.exit_json(**result)
+
+    def failure(self, look: Look, verdict: completions.Verdict) -> str | None:
+        """The sentence to fail with, if the caller wants that."""
+        fail_on = self.params["fail_on"]
+        if verdict.state == "loading":
+            if "loading" in fail_on:
+                return f"The server still loads after {self.params['wait']:g} s: {look.text}."
+            return None
+        messages = " ".join(finding.message for finding in verdict.findings)
+        if verdict.state not in SERVING and "not_serving" in fail_on:
+            return verdict.error or messages
+        if verdict.findings and "findings" in fail_on:
+            return messages
+        return None
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "url": {"type": "str", "default": "http://127.0.0.1:8000"},
+            "wait": {"type": "float", "default": 0},
+            "deadline": {"type": "float", "default": 120},
+            "kind": {"type": "str", "choices": ["chat", "completion", "none"], "default": "chat"},
+            "model": {"type": "str"},
+            "prompt": {"type": "str"},
+            "expect": {"type": "list", "elements": "str"},
+            "max_tokens": {"type": "int", "default": 512},
+            "temperature": {"type": "float", "default": 0},
+            "stream": {"type": "bool", "default": True},
+            "speculation": {"type": "bool", "default": False},
+            "state_file": {"type": "path"},
+            "log_file": {"type": "path"},
+            "since": {"type": "float"},
+            "api_key": {"type": "str", "no_log": True},
+            "fail_on": {
+                "type": "list",
+                "elements": "str",
+                "choices": ["not_serving", "loading", "findings"],
+                "default": [],
+            },
+        },
+        supports_check_mode=True,
+    )
+    CompletionsProbe(module).run()
+
+
+if __name__ == "__main__":
+    main()

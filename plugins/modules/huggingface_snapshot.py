@@ -1,0 +1,335 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: huggingface_snapshot
+short_description: Compare models on the Hugging Face Hub with the cache on a host
+version_added: 0.1.0
+description:
+  - Tells for several models at once which files of a revision are wanted, which of them are missing in the host's
+    Hugging Face cache, how many bytes that is, and how much space is free. It downloads nothing and changes nothing.
+  - A model whose files were checked after a download has a receipt. If all its files still have the size and the time
+    noted there, the model is complete, its revision is the commit that it was resolved to then, and the Hub is not
+    asked.
+  - Everything that stands in the way is reported at once, for all models.
+  - Runs on the host that owns the cache, with nothing but Python's standard library.
+extends_documentation_fragment:
+  - dgx_spark.speculative._attributes
+  - dgx_spark.speculative._attributes.info_module
+options:
+  repositories:
+    description:
+      - The models.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      id:
+        description:
+          - The model's name on the Hub, such as V(openai/gpt-oss-120b).
+        type: str
+        required: true
+      revision:
+        description:
+          - A branch, a tag or a full commit.
+        type: str
+        default: main
+      include:
+        description:
+          - Shell patterns of the wanted files, matched as C(huggingface_hub) does. Without any, all files are wanted.
+        type: list
+        elements: str
+        default: []
+      exclude:
+        description:
+          - Shell patterns of files that are not wanted even if included.
+        type: list
+        elements: str
+        default: []
+  cache_directory:
+    description:
+      - The Hub's part of the Hugging Face cache, where the C(models--*) directories are.
+    type: path
+    default: ~/.cache/huggingface/hub
+  receipts_directory:
+    description:
+      - Where the receipts of checked downloads are.
+    type: path
+    required: true
+  endpoint:
+    description:
+      - Address of the Hub.
+    type: str
+    default: https://huggingface.co
+  token:
+    description:
+      - The Hub's access token, sent with every request. Without it requests are anonymous.
+    type: str
+  missing_token:
+    description:
+      - What to do when the Hub refuses an anonymous request. V(fail) is for when no token could be found, V(report) for
+        finding out by RV(token_needed) whether one has to be looked for.
+    type: str
+    choices: [fail, report]
+    default: fail
+  offline:
+    description:
+      - Never ask the Hub. A model without a matching receipt is then not complete, and its RV(repositories[].source)
+        is V(none).
+    type: bool
+    default: false
+  verify:
+    description:
+      - How the files of a receipt are compared with it. V(stat) compares sizes and times.
+    type: str
+    choices: [stat]
+    default: stat
+author:
+  - dgx_spark.speculative contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+---
+- name: See what is missing
+  dgx_spark.speculative.huggingface_snapshot:
+    repositories:
+      - id: openai/gpt-oss-120b
+        exclude: ["original/*", "metal/*"]
+      - id: nvidia/gpt-oss-120b-Eagle3-long-context
+        revision: 633caf45f31288cbb70ee237f7c939db707ecc94
+    receipts_directory: ~/.local/share/dgx-spark-speculative/models
+  register: result
+
+- name: Stop if the disk is too small
+  ansible.builtin.assert:
+    that: result.bytes_missing < result.cache_free_bytes
+"""
+
+RETURN = r"""
+repositories:
+  description:
+    - The models, in the order given.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    id:
+      description:
+        - The model's name.
+      type: str
+    revision:
+      description:
+        - The revision that was asked for.
+      type: str
+    include:
+      description:
+        - The patterns of wanted files.
+      type: list
+      elements: str
+    exclude:
+      description:
+        - The patterns of unwanted files.
+      type: list
+      elements: str
+    commit:
+      description:
+        - The commit that the revision stands for. V(null) if not known.
+      type: str
+    directory:
+      description:
+        - The model's directory in the cache, whether it exists or not.
+      type: str
+    snapshot:
+      description:
+        - The directory in the cache that has or will have the files of the commit. V(null) if the commit is not known.
+      type: str
+    complete:
+      description:
+        - Whether all wanted files are there with the right size.
+      type: bool
+    verified:
+      description:
+        - Whether their checksums were compared after the download, and size and time have not changed since.
+      type: bool
+    missing:
+      description:
+        - Wanted files that are not there or have another size, with RV(repositories[].missing[].path) and
+          RV(repositories[].missing[].size).
+      type: list
+      elements: dict
+    bytes_total:
+      description:
+        - Size of all wanted files. V(null) if not known.
+      type: int
+    bytes_missing:
+      description:
+        - What a download has to fetch. Parts that it will continue are already subtracted. V(null) if not known.
+      type: int
+    bytes_on_disk:
+      description:
+        - What the model's directory occupies now.
+      type: int
+    gated:
+      description:
+        - Whether the Hub gives the model only to users who accepted its licence. V(null) if not known.
+      type: bool
+    orphans:
+      description:
+        - Incomplete downloads that no missing file will continue, each with its path and size.
+      type: list
+      elements: dict
+    source:
+      description:
+        - Where the list of files is from.
+      type: str
+      choices: [receipt, hub, none]
+  sample:
+    - id: nvidia/gpt-oss-120b-Eagle3-long-context
+      revision: main
+      include: []
+      exclude: []
+      commit: 633caf45f31288cbb70ee237f7c939db707ecc94
+      directory: /home/me/.cache/huggingface/hub/models--nvidia--gpt-oss-120b-Eagle3-long-context
+      snapshot: >-
+        /home/me/.cache/huggingface/hub/models--nvidia--gpt-oss-120b-Eagle3-long-context/snapshots/633caf45f31288cbb70ee237f7c939db707ecc94
+      complete: false
+      verified: false
+      missing: [{path: model.safetensors, size: 430946000}]
+      bytes_total: 430952114
+      bytes_missing: 130946000
+      bytes_on_disk: 300006114
+      gated: false
+      orphans: []
+      source: hub
+complete:
+  description:
+    - Whether all models are complete.
+  returned: success
+  type: bool
+  sample: false
+verified:
+  description:
+    - Whether all models are verified.
+  returned: success
+  type: bool
+  sample: false
+bytes_missing:
+  description:
+    - Sum over all models, without those of which it is not known.
+  returned: success
+  type: int
+  sample: 130946000
+bytes_orphaned:
+  description:
+    - Sum of all incomplete downloads that no missing file will continue.
+  returned: success
+  type: int
+  sample: 0
+cache_free_bytes:
+  description:
+    - Free space where the cache is or will be.
+  returned: success
+  type: int
+  sample: 3211231232000
+cache_filesystem:
+  description:
+    - Mount point of that file system.
+  returned: success
+  type: str
+  sample: /
+token_needed:
+  description:
+    - Whether the Hub refused an anonymous request for one of the models.
+  returned: success
+  type: bool
+  sample: false
+errors:
+  description:
+    - Everything that stands in the way, one sentence each.
+  returned: failure
+  type: list
+  elements: str
+  sample:
+    - "The Hub has no model openai/gpt-oss-120 (or it is private and the token may not see it): check the name on
+      https://huggingface.co/openai/gpt-oss-120"
+"""
+
+import typing as t
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._huggingface import (
+    Hub,
+    Wanted,
+    free_space,
+    survey,
+)
+
+
+class SnapshotSurvey:
+    """The module's parameters and the one thing it does."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self.module = module
+        params = module.params
+        self.wanted = [
+            Wanted(item["id"], item["revision"], tuple(item["include"]), tuple(item["exclude"]))
+            for item in params["repositories"]
+        ]
+        self.cache = Path(params["cache_directory"])
+        self.receipts = Path(params["receipts_directory"])
+        self.hub = None if params["offline"] else Hub(params["endpoint"], params["token"] or "")
+
+    def look(self) -> dict[str, t.Any]:
+        free, mount_point = free_space(self.cache)
+        found = survey(self.wanted, self.cache, self.receipts, self.hub)
+        errors = found.errors + (found.token_needed if self.module.params["missing_token"] == "fail" else [])
+        if errors:
+            text = errors[0] if len(errors) == 1 else "\n".join(f"- {error}" for error in errors)
+            self.module.fail_json(msg=text, errors=errors)
+        return {
+            "changed": False,
+            "repositories": found.views,
+            "complete": all(view["complete"] for view in found.views),
+            "verified": all(view["verified"] for view in found.views),
+            "bytes_missing": sum(view["bytes_missing"] or 0 for view in found.views),
+            "bytes_orphaned": sum(part["size"] for view in found.views for part in view["orphans"]),
+            "cache_free_bytes": free,
+            "cache_filesystem": str(mount_point),
+            "token_needed": bool(found.token_needed),
+        }
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "repositories": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {
+                    "id": {"type": "str", "required": True},
+                    "revision": {"type": "str", "default": "main"},
+                    "include": {"type": "list", "elements": "str", "default": []},
+                    "exclude": {"type": "list", "elements": "str", "default": []},
+                },
+            },
+            "cache_directory": {"type": "path", "default": "~/.cache/huggingface/hub"},
+            "receipts_directory": {"type": "path", "required": True},
+            "endpoint": {"type": "str", "default": "https://huggingface.co"},
+            "token": {"type": "str", "no_log": True},
+            "missing_token": {"type": "str", "choices": ["fail", "report"], "default": "fail", "no_log": False},
+            "offline": {"type": "bool", "default": False},
+            "verify": {"type": "str", "choices": ["stat"], "default": "stat"},
+        },
+        supports_check_mode=True,
+    )
+    module.exit_json(**SnapshotSurvey(module).look())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,323 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: trtllm_config
+short_description: Render and validate TensorRT-LLM engine options
+version_added: 0.1.0
+description:
+  - Engine options are the YAML that C(trtllm-serve) reads with C(--extra_llm_api_options).
+  - Writes them for a release of TensorRT-LLM, from the neutral inputs O(method), O(draft_model) and O(max_draft_len)
+    and from any engine options in O(options).
+  - Validates all of them without the server and without an image. What the server would refuse is an error, and all
+    errors are reported at once, each with its dotted path and the nearest valid key or value. What the server accepts
+    but is unwise on a DGX Spark is a warning.
+  - Without O(path), only validates.
+  - The file has a fixed order of keys, so that the same options always give the same text.
+extends_documentation_fragment:
+  - ansible.builtin.files
+  - dgx_spark.speculative._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+  platform:
+    description:
+      - Operating systems the module runs on.
+    support: full
+    platforms: posix
+options:
+  release:
+    description:
+      - Release of TensorRT-LLM that reads the options, for example V(1.3.0rc12).
+      - An image reference is accepted too. Its tag is the release, and its digest is ignored.
+      - The known release family is 1.3, which is V(1.3.0rc3) and later. A release of it other than the ones the rules
+        were written for is a warning.
+    type: str
+    required: true
+  method:
+    description:
+      - How to draft tokens. The release family decides how the engine options spell it.
+      - V(eagle3) drafts with an EAGLE-3 head made for the target model.
+      - V(draft_target) drafts with a smaller model that shares the target model's vocabulary.
+      - V(none) writes no draft. O(draft_model) and O(max_draft_len) are ignored then, and O(options) may have a
+        C(speculative_config) of its own.
+    type: str
+    choices: [eagle3, draft_target, none]
+    default: none
+  draft_model:
+    description:
+      - Draft model, as a path that exists where the server runs, or as a Hub id.
+      - Needed with a O(method).
+    type: str
+  max_draft_len:
+    description:
+      - Draft length, the number of tokens drafted in each step.
+      - Needed with a O(method).
+    type: int
+  revision:
+    description:
+      - Commit, branch or tag of the target model on the Hub.
+    type: str
+  options:
+    description:
+      - Any other engine options, in TensorRT-LLM's own spelling.
+      - Values that are null are written as null. A key that must keep the server's default is left out.
+    type: dict
+    default: {}
+  world_size:
+    description:
+      - Number of ranks of the deployment, which is the number of Sparks.
+      - The product of tensor, pipeline and context parallel size must equal it. With more than one rank and none of the
+        three in O(options), C(tensor_parallel_size) is written with this value.
+    type: int
+    default: 1
+  path:
+    description:
+      - File to write. Its directory must exist.
+    type: path
+  backup:
+    description:
+      - Keep a copy of the previous file beside it.
+    type: bool
+    default: false
+notes:
+  - Writing an option both here and on the command line of C(trtllm-serve) is unwise, because releases differ in which
+    of the two wins.
+requirements:
+  - PyYAML on the host, which Ubuntu and DGX OS bring along
+seealso:
+  - name: TensorRT-LLM documentation
+    description: Reference of the engine options, as LLM arguments.
+    link: https://nvidia.github.io/TensorRT-LLM/
+author:
+  - dgx_spark.speculative contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+---
+- name: Write the engine options of gpt-oss-120b with EAGLE-3
+  dgx_spark.speculative.trtllm_config:
+    release: nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12
+    method: eagle3
+    draft_model: /cache/huggingface/hub/models--nvidia--gpt-oss-120b-Eagle3-long-context/snapshots/633caf4
+    max_draft_len: 5
+    options:
+      max_batch_size: 1
+      enable_autotuner: false
+      cuda_graph_config:
+        max_batch_size: 1
+      kv_cache_config:
+        free_gpu_memory_fraction: 0.9
+        enable_block_reuse: false
+    path: /srv/gpt-oss/options.yml
+    mode: "0644"
+
+- name: Validate engine options without writing them
+  dgx_spark.speculative.trtllm_config:
+    release: 1.3.0rc12
+    world_size: 2
+    options:
+      max_num_tokens: 1024
+      speculative_config:
+        decoding_type: NGram
+        max_draft_len: 4
+"""
+
+RETURN = r"""
+release:
+  description:
+    - The release, without the rest of an image reference.
+  returned: always
+  type: str
+  sample: 1.3.0rc12
+family:
+  description:
+    - The release family whose rules were used, empty if the release belongs to none.
+  returned: always
+  type: str
+  sample: "1.3"
+options:
+  description:
+    - The complete engine options, in the order and the spelling of the file.
+  returned: success
+  type: dict
+  sample:
+    max_batch_size: 1
+    speculative_config:
+      decoding_type: Eagle3
+      max_draft_len: 5
+      speculative_model: /models/draft
+text:
+  description:
+    - The text of the file.
+  returned: success
+  type: str
+  sample: "# Managed by Ansible ...\nmax_batch_size: 1\n"
+path:
+  description:
+    - The file that was written or would be.
+  returned: success and O(path) is given
+  type: str
+  sample: /srv/gpt-oss/options.yml
+backup_file:
+  description:
+    - The copy of the previous file.
+  returned: changed, O(backup) is true and there was a file with another text
+  type: str
+  sample: /srv/gpt-oss/options.yml.4711.2026-05-01@12:00:00~
+errors:
+  description:
+    - Everything the server would refuse.
+  returned: failure of the validation
+  type: list
+  elements: dict
+  contains:
+    path:
+      description:
+        - Where it is, as a dotted path in the engine options, or the name of a parameter.
+      type: str
+      sample: kv_cache_config.free_gpu_memory_fraction
+    message:
+      description:
+        - What is wrong, and what to write instead where that is known.
+      type: str
+      sample: is missing; always write it where kv_cache_config is given
+"""
+
+import os
+import tempfile
+import traceback
+import typing as t
+
+YAML_ERROR: str | None = None
+try:
+    import yaml  # noqa: F401
+except ImportError:
+    YAML_ERROR = traceback.format_exc()
+
+from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible.module_utils.common.text.converters import to_bytes, to_text
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm_options import (
+    METHODS,
+    Built,
+    Request,
+    build,
+    render,
+)
+
+
+def failure(built: Built) -> str:
+    """A headline and one line for each error."""
+    count = "1 error" if len(built.errors) == 1 else f"{len(built.errors)} errors"
+    headline = f"Validating the engine options for TensorRT-LLM {built.release} found {count}, to be corrected:"
+    return "\n".join([headline, *(f"- {error}" for error in built.errors)])
+
+
+def read(path: str) -> str | None:
+    """The text of a file, or None if there is none."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - the file may hold anything
+            return to_text(file.read(), errors="surrogate_or_replace")
+    except FileNotFoundError:
+        return None
+
+
+class TrtllmConfig:
+    """One file of engine options, or only their validation."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self.module = module
+        self.path: str | None = module.params["path"]
+
+    def run(self) -> dict[str, t.Any]:
+        built = build(self._request())
+        for warning in built.warnings:
+            self.module.warn(str(warning))
+        if built.errors:
+            self.module.fail_json(
+                msg=failure(built),
+                release=built.release,
+                family=built.family,
+                errors=[{"path": error.path, "message": error.message} for error in built.errors],
+            )
+        text = render(built.options)
+        result = {
+            "changed": False,
+            "release": built.release,
+            "family": built.family,
+            "options": built.options,
+            "text": text,
+        }
+        return result if self.path is None else {**result, **self._write(self.path, text)}
+
+    def _request(self) -> Request:
+        names = ("release", "method", "draft_model", "max_draft_len", "revision", "options", "world_size")
+        return Request(**{name: self.module.params[name] for name in names})
+
+    def _write(self, path: str, text: str) -> dict[str, t.Any]:
+        before = self._read(path)
+        result: dict[str, t.Any] = {"path": path, "changed": before != text}
+        if before != text and not self.module.check_mode:
+            if before is not None and self.module.params["backup"]:
+                result["backup_file"] = self.module.backup_local(path)
+            self._replace(path, text)
+        content = {"before": before or "", "after": text, "before_header": path, "after_header": path}
+        attributes: dict[str, t.Any] = {f"{when}_header": f"{path} (file attributes)" for when in ("before", "after")}
+        # A file that check mode did not create has no attributes to compare.
+        if before is not None or not self.module.check_mode:
+            arguments = self.module.load_file_common_arguments(self.module.params)
+            result["changed"] = self.module.set_fs_attributes_if_different(
+                arguments, result["changed"], diff=attributes
+            )
+        return {**result, "diff": [content, attributes]}
+
+    def _read(self, path: str) -> str | None:
+        try:
+            return read(path)
+        except OSError as error:
+            self.module.fail_json(msg=f"Reading the engine options in {path} failed: {error.strerror}.")
+
+    def _replace(self, path: str, text: str) -> None:
+        directory = os.path.dirname(path) or "."  # noqa: PTH120 - a bare name has an empty directory
+        if not os.path.isdir(directory):  # noqa: PTH112
+            self.module.fail_json(
+                msg=f"Writing the engine options to {path} failed: there is no directory {directory}; create it first."
+            )
+        handle, temporary = tempfile.mkstemp(dir=self.module.tmpdir)
+        with os.fdopen(handle, "wb") as file:
+            file.write(to_bytes(text))
+        self.module.atomic_move(temporary, path, unsafe_writes=self.module.params["unsafe_writes"])
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "release": {"type": "str", "required": True},
+            "method": {"type": "str", "choices": list(METHODS), "default": "none"},
+            "draft_model": {"type": "str"},
+            "max_draft_len": {"type": "int"},
+            "revision": {"type": "str"},
+            "options": {"type": "dict", "default": {}},
+            "world_size": {"type": "int", "default": 1},
+            "path": {"type": "path"},
+            "backup": {"type": "bool", "default": False},
+        },
+        required_by={"mode": "path", "owner": "path", "group": "path"},
+        add_file_common_args=True,
+        supports_check_mode=True,
+    )
+    if YAML_ERROR is not None:
+        module.fail_json(msg=missing_required_lib("PyYAML"), exception=YAML_ERROR)
+    module.exit_json(**TrtllmConfig(module).run())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Run fetch_models.py in a container without a GPU and pass on what it says. A program for a watched job.
+
+The only argument is a JSON object: image, user (uid:gid), cache and receipts (directories of the host), program (the
+path of fetch_models.py) and spec (its argument). The standard input, with the token, goes to the container's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import typing as t
+
+CONTAINER = "dgx-spark-speculative-fetch"
+PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+
+
+def command(job: dict[str, t.Any], environment: t.Mapping[str, str]) -> list[str]:
+    """The docker command line. It holds no secret: everybody on the host can read it."""
+    proxies = [part for name in PROXY_VARIABLES if name in environment for part in ("--env", name)]
+    return [
+        *("docker", "run", "--rm", "--interactive", "--name", CONTAINER, "--pull", "never"),
+        # Nothing of the output is left behind in Docker's logs.
+        *("--log-driver", "none"),
+        *("--network", "host", "--cap-drop", "ALL", "--user", job["user"]),
+        *("--volume", f"{job['cache']}:{job['spec']['cache']}"),
+        *("--volume", f"{job['receipts']}:{job['spec']['receipts']}"),
+        *("--volume", f"{job['program']}:/fetch_models.py:ro"),
+        *("--env", "HOME=/tmp", "--env", "HF_HOME=/tmp/hf", *proxies),
+        # The image's own entrypoint prints a banner.
+        *("--entrypoint", "python3", job["image"], "/fetch_models.py", json.dumps(job["spec"])),
+    ]
+
+
+def remove_container() -> None:
+    """Remove the container, also one that an earlier, killed job left behind."""
+    quiet = subprocess.DEVNULL
+    subprocess.run(["docker", "rm", "--force", CONTAINER], stdin=quiet, stdout=quiet, stderr=quiet, check=False)
+
+
+class Errors(threading.Thread):
+    """Copies the container's standard error into the log and remembers its last line."""
+
+    def __init__(self, stream: t.IO[str]) -> None:
+        super().__init__(daemon=True)
+        self._stream = stream
+        self.last = ""
+
+    def run(self) -> None:
+        for line in self._stream:
+            sys.stderr.write(line)
+            # Docker ends its complaints with a hint that explains nothing.
+            if line.strip() and not line.startswith("See 'docker"):
+                self.last = line.strip()
+
+
+def is_final(line: str) -> bool:
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(message, dict) and bool(message.keys() & {"result", "error"})
+
+
+def complaint(image: str, code: int, last: str) -> str:
+    """Why a container ended without saying so itself."""
+    if "No such image" in last or "Unable to find image" in last:
+        return f"The image {image} to download models with is not on this host: pull it first"
+    return f"The container that downloads models (image {image}) ended with exit code {code}: {last or 'no message'}"
+
+
+def main() -> int:
+    job = json.loads(sys.argv[1])
+
+    def end(_number: int, _frame: object) -> t.NoReturn:
+        remove_container()
+        os._exit(143)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        remove_container()
+        # The container reads the token from the standard input that it inherits.
+        process = subprocess.Popen(
+            command(job, os.environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+        )
+    except FileNotFoundError:
+        print(json.dumps({"error": "Models are downloaded in a container, but this host has no docker command"}))
+        return 1
+    assert process.stdout is not None
+    assert process.stderr is not None
+    errors = Errors(process.stderr)
+    errors.start()
+    final = False
+    for line in process.stdout:
+        print(line, end="", flush=True)
+        final = final or is_final(line)
+    code = process.wait()
+    errors.join()
+    if not final:
+        print(json.dumps({"error": complaint(job["image"], code, errors.last)}), flush=True)
+    return code if final else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

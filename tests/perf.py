@@ -1,0 +1,118 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Print the figures of the main job on the running twin: round trips, bytes, and time against the steps done by hand.
+
+Timings on shared machines are noisy, so times are compared in turn within one run and given as ratios of medians.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+import typing as t
+from pathlib import Path
+
+from tests import playbook
+from tests.twin.control import Internet, Spark
+
+ROUNDS = 3
+NO_OP_TASKS = 25
+NO_OPS = f"""
+- name: Do nothing, often
+  hosts: sparks
+  gather_facts: false
+  tasks:
+    - name: Do nothing
+      ansible.builtin.ping:
+      loop: "{{{{ range({NO_OP_TASKS}) }}}}"
+"""
+# The page's own commands with image and models on the Spark already, less the unused copies of the weights.
+BY_HAND = Path(__file__).parent / "by_hand.sh"
+
+
+def timed(action: t.Callable[[], t.Any]) -> float:
+    start = time.monotonic()
+    action()
+    return time.monotonic() - start
+
+
+def report(what: str, value: str, limit: str = "") -> None:
+    print(f"{what:<62} {value:>12}  {limit}", flush=True)
+
+
+def remote_tasks() -> int:
+    """Module executions on the Spark in a run that changes nothing: with pipelining, each is one SSH command."""
+    outcome = playbook.succeed("single_eagle3", "-vvv")
+    assert outcome.changed == [], outcome.changed
+    return outcome.output.count(" SSH: EXEC ")
+
+
+def no_ops() -> None:
+    path = playbook.INVENTORY.with_name("no_ops.yml")
+    path.write_text(NO_OPS, encoding="utf-8")
+    playbook.succeed(str(path.with_suffix("")))
+
+
+def by_hand(spark: Spark) -> None:
+    done = spark.exec(BY_HAND.read_text(encoding="utf-8"), user="spark", timeout=300)
+    if done.returncode:
+        sys.exit(f"the steps by hand failed: {done.stdout}{done.stderr}")
+
+
+def record(spark: Spark) -> dict[str, t.Any]:
+    return dict(json.loads(spark.read_file("/home/spark/.local/share/dgx-spark-speculative/single_eagle3/record.json")))
+
+
+def bytes_and_requests(internet: Internet, spark: Spark) -> None:
+    playbook.succeed("cleanup", variables={"models": "all"})
+    internet.reset_counters()
+    playbook.succeed("single_eagle3")
+    served = sum(model["bytes"] for model in record(spark)["models"].values())
+    fetched = internet.bytes_to(spark.address, "huggingface.co/")
+    report("first deployment: bytes fetched / bytes of the served files", f"{fetched / served:.4f}", "at most 1.02")
+
+    internet.reset_counters()
+    report("second run: tasks executed on the Spark", str(remote_tasks()), "at most 25")
+    report("second run: requests to the internet", str(len(internet.counters()["requests"])), "0")
+    playbook.succeed("stop")
+    playbook.succeed("start")
+    report("stop and start: requests to the internet", str(len(internet.counters()["requests"])), "0")
+
+
+def second_run() -> None:
+    pairs = [(timed(lambda: playbook.succeed("single_eagle3")), timed(no_ops)) for _round in range(ROUNDS)]
+    second, nothing = (statistics.median(column) for column in zip(*pairs))
+    report(f"second run, seconds (median of {ROUNDS})", f"{second:.2f}")
+    report(f"{NO_OP_TASKS} no-op tasks, seconds (median of {ROUNDS})", f"{nothing:.2f}")
+    report(f"second run / {NO_OP_TASKS} no-op tasks", f"{second / nothing:.2f}", "at most 1.5")
+
+
+def deployment(spark: Spark) -> None:
+    deployments, hands = [], []
+    for _round in range(ROUNDS):
+        playbook.succeed("cleanup")
+        deployments.append(timed(lambda: playbook.succeed("single_eagle3")))
+        playbook.succeed("cleanup")
+        hands.append(timed(lambda: by_hand(spark)))
+        spark.exec(["docker", "rm", "--force", "by-hand"])
+    ours, theirs = statistics.median(deployments), statistics.median(hands)
+    report("deployment with image and models there, seconds", f"{ours:.2f}")
+    report("the same by hand, without reading or typing, seconds", f"{theirs:.2f}")
+    report("deployment / by hand", f"{ours / theirs:.2f}")
+
+
+def main() -> None:
+    internet, spark = Internet(), Spark()
+    internet.clear_faults()
+    bytes_and_requests(internet, spark)
+    second_run()
+    deployment(spark)
+    playbook.succeed("single_eagle3")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`python -m tests.twin`: the twin from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+
+from tests.twin import lifecycle
+from tests.twin.control import Internet
+from tests.twin.names import MAX_SPARKS, TwinError, spark_name
+
+
+def parser() -> argparse.ArgumentParser:
+    """The commands and their options."""
+    result = argparse.ArgumentParser(prog="python -m tests.twin", description="A simulated DGX Spark and its internet.")
+    commands = result.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    up = commands.add_parser("up", help="build what is missing and start the twin")
+    up.add_argument("--sparks", type=int, default=1, choices=range(1, MAX_SPARKS + 1), help="how many (default: 1)")
+    down = commands.add_parser("down", help="remove the twin's containers, network and volumes")
+    down.add_argument("--images", action="store_true", help="remove its images, too")
+    commands.add_parser("status", help="say what runs")
+    faults = commands.add_parser("faults", help="show the faults of the internet, or replace them")
+    faults.add_argument("faults", nargs="?", type=json.loads, help="a JSON list; [] clears them")
+    counters = commands.add_parser("counters", help="show requests and bytes")
+    counters.add_argument("--reset", action="store_true", help="forget them instead")
+    shell = commands.add_parser("shell", help="open a shell on a Spark")
+    shell.add_argument("number", nargs="?", type=int, default=1, choices=range(1, MAX_SPARKS + 1), help="which one")
+    shell.add_argument("--user", default="spark", choices=("spark", "member", "root"), help="as whom (default: spark)")
+    return result
+
+
+def run(options: argparse.Namespace) -> None:
+    """Do what was asked for."""
+    if options.command == "up":
+        started = time.monotonic()
+        lifecycle.up(options.sparks)
+        print(f"The twin is up after {time.monotonic() - started:.1f} s; its inventory is {lifecycle.INVENTORY}.")
+    elif options.command == "down":
+        lifecycle.down(options.images)
+    elif options.command == "status":
+        print("\n".join(lifecycle.status()) or "The twin is down.")
+    elif options.command == "faults":
+        if options.faults is not None:
+            Internet().set_faults(options.faults)
+        print(json.dumps(Internet().faults(), indent=2))
+    elif options.command == "counters":
+        if options.reset:
+            Internet().reset_counters()
+        else:
+            print(json.dumps(Internet().counters(), indent=2))
+    else:
+        name = spark_name(options.number)
+        os.execvp("docker", ["docker", "exec", "-it", name, "su", "-", options.user])
+
+
+def main() -> int:
+    try:
+        run(parser().parse_args())
+    except TwinError as error:
+        print(f"twin: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,293 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bring the twin up and take it down."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import shlex
+import shutil
+import time
+import typing as t
+import urllib.error
+import urllib.request
+
+from tests.twin import engine, images
+from tests.twin.control import Internet, Spark
+from tests.twin.keys import CA_CERTIFICATE, KNOWN_HOSTS, SERVER_CERTIFICATE, SSH_KEY, make_keys
+from tests.twin.models import write_models
+from tests.twin.names import (
+    BASE_IMAGE,
+    CACHE,
+    INTERNET,
+    INTERNET_ADDRESS,
+    INTERNET_IMAGE,
+    MAX_SPARKS,
+    NETWORK,
+    PACKAGE,
+    PASSWORD,
+    PREFIX,
+    REGISTRY_VOLUME,
+    RELEASE_REPOSITORY,
+    RELEASES,
+    SPARK_IMAGE,
+    SUBNET,
+    USER,
+    TwinError,
+    spark_address,
+    spark_name,
+)
+from tests.twin.trtllm.build import BuildError
+from tests.twin.trtllm.build import build as build_trtllm
+from tests.twin.vocabularies import VOCABULARIES, ensure_vocabularies
+
+HUB = CACHE / "hub"
+INVENTORY = CACHE / "inventory.yml"
+SPECIFICATION = f"{PREFIX}.specification"
+
+# systemd and a Docker Engine need these; whatever reaches beyond the container's namespaces is taken away again.
+# A sandbox without CAP_SYS_RESOURCE refuses `--privileged`.
+SPARK_OPTIONS = (
+    *("--cap-add", "ALL"),
+    *(part for name in ("RESOURCE", "MODULE", "TIME", "RAWIO") for part in ("--cap-drop", f"SYS_{name}")),
+    *("--security-opt", "seccomp=unconfined"),
+    *("--security-opt", "apparmor=unconfined"),
+    *("--security-opt", "systempaths=unconfined"),
+    *("--device-cgroup-rule", "a *:* rwm"),
+    *("--cgroupns", "private"),
+    *("--tmpfs", "/run"),
+    *("--tmpfs", "/run/lock"),
+    *("--shm-size", "2g"),
+)
+
+
+@contextlib.contextmanager
+def alone() -> t.Iterator[None]:
+    """Keep two runs from building and starting the same things."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def write_changed(path: t.Any, text: str) -> None:
+    """Write a file only when that changes it."""
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def ensure_network() -> None:
+    """The management network, on which the Sparks see the internet and this machine sees the Sparks."""
+    if engine.inspect("network", NETWORK) is None:
+        engine.docker("network", "create", "--subnet", SUBNET, NETWORK)
+
+
+def ensure_container(name: str, image: str, options: t.Sequence[str], volumes: t.Sequence[str]) -> None:
+    """Have this container run as specified; one that was specified otherwise is replaced, with its volumes."""
+    specification = hashlib.sha256(json.dumps([image, options]).encode()).hexdigest()
+    container = engine.inspect("container", name)
+    if container and container["Config"]["Labels"].get(SPECIFICATION) != specification:
+        remove(name, volumes)
+        container = None
+    if container is None:
+        engine.docker("run", "--detach", "--name", name, "--label", f"{SPECIFICATION}={specification}", *options, image)
+    elif not container["State"]["Running"]:
+        engine.docker("start", name)
+
+
+def remove(name: str, volumes: t.Sequence[str] = ()) -> None:
+    """Remove a container and its volumes, if they exist."""
+    if engine.inspect("container", name):
+        engine.docker("rm", "--force", name)
+    for volume in volumes:
+        if engine.inspect("volume", volume):
+            engine.docker("volume", "rm", volume)
+
+
+def ensure_models() -> None:
+    """Write what the Hub serves, and again when its recipe changed."""
+    stamp = CACHE / "hub.inputs"
+    inputs = images.digest_of(PACKAGE / "models.py")
+    if stamp.exists() and stamp.read_text() == inputs:
+        return
+    stamp.unlink(missing_ok=True)
+    # The directory itself stays: it may be mounted in a running container.
+    HUB.mkdir(parents=True, exist_ok=True)
+    for child in HUB.iterdir():
+        shutil.rmtree(child) if child.is_dir() else child.unlink()
+    write_models(HUB)
+    stamp.write_text(inputs)
+
+
+def ensure_internet(image: str) -> None:
+    """Start the registry, the Hub and the file host."""
+    options = (
+        *("--init", "--network", NETWORK, "--ip", INTERNET_ADDRESS, "--hostname", "internet"),
+        *("--volume", f"{HUB}:/srv/hub:ro", "--volume", f"{VOCABULARIES}:/srv/vocabularies:ro"),
+        *("--volume", f"{SERVER_CERTIFICATE.parent}:/srv/tls:ro", "--volume", f"{REGISTRY_VOLUME}:/srv/registry"),
+        # Docker pushes without TLS to a registry on the loopback address only.
+        *("--publish", "127.0.0.1::5000"),
+    )
+    ensure_container(INTERNET, image, options, ())
+    internet, deadline = Internet(), time.monotonic() + 30
+    while True:
+        try:
+            internet.faults()
+            return
+        except TwinError:
+            if time.monotonic() > deadline:
+                logs = engine.attempt("logs", "--tail", "20", INTERNET)
+                raise TwinError(f"The twin's internet does not start: {engine.last_line(logs.stderr)}") from None
+            time.sleep(0.1)
+
+
+def registry() -> str:
+    """The address of the twin's registry on this machine's loopback interface."""
+    return engine.docker("port", INTERNET, "5000/tcp").splitlines()[0]
+
+
+def registered(address: str, release: str) -> set[str]:
+    """The names under which Docker may know the registry's image of this release; empty when there is none."""
+    kinds = ("docker.distribution.manifest.v2", "oci.image.manifest.v1", "oci.image.index.v1")
+    request = urllib.request.Request(
+        f"http://{address}/v2/{RELEASE_REPOSITORY}/manifests/{release}",
+        headers={"Accept": ", ".join(f"application/vnd.{kind}+json" for kind in kinds)},
+    )
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10) as response:
+            # The id of an image is the digest of its configuration or of its manifest, as the engine stores images.
+            configuration = json.loads(response.read()).get("config", {}).get("digest", "")
+            return {configuration, response.headers["Docker-Content-Digest"]}
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code == 404:
+            return set()
+        raise TwinError(f"The twin's registry answered with status {error.code}.") from None
+    except OSError as error:
+        raise TwinError(f"The twin's registry does not answer at {address}: {error}.") from None
+
+
+def ensure_release(release: str) -> None:
+    """Have the stand-in of this TensorRT-LLM release in the registry."""
+    tag = f"{PREFIX}/trtllm:{release}"
+    if engine.image_id(tag) is None:
+        print(f"Building {tag} ...", flush=True)
+    context = CACHE / "trtllm" / release
+    context.mkdir(parents=True, exist_ok=True)
+    try:
+        image = build_trtllm(context, CA_CERTIFICATE, tag, release)
+    except BuildError as error:
+        raise TwinError(str(error)) from None
+    address = registry()
+    if image in registered(address, release):
+        return
+    print(f"Pushing {tag} ...", flush=True)
+    remote = f"{address}/{RELEASE_REPOSITORY}:{release}"
+    engine.docker("tag", tag, remote)
+    engine.docker("push", "--quiet", remote)
+    engine.docker("rmi", remote)
+
+
+def docker_volume(number: int) -> str:
+    """The volume with a Spark's images and containers."""
+    return f"{spark_name(number)}-docker"
+
+
+def ensure_spark(number: int, image: str) -> None:
+    """Start a Spark."""
+    options = (
+        *SPARK_OPTIONS,
+        *("--network", NETWORK, "--ip", spark_address(number), "--hostname", f"spark-{number}"),
+        # Containers inside cannot use the resolver that Docker puts on the Spark's loopback address.
+        *("--dns", INTERNET_ADDRESS, "--env", f"TWIN_DNS={INTERNET_ADDRESS}"),
+        *("--volume", f"{docker_volume(number)}:/var/lib/docker"),
+    )
+    ensure_container(spark_name(number), image, options, (docker_volume(number),))
+
+
+def remove_spark(number: int) -> None:
+    """Remove a Spark with everything on it."""
+    remove(spark_name(number), (docker_volume(number),))
+
+
+def write_known_hosts(sparks: int) -> None:
+    """Record the Sparks' host keys, read past the network."""
+    lines = []
+    for number in range(1, sparks + 1):
+        kind, key = Spark(number).read_file("/etc/ssh/ssh_host_ed25519_key.pub").split()[:2]
+        lines.append(f"{spark_address(number)} {kind} {key}\n")
+    write_changed(KNOWN_HOSTS, "".join(lines))
+
+
+def write_inventory(sparks: int) -> None:
+    """Write an inventory like the one a user has, for hosts that are reached over SSH."""
+    ssh = ["-o", f'UserKnownHostsFile="{KNOWN_HOSTS}"', "-o", "StrictHostKeyChecking=yes", "-o", "IdentitiesOnly=yes"]
+    hosts = {f"spark-{number}": {"ansible_host": spark_address(number)} for number in range(1, sparks + 1)}
+    variables = {
+        "ansible_user": USER,
+        "ansible_become_password": PASSWORD,
+        "ansible_ssh_private_key_file": str(SSH_KEY),
+        "ansible_ssh_common_args": shlex.join(ssh),
+    }
+    # JSON is YAML, too.
+    write_changed(INVENTORY, json.dumps({"sparks": {"hosts": hosts, "vars": variables}}, indent=2) + "\n")
+
+
+def up(sparks: int = 1) -> None:
+    """Have the twin run with this many Sparks, building what is missing or outdated."""
+    if not 1 <= sparks <= MAX_SPARKS:
+        raise TwinError(f"The twin has 1 to {MAX_SPARKS} Sparks, not {sparks}.")
+    with alone():
+        if engine.cgroup_version() == "2":
+            print("This machine uses control groups v2, on which the twin has not been tried yet.", flush=True)
+        images.ensure_base()
+        make_keys()
+        spark_image, internet_image = images.build_spark(), images.build_internet()
+        ensure_vocabularies()
+        ensure_models()
+        ensure_network()
+        ensure_internet(internet_image)
+        for number in range(1, MAX_SPARKS + 1):
+            ensure_spark(number, spark_image) if number <= sparks else remove_spark(number)
+        for release in RELEASES:
+            ensure_release(release)
+        for number in range(1, sparks + 1):
+            Spark(number).wait()
+        write_known_hosts(sparks)
+        write_inventory(sparks)
+        # Each build leaves its predecessor without a name.
+        engine.docker("image", "prune", "--force", "--filter", f"label={images.INPUTS}")
+
+
+def down(with_images: bool = False) -> None:
+    """Remove containers, network and volumes, and the images when asked to."""
+    with alone():
+        engine.cgroup_version()
+        for number in range(1, MAX_SPARKS + 1):
+            remove_spark(number)
+        remove(INTERNET, (REGISTRY_VOLUME,))
+        if engine.inspect("network", NETWORK):
+            engine.docker("network", "rm", NETWORK)
+        INVENTORY.unlink(missing_ok=True)
+        KNOWN_HOSTS.unlink(missing_ok=True)
+        if with_images:
+            tags = (f"{PREFIX}/trtllm:{release}" for release in RELEASES)
+            for tag in (*tags, SPARK_IMAGE, INTERNET_IMAGE, BASE_IMAGE):
+                if engine.image_id(tag):
+                    engine.docker("rmi", "--force", tag)
+
+
+def status() -> list[str]:
+    """What runs, one line for each part."""
+    engine.cgroup_version()
+    lines = []
+    for name in (INTERNET, *(spark_name(number) for number in range(1, MAX_SPARKS + 1))):
+        container = engine.inspect("container", name)
+        if container:
+            address = container["NetworkSettings"]["Networks"].get(NETWORK, {}).get("IPAddress") or "no address"
+            lines.append(f"{name}: {container['State']['Status']}, {address}")
+    return lines

@@ -1,0 +1,89 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A snapshot of what the twin must leave alone on this machine, for a test to compare before and after."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import typing as t
+
+# These count or differ by themselves.
+RESTLESS = (
+    "fs.dentry-state",
+    "fs.file-nr",
+    "fs.inode-nr",
+    "fs.inode-state",
+    "fs.quota.",
+    "kernel.ns_last_pid",
+    "kernel.pty.nr",
+    "kernel.random.",
+    "net.netfilter.nf_conntrack_count",
+    "net.ipv4.route.flush",
+)
+# Docker makes these for any network and container and takes them away with it.
+DOCKERS_LINKS = ("br-", "veth", "docker")
+
+
+def sysctls(root: pathlib.Path = pathlib.Path("/proc/sys")) -> dict[str, str]:
+    """All readable kernel parameters that stay as they are unless someone sets them."""
+    found = {}
+    for path in root.rglob("*"):
+        parts = path.relative_to(root).parts
+        name = ".".join(parts)
+        if name.startswith(RESTLESS) or any(part.startswith(DOCKERS_LINKS) for part in parts) or not path.is_file():
+            continue
+        try:
+            found[name] = path.read_text(errors="replace").strip()
+        except OSError:
+            continue
+    return found
+
+
+def of_ip(*arguments: str) -> list[dict[str, t.Any]]:
+    """What `ip` says, as data."""
+    result = subprocess.run(["ip", "-json", *arguments], capture_output=True, text=True, check=True)
+    return t.cast("list[dict[str, t.Any]]", json.loads(result.stdout or "[]"))
+
+
+def snapshot() -> dict[str, t.Any]:
+    """The machine's kernel parameters, links, addresses, routes, clock source and control groups outside Docker's."""
+    links = {
+        link["ifname"]: [link["flags"], link["mtu"], link.get("address")]
+        for link in of_ip("link")
+        if not link["ifname"].startswith(DOCKERS_LINKS)
+    }
+    routes = [
+        [route["dst"], route.get("gateway"), route.get("dev")]
+        for version in ("-4", "-6")
+        for route in of_ip(version, "route")
+        if not str(route.get("dev", "")).startswith(DOCKERS_LINKS)
+    ]
+    groups = {
+        path.as_posix()
+        for path in pathlib.Path("/sys/fs/cgroup").rglob("*")
+        if path.is_dir() and not any(part.startswith(("docker", "system.slice")) for part in path.parts)
+    }
+    return {
+        "sysctls": sysctls(),
+        "links": links,
+        "routes": sorted(routes, key=str),
+        "cgroups": sorted(groups),
+        "modules": sorted(path.name for path in pathlib.Path("/sys/module").iterdir()),
+    }
+
+
+def differences(before: dict[str, t.Any], after: dict[str, t.Any]) -> list[str]:
+    """What changed between two snapshots, one readable line for each change."""
+    lines = []
+    for kind in before:
+        old, new = before[kind], after[kind]
+        if isinstance(old, dict):
+            names = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
+            lines += [f"{kind}: {name} was {old.get(name)!r} and is {new.get(name)!r}" for name in names]
+        else:
+            lines += [f"{kind}: {item!r} is gone" for item in old if item not in new]
+            lines += [f"{kind}: {item!r} is new" for item in new if item not in old]
+    return lines

@@ -1,0 +1,305 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The content of the twin's Hub: repositories with the files of the real ones, a few MB instead of many GB.
+
+The weights are seeded noise: they cannot be compressed, so that a count of bytes means something.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import random
+import struct
+import typing as t
+from pathlib import Path
+
+TARGET = "openai/gpt-oss-120b"
+DRAFT = "nvidia/gpt-oss-120b-Eagle3-long-context"
+DRAFT_COMMIT = "633caf45f31288cbb70ee237f7c939db707ecc94"
+
+TARGET_REAL_BYTES = 65_248_815_744  # the shards of the real repository
+DRAFT_REAL_BYTES = 430_943_640
+
+_VOCABULARY = 201_088
+_SHARDS = 5
+_SHARD_BYTES = 800_000
+_COPY_BYTES = 8_000_000
+_DRAFT_BYTES = 1_500_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+    name: str
+    dtype: t.Literal["BF16", "U8", "I64"]
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        width = {"BF16": 2, "U8": 1, "I64": 8}[self.dtype]
+        for extent in self.shape:
+            width *= extent
+        return width
+
+
+def write_models(directory: Path) -> None:
+    """Write every repository: DIR/<org>/<name>/<files> and DIR/<org>/<name>.json about it."""
+    _write(directory, TARGET, _target_files(), ["*.safetensors", "*.bin"], None)
+    _write(directory, DRAFT, _draft_files(), ["*.safetensors"], DRAFT_COMMIT)
+
+
+def weight_scale() -> float:
+    """What turns a byte of the target model on disk into bytes of the real one."""
+    return TARGET_REAL_BYTES / sum(len(safetensors(_shard_tensors(number), "size")) for number in range(_SHARDS))
+
+
+def draft_weight_scale() -> float:
+    return DRAFT_REAL_BYTES / len(safetensors(_draft_tensors(), "size"))
+
+
+def safetensors(tensors: t.Sequence[Tensor], seed: str) -> bytes:
+    """A valid safetensors file of noise."""
+    header: dict[str, t.Any] = {"__metadata__": {"format": "pt"}}
+    offset = 0
+    for tensor in tensors:
+        end = offset + tensor.size
+        header[tensor.name] = {"dtype": tensor.dtype, "shape": list(tensor.shape), "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + noise(seed, offset)
+
+
+def noise(seed: str, size: int) -> bytes:
+    return random.Random(seed).randbytes(size)
+
+
+def _write(directory: Path, identifier: str, files: t.Mapping[str, bytes], lfs: list[str], commit: str | None) -> None:
+    digest = hashlib.sha1(usedforsecurity=False)
+    for name, content in sorted(files.items()):
+        path = directory / identifier / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        digest.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
+    sha = commit or digest.hexdigest()
+    description = {"id": identifier, "sha": sha, "lfs": lfs, "refs": {"main": sha}}
+    (directory / f"{identifier}.json").write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+
+
+def _target_files() -> dict[str, bytes]:
+    weight_map: dict[str, str] = {}
+    files: dict[str, bytes] = {}
+    for number in range(_SHARDS):
+        name = f"model-{number:05d}-of-{_SHARDS - 1:05d}.safetensors"
+        tensors = _shard_tensors(number)
+        weight_map |= {tensor.name: name for tensor in tensors}
+        files[name] = safetensors(tensors, f"{TARGET}/{name}")
+    files["model.safetensors.index.json"] = _json(
+        {"metadata": {"total_size": TARGET_REAL_BYTES}, "weight_map": dict(sorted(weight_map.items()))}
+    )
+    copies = {
+        "original/model--00001-of-00002.safetensors": _COPY_BYTES // 2,
+        "original/model--00002-of-00002.safetensors": _COPY_BYTES // 2,
+    }
+    for name, size in copies.items():
+        files[name] = safetensors([Tensor("embedding.weight", "U8", (size,))], f"{TARGET}/{name}")
+    files["original/config.json"] = _json({"num_hidden_layers": 36, "num_experts": 128, "experts_per_token": 4})
+    files["metal/model.bin"] = noise(f"{TARGET}/metal", _COPY_BYTES)
+    files["config.json"] = _json(_TARGET_CONFIG)
+    files["generation_config.json"] = _json(
+        {
+            "bos_token_id": 199998,
+            "do_sample": True,
+            "eos_token_id": [200002, 199999, 200012],
+            "pad_token_id": 199999,
+            "transformers_version": "4.55.0.dev0",
+        }
+    )
+    files |= _tokenizer_files()
+    files["README.md"] = _readme(TARGET)
+    files["LICENSE"] = b"Stand-in for the licence of the real repository. These files are noise and free to use.\n"
+    return files
+
+
+def _draft_files() -> dict[str, bytes]:
+    return {
+        "config.json": _json(_DRAFT_CONFIG),
+        "model.safetensors": safetensors(_draft_tensors(), f"{DRAFT}/model.safetensors"),
+        "README.md": _readme(DRAFT),
+    }
+
+
+def _shard_tensors(number: int) -> list[Tensor]:
+    layers = range(number * 7, number * 7 + (8 if number == _SHARDS - 1 else 7))
+    tensors = []
+    for layer in layers:
+        prefix = f"model.layers.{layer:d}"
+        tensors.append(Tensor(f"{prefix}.input_layernorm.weight", "BF16", (2880,)))
+        tensors.append(Tensor(f"{prefix}.mlp.experts.gate_up_proj_blocks", "U8", (64, 1024)))
+        tensors.append(Tensor(f"{prefix}.self_attn.o_proj.bias", "BF16", (2880,)))
+    if number == 0:
+        tensors.append(Tensor("model.embed_tokens.weight", "BF16", (16, 2880)))
+    rest = _SHARD_BYTES - sum(tensor.size for tensor in tensors)
+    tensors.append(Tensor(f"model.layers.{layers[-1]}.mlp.experts.down_proj_blocks", "U8", (rest,)))
+    return tensors
+
+
+def _draft_tensors() -> list[Tensor]:
+    tensors = [
+        Tensor("d2t", "I64", (1024,)),
+        Tensor("fc.weight", "BF16", (32, 8640)),
+        Tensor("midlayer.hidden_norm.weight", "BF16", (2880,)),
+        Tensor("midlayer.self_attn.o_proj.weight", "BF16", (64, 4096)),
+        Tensor("norm.weight", "BF16", (2880,)),
+    ]
+    rest = _DRAFT_BYTES - sum(tensor.size for tensor in tensors)
+    return [*tensors, Tensor("midlayer.mlp.down_proj.weight", "U8", (rest,))]
+
+
+def _tokenizer_files() -> dict[str, bytes]:
+    special = {
+        "<|startoftext|>": 199998,
+        "<|endoftext|>": 199999,
+        "<|return|>": 200002,
+        "<|constrain|>": 200003,
+        "<|channel|>": 200005,
+        "<|start|>": 200006,
+        "<|end|>": 200007,
+        "<|message|>": 200008,
+        "<|call|>": 200012,
+    }
+    added = [
+        {"id": number, "content": token, "special": True, "normalized": False, "lstrip": False, "rstrip": False}
+        | {"single_word": False}
+        for token, number in special.items()
+    ]
+    letters = {chr(code): code - 33 for code in range(33, 127)}
+    tokenizer: dict[str, t.Any] = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": added,
+        "normalizer": None,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        "post_processor": None,
+        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+        "model": {"type": "BPE", "dropout": None, "unk_token": None, "vocab": letters, "merges": []},
+    }
+    configuration = {
+        "added_tokens_decoder": {str(number): {"content": token, "special": True} for token, number in special.items()},
+        "bos_token": "<|startoftext|>",
+        "eos_token": "<|return|>",
+        "pad_token": "<|endoftext|>",
+        "model_max_length": 1000000000000000019884624838656,
+        "tokenizer_class": "PreTrainedTokenizerFast",
+    }
+    turn = "<|start|>{{ message.role }}<|message|>{{ message.content }}<|end|>"
+    template = f"{{%- for message in messages -%}}{turn}{{%- endfor -%}}\n"
+    return {
+        "tokenizer.json": _json(tokenizer),
+        "tokenizer_config.json": _json(configuration),
+        "special_tokens_map.json": _json({"bos_token": "<|startoftext|>", "eos_token": "<|return|>"}),
+        "chat_template.jinja": template.encode(),
+    }
+
+
+def _readme(identifier: str) -> bytes:
+    return f"# {identifier}\n\nA stand-in for tests: the files of the real repository, filled with noise.\n".encode()
+
+
+def _json(value: t.Any) -> bytes:
+    return (json.dumps(value, indent=2) + "\n").encode()
+
+
+_TARGET_CONFIG: dict[str, t.Any] = {
+    "architectures": ["GptOssForCausalLM"],
+    "attention_bias": True,
+    "attention_dropout": 0.0,
+    "eos_token_id": 200002,
+    "experts_per_token": 4,
+    "head_dim": 64,
+    "hidden_act": "silu",
+    "hidden_size": 2880,
+    "initial_context_length": 4096,
+    "initializer_range": 0.02,
+    "intermediate_size": 2880,
+    "layer_types": ["sliding_attention", "full_attention"] * 18,
+    "max_position_embeddings": 131072,
+    "model_type": "gpt_oss",
+    "num_attention_heads": 64,
+    "num_experts_per_tok": 4,
+    "num_hidden_layers": 36,
+    "num_key_value_heads": 8,
+    "num_local_experts": 128,
+    "output_router_logits": False,
+    "pad_token_id": 199999,
+    "quantization_config": {
+        "modules_to_not_convert": [
+            "model.layers.*.self_attn",
+            "model.layers.*.mlp.router",
+            "model.embed_tokens",
+            "lm_head",
+        ],
+        "quant_method": "mxfp4",
+    },
+    "rms_norm_eps": 1e-05,
+    "rope_scaling": {
+        "beta_fast": 32.0,
+        "beta_slow": 1.0,
+        "factor": 32.0,
+        "original_max_position_embeddings": 4096,
+        "rope_type": "yarn",
+        "truncate": False,
+    },
+    "rope_theta": 150000,
+    "router_aux_loss_coef": 0.9,
+    "sliding_window": 128,
+    "swiglu_limit": 7.0,
+    "tie_word_embeddings": False,
+    "transformers_version": "4.55.0.dev0",
+    "use_cache": True,
+    "vocab_size": _VOCABULARY,
+}
+
+_DRAFT_CONFIG: dict[str, t.Any] = {
+    "architectures": ["LlamaForCausalLMEagle3"],
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "bos_token_id": 199998,
+    "draft_vocab_size": _VOCABULARY,
+    "eagle_config": {
+        "eagle_aux_hidden_state_layer_ids": [1, 17, 32],
+        "use_aux_hidden_state": True,
+        "use_input_layernorm_in_first_layer": True,
+        "use_last_layernorm": True,
+        "use_mtp_layernorm": False,
+    },
+    "eos_token_id": 200002,
+    "head_dim": 64,
+    "hidden_act": "silu",
+    "hidden_size": 2880,
+    "initializer_range": 0.02,
+    "intermediate_size": 17280,
+    "max_position_embeddings": 131072,
+    "mlp_bias": False,
+    "model_type": "llama",
+    "num_attention_heads": 64,
+    "num_hidden_layers": 1,
+    "num_key_value_heads": 8,
+    "rms_norm_eps": 1e-05,
+    "rope_scaling": {
+        "factor": 8.0,
+        "high_freq_factor": 4.0,
+        "low_freq_factor": 1.0,
+        "original_max_position_embeddings": 8192,
+        "rope_type": "llama3",
+    },
+    "rope_theta": 500000.0,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+    "transformers_version": "4.55.0",
+    "use_cache": True,
+    "vocab_size": _VOCABULARY,
+}

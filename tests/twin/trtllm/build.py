@@ -1,0 +1,116 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Build the stand-in for the TensorRT-LLM release image."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import shutil
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+HERE = Path(__file__).parent
+BASE = "dgx-spark-twin/debian:bookworm"
+LABEL = "dgx-spark-twin.inputs"
+PYTHON = "3.11"  # of Debian 12
+# Packages with compiled parts get a layer of their own, so that a pull has more than one of some size.
+NATIVE = ("hf_xet", "pydantic_core", "yaml", "_yaml")
+
+
+class BuildError(RuntimeError):
+    """The image could not be built."""
+
+
+def build(context_dir: Path, ca_certificate: Path, tag: str, release: str) -> str:
+    """Build the image unless the tag already has these inputs; the id of the image."""
+    inputs = _inputs(ca_certificate, release)
+    existing = _inspect(tag)
+    if existing is not None and (existing["Config"].get("Labels") or {}).get(LABEL) == inputs:
+        return t.cast(str, existing["Id"])
+    _prepare(context_dir, ca_certificate)
+    arguments = {"BASE": BASE, "RELEASE": release, "INPUTS": inputs}
+    options = [option for name, value in arguments.items() for option in ("--build-arg", f"{name}={value}")]
+    _run(["docker", "build", "--network", "host", "--tag", tag, *options, str(context_dir / "image")])
+    built = _inspect(tag)
+    if built is None:
+        raise BuildError(f"docker build left no image with the tag {tag}.")
+    return t.cast(str, built["Id"])
+
+
+def _inputs(ca_certificate: Path, release: str) -> str:
+    base = _inspect(BASE)
+    if base is None:
+        raise BuildError(f"The base image {BASE} does not exist.")
+    digest = hashlib.sha256(json.dumps([base["Id"], release, platform.machine()]).encode())
+    digest.update(ca_certificate.read_bytes())
+    for path in sorted(HERE.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            digest.update(str(path.relative_to(HERE)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _prepare(context_dir: Path, ca_certificate: Path) -> None:
+    packages = _install(context_dir)
+    image = context_dir / "image"
+    shutil.rmtree(image, ignore_errors=True)
+    native = image / "packages" / "native"
+    pure = image / "packages" / "pure"
+    for path in sorted(packages.iterdir()):
+        if path.name not in ("bin", "__pycache__"):
+            _copy(path, (native if path.name in NATIVE else pure) / path.name)
+    _copy(HERE / "server", image / "app" / "standin")
+    _copy(HERE / "tensorrt_llm", image / "app" / "tensorrt_llm")
+    _copy(HERE / "bin", image / "bin")
+    for command in (image / "bin").iterdir():
+        command.chmod(0o755)
+    shutil.copyfile(ca_certificate, image / "ca.crt")
+    shutil.copyfile(HERE / "Dockerfile", image / "Dockerfile")
+
+
+def _copy(source: Path, destination: Path) -> None:
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, destination, ignore=shutil.ignore_patterns("__pycache__"))
+    else:
+        shutil.copy2(source, destination)
+
+
+def _install(context_dir: Path) -> Path:
+    """The image's Python packages, fetched once for each list of requirements."""
+    requirements = HERE / "requirements.txt"
+    key = hashlib.sha256(requirements.read_bytes() + platform.machine().encode()).hexdigest()[:16]
+    packages = context_dir / f"packages-{key}"
+    if packages.is_dir():
+        return packages
+    unfinished = context_dir / f"packages-{key}.unfinished"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    machine = platform.machine()
+    tags = [f"manylinux2014_{machine}", *(f"manylinux_2_{minor}_{machine}" for minor in (17, 28, 34))]
+    _run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-warn-conflicts"]
+        + ["--target", str(unfinished), "--python-version", PYTHON, "--only-binary=:all:"]
+        + [option for tag in tags for option in ("--platform", tag)]
+        + ["--requirement", str(requirements)]
+    )
+    unfinished.rename(packages)
+    return packages
+
+
+def _inspect(image: str) -> dict[str, t.Any] | None:
+    answer = subprocess.run(["docker", "image", "inspect", image], capture_output=True, text=True, check=False)
+    if answer.returncode != 0:
+        return None
+    return t.cast("dict[str, t.Any]", json.loads(answer.stdout)[0])
+
+
+def _run(command: t.Sequence[str]) -> None:
+    answer = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if answer.returncode != 0:
+        last = "\n".join(answer.stdout.splitlines()[-30:])
+        raise BuildError(f"The command {' '.join(command[:4])} ... failed with code {answer.returncode}:\n{last}")

@@ -1,0 +1,367 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Requests on the engine: slots, pace, stop conditions and statistics."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+import itertools
+import time
+import typing as t
+
+from . import engine
+from .machine import Faults, Gpu
+
+
+class RequestError(ValueError):
+    """A request that the engine refuses."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    max_batch_size: int
+    max_num_tokens: int
+    max_seq_len: int
+    chunked_prefill: bool
+    kv_blocks: int
+    tokens_per_block: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Speculation:
+    """How the engine drafts: with which kind of draft, how long, and whether sampling is allowed beside it."""
+
+    kind: t.Literal["model", "lookup"]
+    length_for: t.Callable[[int], int]
+    greedy_only: bool
+    lookup_longest: int = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    prompt: str
+    prompt_tokens: int
+    chat: bool
+    max_tokens: int | None
+    sampling: engine.Sampling
+    ignore_end: bool = False
+    min_tokens: int = 0
+    stop: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Piece:
+    """What one pass added to the answer, and where the answer stands."""
+
+    thinking: str
+    text: str
+    completion_tokens: int
+    iterations: int
+    finish_reason: str | None
+    stop_reason: str | None = None
+
+    @property
+    def tokens_per_iteration(self) -> float:
+        return self.completion_tokens / self.iterations
+
+
+@dataclasses.dataclass
+class Totals:
+    """Counters since the start."""
+
+    finished: dict[str, int] = dataclasses.field(default_factory=dict)
+    drafted: int = 0
+    accepted: int = 0
+    draft_seconds: float = 0.0
+    target_seconds: float = 0.0
+    passes_with_drafts: int = 0
+    end_to_end: list[float] = dataclasses.field(default_factory=list)
+    first_token: list[float] = dataclasses.field(default_factory=list)
+    per_token: list[float] = dataclasses.field(default_factory=list)
+    queue: list[float] = dataclasses.field(default_factory=list)
+
+
+class _Pace:
+    """Sleeps so that a pass takes as long as it should, whatever the computation took."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic()
+
+    async def spend(self, seconds: float) -> None:
+        now = time.monotonic()
+        self._next = max(self._next, now - 0.05) + seconds
+        await asyncio.sleep(max(0.0, self._next - now))
+
+
+class Runtime:
+    def __init__(
+        self,
+        documents: t.Sequence[engine.Document],
+        gpu: Gpu,
+        limits: Limits,
+        speculation: Speculation | None,
+        faults: t.Callable[[], Faults],
+        max_stats: int = 1000,
+        max_requests: int = 0,
+    ) -> None:
+        self._target = engine.TargetModel(documents)
+        self._draft = engine.DraftModel(documents)
+        self._vocabulary = [token for document in documents for token in document.tokens()]
+        self._gpu = gpu
+        self.limits = limits
+        self._speculation = speculation
+        self._faults = faults
+        self._slots = asyncio.Semaphore(limits.max_batch_size)
+        self._ids = itertools.count(1)
+        self._iteration = 0
+        self._accepted_requests = 0
+        self.running = 0
+        self.waiting = 0
+        self.totals = Totals()
+        self.iterations: collections.deque[dict[str, t.Any]] = collections.deque(maxlen=max_stats)
+        self.requests: collections.deque[dict[str, t.Any]] = collections.deque(maxlen=max_requests)
+
+    @property
+    def speculates(self) -> bool:
+        return self._speculation is not None
+
+    def budget(self, job: Job) -> int:
+        """How many tokens the request may generate; refuses what does not fit."""
+        limits = self.limits
+        if not limits.chunked_prefill and job.prompt_tokens > limits.max_num_tokens:
+            raise RequestError(
+                f"The sum of prompt length ({float(job.prompt_tokens)}) and query length (0) should not exceed "
+                f"max_num_tokens ({limits.max_num_tokens})"
+            )
+        room = limits.max_seq_len - job.prompt_tokens
+        if room <= 0:
+            raise RequestError(
+                f"`default_max_tokens` ({room}) should be greater than 0, `default_max_tokens` ({room}) = max_seq_len "
+                f"({limits.max_seq_len}) - `splited_prompt_len` ({job.prompt_tokens}) - `query_token_len` (0)"
+            )
+        return room if job.max_tokens is None else min(job.max_tokens, room)
+
+    async def run(self, job: Job) -> t.AsyncIterator[Piece]:
+        """Wait for a slot, then yield a piece for every pass."""
+        budget = self.budget(job)
+        faults = self._faults()
+        self._accepted_requests += 1
+        arrival = time.monotonic()
+        self.waiting += 1
+        try:
+            await self._slots.acquire()
+        finally:
+            self.waiting -= 1
+        self.running += 1
+        try:
+            if faults.hang_after_requests is not None and self._accepted_requests > faults.hang_after_requests:
+                await asyncio.Event().wait()
+            async for piece in self._generate(job, budget, faults, arrival):
+                yield piece
+        finally:
+            self.running -= 1
+            self._slots.release()
+
+    async def _generate(self, job: Job, budget: int, faults: Faults, arrival: float) -> t.AsyncIterator[Piece]:
+        identifier = next(self._ids)
+        scheduled = time.monotonic()
+        generation = self._start(job, faults)
+        answer = _Answer(job, budget)
+        pace = _Pace()
+        prompt_seconds = job.prompt_tokens * self._gpu.prefill_us / 1e6
+        first_iteration = self._iteration
+        first_token = 0.0
+        iterations = 0
+        finished = False
+        while not finished:
+            length = self._speculation.length_for(self.running) if self._speculation and iterations else 0
+            step = generation.step(length)
+            drafting = self._drafting_seconds(step.drafted)
+            await pace.spend(prompt_seconds + self._gpu.pass_ms / 1e3 + drafting)
+            prompt_seconds = 0.0
+            iterations += 1
+            first_token = first_token or time.monotonic()
+            before = answer.tokens
+            piece = answer.add(step.tokens, iterations)
+            self._count(step, piece.completion_tokens - before, drafting)
+            finished = piece.finish_reason is not None
+            if finished:
+                self._finish(job, identifier, piece, arrival, scheduled, first_token, first_iteration)
+            yield piece
+
+    def _start(self, job: Job, faults: Faults) -> engine.Generation:
+        target: engine.Conditioned = self._target.condition(job.prompt, chat=job.chat)
+        if faults.nonsense:
+            target = engine.Babble(self._vocabulary)
+        elif faults.repeat:
+            target = engine.Loop()
+        draft: engine.Conditioned | None = None
+        sampling = job.sampling
+        if self._speculation is not None:
+            if self._speculation.kind == "lookup":
+                draft = engine.LookupState(engine.tokenize(job.prompt), self._speculation.lookup_longest)
+            else:
+                draft = self._draft.condition(engine.THINK if job.chat else engine.FINAL)
+            if self._speculation.greedy_only:
+                sampling = engine.Sampling()
+        return engine.Generation(target, draft, sampling)
+
+    def _drafting_seconds(self, drafted: int) -> float:
+        if self._speculation is None or self._speculation.kind == "lookup":
+            return 0.0
+        return drafted * self._gpu.draft_ms / 1e3
+
+    def _count(self, step: engine.Step, kept: int, drafting: float) -> None:
+        self._iteration += 1
+        totals = self.totals
+        accepted = min(step.accepted, kept)  # the end may come before the last accepted token
+        totals.drafted += step.drafted
+        totals.accepted += accepted
+        totals.draft_seconds += drafting
+        totals.target_seconds += self._gpu.pass_ms / 1e3
+        totals.passes_with_drafts += 1 if step.drafted else 0
+        blocks = self.limits.kv_blocks
+        latency = self._gpu.pass_ms + drafting * 1e3
+        drafts = 1 if step.drafted else 0
+        self.iterations.append(
+            {
+                "timestamp": time.strftime("%m-%d-%Y %H:%M:%S"),
+                "iter": self._iteration,
+                "iterLatencyMS": latency,
+                "numActiveRequests": self.running,
+                "numQueuedRequests": self.waiting,
+                "numCompletedRequests": sum(totals.finished.values()),
+                "maxNumActiveRequests": self.limits.max_batch_size,
+                "gpuMemUsage": int(self._gpu.memory_bytes),
+                "kvCacheStats": {
+                    "maxNumBlocks": blocks,
+                    "freeNumBlocks": max(0, blocks - self.running),
+                    "usedNumBlocks": min(blocks, self.running),
+                    "tokensPerBlock": self.limits.tokens_per_block,
+                    "allocTotalBlocks": 0,
+                    "allocNewBlocks": 0,
+                    "reusedBlocks": 0,
+                    "missedBlocks": 0,
+                    "cacheHitRate": 0.0,
+                },
+                "inflightBatchingStats": {
+                    "numScheduledRequests": self.running,
+                    "numContextRequests": 0 if drafts else 1,
+                    "numGenRequests": drafts,
+                    "numPausedRequests": 0,
+                    "numCtxTokens": 0,
+                    "microBatchId": 0,
+                    "avgNumDecodedTokensPerIter": float(kept),
+                },
+                "specDecodingStats": {
+                    "numDraftTokens": step.drafted,
+                    "numAcceptedTokens": accepted,
+                    "numRequestsWithDraftTokens": drafts,
+                    "acceptanceLength": (accepted + drafts) / drafts if drafts else 0.0,
+                    "iterLatencyMS": drafting * 1e3,
+                    "draftOverhead": drafting * 1e3 / latency if latency else 0.0,
+                }
+                if self._speculation is not None
+                else None,
+            }
+        )
+
+    def _finish(
+        self,
+        job: Job,
+        identifier: int,
+        piece: Piece,
+        arrival: float,
+        scheduled: float,
+        first_token: float,
+        first_iteration: int,
+    ) -> None:
+        now = time.monotonic()
+        totals = self.totals
+        reason = piece.finish_reason or "stop"
+        totals.finished[reason] = totals.finished.get(reason, 0) + 1
+        totals.end_to_end.append(now - arrival)
+        totals.first_token.append(first_token - arrival)
+        totals.per_token.append((now - first_token) / max(1, piece.completion_tokens - 1))
+        totals.queue.append(scheduled - arrival)
+        self.requests.append(
+            {
+                "request_id": identifier,
+                "perf_metrics": {
+                    "first_iter": first_iteration,
+                    "last_iter": self._iteration,
+                    # The speculative counters of this family stay zero, so the real one leaves them out.
+                    "timing_metrics": {
+                        "server_arrival_time": arrival,
+                        "arrival_time": arrival,
+                        "first_scheduled_time": scheduled,
+                        "first_token_time": first_token,
+                        "server_first_token_time": first_token,
+                        "last_token_time": now,
+                    },
+                    "kv_cache_metrics": {
+                        "num_total_allocated_blocks": -(-job.prompt_tokens // self.limits.tokens_per_block),
+                        "num_new_allocated_blocks": -(-job.prompt_tokens // self.limits.tokens_per_block),
+                        "num_reused_blocks": 0,
+                        "num_missed_blocks": 0,
+                    },
+                },
+            }
+        )
+
+
+class _Answer:
+    """Turns tokens into text, and knows when to stop."""
+
+    def __init__(self, job: Job, budget: int) -> None:
+        self._job = job
+        self._budget = budget
+        self._tokens: list[engine.Token] = []
+        self._sent = (0, 0)
+        # A stop string may be spread over two passes, so its length is held back.
+        self._held = max((len(text) for text in job.stop), default=1) - 1
+
+    @property
+    def tokens(self) -> int:
+        return len(self._tokens)
+
+    def add(self, tokens: t.Sequence[engine.Token], iterations: int) -> Piece:
+        reason: str | None = None
+        for token in tokens:
+            self._tokens.append(token)
+            if token == engine.END and not self._job.ignore_end and len(self._tokens) >= self._job.min_tokens:
+                reason = "stop"
+            elif len(self._tokens) >= self._budget:
+                reason = "length"
+            if reason is not None:
+                break
+        thinking, text = self._split()
+        stopped: str | None = None
+        for wanted in self._job.stop:
+            if wanted and wanted in text:
+                text, stopped, reason = text[: text.index(wanted)], wanted, "stop"
+        end = len(text) if reason is not None else max(self._sent[1], len(text) - self._held)
+        new = thinking[self._sent[0] :], text[self._sent[1] : end]
+        self._sent = len(thinking), max(end, self._sent[1])
+        return Piece(*new, len(self._tokens), iterations, reason, stopped)
+
+    def _split(self) -> tuple[str, str]:
+        tokens = self._tokens
+        if not self._job.chat:
+            return "", _text(tokens)
+        if engine.FINAL not in tokens:
+            return _text(tokens), ""
+        position = tokens.index(engine.FINAL)
+        return _text(tokens[:position]), _text(tokens[position:])
+
+
+def _text(tokens: t.Sequence[engine.Token]) -> str:
+    """An end that was ignored reads as a paragraph."""
+    return engine.detokenize("\n\n" if token == engine.END else token for token in _stripped(tokens))
+
+
+def _stripped(tokens: t.Sequence[engine.Token]) -> t.Sequence[engine.Token]:
+    return tokens[:-1] if tokens and tokens[-1] == engine.END else tokens

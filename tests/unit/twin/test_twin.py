@@ -1,0 +1,461 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The parts of the twin that need no container."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import http.client
+import http.server
+import io
+import json
+import pathlib
+import resource
+import subprocess
+import threading
+import typing as t
+
+import pytest
+
+from tests.twin import engine, machine
+from tests.twin.control import Internet
+from tests.twin.images import digest_of
+from tests.twin.internet import hub
+from tests.twin.names import PACKAGE, SERVED_NAMES, TwinError
+from tests.twin.spark import clamp_limits, gpu_hook
+
+MODEL = "nvidia/tiny"
+COMMIT = "633caf45f31288cbb70ee237f7c939db707ecc94"
+WEIGHTS = bytes(range(256)) * 40
+CONFIG = b'{"a": 1}\n'
+
+
+@dataclasses.dataclass
+class Reply:
+    status: int
+    headers: t.Any
+    body: bytes
+
+    def json(self) -> t.Any:
+        return json.loads(self.body)
+
+
+@dataclasses.dataclass
+class TwinWorld:
+    """A world on local ports, without TLS."""
+
+    world: hub.World
+    port: int
+    internet: Internet
+
+    def ask(
+        self, url: str, headers: dict[str, str] | None = None, method: str = "GET", body: bytes | None = None
+    ) -> Reply:
+        """Send a request for `host/path` without following redirects."""
+        host, _, path = url.partition("/")
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        with contextlib.closing(connection):
+            connection.request(method, f"/{path}", body, {"Host": host, **(headers or {})})
+            response = connection.getresponse()
+            return Reply(response.status, response.headers, response.read())
+
+    def resolve(self, name: str, headers: dict[str, str] | None = None) -> Reply:
+        """Get a file of the model, by way of the file network where the Hub says so."""
+        reply = self.ask(f"huggingface.co/{MODEL}/resolve/main/{name}", headers)
+        if reply.status != 302:
+            return reply
+        return self.ask(reply.headers["Location"].removeprefix("https://"), headers)
+
+
+class FakeRegistry(http.server.BaseHTTPRequestHandler):
+    """Answers with what it was asked."""
+
+    def log_message(self, format: str, *arguments: t.Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        data = json.dumps({"path": self.path, "accept": self.headers.get("Accept")}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+@contextlib.contextmanager
+def serving(server: http.server.HTTPServer) -> t.Iterator[int]:
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def twin(tmp_path: pathlib.Path) -> t.Iterator[TwinWorld]:
+    files = tmp_path / "hub" / MODEL
+    (files / "original").mkdir(parents=True)
+    (files / "config.json").write_bytes(CONFIG)
+    (files / "model.safetensors").write_bytes(WEIGHTS)
+    (files / "original" / "notes.txt").write_bytes(b"notes\n")
+    description = {"id": MODEL, "sha": COMMIT, "lfs": ["*.safetensors"], "refs": {}}
+    (tmp_path / "hub" / f"{MODEL}.json").write_text(json.dumps(description))
+    (tmp_path / "vocabularies").mkdir()
+    (tmp_path / "vocabularies" / "o200k_base.tiktoken").write_bytes(b"IQ== 0\n")
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), FakeRegistry)) as registry:
+        world = hub.World(tmp_path / "hub", tmp_path / "vocabularies", ("127.0.0.1", registry))
+        front = hub.Server(("127.0.0.1", 0), hub.Handler, world)
+        control = hub.Server(("127.0.0.1", 0), hub.ControlHandler, world)
+        with serving(front) as port, serving(control) as control_port:
+            yield TwinWorld(world, port, Internet(f"http://127.0.0.1:{control_port}"))
+
+
+def bearer(token: str | None) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def test_hub_serves_every_name_the_twin_answers_for() -> None:
+    world = hub.World(pathlib.Path("/nowhere"), pathlib.Path("/nowhere"))
+    assert set(world.hosts()) == set(SERVED_NAMES)
+
+
+def test_tree_lists_files_as_git_and_lfs_know_them(twin: TwinWorld) -> None:
+    listing = twin.ask(f"huggingface.co/api/models/{MODEL}/tree/main?recursive=true&expand=false").json()
+    by_path = {entry["path"]: entry for entry in listing}
+    assert by_path["config.json"] == {
+        "type": "file",
+        "oid": hashlib.sha1(b"blob 9\0" + CONFIG).hexdigest(),
+        "size": 9,
+        "path": "config.json",
+    }
+    oid = hashlib.sha256(WEIGHTS).hexdigest()
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize 10240\n".encode()
+    assert by_path["model.safetensors"]["lfs"] == {"oid": oid, "size": 10240, "pointerSize": len(pointer)}
+    assert by_path["model.safetensors"]["oid"] == hashlib.sha1(b"blob %d\0" % len(pointer) + pointer).hexdigest()
+    assert by_path["original"]["type"] == "directory"
+    assert set(by_path) == {"config.json", "model.safetensors", "original", "original/notes.txt"}
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("tree/main", ["config.json", "model.safetensors", "original"]),
+        (f"tree/{COMMIT}/original", ["original/notes.txt"]),
+    ],
+)
+def test_tree_lists_one_level(twin: TwinWorld, path: str, names: list[str]) -> None:
+    listing = twin.ask(f"huggingface.co/api/models/{MODEL}/{path}").json()
+    assert sorted(entry["path"] for entry in listing) == names
+
+
+def test_model_facts(twin: TwinWorld) -> None:
+    facts = twin.ask(f"huggingface.co/api/models/{MODEL}/revision/main?blobs=true").json()
+    assert (facts["id"], facts["sha"], facts["gated"]) == (MODEL, COMMIT, False)
+    assert [(file["rfilename"], file["size"], "lfs" in file) for file in facts["siblings"]] == [
+        ("config.json", 9, False),
+        ("model.safetensors", 10240, True),
+        ("original/notes.txt", 6, False),
+    ]
+
+
+def test_paths_info(twin: TwinWorld) -> None:
+    body = json.dumps({"paths": ["config.json", "nothing"], "expand": False}).encode()
+    url = f"huggingface.co/api/models/{MODEL}/paths-info/main"
+    reply = twin.ask(url, {"Content-Type": "application/json"}, "POST", body)
+    assert [entry["path"] for entry in reply.json()] == ["config.json"]
+
+
+@pytest.mark.parametrize(
+    ("path", "token", "status", "code", "message"),
+    [
+        ("api/models/nvidia/none", None, 401, None, "Invalid username or password."),
+        ("api/models/nvidia/none", "hf_twin_valid", 404, "RepoNotFound", "Repository not found"),
+        (f"api/models/{MODEL}/revision/v9", None, 404, "RevisionNotFound", "Invalid rev id: v9"),
+        (f"{MODEL}/resolve/v9/config.json", None, 404, "RevisionNotFound", "Invalid rev id: v9"),
+        (f"{MODEL}/resolve/main/none", None, 404, "EntryNotFound", "Entry not found"),
+        (f"api/models/{MODEL}", "hf_other", 401, None, "Invalid credentials in Authorization header"),
+        ("api/whoami-v2", None, 401, None, "Invalid username or password."),
+        ("nvidia/..%2ftiny/resolve/main/config.json", None, 401, None, "Invalid username or password."),
+    ],
+)
+def test_hub_refusals(
+    twin: TwinWorld, path: str, token: str | None, status: int, code: str | None, message: str
+) -> None:
+    reply = twin.ask(f"huggingface.co/{path}", bearer(token))
+    assert reply.status == status
+    assert reply.headers.get("X-Error-Code") == code
+    assert reply.headers["X-Error-Message"] == message
+    assert reply.json() == {"error": message}
+
+
+def test_small_file(twin: TwinWorld) -> None:
+    reply = twin.resolve("config.json")
+    assert reply.body == CONFIG
+    blob = hashlib.sha1(b"blob 9\0" + CONFIG).hexdigest()
+    assert reply.headers["ETag"] == f'"{blob}"'
+    assert reply.headers["X-Repo-Commit"] == COMMIT
+
+
+def test_large_file_comes_by_a_signed_link(twin: TwinWorld) -> None:
+    url = f"huggingface.co/{MODEL}/resolve/main/model.safetensors"
+    head = twin.ask(url, method="HEAD")
+    assert head.status == 302
+    assert head.headers["X-Linked-ETag"] == f'"{hashlib.sha256(WEIGHTS).hexdigest()}"'
+    assert head.headers["X-Linked-Size"] == "10240"
+    link = head.headers["Location"].removeprefix("https://")
+    assert twin.ask(link).body == WEIGHTS
+    assert twin.ask(link, bearer("hf_twin_valid")).status == 400
+    assert twin.ask(link.replace("Signature=", "Signature=0")).status == 403
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "content_range", "body"),
+    [
+        ("bytes=0-0", 206, "bytes 0-0/10240", WEIGHTS[:1]),
+        ("bytes=10000-", 206, "bytes 10000-10239/10240", WEIGHTS[10000:]),
+        ("bytes=-16", 206, "bytes 10224-10239/10240", WEIGHTS[-16:]),
+        ("bytes=10240-", 416, "bytes */10240", b""),
+        ("bytes=-", 200, None, WEIGHTS),
+    ],
+)
+def test_ranges(twin: TwinWorld, wanted: str, status: int, content_range: str | None, body: bytes) -> None:
+    reply = twin.resolve("model.safetensors", {"Range": wanted})
+    assert (reply.status, reply.headers.get("Content-Range"), reply.body) == (status, content_range, body)
+
+
+@pytest.mark.parametrize(
+    ("token", "status", "message"),
+    [
+        (
+            None,
+            401,
+            f"Access to model {MODEL} is restricted. "
+            "You must have access to it and be authenticated to access it. Please log in.",
+        ),
+        (
+            "hf_twin_unaccepted",
+            403,
+            f"Access to model {MODEL} is restricted and you are not in the authorized list. "
+            f"Visit https://huggingface.co/{MODEL} to ask for access.",
+        ),
+        ("hf_twin_valid", 200, None),
+        ("hf_other", 401, "Invalid credentials in Authorization header"),
+    ],
+)
+def test_gated_repository(twin: TwinWorld, token: str | None, status: int, message: str | None) -> None:
+    twin.internet.set_faults([{"host": "huggingface.co", "action": "gate", "repository": MODEL}])
+    for path in (f"api/models/{MODEL}/auth-check", f"{MODEL}/resolve/main/config.json"):
+        reply = twin.ask(f"huggingface.co/{path}", bearer(token))
+        assert (reply.status, reply.headers.get("X-Error-Message")) == (status, message)
+    # The facts of a gated repository are public.
+    assert twin.ask(f"huggingface.co/api/models/{MODEL}").json()["gated"] == "manual"
+
+
+def test_vocabulary_host(twin: TwinWorld) -> None:
+    host = "openaipublic.blob.core.windows.net"
+    reply = twin.ask(f"{host}/encodings/o200k_base.tiktoken")
+    assert (reply.status, reply.body) == (200, b"IQ== 0\n")
+    missing = twin.ask(f"{host}/encodings/none")
+    assert missing.status == 404
+    assert b"BlobNotFound" in missing.body
+
+
+def test_image_host_wants_an_anonymous_token(twin: TwinWorld) -> None:
+    reply = twin.ask("nvcr.io/v2/nvidia/x/manifests/1")
+    assert reply.status == 401
+    assert reply.headers["WWW-Authenticate"] == (
+        'Bearer realm="https://nvcr.io/proxy_auth",scope="repository:nvidia/x:pull"'
+    )
+    token = twin.ask("nvcr.io/proxy_auth?scope=repository:nvidia/x:pull").json()["token"]
+    seen = twin.ask("nvcr.io/v2/nvidia/x/tags/list?n=1", {"Accept": "a/b", **bearer(token)}).json()
+    assert seen == {"path": "/v2/nvidia/x/tags/list?n=1", "accept": "a/b"}
+    assert twin.ask("nvcr.io/v2/nvidia/x/blobs/uploads/", bearer(token), "POST").status == 403
+
+
+def test_unknown_host(twin: TwinWorld) -> None:
+    reply = twin.ask("example.org/")
+    assert (reply.status, reply.body) == (404, b"The twin does not serve example.org.")
+
+
+def test_counters_know_client_file_and_bytes(twin: TwinWorld) -> None:
+    twin.resolve("config.json")
+    twin.resolve("model.safetensors")
+    # What the file network sends counts as the file that was asked for at the Hub.
+    prefix = f"huggingface.co/{MODEL}/resolve/main/"
+    assert twin.internet.bytes_to("127.0.0.1", prefix + "model.safetensors") == len(WEIGHTS) + len(
+        twin.ask(prefix + "model.safetensors").body
+    )
+    assert twin.internet.bytes_to("127.0.0.1", prefix + "config.json") == len(CONFIG)
+    assert twin.internet.bytes_to("192.0.2.1", prefix) == 0
+    hosts = [request["host"] for request in twin.internet.requests()]
+    assert hosts == ["huggingface.co", "huggingface.co", "cdn-lfs.huggingface.co", "huggingface.co"]
+    twin.internet.reset_counters()
+    assert twin.internet.counters() == {"requests": [], "bytes": {}, "total_requests": 0}
+
+
+def test_status_fault_strikes_as_often_as_told(twin: TwinWorld) -> None:
+    fault = {"host": "huggingface.co", "path": f"/{MODEL}/*", "action": "status", "status": 503, "body": "busy"}
+    twin.internet.set_faults([{**fault, "times": 1}])
+    first, second = twin.resolve("config.json"), twin.resolve("config.json")
+    assert (first.status, first.body, second.status) == (503, b"busy", 200)
+    assert twin.internet.faults() == [{**fault, "times": 0}]
+
+
+def test_cut_fault_breaks_the_connection(twin: TwinWorld) -> None:
+    # The fault names the file at the Hub and strikes where its bytes come from.
+    path = f"/{MODEL}/resolve/*/model.safetensors"
+    twin.internet.set_faults([{"host": "huggingface.co", "path": path, "action": "cut", "after_bytes": 1000}])
+    with pytest.raises(http.client.IncompleteRead) as caught:
+        twin.resolve("model.safetensors")
+    assert caught.value.partial == WEIGHTS[:1000]
+
+
+def test_corrupt_fault_changes_one_byte(twin: TwinWorld) -> None:
+    twin.internet.set_faults([{"path": "*/model.safetensors", "action": "corrupt", "after_bytes": 7}])
+    body = twin.resolve("model.safetensors").body
+    assert [position for position in range(len(WEIGHTS)) if body[position] != WEIGHTS[position]] == [7]
+
+
+def test_slow_fault_takes_its_time(twin: TwinWorld) -> None:
+    twin.internet.set_faults([{"path": "*/model.safetensors", "action": "slow", "bytes_per_second": 50_000}])
+    started = hub.time.monotonic()
+    assert twin.resolve("model.safetensors").body == WEIGHTS
+    assert 0.15 < hub.time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize(
+    ("faults", "message"),
+    [
+        ([{"action": "cut"}], "The fault 'cut' needs after_bytes."),
+        ([{"action": "status", "status": 500, "repository": "x"}], "The fault 'status' has no repository."),
+        ([{"action": "slow", "bytes_per_second": 0}], "bytes_per_second must be positive."),
+        ([{"action": "burn"}], "A fault has an `action`, one of status, cut, slow, corrupt, gate: {'action': 'burn'}"),
+        ({}, "The faults are not a list."),
+    ],
+)
+def test_wrong_faults_are_refused(twin: TwinWorld, faults: t.Any, message: str) -> None:
+    with pytest.raises(TwinError) as caught:
+        twin.internet.set_faults(faults)
+    assert str(caught.value) == f"The twin's internet refused POST /faults: {message}"
+
+
+def test_absent_internet_is_one_sentence() -> None:
+    with pytest.raises(TwinError, match=r"^The twin's internet does not answer at http://127\.0\.0\.1:9: "):
+        Internet("http://127.0.0.1:9").counters()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        (["--root", "/r", "create", "--bundle", "/b", "--pid-file", "/p", "id"], "/b/config.json"),
+        (["create", "--bundle=/b", "id"], "/b/config.json"),
+        (["--log", "/l", "exec", "--process", "/p.json", "id"], "/p.json"),
+        (["delete", "--force", "id"], None),
+    ],
+)
+def test_limits_are_found(arguments: list[str], path: str | None) -> None:
+    assert clamp_limits.configuration(arguments) == (pathlib.Path(path) if path else None)
+
+
+def test_limits_are_lowered_to_what_the_machine_allows() -> None:
+    process = {"rlimits": [{"type": "RLIMIT_MEMLOCK", "soft": 2**64 - 1, "hard": 2**64 - 1}]}
+    assert clamp_limits.clamp(process, lambda kind: 8192)
+    assert process["rlimits"] == [{"type": "RLIMIT_MEMLOCK", "soft": 8192, "hard": 8192}]
+    assert not clamp_limits.clamp(process, lambda kind: 8192)
+    assert not clamp_limits.clamp({}, lambda kind: 0)
+
+
+def test_own_limit_is_a_number() -> None:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    assert clamp_limits.own_hard_limit("RLIMIT_NOFILE") == hard
+
+
+@pytest.mark.parametrize(
+    ("environment", "asked"),
+    [
+        (["NVIDIA_VISIBLE_DEVICES=all"], True),
+        (["NVIDIA_VISIBLE_DEVICES=void", "NVIDIA_VISIBLE_DEVICES=all"], True),
+        (["NVIDIA_VISIBLE_DEVICES=void"], False),
+        (["PATH=/bin"], False),
+    ],
+)
+def test_gpu_is_given_to_who_asks(environment: list[str], asked: bool) -> None:
+    assert gpu_hook.asked_for_gpu(environment) is asked
+
+
+def test_gpu_hook_furnishes_the_container(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts, bundle = tmp_path / "facts", tmp_path / "bundle"
+    facts.mkdir()
+    (facts / "gpu.json").write_text("{}")
+    (bundle / "rootfs" / "run" / "dgx-spark-twin").mkdir(parents=True)
+    (bundle / "rootfs" / "run" / "dgx-spark-twin" / "engine.json").write_text("of an earlier start")
+    environment = ["NVIDIA_VISIBLE_DEVICES=all"]
+    configuration = {"root": {"path": "rootfs"}, "process": {"env": environment}}
+    (bundle / "config.json").write_text(json.dumps(configuration))
+    monkeypatch.setattr(gpu_hook, "NVIDIA_SMI", PACKAGE / "spark" / "nvidia-smi")
+    monkeypatch.setattr(gpu_hook, "FACTS", facts)
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"bundle": str(bundle)})))
+    gpu_hook.main()
+    assert (bundle / "rootfs" / "usr" / "bin" / "nvidia-smi").is_file()
+    assert [path.name for path in (bundle / "rootfs" / "run" / "dgx-spark-twin").iterdir()] == ["gpu.json"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "output"),
+    [
+        (["-L"], 0, "GPU 0: NVIDIA GB10 (UUID: GPU-5ba4d1f2-70aa-4f3c-9d2e-1e0c2b7d9a11)\n"),
+        (
+            ["--query-gpu=name,driver_version,memory.total", "--format=csv,noheader,nounits"],
+            0,
+            "NVIDIA GB10, 580.95.05, [N/A]\n",
+        ),
+        (["--query-gpu=name, memory.used", "--format=csv"], 0, "name, memory.used\nNVIDIA GB10, [N/A]\n"),
+        (["--query-gpu=colour", "--format=csv"], 2, 'Field "colour" is not a valid field to query.\n'),
+    ],
+)
+def test_nvidia_smi(arguments: list[str], status: int, output: str) -> None:
+    program = PACKAGE / "spark" / "nvidia-smi"
+    result = subprocess.run(["sh", str(program), *arguments], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (status, output)
+
+
+def test_digest_sees_content_and_mode(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a" / "file"
+    path.parent.mkdir()
+    path.write_text("one")
+    first = digest_of(tmp_path)
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "x.pyc").write_text("")
+    assert digest_of(tmp_path) == first
+    path.chmod(0o755)
+    second = digest_of(tmp_path)
+    path.write_text("two")
+    assert len({first, second, digest_of(tmp_path)}) == 3
+
+
+def test_machine_differences_are_readable() -> None:
+    before = {"sysctls": {"vm.swappiness": "60"}, "routes": [["default", "a"]]}
+    after = {"sysctls": {"vm.swappiness": "10"}, "routes": [["default", "b"]]}
+    assert machine.differences(before, after) == [
+        "sysctls: vm.swappiness was '60' and is '10'",
+        "routes: ['default', 'a'] is gone",
+        "routes: ['default', 'b'] is new",
+    ]
+    assert machine.differences(before, before) == []
+
+
+@pytest.mark.parametrize(("output", "line"), [("a\nb \n\n", "b"), ("", "")])
+def test_last_line(output: str, line: str) -> None:
+    assert engine.last_line(output) == line
+
+
+def test_missing_docker_is_one_sentence(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(TwinError) as caught:
+        engine.docker("info")
+    assert str(caught.value) == "The twin needs Docker, and there is no `docker` command on this machine."

@@ -1,0 +1,88 @@
+#!/bin/bash
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# The Docker Engine under the twin: `engine.sh up` makes one answer, `engine.sh down` stops it if `up`
+# had started it, `engine.sh answers` only looks.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. tools/apt.sh
+
+pid_file=.cache/dockerd.pid
+log=.cache/dockerd.log
+
+answers() { as_root docker info >/dev/null 2>&1; }
+
+wait_for_engine() {
+    local second
+    for ((second = 0; second < 60; second++)); do
+        if answers; then
+            return 0
+        fi
+        if [ -s "$pid_file" ] && ! [ -d "/proc/$(cat "$pid_file")" ]; then
+            return 1
+        fi
+        sleep 1
+    done
+    return 1
+}
+
+install_missing() {
+    local missing=()
+    command -v docker >/dev/null || missing+=(docker.io)
+    [ -x /usr/sbin/debootstrap ] || missing+=(debootstrap)
+    command -v openssl >/dev/null || missing+=(openssl)
+    command -v ssh >/dev/null || missing+=(openssh-client)
+    if [ ${#missing[@]} -gt 0 ]; then
+        apt_install "What the simulated Spark is built with" "${missing[@]}"
+    fi
+}
+
+up() {
+    install_missing
+    if answers; then
+        return
+    fi
+    if [ -d /run/systemd/system ]; then
+        as_root systemctl start docker || true
+        wait_for_engine || {
+            echo "systemctl start docker did not give a Docker Engine that answers: see journalctl -u docker." >&2
+            exit 1
+        }
+        return
+    fi
+    command -v dockerd >/dev/null || apt_install "A Docker Engine" docker.io
+    echo "No Docker Engine answers and no service manager runs: starting dockerd (log: $log) ..."
+    # Its own session, so that Ctrl-C in this terminal does not reach it. No inherited descriptors, so that nobody waits for it.
+    as_root setsid bash -c "dockerd >$log 2>&1 </dev/null & echo \$! >$pid_file"
+    wait_for_engine || {
+        tail -n 5 "$log" >&2
+        echo "dockerd does not come up here: see above and $log. It needs root, cgroups and iptables; a container" \
+            "without privileges cannot run it." >&2
+        as_root rm -f "$pid_file"
+        exit 1
+    }
+}
+
+down() {
+    local pid
+    [ -s "$pid_file" ] || return 0
+    pid=$(cat "$pid_file")
+    if [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = dockerd ]; then
+        echo "Stopping the dockerd that was started here ..."
+        as_root kill "$pid"
+        while [ -d "/proc/$pid" ]; do sleep 0.2; done
+    fi
+    as_root rm -f "$pid_file"
+}
+
+case "${1:-}" in
+    up) up ;;
+    down) down ;;
+    answers) answers ;;
+    *)
+        echo "Usage: tools/engine.sh up|down|answers" >&2
+        exit 2
+        ;;
+esac

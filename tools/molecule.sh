@@ -1,0 +1,13 @@
+#!/bin/bash
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# One scenario on the twin, which stays up for the next: `molecule.sh NAME`. A fresh state directory each time, because
+# molecule remembers "prepared" for all scenarios together, and for all checkouts of the same name, and then skips it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+export MOLECULE_EPHEMERAL_DIRECTORY=$PWD/.cache/molecule
+rm -rf "$MOLECULE_EPHEMERAL_DIRECTORY"
+exec molecule test --no-command-borders --destroy never --scenario-name "$1"
