@@ -205,6 +205,17 @@ repositories:
       gated: false
       orphans: []
       source: hub
+models:
+  description:
+    - For each model, where the wanted revision is or will be. The keys are the models' names.
+  returned: success
+  type: dict
+  sample:
+    nvidia/gpt-oss-120b-Eagle3-long-context:
+      commit: 633caf45f31288cbb70ee237f7c939db707ecc94
+      snapshot: >-
+        /home/me/.cache/huggingface/hub/models--nvidia--gpt-oss-120b-Eagle3-long-context/snapshots/633caf45f31288cbb70ee237f7c939db707ecc94
+      bytes: 430952114
 complete:
   description:
     - Whether all models are complete.
@@ -294,6 +305,10 @@ class SnapshotSurvey:
         return {
             "changed": False,
             "repositories": found.views,
+            "models": {
+                view["id"]: {"commit": view["commit"], "snapshot": view["snapshot"], "bytes": view["bytes_total"]}
+                for view in found.views
+            },
             "complete": all(view["complete"] for view in found.views),
             "verified": all(view["verified"] for view in found.views),
             "bytes_missing": sum(view["bytes_missing"] or 0 for view in found.views),

@@ -4,12 +4,13 @@
 
 """Run fetch_models.py in a container without a GPU and pass on what it says. A program for a watched job.
 
-The only argument is a JSON object: image, user (uid:gid), cache and receipts (directories of the host), program (the
-path of fetch_models.py) and spec (its argument). The standard input, with the token, goes to the container's.
+The only argument is a JSON object: image, user (uid:gid), cache and receipts (directories of the host) and spec (the
+argument of fetch_models.py). The first line of the standard input is the token or empty, the rest is fetch_models.py.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -17,12 +18,13 @@ import subprocess
 import sys
 import threading
 import typing as t
+from pathlib import Path
 
 CONTAINER = "dgx-spark-speculative-fetch"
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 
 
-def command(job: dict[str, t.Any], environment: t.Mapping[str, str]) -> list[str]:
+def command(job: dict[str, t.Any], program: Path, environment: t.Mapping[str, str]) -> list[str]:
     """The docker command line. It holds no secret: everybody on the host can read it."""
     proxies = [part for name in PROXY_VARIABLES if name in environment for part in ("--env", name)]
     return [
@@ -32,7 +34,7 @@ def command(job: dict[str, t.Any], environment: t.Mapping[str, str]) -> list[str
         *("--network", "host", "--cap-drop", "ALL", "--user", job["user"]),
         *("--volume", f"{job['cache']}:{job['spec']['cache']}"),
         *("--volume", f"{job['receipts']}:{job['spec']['receipts']}"),
-        *("--volume", f"{job['program']}:/fetch_models.py:ro"),
+        *("--volume", f"{program}:/fetch_models.py:ro"),
         *("--env", "HOME=/tmp", "--env", "HF_HOME=/tmp/hf", *proxies),
         # The image's own entrypoint prints a banner.
         *("--entrypoint", "python3", job["image"], "/fetch_models.py", json.dumps(job["spec"])),
@@ -78,6 +80,11 @@ def complaint(image: str, code: int, last: str) -> str:
 
 def main() -> int:
     job = json.loads(sys.argv[1])
+    token = sys.stdin.readline()
+    program = Path(__file__).with_name("fetch_models.py")
+    program.write_text(sys.stdin.read(), encoding="utf-8")
+    # The job may run as root, its container does not.
+    program.chmod(0o644)
 
     def end(_number: int, _frame: object) -> t.NoReturn:
         remove_container()
@@ -86,17 +93,26 @@ def main() -> int:
     signal.signal(signal.SIGTERM, end)
     try:
         remove_container()
-        # The container reads the token from the standard input that it inherits.
         process = subprocess.Popen(
-            command(job, os.environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+            command(job, program, os.environ),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
         )
     except FileNotFoundError:
         print(json.dumps({"error": "Models are downloaded in a container, but this host has no docker command"}))
         return 1
+    assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
     errors = Errors(process.stderr)
     errors.start()
+    # A container that does not start reads nothing; why it does not is told below.
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(token)
+        process.stdin.close()
     final = False
     for line in process.stdout:
         print(line, end="", flush=True)

@@ -60,6 +60,11 @@ def split_reference(reference: str) -> tuple[str, str]:
     return folder + slash + last, tag or "latest"
 
 
+def registry_host(reference: str) -> str:
+    host, slash, _ = reference.partition("/")
+    return host if slash and (re.search("[.:]", host) or host == "localhost") else "docker.io"
+
+
 def size_text(count: float) -> str:
     return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
 
@@ -130,12 +135,14 @@ class Progress:
         known = all(size is not None for size in sizes)
         total = sum(size or 0 for size in sizes)
         count = f"; {done} of {len(layers)} layers done"
-        if all(layer.is_fetched for layer in layers):
+        if done == len(layers):
+            text = f"pulled: {size_text(total)} fetched and unpacked{count}"
+        elif all(layer.is_fetched for layer in layers):
             text = f"pulling: {size_text(total)} fetched, unpacking{count}"
         else:
             of = f"{size_text(fetched)} of {size_text(total)}" if known else f"{size_text(fetched)} fetched"
             text = f"pulling: {of}{self._pace(fetched, total - fetched if known else None)}{count}"
-        percent = None
+        percent = 100.0 if done == len(layers) else None
         if known and total:
             unpacked = sum(layer.unpacked * (layer.size or 0) for layer in layers)
             percent = round(100 * ((1 - UNPACK_SHARE) * fetched + UNPACK_SHARE * unpacked) / total, 1)
@@ -162,7 +169,7 @@ class Progress:
 
 def explain(image: str, message: str, free: str = "") -> str:
     """One sentence for what the Engine said."""
-    host = image.partition("/")[0]
+    host = registry_host(image)
     message = " ".join(message.split()).rstrip(".")
     if re.search(r"no matching manifest|does not (match|provide) the (specified|requested) platform", message):
         return f"The image {image} is not offered for this machine's architecture ({message})."
@@ -225,9 +232,13 @@ class Engine:
             if response.status != 200:
                 body = response.read().decode(errors="replace")
                 raise PullError(explain(image, message_of(body) or response.reason))
-            for line in response:
-                if line.strip():
-                    yield json.loads(line)
+            rest = b""
+            # Reading by lines would take a stream that was cut for one that ended.
+            while data := response.read1(65536):
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    if line.strip():
+                        yield json.loads(line)
         except (OSError, ValueError, http.client.HTTPException) as e:
             raise PullError(
                 f"The Docker Engine went away while it pulled {image}; when it is back, run the same again."
@@ -290,7 +301,8 @@ def pull(engine: Engine, image: str, sizes: dict[str, int]) -> dict[str, t.Any]:
             error = detail.get("message") or message.get("error")
             if error:
                 raise PullError(explain(image, error, engine.free() if "no space left" in error else ""))
-            print(json.dumps(message), file=sys.stderr) if "id" not in message else None
+            if not message.get("progressDetail"):
+                print(message.get("id", ""), message.get("status"), file=sys.stderr)
             with lock:
                 progress.feed(message)
     finally:

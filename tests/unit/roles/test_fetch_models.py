@@ -201,8 +201,8 @@ def test_orphans_are_removed_but_not_what_is_awaited_or_in_use(tmp_path: Path, m
         ),
         (
             PermissionError(errno.EACCES, "Permission denied", "/cache/blobs/x"),
-            r"The Hugging Face cache /home/me/hub cannot be written \(Permission denied: /cache/blobs/x\): give it back "
-            r"to the login user with 'sudo chown -R', then run again",
+            r"The Hugging Face cache /home/me/hub cannot be written \(Permission denied: /cache/blobs/x\): give it "
+            r"back to the login user with 'sudo chown -R', then run again",
         ),
     ],
 )
@@ -357,12 +357,13 @@ def run_in_container(tmp_path: Path, commands: str) -> tuple[int, list[t.Any], P
         "user": "1000:1000",
         "cache": "/home/me/hub",
         "receipts": "/home/me/models",
-        "program": "/home/me/fetch_models.py",
         "spec": specification(Path("/cache")),
     }
+    program = tmp_path / "program.py"
+    program.write_text((FILES / "fetch_in_container.py").read_text())
     process = subprocess.run(
-        [sys.executable, str(FILES / "fetch_in_container.py"), json.dumps(job)],
-        input="hf_secret\n",
+        [sys.executable, str(program), json.dumps(job)],
+        input="hf_secret\nprint('fetch')\n",
         capture_output=True,
         text=True,
         check=False,
@@ -386,6 +387,8 @@ def test_the_container_gets_the_token_on_its_standard_input_only(tmp_path: Path)
     assert called[called.index("--user") + 1] == "1000:1000"
     assert "/home/me/hub:/cache/hub" in called
     assert "/home/me/models:/cache/models" in called
+    assert f"{tmp_path}/fetch_models.py:/fetch_models.py:ro" in called
+    assert (tmp_path / "fetch_models.py").read_text() == "print('fetch')\n"
     assert called[called.index("--log-driver") + 1] == "none"
     assert "https_proxy" in called
     assert called[-3:-1] == ["registry/image:1", "/fetch_models.py"]

@@ -12,7 +12,7 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.modules import huggingface_snapshot
 
-from tests.unit.hub_server import ACCEPTED, HubServer, Model, running
+from tests.unit.hub_server import ACCEPTED, COMMIT, HubServer, Model, running
 
 
 @pytest.fixture
@@ -48,6 +48,8 @@ def test_totals(capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path:
     assert (result["bytes_missing"], result["bytes_orphaned"]) == (2, 0)
     assert result["cache_free_bytes"] > 0
     assert result["repositories"][0]["missing"] == [{"path": "config.json", "size": 2}]
+    snapshot = f"{tmp_path}/hub/models--lab--open/snapshots/{COMMIT}"
+    assert result["models"] == {"lab/open": {"commit": COMMIT, "snapshot": snapshot, "bytes": 2}}
     assert list(tmp_path.iterdir()) == []
 
 
