@@ -17,9 +17,6 @@ mkdir -p "$collections" "$home/.ansible/test/cache"
 .venv/bin/ansible-galaxy collection build --force --output-path "$home" >"$home/build.log" 2>&1
 .venv/bin/ansible-galaxy collection install --no-deps --force --collections-path "$collections" \
     "$home"/dgx_spark-speculative-*.tar.gz >>"$home/build.log" 2>&1
-# Unit tests are checked too. They are no part of the artifact.
-mkdir -p "$collections/ansible_collections/dgx_spark/speculative/tests"
-cp -r tests/unit "$collections/ansible_collections/dgx_spark/speculative/tests/"
 
 # ansible-test bootstraps pip into each of its environments with a script that it downloads from a host of its own, unless
 # its cache has one. This one does the same with the pip that Python brings along, so that the package index is enough.

@@ -22,6 +22,7 @@ def parser() -> argparse.ArgumentParser:
     commands = result.add_subparsers(dest="command", required=True, metavar="COMMAND")
     up = commands.add_parser("up", help="build what is missing and start the twin")
     up.add_argument("--sparks", type=int, default=1, choices=range(1, MAX_SPARKS + 1), help="how many (default: 1)")
+    up.add_argument("--fresh", action="store_true", help="replace the Sparks by new ones, and clear all faults")
     down = commands.add_parser("down", help="remove the twin's containers, network and volumes")
     down.add_argument("--images", action="store_true", help="remove its images, too")
     commands.add_parser("status", help="say what runs")
@@ -39,7 +40,7 @@ def run(options: argparse.Namespace) -> None:
     """Do what was asked for."""
     if options.command == "up":
         started = time.monotonic()
-        lifecycle.up(options.sparks)
+        lifecycle.up(options.sparks, options.fresh)
         print(f"The twin is up after {time.monotonic() - started:.1f} s; its inventory is {lifecycle.INVENTORY}.")
     elif options.command == "down":
         lifecycle.down(options.images)

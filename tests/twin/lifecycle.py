@@ -211,6 +211,8 @@ def ensure_spark(number: int, image: str) -> None:
 
 def remove_spark(number: int) -> None:
     """Remove a Spark with everything on it."""
+    # Connections that are kept open would hang instead of failing if their other end just vanished.
+    engine.attempt("exec", spark_name(number), "pkill", "sshd")
     remove(spark_name(number), (docker_volume(number),))
 
 
@@ -237,8 +239,8 @@ def write_inventory(sparks: int) -> None:
     write_changed(INVENTORY, json.dumps({"sparks": {"hosts": hosts, "vars": variables}}, indent=2) + "\n")
 
 
-def up(sparks: int = 1) -> None:
-    """Have the twin run with this many Sparks, building what is missing or outdated."""
+def up(sparks: int = 1, fresh: bool = False) -> None:
+    """Have the twin run with this many Sparks, building what is missing or outdated; fresh ones are as delivered."""
     if not 1 <= sparks <= MAX_SPARKS:
         raise TwinError(f"The twin has 1 to {MAX_SPARKS} Sparks, not {sparks}.")
     with alone():
@@ -251,8 +253,13 @@ def up(sparks: int = 1) -> None:
         ensure_models()
         ensure_network()
         ensure_internet(internet_image)
+        if fresh:
+            Internet().clear_faults()
         for number in range(1, MAX_SPARKS + 1):
-            ensure_spark(number, spark_image) if number <= sparks else remove_spark(number)
+            if fresh or number > sparks:
+                remove_spark(number)
+            if number <= sparks:
+                ensure_spark(number, spark_image)
         for release in RELEASES:
             ensure_release(release)
         for number in range(1, sparks + 1):

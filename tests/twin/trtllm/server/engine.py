@@ -34,7 +34,7 @@ BACKGROUND = 0.03  # weight of all other documents beside the one that fits the 
 HELD_BACK = 0.2  # share of the sentences that the draft model never saw
 
 _TOKEN = re.compile(r" ?[A-Za-z']+| ?\d| ?[^\sA-Za-z'\d]|\s+")
-_WORD = re.compile(r"[a-z]{3,}|\d+")
+_WORD = re.compile(r"[a-z]{2,}|\d+")
 _SUM = re.compile(r"(\d{1,6})\s*(\+|-|\*|x|times|plus|minus|multiplied by)\s*(\d{1,6})", re.IGNORECASE)
 
 

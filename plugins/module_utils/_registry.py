@@ -1,0 +1,270 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""What an image registry knows of an image, asked anonymously and without fetching a layer."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import http.client
+import json
+import re
+import ssl
+import typing as t
+from dataclasses import dataclass
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlencode, urljoin, urlsplit
+
+from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
+from ansible.module_utils.urls import SSLValidationError, open_url
+
+INDEX_TYPES = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+)
+MANIFEST_TYPES = (
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+)
+ARCHITECTURES = {"aarch64": "arm64", "arm64": "arm64", "x86_64": "amd64", "amd64": "amd64"}
+TIMEOUT_S = 30
+MOST_TAG_PAGES = 10
+
+REPOSITORY = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+REFERENCE = re.compile(
+    rf"(?P<repository>{REPOSITORY}(?:/{REPOSITORY})*)"
+    r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?"
+    r"(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
+
+
+class RegistryError(Exception):
+    """The registry could not be asked; the text is one sentence for the user."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The parts of an image's name."""
+
+    host: str
+    repository: str
+    tag: str
+    digest: str
+
+    @property
+    def version(self) -> str:
+        """What the manifest is asked for by: with a digest, the tag is only a comment."""
+        return self.digest or self.tag
+
+    @property
+    def base_url(self) -> str:
+        """Docker, too, speaks plain HTTP to a registry on the same machine only."""
+        local = re.fullmatch(r"(localhost|127(\.\d+){3}|\[::1\])(:\d+)?", self.host)
+        return f"{'http' if local else 'https'}://{self.host}"
+
+
+def parse_reference(text: str) -> Reference:
+    """Take an image's name apart by Docker's rules."""
+    first, slash, rest = text.partition("/")
+    if slash and (re.search("[.:]", first) or first == "localhost"):
+        host = first
+    else:
+        host, rest = "registry-1.docker.io", text
+        if not slash:
+            rest = f"library/{text}"
+    match = REFERENCE.fullmatch(rest)
+    if not match:
+        raise RegistryError(
+            f"{text!r} is not the name of an image; it should look like nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12."
+        )
+    tag, digest = match["tag"] or "", match["digest"] or ""
+    return Reference(host, match["repository"], tag if tag or digest else "latest", digest)
+
+
+@dataclass(frozen=True)
+class Response:
+    """An answer, whatever its status."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> t.Any:
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            return None
+
+
+Fetch = t.Callable[[str, dict[str, str]], Response]
+
+
+def fetch(url: str, headers: dict[str, str], validate_certs: bool = True) -> Response:
+    """Get a page; a status that is an error is an answer too."""
+    try:
+        answer = open_url(
+            url,
+            headers=headers,
+            # The store that a registry redirects to must not get the registry's token.
+            unredirected_headers=["Authorization"],
+            timeout=TIMEOUT_S,
+            validate_certs=validate_certs,
+            http_agent="dgx_spark.speculative",
+        )
+    except HTTPError as e:
+        answer = e
+    except (URLError, UrlsConnectionError, SSLValidationError, OSError, http.client.HTTPException) as e:
+        reason = getattr(e, "reason", None) or e
+        hint = "check the machine's network, its name server and its proxy settings"
+        if isinstance(reason, ssl.SSLError) or isinstance(e, SSLValidationError):
+            hint = "check the machine's clock and its certificates"
+        raise RegistryError(f"The registry {urlsplit(url).netloc} cannot be reached ({reason}); {hint}.") from e
+    with answer:
+        return Response(answer.status, {key.lower(): value for key, value in answer.headers.items()}, answer.read())
+
+
+class Registry:
+    """One repository of a registry."""
+
+    def __init__(self, base_url: str, repository: str, fetch_page: Fetch = fetch) -> None:
+        self._base_url = base_url.rstrip("/")
+        self._repository = repository
+        self._fetch = fetch_page
+        self._token = ""
+
+    @property
+    def name(self) -> str:
+        return f"{urlsplit(self._base_url).netloc}/{self._repository}"
+
+    def manifest(self, version: str) -> tuple[str, dict[str, t.Any]] | None:
+        """The digest and the content of a manifest or an index of manifests; None when there is none."""
+        path = f"/v2/{self._repository}/manifests/{quote(version, safe=':')}"
+        response = self._get(path, ", ".join(INDEX_TYPES + MANIFEST_TYPES))
+        if response.status == 404:
+            return None
+        content = self._content(response, "a manifest")
+        digest = response.headers.get("docker-content-digest") or f"sha256:{hashlib.sha256(response.body).hexdigest()}"
+        return digest, content
+
+    def tags(self) -> list[str]:
+        """All tags, as far as a reasonable number of requests goes."""
+        tags: list[str] = []
+        path: str | None = f"/v2/{self._repository}/tags/list?n=1000"
+        for _ in range(MOST_TAG_PAGES):
+            if path is None:
+                break
+            response = self._get(path, "application/json")
+            if response.status == 404:
+                break
+            tags += self._content(response, "the list of tags").get("tags") or []
+            link = re.match(r'<([^>]+)>.*rel="?next"?', response.headers.get("link", ""))
+            path = urljoin(path, link[1]) if link else None
+        return tags
+
+    def _content(self, response: Response, what: str) -> dict[str, t.Any]:
+        if response.status in (401, 403):
+            raise RegistryError(
+                f"The registry does not hand out {self.name} to anonymous clients (status {response.status}); "
+                "check the name, and whether the image is public."
+            )
+        if response.status == 429:
+            raise RegistryError(
+                f"The registry refuses requests for {self.name} for now because there were too many; wait a while."
+            )
+        content = response.json()
+        if response.status != 200 or not isinstance(content, dict):
+            raise RegistryError(
+                f"Asking the registry for {what} of {self.name} failed with status {response.status}; "
+                "is this the address of an image registry, and does it work?"
+            )
+        return content
+
+    def _get(self, path: str, accept: str) -> Response:
+        url = urljoin(self._base_url, path)
+        response = self._fetch(url, self._headers(accept))
+        if response.status == 401:
+            self._token = self._new_token(response.headers.get("www-authenticate", ""))
+            if self._token:
+                response = self._fetch(url, self._headers(accept))
+        return response
+
+    def _headers(self, accept: str) -> dict[str, str]:
+        headers = {"Accept": accept}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        return headers
+
+    def _new_token(self, challenge: str) -> str:
+        """Ask for the token that even anonymous clients need; empty when there is none to be had."""
+        scheme, _, rest = challenge.partition(" ")
+        wanted = dict(re.findall(r'(\w+)="([^"]*)"', rest))
+        realm = wanted.pop("realm", "")
+        if scheme.lower() != "bearer" or not realm:
+            return ""
+        wanted.setdefault("scope", f"repository:{self._repository}:pull")
+        wanted.pop("error", None)
+        response = self._fetch(f"{realm}{'&' if '?' in realm else '?'}{urlencode(wanted)}", {})
+        content = response.json()
+        if response.status != 200 or not isinstance(content, dict):
+            return ""
+        return str(content.get("token") or content.get("access_token") or "")
+
+
+def platform_name(platform: dict[str, t.Any]) -> str:
+    parts = (platform.get("os"), platform.get("architecture"), platform.get("variant"))
+    return "/".join(str(part) for part in parts if part)
+
+
+def pick(index: dict[str, t.Any], wanted: str) -> str | None:
+    """The digest of a platform's manifest; a variant counts only when it is asked for."""
+    for entry in index.get("manifests") or []:
+        name = platform_name(entry.get("platform") or {})
+        if name == wanted or (wanted.count("/") == 1 and name.startswith(f"{wanted}/")):
+            return str(entry["digest"])
+    return None
+
+
+def nearest(tag: str, tags: list[str], count: int = 5) -> list[str]:
+    return difflib.get_close_matches(tag, tags, n=count, cutoff=0.0)
+
+
+def describe(registry: Registry, reference: Reference, platform: str) -> dict[str, t.Any]:
+    """What the registry knows of an image."""
+    found: dict[str, t.Any] = {
+        "exists": False,
+        "digest": None,
+        "platform": platform,
+        "platforms": [],
+        "platform_digest": None,
+        "config_digest": None,
+        "compressed_bytes": None,
+        "layers": [],
+        "tags": [],
+    }
+    answer = registry.manifest(reference.version)
+    if answer is None:
+        found["tags"] = nearest(reference.tag, registry.tags()) if reference.tag else []
+        return found
+    digest, manifest = answer
+    found.update(exists=True, digest=digest)
+    if "manifests" in manifest:
+        names = [platform_name(entry.get("platform") or {}) for entry in manifest["manifests"]]
+        # Signatures and the like stand in the index as a platform called unknown.
+        found["platforms"] = sorted({name for name in names if name and "unknown" not in name})
+        chosen = pick(manifest, platform)
+        answer = registry.manifest(chosen) if chosen else None
+        if answer is None:
+            return found
+        digest, manifest = answer
+    layers = {layer["digest"]: layer.get("size") or 0 for layer in manifest.get("layers") or []}
+    found.update(
+        platform_digest=digest,
+        config_digest=(manifest.get("config") or {}).get("digest"),
+        layers=[{"digest": digest, "size": size} for digest, size in layers.items()],
+        compressed_bytes=sum(layers.values()),
+    )
+    return found

@@ -1,0 +1,189 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import hashlib
+import json
+import socket
+import threading
+import typing as t
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.dgx_spark.speculative.plugins.module_utils import _registry as registry
+from ansible_collections.dgx_spark.speculative.plugins.modules import registry_image_info
+
+MANIFEST = {
+    "mediaType": registry.MANIFEST_TYPES[0],
+    "config": {"digest": "sha256:config", "size": 3},
+    "layers": [
+        {"digest": "sha256:one", "size": 100},
+        {"digest": "sha256:two", "size": 20},
+        {"digest": "sha256:one", "size": 100},
+    ],
+}
+BODY = json.dumps(MANIFEST).encode()
+DIGEST = "sha256:" + hashlib.sha256(BODY).hexdigest()
+INDEX = {
+    "mediaType": registry.INDEX_TYPES[0],
+    "manifests": [
+        {"digest": DIGEST, "platform": {"os": "linux", "architecture": "arm64"}},
+        {"digest": "sha256:other", "platform": {"os": "linux", "architecture": "amd64"}},
+        {"digest": "sha256:signature", "platform": {"os": "unknown", "architecture": "unknown"}},
+    ],
+}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """A registry that wants a token of every client, and gives it."""
+
+    server: Server
+
+    def do_GET(self) -> None:
+        self.server.requests.append(self.path)
+        url = urlsplit(self.path)
+        if url.path == "/token":
+            query = parse_qs(url.query)
+            granted = query == {"service": ["registry"], "scope": ["repository:nvidia/release:pull"]}
+            self._send(200 if granted else 403, {"token": "t0k"} if granted else {})
+        elif self.server.refuses:
+            self._send(self.server.refuses, {"errors": []})
+        elif self.headers.get("Authorization") != "Bearer t0k":
+            realm = f'Bearer realm="http://{self.headers["Host"]}/token",service="registry"'
+            self._send(401, {}, {"WWW-Authenticate": f'{realm},scope="repository:nvidia/release:pull"'})
+        elif self.path.startswith("/v2/nvidia/release/tags/list?n=1000&last=b"):
+            self._send(200, {"tags": ["1.3.0rc11"]})
+        elif url.path == "/v2/nvidia/release/tags/list":
+            link = '</v2/nvidia/release/tags/list?n=1000&last=b>; rel="next"'
+            self._send(200, {"tags": ["1.2", "latest"]}, {"Link": link})
+        else:
+            name = url.path.rpartition("/")[2]
+            pages = {"1.3": INDEX, "single": MANIFEST, DIGEST: MANIFEST, "text": None}
+            self._send(200 if name in pages else 404, pages.get(name, {}))
+
+    def _send(self, status: int, page: t.Any, headers: dict[str, str] | None = None) -> None:
+        body = b"hello" if page is None else json.dumps(page).encode()
+        self.send_response(status)
+        for key, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
+            self.send_header(key, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: t.Any) -> None: ...
+
+
+class Server(ThreadingHTTPServer):
+    requests: list[str]
+    refuses: int = 0
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.server_port}"
+
+
+@pytest.fixture(name="server")
+def fixture_server() -> t.Iterator[Server]:
+    with Server(("127.0.0.1", 0), Handler) as server:
+        server.requests = []
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+Ask = t.Callable[..., dict[str, t.Any]]
+
+
+@pytest.fixture(name="ask")
+def fixture_ask(capsys: pytest.CaptureFixture[str]) -> Ask:
+    def ask(image: str, platform: str = "linux/arm64") -> dict[str, t.Any]:
+        with patch_module_args({"image": image, "platform": platform}), pytest.raises(SystemExit):
+            registry_image_info.main()
+        result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
+        result.pop("invocation", None)
+        return result
+
+    return ask
+
+
+def test_an_image_for_several_platforms(server: Server, ask: Ask) -> None:
+    result = ask(f"{server.host}/nvidia/release:1.3")
+    assert result == {
+        "changed": False,
+        "exists": True,
+        "digest": "sha256:" + hashlib.sha256(json.dumps(INDEX).encode()).hexdigest(),
+        "platform": "linux/arm64",
+        "platforms": ["linux/amd64", "linux/arm64"],
+        "platform_digest": DIGEST,
+        "config_digest": "sha256:config",
+        "compressed_bytes": 120,
+        "layers": [{"digest": "sha256:one", "size": 100}, {"digest": "sha256:two", "size": 20}],
+        "tags": [],
+    }
+    assert [path.partition("?")[0].rpartition("/")[2] for path in server.requests] == ["1.3", "token", "1.3", DIGEST]
+
+
+def test_an_image_for_one_platform(server: Server, ask: Ask) -> None:
+    for version in (":single", f"@{DIGEST}"):
+        result = ask(f"{server.host}/nvidia/release{version}")
+        assert (result["digest"], result["platform_digest"], result["platforms"]) == (DIGEST, DIGEST, [])
+        assert result["compressed_bytes"] == 120
+
+
+def test_an_image_that_is_not_for_this_platform(server: Server, ask: Ask) -> None:
+    result = ask(f"{server.host}/nvidia/release:1.3", platform="linux/riscv64")
+    assert (result["exists"], result["platform_digest"], result["layers"]) == (True, None, [])
+    assert result["platforms"] == ["linux/amd64", "linux/arm64"]
+
+
+def test_a_tag_that_does_not_exist(server: Server, ask: Ask) -> None:
+    result = ask(f"{server.host}/nvidia/release:1.3.0rc12")
+    assert (result["exists"], result["digest"], result["tags"]) == (False, None, ["1.3.0rc11", "1.2", "latest"])
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (
+            403,
+            "The registry does not hand out {name} to anonymous clients (status 403); "
+            "check the name, and whether the image is public.",
+        ),
+        (
+            401,
+            "The registry does not hand out {name} to anonymous clients (status 401); "
+            "check the name, and whether the image is public.",
+        ),
+        (
+            429,
+            "The registry refuses requests for {name} for now because there were too many; wait a while.",
+        ),
+        (
+            503,
+            "Asking the registry for a manifest of {name} failed with status 503; "
+            "is this the address of an image registry, and does it work?",
+        ),
+    ],
+)
+def test_refusals(server: Server, ask: Ask, status: int, message: str) -> None:
+    server.refuses = status
+    assert ask(f"{server.host}/nvidia/release:1.3")["msg"] == message.format(name=f"{server.host}/nvidia/release")
+
+
+def test_something_else_than_a_registry(server: Server, ask: Ask) -> None:
+    assert ask(f"{server.host}/nvidia/release:text")["msg"] == (
+        f"Asking the registry for a manifest of {server.host}/nvidia/release failed with status 200; "
+        "is this the address of an image registry, and does it work?"
+    )
+
+
+def test_a_registry_that_cannot_be_reached(ask: Ask) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        host = f"127.0.0.1:{closed.getsockname()[1]}"
+    assert ask(f"{host}/x:1")["msg"] == (
+        f"The registry {host} cannot be reached ([Errno 111] Connection refused); "
+        "check the machine's network, its name server and its proxy settings."
+    )
