@@ -73,7 +73,7 @@ lint: dev  ## Format, types, YAML, Ansible, changelog, licence headers
 
 .PHONY: units
 units: dev  ## Unit tests
-	pytest --quiet --durations 5 --durations-min 1 tests/unit
+	pytest --quiet --numprocesses auto --durations 5 --durations-min 1 tests/unit
 
 .PHONY: sanity
 sanity: dev  ## ansible-test sanity on the built collection

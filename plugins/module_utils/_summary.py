@@ -90,7 +90,7 @@ def python(url: str, model: str) -> list[str]:
 
 def render(host: str, record: t.Mapping[str, t.Any], reach: Reach) -> str:
     """The whole summary, one string of lines."""
-    url, model = record["url"], record["target_model"]
+    url, model = record["url"], record["served_model"]
     rows = [("URL", f"{url}/v1 (only from the Spark itself)"), *figures(record)]
     lines = [heading(host, record), ""]
     lines += [f"  {name:<19}{value}" for name, value in rows]

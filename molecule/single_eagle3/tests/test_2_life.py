@@ -17,7 +17,7 @@ from conftest import DEPLOYMENT, HOME, SLOT, Deployed, tunnel
 from tests import fingerprint, playbook
 from tests.twin.control import Internet, Spark
 
-MODEL = "openai/gpt-oss-120b"
+MODEL = "gpt-oss-120b"
 ENGINE_FAULTS = "/run/dgx-spark-twin/engine.json"
 PROMPTS = [
     "Explain why the sky is blue.",

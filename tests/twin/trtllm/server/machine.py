@@ -42,7 +42,6 @@ class Faults:
     repeat: bool = False
     error_in_stream: bool = False
     hang_after_requests: int | None = None
-    tokenizer_asks_hub: bool = False  # as transformers 4.57.3 does for a model that is given by its id
 
 
 def read_gpu(directory: Path = TWIN, environment: t.Mapping[str, str] = os.environ) -> Gpu:

@@ -15,6 +15,7 @@ LOCAL = Reach(local=True)
 def record(**changes: t.Any) -> dict[str, t.Any]:
     return {
         "target_model": "example/target",
+        "served_model": "target",
         "method": "eagle3",
         "draft_length": 5,
         "url": "http://127.0.0.1:8000",
