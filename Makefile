@@ -8,7 +8,6 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.NOTPARALLEL:
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
@@ -55,7 +54,8 @@ engine:  ## Make sure that a Docker Engine answers
 	@tools/engine.sh up
 
 .PHONY: check
-check: lint units  ## Lint and unit tests: under a minute, no Docker
+check: dev  ## Lint and unit tests, side by side: under a minute, no Docker
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint units
 
 .PHONY: test
 test:  ## Everything: check, sanity, build and every molecule scenario, with wall times

@@ -349,6 +349,19 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
+def holder(use: dict[str, t.Any]) -> str:
+    """Who has a port, in words that help to find and stop it."""
+    process = f"process {use['process']} of user {use['user']}" if use["process"] else ""
+    if use["container"]:
+        return f"container '{use['container']}'" + (f" ({process})" if process else "")
+    if process:
+        return process
+    unnamed = f"a process of user {use['user']} that only root may name (sudo ss -ltnp)"
+    if use["suspects"]:
+        return f"{unnamed}, perhaps in one of the containers on the host's network: {', '.join(use['suspects'])}"
+    return unnamed
+
+
 def port_use(machine: Machine, containers: list[dict[str, t.Any]], address: str, port: int) -> dict[str, t.Any]:
     """Who listens on a port."""
     listeners = listeners_on(machine, address, port)
@@ -360,7 +373,7 @@ def port_use(machine: Machine, containers: list[dict[str, t.Any]], address: str,
         with contextlib.suppress(OSError):
             process = f"{(machine.root / 'proc' / str(pid) / 'comm').read_text().strip()} ({pid})"
     host_network = [one["name"] for one in containers if one["network_mode"] == "host"]
-    return {
+    use = {
         "in_use": bool(listeners) or container is not None,
         "address": address,
         "port": port,
@@ -370,3 +383,4 @@ def port_use(machine: Machine, containers: list[dict[str, t.Any]], address: str,
         # Only root sees whose socket it is; one of these may hold it then.
         "suspects": host_network if listeners and container is None and pid is None else [],
     }
+    return {**use, "holder": holder(use) if use["in_use"] else None}

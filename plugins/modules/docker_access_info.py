@@ -202,6 +202,9 @@ port:
     user:
       description: The user of the process that listens.
       type: str
+    holder:
+      description: Who listens, in words for a message. Null when nobody does.
+      type: str
     suspects:
       description: The containers in the host's network, one of which may listen, when it cannot be known who does.
       type: list
@@ -213,6 +216,7 @@ port:
     container: trtllm
     process: python3 (4711)
     user: root
+    holder: container 'trtllm' (process python3 (4711) of user root)
     suspects: []
 """
 

@@ -49,6 +49,8 @@ REPORT_EVERY_S = 2.0
 RATE_WINDOW_S = 30.0
 CHUNK = 8 * 1024 * 1024
 WORKERS = 4
+# What a cut connection costs. huggingface_hub writes 10 MB at a time and forgets a piece that it has not got whole.
+DOWNLOAD_PIECE = 256 * 1024
 # The networking libraries of huggingface_hub before and since 1.0.
 NETWORK_LIBRARIES = frozenset({"requests", "urllib3", "httpx", "httpcore"})
 
@@ -339,6 +341,8 @@ class Fetch:
         self.progress: Progress | None = None
 
     def run(self) -> dict[str, t.Any]:
+        constants: t.Any = importlib.import_module("huggingface_hub.constants")
+        constants.DOWNLOAD_CHUNK_SIZE = DOWNLOAD_PIECE
         for repository in self.repositories:
             self.persist(repository, functools.partial(self.list_files, repository))
             discard_unusable(repository)
@@ -369,15 +373,14 @@ class Fetch:
 
     def list_files(self, repository: Repository) -> None:
         """Ask the Hub for the files of the commit and keep the wanted ones."""
-        hub = importlib.import_module("huggingface_hub")
-        api = hub.HfApi(endpoint=self.endpoint, token=self.token or False)
+        api = importlib.import_module("huggingface_hub").HfApi(endpoint=self.endpoint, token=self.token or False)
         tree = api.list_repo_tree(repository.id, recursive=True, revision=repository.commit)
         files = [
             ModelFile(entry.path, entry.size, entry.lfs.sha256 if entry.lfs else entry.blob_id)
             for entry in tree
             if hasattr(entry, "blob_id")
         ]
-        chosen = hub.utils.filter_repo_objects(
+        chosen = importlib.import_module("huggingface_hub.utils").filter_repo_objects(
             files,
             allow_patterns=repository.include or None,
             ignore_patterns=repository.exclude or None,

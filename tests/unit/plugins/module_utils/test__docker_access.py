@@ -174,6 +174,7 @@ def test_a_real_listener_is_found() -> None:
             "process": f"{name} ({os.getpid()})",
             "user": da.user_name(os.getuid()),
             "suspects": [],
+            "holder": f"process {name} ({os.getpid()}) of user {da.user_name(os.getuid())}",
         }
         assert da.port_use(machine, [], "127.0.0.2", port)["in_use"] is False
     assert da.port_use(machine, [], "0.0.0.0", port)["in_use"] is False
@@ -215,3 +216,21 @@ def test_suspects_where_only_root_may_look(machine: da.Machine) -> None:
     use = da.port_use(machine, running, "127.0.0.1", 8000)
     assert (use["in_use"], use["container"], use["process"]) == (True, None, None)
     assert (use["user"], use["suspects"]) == ("root", ["a"])
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        ({"container": "a", "process": "python3 (7)"}, "container 'a' (process python3 (7) of user root)"),
+        ({"container": "a"}, "container 'a'"),
+        ({"process": "python3 (7)"}, "process python3 (7) of user root"),
+        ({}, "a process of user root that only root may name (sudo ss -ltnp)"),
+        (
+            {"suspects": ["a", "b"]},
+            "a process of user root that only root may name (sudo ss -ltnp), "
+            "perhaps in one of the containers on the host's network: a, b",
+        ),
+    ],
+)
+def test_holder(use: dict[str, t.Any], expected: str) -> None:
+    assert da.holder({"container": None, "process": None, "user": "root", "suspects": [], **use}) == expected
