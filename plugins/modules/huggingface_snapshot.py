@@ -205,6 +205,41 @@ repositories:
       gated: false
       orphans: []
       source: hub
+unverified:
+  description:
+    - What has to be downloaded or at least checked, and nothing that changes while that is done.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    id:
+      description:
+        - The model's name.
+      type: str
+    revision:
+      description:
+        - The revision that was asked for.
+      type: str
+    commit:
+      description:
+        - The commit that it stands for. V(null) if not known.
+      type: str
+    include:
+      description:
+        - The patterns of wanted files.
+      type: list
+      elements: str
+    exclude:
+      description:
+        - The patterns of unwanted files.
+      type: list
+      elements: str
+  sample:
+    - id: nvidia/gpt-oss-120b-Eagle3-long-context
+      revision: main
+      commit: 633caf45f31288cbb70ee237f7c939db707ecc94
+      include: []
+      exclude: []
 models:
   description:
     - For each model, where the wanted revision is or will be. The keys are the models' names.
@@ -309,6 +344,11 @@ class SnapshotSurvey:
                 view["id"]: {"commit": view["commit"], "snapshot": view["snapshot"], "bytes": view["bytes_total"]}
                 for view in found.views
             },
+            "unverified": [
+                {key: view[key] for key in ("id", "revision", "commit", "include", "exclude")}
+                for view in found.views
+                if not view["verified"]
+            ],
             "complete": all(view["complete"] for view in found.views),
             "verified": all(view["verified"] for view in found.views),
             "bytes_missing": sum(view["bytes_missing"] or 0 for view in found.views),

@@ -231,6 +231,7 @@ def write_inventory(sparks: int) -> None:
     hosts = {f"spark-{number}": {"ansible_host": spark_address(number)} for number in range(1, sparks + 1)}
     variables = {
         "ansible_user": USER,
+        "ansible_python_interpreter": "/usr/bin/python3",
         "ansible_become_password": PASSWORD,
         "ansible_ssh_private_key_file": str(SSH_KEY),
         "ansible_ssh_common_args": shlex.join(ssh),

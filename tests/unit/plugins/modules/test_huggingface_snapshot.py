@@ -48,6 +48,8 @@ def test_totals(capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path:
     assert (result["bytes_missing"], result["bytes_orphaned"]) == (2, 0)
     assert result["cache_free_bytes"] > 0
     assert result["repositories"][0]["missing"] == [{"path": "config.json", "size": 2}]
+    wanted = {"id": "lab/open", "revision": "main", "commit": COMMIT, "include": [], "exclude": ["original/*"]}
+    assert result["unverified"] == [wanted]
     snapshot = f"{tmp_path}/hub/models--lab--open/snapshots/{COMMIT}"
     assert result["models"] == {"lab/open": {"commit": COMMIT, "snapshot": snapshot, "bytes": 2}}
     assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,189 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: deployment_files
+short_description: Have a deployment's directories and small text files in place, in one call
+version_added: 0.1.0
+description:
+  - Creates a directory with its subdirectories and writes small text files into it, all in one round trip.
+  - Files that are not named are left alone.
+extends_documentation_fragment:
+  - dgx_spark.speculative._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  directory:
+    description:
+      - The deployment directory. Missing parents are created, too.
+    type: path
+    required: true
+  mode:
+    description:
+      - Mode of the directory.
+    type: str
+    default: "0700"
+  subdirectories:
+    description:
+      - Names of directories in it, which are created with mode V(0755).
+    type: list
+    elements: str
+    default: []
+  files:
+    description:
+      - The files, in the order in which they are written.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description:
+          - The file's name in O(directory).
+        type: str
+        required: true
+      content:
+        description:
+          - The whole text.
+        type: str
+        required: true
+      mode:
+        description:
+          - The file's mode.
+        type: str
+        default: "0644"
+author:
+  - dgx_spark.speculative contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+---
+- name: Write the deployment's scripts
+  dgx_spark.speculative.deployment_files:
+    directory: ~/.local/share/dgx-spark-speculative/single_eagle3
+    subdirectories: [state]
+    files:
+      - name: serve.sh
+        content: "{{ lookup('ansible.builtin.template', 'serve.sh.j2') }}"
+        mode: "0755"
+"""
+
+RETURN = r"""
+sha256:
+  description:
+    - Digest over names, modes and contents of O(files). It changes if, and only if, one of them does.
+  returned: success
+  type: str
+  sample: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+"""
+
+import hashlib
+import json
+import tempfile
+import typing as t
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+
+def digest(files: t.Sequence[t.Mapping[str, str]]) -> str:
+    """One digest over all files, independent of the order of their keys."""
+    rows = [[file["name"], file["mode"], file["content"]] for file in files]
+    return hashlib.sha256(json.dumps(rows).encode("utf-8")).hexdigest()
+
+
+def not_plain(names: t.Iterable[str]) -> list[str]:
+    """Those names that would lead out of the directory."""
+    return [name for name in names if not name or "/" in name or name in (".", "..")]
+
+
+class DeploymentFiles:
+    """The directory as it should be."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self.module = module
+        self.directory = Path(module.params["directory"])
+        self.changed = False
+        self.diff: list[dict[str, str]] = []
+
+    def act(self) -> dict[str, t.Any]:
+        self.have_directory(self.directory, self.module.params["mode"])
+        for name in self.module.params["subdirectories"]:
+            self.have_directory(self.directory / name, "0755")
+        for file in self.module.params["files"]:
+            self.have_file(self.directory / file["name"], file["content"], file["mode"])
+        return {"changed": self.changed, "diff": self.diff, "sha256": digest(self.module.params["files"])}
+
+    def have_directory(self, path: Path, mode: str) -> None:
+        if not path.is_dir():
+            self.changed = True
+            self.diff.append(
+                {"before_header": str(path), "after_header": str(path), "before": "", "after": "directory\n"}
+            )
+            if self.module.check_mode:
+                return
+            path.mkdir(parents=True)
+        self.have_mode(path, mode)
+
+    def have_file(self, path: Path, content: str, mode: str) -> None:
+        before = path.read_text(encoding="utf-8") if path.is_file() else ""
+        if not path.is_file() or before != content:
+            self.changed = True
+            self.diff.append(
+                {"before_header": str(path), "after_header": str(path), "before": before, "after": content}
+            )
+            if self.module.check_mode:
+                return
+            with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=self.module.tmpdir, delete=False) as draft:
+                draft.write(content)
+            self.module.atomic_move(draft.name, str(path))
+        self.have_mode(path, mode)
+
+    def have_mode(self, path: Path, mode: str) -> None:
+        if self.module.set_mode_if_different(str(path), mode, False):
+            self.changed = True
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "directory": {"type": "path", "required": True},
+            "mode": {"type": "str", "default": "0700"},
+            "subdirectories": {"type": "list", "elements": "str", "default": []},
+            "files": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "name": {"type": "str", "required": True},
+                    "content": {"type": "str", "required": True},
+                    "mode": {"type": "str", "default": "0644"},
+                },
+            },
+        },
+        supports_check_mode=True,
+    )
+    outside = not_plain([*module.params["subdirectories"], *(file["name"] for file in module.params["files"])])
+    if outside:
+        module.fail_json(
+            msg=f"Names in {module.params['directory']} must be plain, without a slash: {', '.join(outside)}"
+        )
+    try:
+        module.exit_json(**DeploymentFiles(module).act())
+    except OSError as error:
+        module.fail_json(
+            msg=f"Writing the deployment to {module.params['directory']} failed: {error.strerror} ({error.filename}); "
+            "the directory has to belong to the login user."
+        )
+
+
+if __name__ == "__main__":
+    main()
