@@ -8,7 +8,7 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._summary import Reach, render
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._summary import Reach, render
 
 display = Display()
 

@@ -50,7 +50,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
         variables = task_vars or {}
-        _, options = self.validate_argument_spec(
+        _result, options = self.validate_argument_spec(
             {
                 "module": {"type": "str", "required": True},
                 "args": {"type": "dict", "default": {}},

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._recipe import RecipeError, find, load, shipped
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import RecipeError, find, load, shipped
 
 # Recipes ship with the playbooks; this way they are found from a clone, installed, and from a user's own playbook.
 RECIPES = Path(__file__).resolve().parent.parent.parent / "playbooks" / "recipes"

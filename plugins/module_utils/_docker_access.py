@@ -192,7 +192,7 @@ def gpu_support(machine: Machine, info: dict[str, t.Any]) -> str | None:
 def free_bytes(info: dict[str, t.Any]) -> int | None:
     """What is free where images are stored; with containerd's image store that is not below the data root."""
     folders = [str(info.get("DockerRootDir") or "")]
-    if any("io.containerd.snapshotter" in str(value) for _, value in info.get("DriverStatus") or []):
+    if any("io.containerd.snapshotter" in str(value) for _name, value in info.get("DriverStatus") or []):
         folders.append(CONTAINERD_ROOT)
     free = []
     for folder in filter(None, folders):

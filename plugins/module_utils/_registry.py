@@ -154,7 +154,7 @@ class Registry:
         """All tags, as far as a reasonable number of requests goes."""
         tags: list[str] = []
         path: str | None = f"/v2/{self._repository}/tags/list?n=1000"
-        for _ in range(MOST_TAG_PAGES):
+        for _page in range(MOST_TAG_PAGES):
             if path is None:
                 break
             response = self._get(path, "application/json")
@@ -200,7 +200,7 @@ class Registry:
 
     def _new_token(self, challenge: str) -> str:
         """Ask for the token that even anonymous clients need; empty when there is none to be had."""
-        scheme, _, rest = challenge.partition(" ")
+        scheme, _space, rest = challenge.partition(" ")
         wanted = dict(re.findall(r'(\w+)="([^"]*)"', rest))
         realm = wanted.pop("realm", "")
         if scheme.lower() != "bearer" or not realm:

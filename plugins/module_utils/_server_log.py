@@ -184,8 +184,8 @@ def _running(lines: list[str]) -> list[str]:
 
 
 def _count(line: str) -> tuple[int, int] | None:
-    bar = _BAR.search(line)
-    return (int(bar.group("done")), int(bar.group("total"))) if bar else None
+    found = _BAR.search(line)
+    return (int(found.group("done")), int(found.group("total"))) if found else None
 
 
 def loading_progress(text: str) -> Progress | None:

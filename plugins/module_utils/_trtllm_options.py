@@ -461,9 +461,13 @@ class Subject:
         return value if isinstance(value, str) and value in variants else None
 
 
+def _is_int(value: t.Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _int_in(mapping: t.Mapping[str, t.Any], key: str, default: int | None = None) -> int | None:
     value = mapping.get(key, default)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if _is_int(value) else None
 
 
 def _number_in(mapping: t.Mapping[str, t.Any], key: str) -> float | None:
@@ -518,7 +522,7 @@ def schedule_fits_draft_length(subject: Subject) -> None:
     where = _spec("draft_len_schedule")
     if not schedule:
         subject.report.error(where, "must not be empty")
-    if not schedule or not all(type(number) is int for pair in schedule.items() for number in pair):
+    if not schedule or not all(_is_int(number) for pair in schedule.items() for number in pair):
         return
     for size, length in schedule.items():
         if size < 1:
@@ -682,7 +686,7 @@ def helix_blocks_agree(subject: Subject) -> None:
 def graphs_fit_the_batch(subject: Subject) -> None:
     graphs, batch = subject.mapping("cuda_graph_config"), _int_in(subject.options, "max_batch_size")
     sizes = graphs.get("batch_sizes")
-    listed = [size for size in sizes if type(size) is int] if isinstance(sizes, list) else []
+    listed = [size for size in sizes if _is_int(size)] if isinstance(sizes, list) else []
     largest = max([*listed, _int_in(graphs, "max_batch_size") or 0])
     if batch is not None and largest > batch:
         where = "batch_sizes" if listed else "max_batch_size"

@@ -219,7 +219,7 @@ class Job:
         os.close(ready_in_child)
         os.waitpid(child, 0)
         try:
-            readable, _, _ = select.select([ready], [], [], START_TIMEOUT_S)
+            readable, _writable, _failed = select.select([ready], [], [], START_TIMEOUT_S)
             answer = os.read(ready, 4096) if readable else b"it did not answer"
         finally:
             os.close(ready)
@@ -256,7 +256,7 @@ class Job:
         """End the job and remove its directory. Call it with the lock held."""
         if not self.directory.exists():
             return
-        state, _ = self.settled()
+        state, _changed = self.settled()
         if state is not None:
             terminate_program(state)
             deadline = time.monotonic() + TERMINATE_GRACE_S
@@ -391,8 +391,8 @@ class _Reader:
 
 def _pump(process: subprocess.Popen[bytes], stdin: bytes, reader: _Reader, write: t.Callable[[], None]) -> None:
     """Move the secret in and the lines out until the program has ended."""
-    assert process.stdin is not None
-    assert process.stdout is not None
+    if process.stdin is None or process.stdout is None:
+        raise ValueError("the program has to be started with pipes")
     os.set_blocking(process.stdin.fileno(), False)
     pending = stdin
     if not pending:
@@ -400,7 +400,7 @@ def _pump(process: subprocess.Popen[bytes], stdin: bytes, reader: _Reader, write
     written, dirty, open_ = 0.0, False, True
     while open_:
         writers = [process.stdin] if pending else []
-        readable, writable, _ = select.select([process.stdout], writers, [], WRITE_EVERY_S)
+        readable, writable, _failed = select.select([process.stdout], writers, [], WRITE_EVERY_S)
         if writable:
             try:
                 pending = pending[os.write(process.stdin.fileno(), pending) :]

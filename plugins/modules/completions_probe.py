@@ -642,7 +642,7 @@ def main() -> None:
             "model": {"type": "str"},
             "prompt": {"type": "str"},
             "expect": {"type": "list", "elements": "str"},
-            "max_tokens": {"type": "int", "default": 512},
+            "max_tokens": {"type": "int", "default": 512, "no_log": False},
             "temperature": {"type": "float", "default": 0},
             "stream": {"type": "bool", "default": True},
             "speculation": {"type": "bool", "default": False},

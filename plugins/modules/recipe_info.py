@@ -11,8 +11,8 @@ short_description: Read and validate recipes
 version_added: 0.1.0
 description:
   - A recipe is the data that says what is served and how, such as target model, draft model, method and engine options.
-  - Reads one recipe, given by the name of a shipped one or by a path, and validates it. All errors are reported at once,
-    each with the nearest valid name.
+  - Reads one recipe, given by the name of a shipped one or by a path, and validates it.
+  - All errors are reported at once, each with the nearest valid name.
   - Without O(recipe), lists the shipped recipes.
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:

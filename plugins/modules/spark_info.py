@@ -10,8 +10,8 @@ module: spark_info
 short_description: Tell whether a machine is a DGX Spark, and how much memory it has
 version_added: 0.1.0
 description:
-  - Recognises a DGX Spark, or a box of another maker with the same chip, by its GPU and its network card. The release file
-    is not asked, since it differs between makers.
+  - Recognises a DGX Spark, or a box of another maker with the same chip, by its GPU and its network card.
+  - The release file is not asked, since it differs between makers.
   - Reads C(nvidia-smi), C(/sys/bus/pci/devices) and C(/proc/meminfo).
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes

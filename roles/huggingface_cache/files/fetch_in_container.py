@@ -75,6 +75,8 @@ def complaint(image: str, code: int, last: str) -> str:
     """Why a container ended without saying so itself."""
     if "No such image" in last or "Unable to find image" in last:
         return f"The image {image} to download models with is not on this host: pull it first"
+    if code in (137, 143):
+        return "The container that downloads models was ended from outside: run again, which continues where this ended"
     return f"The container that downloads models (image {image}) ended with exit code {code}: {last or 'no message'}"
 
 

@@ -137,8 +137,8 @@ def log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def gigabytes(size: float) -> str:
-    return f"{size / 1e9:.1f}"
+def amount(size: float) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
 
 
 def time_left(seconds: float) -> str:
@@ -151,10 +151,8 @@ def time_left(seconds: float) -> str:
 
 def download_text(done: int, total: int, rate: float) -> str:
     """For instance: 8.1 of 65.2 GB, 112 MB/s, 8 min left."""
-    unit = (
-        (gigabytes(done), gigabytes(total), "GB") if total >= 1e8 else (f"{done / 1e6:.1f}", f"{total / 1e6:.1f}", "MB")
-    )
-    text = "{} of {} {}".format(*unit)
+    divisor = 1e9 if total >= 1e8 else 1e6
+    text = f"{done / divisor:.1f} of {amount(total)}"
     if rate > 0 and done < total:
         text += f", {rate / 1e6:.{0 if rate >= 1e7 else 1}f} MB/s, {time_left((total - done) / rate)}"
     return text
@@ -474,8 +472,8 @@ class Fetch:
         left = self.bytes_wanted() - self.bytes_there()
         free = shutil.disk_usage(self.cache).free
         return FetchError(
-            f"The disk under {self.cache_name} is full: {gigabytes(left)} GB are still to be downloaded and "
-            f"{gigabytes(free)} GB are free, so make room for the difference and run again, which continues here"
+            f"The disk under {self.cache_name} is full: {amount(left)} are still to be downloaded and "
+            f"{amount(free)} are free, so make room for the difference and run again, which continues here"
         )
 
     def check(self) -> None:

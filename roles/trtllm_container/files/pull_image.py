@@ -56,12 +56,12 @@ def split_reference(reference: str) -> tuple[str, str]:
         # With a digest, a tag is only a comment.
         return split_reference(name)[0], digest
     folder, slash, last = name.rpartition("/")
-    last, _, tag = last.partition(":")
+    last, _colon, tag = last.partition(":")
     return folder + slash + last, tag or "latest"
 
 
 def registry_host(reference: str) -> str:
-    host, slash, _ = reference.partition("/")
+    host, slash, _path = reference.partition("/")
     return host if slash and (re.search("[.:]", host) or host == "localhost") else "docker.io"
 
 

@@ -196,7 +196,7 @@ def test_orphans_are_removed_but_not_what_is_awaited_or_in_use(tmp_path: Path, m
     [
         (
             OSError(errno.ENOSPC, "No space left on device"),
-            r"The disk under /home/me/hub is full: 0.0 GB are still to be downloaded and \d+\.\d GB are free, so make "
+            r"The disk under /home/me/hub is full: 3.0 MB are still to be downloaded and \d+\.\d GB are free, so make "
             r"room for the difference and run again, which continues here",
         ),
         (
@@ -402,8 +402,12 @@ def test_the_container_gets_the_token_on_its_standard_input_only(tmp_path: Path)
             "The image registry/image:1 to download models with is not on this host: pull it first",
         ),
         (
-            "echo 'a warning' >&2; echo 'Killed' >&2; exit 137",
-            "The container that downloads models (image registry/image:1) ended with exit code 137: Killed",
+            "echo 'a warning' >&2; echo 'bad interpreter' >&2; exit 126",
+            "The container that downloads models (image registry/image:1) ended with exit code 126: bad interpreter",
+        ),
+        (
+            "exit 137",
+            "The container that downloads models was ended from outside: run again, which continues where this ended",
         ),
     ],
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._recipe import RecipeError, find, load, validate
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import RecipeError, find, load, validate
 
 RECIPES = Path(__file__).parents[4] / "playbooks" / "recipes"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._summary import Reach, first_lines, render
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._summary import Reach, first_lines, render
 
 LOCAL = Reach(local=True)
 
