@@ -8,6 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+export PATH=$PWD/.venv/bin:$PATH
 export MOLECULE_EPHEMERAL_DIRECTORY=$PWD/.cache/molecule
 rm -rf "$MOLECULE_EPHEMERAL_DIRECTORY"
 exec molecule test --no-command-borders --destroy never --scenario-name "$1"

@@ -398,7 +398,6 @@ def view_of_receipt(wanted: Wanted, cache: Path, receipt: t.Mapping[str, t.Any])
         "verified": True,
         "bytes_total": sum(file["size"] for file in receipt["files"].values()),
         "bytes_missing": 0,
-        "gated": bool(receipt.get("gated")),
         "orphans": [_described(part) for part in cached.orphans([])],
         "source": "receipt",
     }

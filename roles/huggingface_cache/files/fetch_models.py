@@ -82,7 +82,6 @@ class Repository:
     exclude: list[str]
     cache: Path
     files: list[ModelFile] = dataclasses.field(default_factory=list)
-    gated: bool = False
 
     @property
     def folder(self) -> str:
