@@ -82,6 +82,11 @@ options:
         is V(none).
     type: bool
     default: false
+  files:
+    description:
+      - Further files that belong to the models, such as vocabularies. Keys are paths, values are SHA-256 checksums.
+    type: dict
+    default: {}
   verify:
     description:
       - How the files of a receipt are compared with it. V(stat) compares sizes and times.
@@ -110,6 +115,13 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+files_missing:
+  description:
+    - Those of O(files) that are not there or have another checksum.
+  returned: success
+  type: list
+  elements: str
+  sample: [/home/user/.local/share/dgx-spark-speculative/single_eagle3/vocabularies/o200k_base.tiktoken]
 repositories:
   description:
     - The models, in the order given.
@@ -157,8 +169,8 @@ repositories:
       type: bool
     missing:
       description:
-        - Wanted files that are not there or have another size, with RV(repositories[].missing[].path) and
-          RV(repositories[].missing[].size).
+        - Wanted files that are not there or have another size, with C(path) and
+          C(size).
       type: list
       elements: dict
     bytes_total:
@@ -356,6 +368,11 @@ class SnapshotSurvey:
             "cache_free_bytes": free,
             "cache_filesystem": str(mount_point),
             "token_needed": bool(found.token_needed),
+            "files_missing": [
+                path
+                for path, checksum in self.module.params["files"].items()
+                if not Path(path).is_file() or self.module.sha256(path) != checksum
+            ],
         }
 
 
@@ -379,6 +396,7 @@ def main() -> None:
             "token": {"type": "str", "no_log": True},
             "missing_token": {"type": "str", "choices": ["fail", "report"], "default": "fail", "no_log": False},
             "offline": {"type": "bool", "default": False},
+            "files": {"type": "dict", "default": {}},
             "verify": {"type": "str", "choices": ["stat"], "default": "stat"},
         },
         supports_check_mode=True,

@@ -49,6 +49,8 @@ RETURN = r"""
 recipe:
   description:
     - The recipe with every key present, also the ones left to their default.
+    - Its C(name) is that of the file, its C(repositories) are the models in the form of
+      M(dgx_spark.speculative.huggingface_snapshot).
   returned: when O(recipe) is given
   type: dict
   sample:

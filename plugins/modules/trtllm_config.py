@@ -192,16 +192,10 @@ errors:
       sample: is missing; always write it where kv_cache_config is given
 """
 
+import importlib.util
 import os
 import tempfile
-import traceback
 import typing as t
-
-YAML_ERROR: str | None = None
-try:
-    import yaml  # noqa: F401
-except ImportError:
-    YAML_ERROR = traceback.format_exc()
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible.module_utils.common.text.converters import to_bytes, to_text
@@ -228,6 +222,9 @@ def read(path: str) -> str | None:
             return to_text(file.read(), errors="surrogate_or_replace")
     except FileNotFoundError:
         return None
+
+
+HAS_YAML = importlib.util.find_spec("yaml") is not None
 
 
 class TrtllmConfig:
@@ -314,8 +311,8 @@ def main() -> None:
         add_file_common_args=True,
         supports_check_mode=True,
     )
-    if YAML_ERROR is not None:
-        module.fail_json(msg=missing_required_lib("PyYAML"), exception=YAML_ERROR)
+    if not HAS_YAML:
+        module.fail_json(msg=missing_required_lib("PyYAML"))
     module.exit_json(**TrtllmConfig(module).run())
 
 

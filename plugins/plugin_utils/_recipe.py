@@ -149,8 +149,14 @@ def validate(data: t.Any) -> dict[str, t.Any]:
     return with_defaults(data, RECIPE)
 
 
+def repositories(recipe: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+    """What a recipe needs from the Hub, without what only matters for serving."""
+    models = [recipe[key] for key in ("target_model", "draft_model") if recipe[key]]
+    return [{key: model[key] for key in MODEL} for model in models]
+
+
 def load(path: Path) -> dict[str, t.Any]:
-    """Read one recipe file; its name is the file's name without the ending."""
+    """Read one recipe file, with `name` (the file's, without the ending) and `repositories` added."""
     name = path.stem
     if not NAME.match(name):
         raise RecipeError(
@@ -164,7 +170,8 @@ def load(path: Path) -> dict[str, t.Any]:
     except yaml.YAMLError as error:
         raise RecipeError(f"The recipe {path} is not valid YAML: {' '.join(str(error).split())}") from error
     try:
-        return {"name": name, **validate(data)}
+        recipe = validate(data)
+        return {"name": name, **recipe, "repositories": repositories(recipe)}
     except RecipeError as error:
         raise RecipeError(f"The recipe {path} cannot be used:\n{error}") from error
 

@@ -103,7 +103,7 @@ def test_out_of_memory_is_named_also_when_nothing_can_come_back(
 
 def test_a_killed_server_comes_back(deployed: Deployed, spark: Spark) -> None:
     pid = deployed.state()["pid"]
-    spark.exec(["docker", "exec", SLOT, "kill", "-9", str(pid)])
+    spark.exec(["docker", "exec", SLOT, "bash", "-c", f"kill -9 {pid}"])
     deadline = time.monotonic() + 60
     while deployed.state().get("pid") in (pid, None):
         assert time.monotonic() < deadline
@@ -137,14 +137,20 @@ def test_stop_stays_stopped_and_start_needs_neither_internet_nor_sudo(
 
 def test_cleanup_leaves_the_models_and_nothing_else(spark: Spark) -> None:
     playbook.succeed("cleanup")
-    assert spark.exec(["test", "-e", HOME]).returncode != 0
+    assert spark.exec(["ls", HOME]).stdout == "models\n"
     assert spark.exec(["docker", "ps", "--all", "--quiet"]).stdout == ""
     assert spark.exec(["docker", "volume", "ls", "--quiet"]).stdout == ""
     assert spark.exec("ls .cache/huggingface/hub/models--openai--gpt-oss-120b/snapshots", user="spark").returncode == 0
 
 
+def test_after_a_cleanup_the_models_are_used_again(internet: Internet) -> None:
+    playbook.succeed("single_eagle3")
+    assert internet.requests("huggingface.co") == []
+
+
 def test_cleanup_removes_models_and_image_when_told(spark: Spark) -> None:
     playbook.succeed("cleanup", variables={"models": "all", "image": True})
+    assert spark.exec(["test", "-e", HOME]).returncode != 0
     assert spark.exec("ls .cache/huggingface/hub | grep models--", user="spark").stdout == ""
     remaining = fingerprint.difference(fingerprint.SAVED.read_text(encoding="utf-8"), fingerprint.take())
     assert [line for line in remaining if "docker:" not in line and "/etc/g" not in line] == []

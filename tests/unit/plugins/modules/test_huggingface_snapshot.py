@@ -83,3 +83,14 @@ def test_offline_asks_nobody(capsys: pytest.CaptureFixture[str], server: HubServ
     result = run(capsys, server, tmp_path, [{"id": "lab/open"}], offline=True)
     assert result["repositories"][0]["source"] == "none"
     assert server.requests == []
+
+
+def test_further_files_are_compared_by_checksum(
+    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
+) -> None:
+    (tmp_path / "right").write_bytes(b"abc")
+    (tmp_path / "wrong").write_bytes(b"abd")
+    checksum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    files = {str(tmp_path / name): checksum for name in ("right", "wrong", "absent")}
+    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], files=files)
+    assert result["files_missing"] == [str(tmp_path / "wrong"), str(tmp_path / "absent")]

@@ -175,5 +175,5 @@ def test_a_mode_needs_a_path(run: Run) -> None:
 
 
 def test_a_host_without_pyyaml(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trtllm_config, "YAML_ERROR", "Traceback ...")
+    monkeypatch.setattr(trtllm_config, "HAS_YAML", False)
     assert "Failed to import the required Python library (PyYAML)" in run()["msg"]

@@ -31,7 +31,10 @@ def recipe(**changes: t.Any) -> dict[str, t.Any]:
 
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.yml")), ids=lambda path: path.stem)
 def test_every_shipped_recipe_is_valid(path: Path) -> None:
-    assert load(path)["name"] == path.stem
+    recipe = load(path)
+    assert recipe["name"] == path.stem
+    assert recipe["repositories"][0]["id"] == recipe["target_model"]["id"]
+    assert "chat" not in recipe["repositories"][0]
 
 
 def test_defaults_are_filled_in() -> None:
