@@ -256,10 +256,12 @@ def describe(registry: Registry, reference: Reference, platform: str) -> dict[st
         # Signatures and the like stand in the index as a platform called unknown.
         found["platforms"] = sorted({name for name in names if name and "unknown" not in name})
         chosen = pick(manifest, platform)
-        chosen_answer = registry.manifest(chosen) if chosen else None
-        if chosen_answer is None:
+        if chosen is None:
             return found
-        digest, manifest = chosen_answer
+        answer = registry.manifest(chosen)
+        if answer is None:
+            return found
+        digest, manifest = answer
     layers = {layer["digest"]: layer.get("size") or 0 for layer in manifest.get("layers") or []}
     found.update(
         platform_digest=digest,

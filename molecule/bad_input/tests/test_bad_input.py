@@ -89,7 +89,7 @@ def test_a_disk_too_small_for_the_models(spark: Spark) -> None:
     try:
         text = message()
     finally:
-        spark.exec("umount /home/spark/.cache/huggingface && rmdir -p /home/spark/.cache/huggingface")
+        spark.exec("umount /home/spark/.cache/huggingface && rmdir /home/spark/.cache/huggingface")
     assert "/home/spark/.cache/huggingface" in text
     assert "free" in text
     assert text.count("GB") + text.count("MB") >= 2
@@ -145,7 +145,9 @@ def test_a_recipe_that_does_not_exist(recipe: str, words: list[str]) -> None:
         assert word in outcome.message
 
 
-def test_a_password_that_is_missing() -> None:
+def test_a_password_that_is_missing(spark: Spark) -> None:
+    # Not in the group, and no open connection that still is.
+    spark.exec("gpasswd --delete spark docker; pkill -u spark sshd")
     outcome = playbook.fail("single_eagle3", "-e", "ansible_become_password=")
     assert "adding spark to group docker needs sudo" in outcome.message
     assert "-K" in outcome.message
