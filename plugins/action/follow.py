@@ -73,7 +73,10 @@ class ActionModule(ActionBase):
             called = time.monotonic()
             result = self._execute_module(module_name=module, module_args=dict(args), task_vars=variables)
             now, calls = time.monotonic(), calls + 1
-            first = first or result
+            if first is None:
+                first = result
+                if result.get("attached"):
+                    display.display(f"{host} | this was started before and has gone on; attached to it")
             changed = changed or bool(result.get("changed"))
             result.update(changed=changed, calls=calls)
             if "attached" in first:
