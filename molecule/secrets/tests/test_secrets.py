@@ -1,0 +1,90 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The Hugging Face token reaches the download and nothing else."""
+
+from __future__ import annotations
+
+import threading
+import time
+import typing as t
+
+import pytest
+
+from tests import playbook
+from tests.twin.control import Internet, Spark
+
+TOKEN = "hf_twin_valid"
+HEAD = "nvidia/gpt-oss-120b-Eagle3-long-context"
+# Command lines and environments of all processes, and what Docker tells of all containers.
+LIVE = """
+for process in /proc/[0-9]*; do tr '\\0' '\\n' <$process/cmdline; tr '\\0' '\\n' <$process/environ; done 2>/dev/null
+docker ps --all --quiet | xargs --no-run-if-empty docker inspect 2>/dev/null
+"""
+# Everything that stays: files, the journal with Docker's log, the containers' logs.
+LASTING = """
+grep --recursive --files-with-matches --text {token} /home /tmp /var/tmp /var/log /etc /run /root 2>/dev/null
+journalctl --no-pager | grep {token}
+docker ps --all --quiet | xargs --no-run-if-empty --max-args 1 docker logs 2>&1 | grep {token}
+find /var/lib/docker/containers -type f | xargs grep --files-with-matches {token}
+"""
+
+
+class Watch:
+    """Looks at the Spark again and again while a run goes on."""
+
+    def __init__(self, spark: Spark) -> None:
+        self.spark = spark
+        self.looks = 0
+        self.seen: list[str] = []
+        self.saw_fetch = False
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.watch)
+
+    def watch(self) -> None:
+        while not self.over.is_set():
+            text = self.spark.exec(LIVE).stdout
+            self.looks += 1
+            self.saw_fetch = self.saw_fetch or "dgx-spark-speculative-fetch" in text
+            self.seen += [line for line in text.splitlines() if TOKEN in line]
+            time.sleep(0.1)
+
+    def __enter__(self) -> Watch:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        self.over.set()
+        self.thread.join()
+
+
+@pytest.fixture
+def internet() -> t.Iterator[Internet]:
+    internet = Internet()
+    internet.reset_counters()
+    # Slow enough to be looked at while it happens.
+    slow = {"host": "huggingface.co", "path": "*/resolve/*", "action": "slow", "bytes_per_second": 400_000}
+    internet.set_faults([{"host": "huggingface.co", "action": "gate", "repository": HEAD}, slow])
+    yield internet
+    internet.clear_faults()
+
+
+def test_the_token_is_used_and_leaves_no_trace(internet: Internet) -> None:
+    spark = Spark()
+    with Watch(spark) as watch:
+        outcome = playbook.succeed("single_eagle3", "-vvv", "--diff", HF_TOKEN=TOKEN)
+    fetched = [request for request in internet.requests("huggingface.co") if HEAD in request["path"]]
+    assert any(request["authorized"] for request in fetched), "the token was not needed, so the test says nothing"
+    assert watch.looks > 10
+    assert watch.saw_fetch, "the download was not seen, so the test says nothing"
+    assert watch.seen == []
+    assert TOKEN not in outcome.output
+    assert spark.exec(LASTING.format(token=TOKEN)).stdout == ""
+
+
+def test_the_search_finds_a_token_that_is_there() -> None:
+    spark = Spark()
+    spark.write_file("/home/spark/leak.txt", TOKEN, user="spark")
+    assert "/home/spark/leak.txt" in spark.exec(LASTING.format(token=TOKEN)).stdout
+    spark.exec(["rm", "/home/spark/leak.txt"])
