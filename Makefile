@@ -37,6 +37,7 @@ demo: engine  ## Watch the shipped playbook serve a model on a simulated Spark
 	@tools/environment.sh
 	@tools/twin.sh up
 	@ansible-playbook -i .cache/twin/inventory.yml playbooks/single_eagle3.yml
+	@echo "The simulated Spark goes on serving. Have a look: make demo again, or tools/twin.sh shell. Away with it: make demo-down"
 
 .PHONY: demo-down
 demo-down:  ## Take the simulated Spark down again

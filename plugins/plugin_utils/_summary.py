@@ -83,8 +83,8 @@ def python(url: str, model: str) -> list[str]:
     return [
         "from openai import OpenAI",
         f'client = OpenAI(base_url="{url}/v1", api_key="none")',
-        f'print(client.chat.completions.create(model="{model}", messages=[{{"role": "user", '
-        '"content": "Hello"}]).choices[0].message.content)',
+        f'reply = client.chat.completions.create(model="{model}", messages=[{{"role": "user", "content": "Hello"}}])',
+        "print(reply.choices[0].message.content)",
     ]
 
 
