@@ -45,6 +45,7 @@ for name in lint units sanity build engine; do
     stage "$name" $make "$name"
 done
 if [[ " ${failed[*]} " != *" engine "* ]]; then
+    .venv/bin/python -m tests.twin.machine save
     stage twin tools/twin.sh up
     for scenario in molecule/*/molecule.yml; do
         name=$(basename "$(dirname "$scenario")")
@@ -53,6 +54,7 @@ if [[ " ${failed[*]} " != *" engine "* ]]; then
         fi
     done
     stage "twin down" tools/twin.sh down
+    stage "machine untouched" .venv/bin/python -m tests.twin.machine compare
     tools/engine.sh down
 fi
 summary

@@ -1,14 +1,22 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A snapshot of what the twin must leave alone on this machine, for a test to compare before and after."""
+"""A snapshot of what the twin must leave alone on this machine, for a test to compare before and after.
+
+Run as: python -m tests.twin.machine save | compare
+"""
 
 from __future__ import annotations
 
 import json
 import pathlib
 import subprocess
+import sys
 import typing as t
+
+from tests.twin.names import CACHE
+
+SAVED = CACHE / "machine.json"
 
 # These count or differ by themselves.
 RESTLESS = (
@@ -87,3 +95,21 @@ def differences(before: dict[str, t.Any], after: dict[str, t.Any]) -> list[str]:
             lines += [f"{kind}: {item!r} is gone" for item in old if item not in new]
             lines += [f"{kind}: {item!r} is new" for item in new if item not in old]
     return lines
+
+
+def main(arguments: list[str]) -> int:
+    """Remember the machine before the twin comes up, or tell what has changed since."""
+    if arguments == ["save"]:
+        SAVED.parent.mkdir(parents=True, exist_ok=True)
+        SAVED.write_text(json.dumps(snapshot()), encoding="utf-8")
+        return 0
+    if arguments == ["compare"]:
+        changes = differences(json.loads(SAVED.read_text(encoding="utf-8")), json.loads(json.dumps(snapshot())))
+        print("\n".join(changes) or "The machine is as it was before the twin.")
+        return 1 if changes else 0
+    print(__doc__)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
