@@ -55,7 +55,7 @@ engine:  ## Make sure that a Docker Engine answers
 	@tools/engine.sh up
 
 .PHONY: check
-check: dev  ## Lint and unit tests, side by side: under a minute, no Docker
+check: dev  ## Lint and unit tests: a minute or two, no Docker
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint units
 
 .PHONY: test

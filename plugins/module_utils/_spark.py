@@ -56,7 +56,7 @@ def count_connectx(devices: Path) -> int:
 def objections(gpus: t.Sequence[Gpu], connectx: int) -> list[str]:
     """Why this machine is not a DGX Spark; empty if it is one."""
     if not gpus:
-        return ["nvidia-smi finds no GPU"]
+        return ["it has no nvidia-smi, or one that finds no GPU"]
     found = []
     if not any(GPU_NAME in gpu.name for gpu in gpus):
         found.append(f"its GPU is '{gpus[0].name}', not a {GPU_NAME}")

@@ -98,6 +98,13 @@ def terminate_program(state: State, grace_s: float = TERMINATE_GRACE_S) -> None:
         deadline = time.monotonic() + grace_s
 
 
+def give_to_owner(path: Path) -> None:
+    """What root makes in a user's directory becomes the user's, who may run the next job without being root."""
+    if os.geteuid() == 0:
+        owner = path.parent.stat()
+        os.chown(path, owner.st_uid, owner.st_gid)
+
+
 def write_private(path: Path, data: bytes) -> None:
     """Replace a file in one step. On a full disk the old one is overwritten, which needs no new block."""
     temporary = path.with_name(path.name + ".new")
@@ -105,6 +112,7 @@ def write_private(path: Path, data: bytes) -> None:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
+        give_to_owner(temporary)
         temporary.replace(path)
     except OSError as e:
         with contextlib.suppress(OSError):
@@ -145,7 +153,9 @@ class Job:
     def locked(self) -> t.Iterator[None]:
         """Two calls at the same instant must not both start the job. The lock stays when the job's directory goes."""
         self.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(self.parent / f"{self.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = self.parent / f"{self.name}.lock"
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        give_to_owner(lock)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
@@ -192,6 +202,7 @@ class Job:
             terminate_program(replaced)
         self.directory.mkdir(mode=0o700, exist_ok=True)
         self.directory.chmod(0o700)
+        give_to_owner(self.directory)
         program_file = self.directory / "program.py"
         write_private(program_file, program.encode())
         state: State = {
@@ -298,6 +309,7 @@ def _supervise_detached(job: Job, state: State, command: list[str], stdin: bytes
 def supervise(job: Job, state: State, command: list[str], stdin: bytes, ready: int) -> None:
     """Run the program to its end and keep the job's state file up to date."""
     log_descriptor = os.open(job.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+    give_to_owner(job.log)
     with os.fdopen(log_descriptor, "wb", buffering=0) as log:
         process = subprocess.Popen(
             command,

@@ -104,9 +104,11 @@ options:
     type: path
   since:
     description:
-      - A Unix time. An exit of the server before it is ignored.
-      - By default every exit that O(state_file) tells of counts while nothing listens.
-    type: float
+      - When the container was started, as a Unix time or as Docker gives it, such as V(2026-01-31T12:00:00.123456789Z).
+      - What O(state_file) says from before is the word of an earlier container, and ignored.
+      - A container that has said nothing after two minutes is taken not to have started.
+      - By default O(state_file) is believed however old it is.
+    type: str
   api_key:
     description:
       - A bearer token, for a server behind a proxy that wants one.
@@ -341,6 +343,8 @@ server:
     last_exit: null
 """
 
+import calendar
+import contextlib
 import dataclasses
 import json
 import time
@@ -369,6 +373,15 @@ LOOK_EVERY_S = 0.5
 DEAD_FOR_S = 3.0
 LOG_TAIL_BYTES = 512 * 1024
 QUIET_S = 60
+# An image's own entrypoint may check this and that before it starts the main process.
+STARTS_WITHIN_S = 120
+
+
+def seconds_of(moment: str) -> float:
+    """Unix time of a moment given as such, or as Docker gives it (ISO 8601 in UTC, with nanoseconds)."""
+    with contextlib.suppress(ValueError):
+        return float(moment)
+    return calendar.timegm(time.strptime(moment[:19], "%Y-%m-%dT%H:%M:%S"))
 
 
 @dataclasses.dataclass
@@ -415,6 +428,12 @@ class CompletionsProbe:
         self.module = module
         self.params: dict[str, t.Any] = module.params
         self.warned: set[str] = set()
+        try:
+            self.since = seconds_of(self.params["since"]) if self.params["since"] else 0.0
+        except ValueError:
+            module.fail_json(
+                msg=f"since is {self.params['since']!r}, but must be a Unix time or like 2026-01-31T12:00:00Z."
+            )
         try:
             self.client = completions.Client(self.params["url"], self.params["api_key"])
         except ValueError as exc:
@@ -528,10 +547,12 @@ class CompletionsProbe:
         if server is None:
             return Look("absent", f"No server at {url}: {reason}, and nothing says that one is being started.")
         state = server.get("state")
+        if (server.get("since") or 0) < self.since:
+            return self.not_yet_started(url, server)
         if state == "stopped":
             return Look("absent", f"The server at {url} is stopped; start it.", server=server)
         last_exit = server.get("last_exit")
-        if isinstance(last_exit, dict) and (last_exit.get("at") or 0) >= (self.params["since"] or 0):
+        if isinstance(last_exit, dict) and (last_exit.get("at") or 0) >= self.since:
             return Look("dead", self.why_dead(last_exit, str(state)), server=server)
         if state == "failed":
             return Look("absent", f"No server at {url}: it failed earlier and was not started since.", server=server)
@@ -541,6 +562,16 @@ class CompletionsProbe:
         progress = loading_progress(self.read_log())
         text = progress.text if progress else "starting"
         return Look("loading", None, progress.percent if progress else None, text + self.quiet(), server=server)
+
+    def not_yet_started(self, url: str, server: dict[str, t.Any]) -> Look:
+        """The state file is that of the container before: this one's main process has not come to write its own."""
+        if time.time() - self.since < STARTS_WITHIN_S:
+            return Look("loading", text="starting the container", server=server)
+        message = (
+            f"No server at {url}: the container's main process has not begun within {STARTS_WITHIN_S} s; "
+            "read the container's log."
+        )
+        return Look("absent", message, server=server)
 
     def quiet(self) -> str:
         """A word on a log that has stood still: loading for long and hanging look alike."""
@@ -648,7 +679,7 @@ def main() -> None:
             "speculation": {"type": "bool", "default": False},
             "state_file": {"type": "path"},
             "log_file": {"type": "path"},
-            "since": {"type": "float"},
+            "since": {"type": "str"},
             "api_key": {"type": "str", "no_log": True},
             "fail_on": {
                 "type": "list",

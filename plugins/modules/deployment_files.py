@@ -124,32 +124,35 @@ class DeploymentFiles:
 
     def have_directory(self, path: Path, mode: str) -> None:
         if not path.is_dir():
-            self.changed = True
-            self.diff.append(
-                {"before_header": str(path), "after_header": str(path), "before": "", "after": "directory\n"}
-            )
+            self.note(path, "", "directory\n")
             if self.module.check_mode:
                 return
             path.mkdir(parents=True)
+            self.module.set_mode_if_different(str(path), mode, False)
         self.have_mode(path, mode)
 
     def have_file(self, path: Path, content: str, mode: str) -> None:
-        before = path.read_text(encoding="utf-8") if path.is_file() else ""
-        if not path.is_file() or before != content:
-            self.changed = True
-            self.diff.append(
-                {"before_header": str(path), "after_header": str(path), "before": before, "after": content}
-            )
+        is_new = not path.is_file()
+        before = "" if is_new else path.read_text(encoding="utf-8", errors="replace")
+        if is_new or before != content:
+            self.note(path, before, content)
             if self.module.check_mode:
                 return
             with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=self.module.tmpdir, delete=False) as draft:
                 draft.write(content)
             self.module.atomic_move(draft.name, str(path))
+            if is_new:
+                self.module.set_mode_if_different(str(path), mode, False)
         self.have_mode(path, mode)
 
     def have_mode(self, path: Path, mode: str) -> None:
+        before = f"mode {path.stat().st_mode & 0o7777:04o}\n"
         if self.module.set_mode_if_different(str(path), mode, False):
-            self.changed = True
+            self.note(path, before, f"mode {mode}\n")
+
+    def note(self, path: Path, before: str, after: str) -> None:
+        self.changed = True
+        self.diff.append({"before_header": str(path), "after_header": str(path), "before": before, "after": after})
 
 
 def main() -> None:

@@ -87,12 +87,6 @@ options:
       - Further files that belong to the models, such as vocabularies. Keys are paths, values are SHA-256 checksums.
     type: dict
     default: {}
-  verify:
-    description:
-      - How the files of a receipt are compared with it. V(stat) compares sizes and times.
-    type: str
-    choices: [stat]
-    default: stat
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """
@@ -397,7 +391,6 @@ def main() -> None:
             "missing_token": {"type": "str", "choices": ["fail", "report"], "default": "fail", "no_log": False},
             "offline": {"type": "bool", "default": False},
             "files": {"type": "dict", "default": {}},
-            "verify": {"type": "str", "choices": ["stat"], "default": "stat"},
         },
         supports_check_mode=True,
     )

@@ -18,6 +18,8 @@ import yaml
 
 METHODS = ("eagle3", "draft_target", "none")
 NAME = re.compile(r"^[a-z][a-z0-9_]*$")
+# A deployment's directory is named after it and lies beside these, which hold watched jobs and receipts.
+TAKEN_NAMES = ("jobs", "models")
 HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[\w.-]+$")
 VOCABULARIES = ("o200k_base", "cl100k_base")
 
@@ -132,7 +134,9 @@ def check_method(recipe: t.Mapping[str, t.Any]) -> list[str]:
 def with_defaults(data: t.Mapping[str, t.Any], fields: t.Mapping[str, Field]) -> dict[str, t.Any]:
     filled = {}
     for key, field in fields.items():
-        value = data.get(key, field.default)
+        value = data.get(key)
+        # A key without a value, as in "options:", is one left to its default.
+        value = field.default if value is None else value
         filled[key] = with_defaults(value, field.fields) if field.fields and value is not None else value
     return filled
 
@@ -155,6 +159,14 @@ def repositories(recipe: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     return [{key: model[key] for key in MODEL} for model in models]
 
 
+def describe(error: yaml.YAMLError) -> str:
+    """Where a YAML text is wrong, and how."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return " ".join(str(error).split())
+    return f"line {mark.line + 1}, column {mark.column + 1}: {getattr(error, 'problem', None) or 'it ends too early'}"
+
+
 def load(path: Path) -> dict[str, t.Any]:
     """Read one recipe file, with `name` (the file's, without the ending) and `repositories` added."""
     name = path.stem
@@ -163,12 +175,17 @@ def load(path: Path) -> dict[str, t.Any]:
             f"The recipe's file name '{path.name}' names the deployment, so it must be lower-case letters, digits and "
             "underscores, and begin with a letter"
         )
+    if name in TAKEN_NAMES:
+        raise RecipeError(
+            f"The recipe's file name '{path.name}' names the deployment, and '{name}' is the name of another directory "
+            "beside the deployments; give the file another name"
+        )
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise RecipeError(f"The recipe {path} cannot be read: {error}") from error
     except yaml.YAMLError as error:
-        raise RecipeError(f"The recipe {path} is not valid YAML: {' '.join(str(error).split())}") from error
+        raise RecipeError(f"The recipe {path} is not valid YAML: {describe(error)}") from error
     try:
         recipe = validate(data)
         return {"name": name, **recipe, "repositories": repositories(recipe)}

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import json
 import shlex
 import textwrap
@@ -71,6 +72,14 @@ def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     return rows
 
 
+def audience(record: t.Mapping[str, t.Any]) -> str:
+    """Who can use the API: TensorRT-LLM has no authentication."""
+    address = record.get("listens_on", "127.0.0.1")
+    if ipaddress.ip_address(address).is_loopback:
+        return "only from the Spark itself"
+    return f"open to everyone who can reach {address}"
+
+
 def curl(url: str, model: str) -> list[str]:
     body = {"model": model, "messages": [{"role": "user", "content": "Why is the sky blue?"}]}
     return [
@@ -91,7 +100,7 @@ def python(url: str, model: str) -> list[str]:
 def render(host: str, record: t.Mapping[str, t.Any], reach: Reach) -> str:
     """The whole summary, one string of lines."""
     url, model = record["url"], record["served_model"]
-    rows = [("URL", f"{url}/v1 (only from the Spark itself)"), *figures(record)]
+    rows = [("URL", f"{url}/v1 ({audience(record)})"), *figures(record)]
     lines = [heading(host, record), ""]
     lines += [f"  {name:<19}{value}" for name, value in rows]
     answer = record["answer"]["text"] or record["answer"].get("reasoning") or ""

@@ -95,6 +95,13 @@ def test_a_disk_too_small_for_the_models(spark: Spark) -> None:
     assert text.count("GB") + text.count("MB") >= 2
 
 
+def test_a_disk_too_small_for_the_image() -> None:
+    text = message(trtllm_container_unpack_factor=100_000)
+    assert "/var/lib/docker" in text
+    assert "needs" in text
+    assert text.count("GB") + text.count("TB") >= 2
+
+
 @pytest.fixture
 def process_on_the_port(spark: Spark) -> t.Iterator[None]:
     spark.exec("setsid python3 -m http.server 8000 --bind 127.0.0.1 --directory /srv >/dev/null 2>&1 &", user="spark")
@@ -117,7 +124,7 @@ def test_not_a_spark(spark: Spark) -> None:
         text = message()
     finally:
         spark.exec("chmod 755 /usr/bin/nvidia-smi")
-    assert text == "spark-1 is not a DGX Spark: nvidia-smi finds no GPU."
+    assert text.startswith("spark-1 is not a DGX Spark: it has no nvidia-smi, or one that finds no GPU.")
 
 
 def test_under_sudo() -> None:
@@ -130,6 +137,8 @@ def test_no_host_in_the_group(tmp_path: Path) -> None:
     inventory.write_text("sparks:\n  hosts: {}\n", encoding="utf-8")
     outcome = playbook.fail("single_eagle3", "-i", str(inventory))
     assert "needs 1 host(s) in the inventory's group 'sparks'" in outcome.message
+    for name in ("stop", "start", "cleanup"):
+        assert "group 'sparks' has no hosts" in playbook.fail(name, "-i", str(inventory)).message
 
 
 @pytest.mark.parametrize(

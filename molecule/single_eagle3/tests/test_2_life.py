@@ -101,6 +101,21 @@ def test_out_of_memory_is_named_also_when_nothing_can_come_back(
     assert deployed.answers()
 
 
+@pytest.mark.parametrize("options", [["--publish", "127.0.0.1:8001:8001"], ["--network", "host"]])
+def test_a_port_that_another_container_has(spark: Spark, deployed: Deployed, options: list[str]) -> None:
+    image = deployed.record()["image"]["reference"]
+    server = ["python3", "-m", "http.server", "8001", "--bind", "127.0.0.1"]
+    spark.exec(["docker", "run", "--detach", "--rm", "--name", "vllm", *options, image, *server])
+    spark.exec("until ss -ltn | grep -q :8001; do sleep 0.1; done")
+    try:
+        outcome = playbook.fail("single_eagle3", variables={"speculative_serve_port": 8001})
+    finally:
+        spark.exec(["docker", "rm", "--force", "vllm"])
+    assert "port 8001 on 127.0.0.1 is in use by" in outcome.message
+    assert "vllm" in outcome.message
+    assert deployed.answers()
+
+
 def test_a_killed_server_comes_back(deployed: Deployed, spark: Spark) -> None:
     pid = deployed.state()["pid"]
     spark.exec(["docker", "exec", SLOT, "bash", "-c", f"kill -9 {pid}"])

@@ -85,8 +85,10 @@ def main() -> int:
     token = sys.stdin.readline()
     program = Path(__file__).with_name("fetch_models.py")
     program.write_text(sys.stdin.read(), encoding="utf-8")
-    # The job may run as root, its container does not.
+    # The job may run as root, its container does not, and the directory is the login user's.
     program.chmod(0o644)
+    owner = program.parent.stat()
+    os.chown(program, owner.st_uid, owner.st_gid)
 
     def end(_number: int, _frame: object) -> t.NoReturn:
         remove_container()

@@ -336,3 +336,28 @@ def test_long_log_is_read_from_its_end(tmp_path: Path, monkeypatch: pytest.Monke
     log = tmp_path / "server.log"
     log.write_text("first line\nsecond\nthird\n", encoding="utf-8")
     assert completions_probe.tail(log) == "third\n"
+
+
+def test_the_word_of_the_container_before_is_ignored(container: Container, probe: Probe) -> None:
+    container.says("running", since=1000)
+    result = probe(since=str(time.time()), **container.args)
+    assert (result["state"], result["finished"]) == ("loading", False)
+    assert result["progress"]["text"] == "starting the container"
+
+
+def test_a_container_that_never_says_a_word_is_absent(container: Container, probe: Probe) -> None:
+    container.says("running", since=1000)
+    result = probe(since="2001-01-31T12:00:00.123456789Z", **container.args)
+    assert result["state"] == "absent"
+    assert "main process has not begun within 120 s" in result["error"]
+
+
+@pytest.mark.parametrize(
+    ("moment", "expected"), [("1763657465.5", 1763657465.5), ("2025-11-20T16:51:05.123456789Z", 1763657465)]
+)
+def test_moments(moment: str, expected: float) -> None:
+    assert completions_probe.seconds_of(moment) == expected
+
+
+def test_a_moment_that_is_none(probe: Probe) -> None:
+    assert "since is 'yesterday', but must be" in probe(since="yesterday")["msg"]

@@ -27,6 +27,7 @@ def test_everything_is_made_once(capsys: pytest.CaptureFixture[str], tmp_path: P
     second = run(capsys, home, subdirectories=["state"])
     assert (first["changed"], second["changed"]) == (True, False)
     assert first["sha256"] == second["sha256"]
+    assert (len(first["diff"]), second["diff"]) == (3, [])
     assert (home / "serve.sh").read_text(encoding="utf-8") == SCRIPT["content"]
     assert [oct(path.stat().st_mode)[-4:] for path in (home, home / "state", home / "serve.sh")] == [
         "0700",
@@ -45,7 +46,9 @@ def test_a_changed_file_shows_its_difference(capsys: pytest.CaptureFixture[str],
 
 def test_a_changed_mode_is_a_change(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     run(capsys, tmp_path)
-    assert run(capsys, tmp_path, files=[{**SCRIPT, "mode": "0644"}])["changed"]
+    second = run(capsys, tmp_path, files=[{**SCRIPT, "mode": "0644"}])
+    assert second["changed"]
+    assert [(part["before"], part["after"]) for part in second["diff"]] == [("mode 0755\n", "mode 0644\n")]
     assert oct((tmp_path / "serve.sh").stat().st_mode)[-4:] == "0644"
 
 

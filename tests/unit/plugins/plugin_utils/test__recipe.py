@@ -51,6 +51,14 @@ def test_defaults_are_filled_in() -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "default"), [("options", {}), ("environment", {}), ("vocabularies", []), ("draft_length", 0)]
+)
+def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) -> None:
+    method = {"method": "none", "draft_model": None, "draft_length": None}
+    assert validate({**recipe(**method), key: None})[key] == default
+
+
+@pytest.mark.parametrize(
     ("changes", "error"),
     [
         ({"image": None}, "- image is missing"),
@@ -100,7 +108,8 @@ def test_method_none_needs_no_draft() -> None:
     ("name", "text", "error"),
     [
         ("Mine.yml", "{}", "file name 'Mine.yml' names the deployment"),
-        ("mine.yml", "a: [", "is not valid YAML: while parsing"),
+        ("models.yml", "{}", "'models' is the name of another directory"),
+        ("mine.yml", "a: [", "is not valid YAML: line 1, column "),
         ("mine.yml", "- a", "it must be a mapping of keys"),
         ("mine.yml", "{}", "title is missing"),
     ],

@@ -37,6 +37,18 @@ def test_the_figures_are_there() -> None:
     assert "    The distance is 276 km.\n" in text
 
 
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("127.0.0.1", "(only from the Spark itself)"),
+        ("::1", "(only from the Spark itself)"),
+        ("0.0.0.0", "(open to everyone who can reach 0.0.0.0)"),
+    ],
+)
+def test_who_can_use_the_api_is_said(address: str, words: str) -> None:
+    assert f"  URL                http://127.0.0.1:8000/v1 {words}\n" in render("x", record(listens_on=address), LOCAL)
+
+
 def test_what_was_not_measured_is_unknown_and_not_zero() -> None:
     text = render("spark-1", record(measurements={}), LOCAL)
     assert "  speed              unknown\n" in text

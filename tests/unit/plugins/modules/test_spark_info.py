@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info
+
+
+def look(capsys: pytest.CaptureFixture[str]) -> dict[str, t.Any]:
+    with patch_module_args({}), pytest.raises(SystemExit):
+        spark_info.main()
+    return dict(json.loads(capsys.readouterr().out))
+
+
+@pytest.mark.parametrize(
+    ("program", "gpus", "objections"),
+    [
+        ("echo 'NVIDIA GB10, 580.95.05'", [{"name": "NVIDIA GB10", "driver": "580.95.05"}], []),
+        (
+            "echo 'NVIDIA H100, 570.1'",
+            [{"name": "NVIDIA H100", "driver": "570.1"}],
+            ["its GPU is 'NVIDIA H100', not a GB10"],
+        ),
+        (
+            "echo 'NVIDIA-SMI has failed because it could not communicate'; exit 9",
+            [],
+            ["it has no nvidia-smi, or one that finds no GPU"],
+        ),
+    ],
+)
+def test_what_nvidia_smi_says_decides(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    program: str,
+    gpus: list[dict[str, str]],
+    objections: list[str],
+) -> None:
+    script = tmp_path / "nvidia-smi"
+    script.write_text(f"#!/bin/sh\n{program}\n", encoding="utf-8")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(spark_info, "count_connectx", lambda _devices: 4)
+    result = look(capsys)
+    assert (result["changed"], result["gpus"], result["objections"]) == (False, gpus, objections)
+    assert result["is_spark"] is (not objections)
+    assert result["memory_total"] >= result["memory_available"] > 0
+
+
+def test_no_nvidia_smi_is_no_error(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_info, "QUERY", ["there-is-no-such-program"])
+    assert look(capsys)["objections"] == ["it has no nvidia-smi, or one that finds no GPU"]
