@@ -30,7 +30,7 @@ setup:  ## Install Ansible into .venv and write inventory/hosts.yml from the exa
 	@test -e inventory/hosts.yml || { cp inventory/hosts.yml.example inventory/hosts.yml; \
 	  echo "inventory/hosts.yml now says: one Spark, this machine. Edit it to name others."; }
 	@echo "Ready. Next:"
-	@echo "  . .venv/bin/activate && ansible-playbook playbooks/single_eagle3.yml"
+	@echo "  . .venv/bin/activate && ansible-playbook playbooks/single_eagle3.yml -K    # -K asks for the sudo password, once"
 
 .PHONY: demo
 demo: engine  ## Watch the shipped playbook serve a model on a simulated Spark

@@ -282,7 +282,8 @@ class Client:
         self._prefix = prefix[: -len("/v1")] if prefix.endswith("/v1") else prefix
         self._headers = {"Accept": "*/*", "User-Agent": "dgx_spark.speculative"}
         if api_key:
-            self._headers["Authorization"] = f"Bearer {api_key}"
+            # A key out of a file or a block of YAML ends with a line break, which http.client would quote in its error.
+            self._headers["Authorization"] = f"Bearer {api_key.strip()}"
         self._look_s = look_s
 
     @contextlib.contextmanager

@@ -116,7 +116,8 @@ class Hub:
         self, endpoint: str, token: str = "", delays: t.Sequence[float] = (1.0, 3.0), timeout: float = 20.0
     ) -> None:
         self.endpoint = endpoint.rstrip("/")
-        self._token = token
+        # A line break at its end would make http.client refuse the header, and quote it in the error.
+        self._token = token.strip()
         self._delays = delays
         self._timeout = timeout
 

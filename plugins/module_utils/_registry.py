@@ -123,8 +123,11 @@ def fetch(url: str, headers: dict[str, str], validate_certs: bool = True) -> Res
         if isinstance(reason, ssl.SSLError) or isinstance(e, SSLValidationError):
             hint = "check the machine's clock and its certificates"
         raise RegistryError(f"The registry {urlsplit(url).netloc} cannot be reached ({reason}); {hint}.") from e
-    with answer:
-        return Response(answer.status, {key.lower(): value for key, value in answer.headers.items()}, answer.read())
+    try:
+        with answer:
+            return Response(answer.status, {key.lower(): value for key, value in answer.headers.items()}, answer.read())
+    except (OSError, http.client.HTTPException) as e:
+        raise RegistryError(f"The registry {urlsplit(url).netloc} broke off its answer ({e!r}); run again.") from e
 
 
 class Registry:

@@ -362,7 +362,7 @@ class Checker:
             self.report.error(where, f"is missing; it must be one of {', '.join(variants)}")
             return dict(value)
         chosen = value[tag]
-        if chosen not in variants:
+        if not isinstance(chosen, str) or chosen not in variants:
             self._report_unknown_variant(section, chosen, where)
             return dict(value)
         members = {key: item for key, item in value.items() if key != tag}

@@ -133,13 +133,14 @@ class DeploymentFiles:
 
     def have_file(self, path: Path, content: str, mode: str) -> None:
         is_new = not path.is_file()
-        before = "" if is_new else path.read_text(encoding="utf-8", errors="replace")
-        if is_new or before != content:
-            self.note(path, before, content)
+        # Bytes are compared, since reading as text would hide wrong line endings.
+        before = b"" if is_new else path.read_bytes()
+        if is_new or before != content.encode("utf-8"):
+            self.note(path, before.decode("utf-8", "replace"), content)
             if self.module.check_mode:
                 return
-            with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=self.module.tmpdir, delete=False) as draft:
-                draft.write(content)
+            with tempfile.NamedTemporaryFile(dir=self.module.tmpdir, delete=False) as draft:
+                draft.write(content.encode("utf-8"))
             self.module.atomic_move(draft.name, str(path))
             if is_new:
                 self.module.set_mode_if_different(str(path), mode, False)

@@ -20,7 +20,8 @@ METHODS = ("eagle3", "draft_target", "none")
 NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 # A deployment's directory is named after it and lies beside these, which hold watched jobs and receipts.
 TAKEN_NAMES = ("jobs", "models")
-HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[\w.-]+$")
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
+VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 VOCABULARIES = ("o200k_base", "cl100k_base")
 
 
@@ -101,7 +102,7 @@ def check_value(path: str, value: t.Any, field: Field) -> list[str]:
     if field.choices and value not in field.choices:
         choices = ", ".join(str(choice) for choice in field.choices)
         return [f"{path} is {value!r}, but must be one of {choices}{nearest(str(value), map(str, field.choices))}"]
-    if field.pattern and not field.pattern.match(value):
+    if field.pattern and not field.pattern.fullmatch(value):
         return [f"{path} is {value!r}, but must be a Hub id such as 'organisation/model'"]
     return []
 
@@ -114,6 +115,27 @@ def check_mapping(path: str, data: t.Mapping[t.Any, t.Any], fields: t.Mapping[st
             errors += check_value(f"{prefix}{key}", data[key], field)
         elif field.required:
             errors.append(f"{prefix}{key} is missing")
+    return errors
+
+
+def check_environment(recipe: t.Mapping[str, t.Any]) -> list[str]:
+    """Variables are exported by a shell, so their names have to be names, and their values plain."""
+    errors = []
+    for name, value in (recipe.get("environment") or {}).items():
+        if not isinstance(name, str) or not VARIABLE.fullmatch(name):
+            errors.append(f"environment.{name} is not the name of a variable")
+        elif not isinstance(value, (str, int, float)):
+            errors.append(f"environment.{name} must be a string or a number, not {value!r}")
+    return errors
+
+
+def check_expectations(recipe: t.Mapping[str, t.Any]) -> list[str]:
+    errors = []
+    for index, pattern in enumerate((recipe.get("probe") or {}).get("expect") or []):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            errors.append(f"probe.expect[{index}] is not a regular expression: {error}")
     return errors
 
 
@@ -147,7 +169,7 @@ def validate(data: t.Any) -> dict[str, t.Any]:
         raise RecipeError("it must be a mapping of keys such as 'target_model' and 'method'")
     errors = check_mapping("", data, RECIPE)
     if not errors:
-        errors = check_method(data)
+        errors = [*check_method(data), *check_environment(data), *check_expectations(data)]
     if errors:
         raise RecipeError("\n".join(f"- {error}" for error in errors))
     return with_defaults(data, RECIPE)
@@ -159,7 +181,7 @@ def repositories(recipe: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     return [{key: model[key] for key in MODEL} for model in models]
 
 
-def describe(error: yaml.YAMLError) -> str:
+def describe(error: Exception) -> str:
     """Where a YAML text is wrong, and how."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:
@@ -184,7 +206,7 @@ def load(path: Path) -> dict[str, t.Any]:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise RecipeError(f"The recipe {path} cannot be read: {error}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise RecipeError(f"The recipe {path} is not valid YAML: {describe(error)}") from error
     try:
         recipe = validate(data)

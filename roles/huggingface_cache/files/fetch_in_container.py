@@ -118,9 +118,14 @@ def main() -> int:
         process.stdin.write(token)
         process.stdin.close()
     final = False
-    for line in process.stdout:
-        print(line, end="", flush=True)
-        final = final or is_final(line)
+    try:
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            final = final or is_final(line)
+    finally:
+        # Whoever listened is gone (the job's supervisor was killed): the download must not go on alone.
+        if process.poll() is None and not final:
+            remove_container()
     code = process.wait()
     errors.join()
     if not final:

@@ -253,10 +253,20 @@ def remove_orphans(repository: Repository) -> int:
     return freed
 
 
+def is_plain(path: str) -> bool:
+    """Whether a file's path stays within its model."""
+    parts = Path(path).parts
+    return bool(parts) and not Path(path).is_absolute() and ".." not in parts
+
+
 def discard_unusable(repository: Repository) -> None:
     """Delete what huggingface_hub would take for good or stumble over: files and parts of a wrong size."""
     for file in repository.missing():
-        for path in (repository.pointer(file).resolve(), repository.blobs / file.blob):
+        pointer = repository.pointer(file)
+        if pointer.is_symlink() and repository.blobs.resolve() not in pointer.resolve().parents:
+            log(f"deleting the link {pointer}: it leads out of the model's own files")
+            pointer.unlink()
+        for path in (pointer.resolve(), repository.blobs / file.blob):
             found = size_of(path)
             if found is not None and found != file.size:
                 log(f"deleting {path}: it has {found} bytes and not {file.size}")
@@ -377,6 +387,9 @@ class Fetch:
             for entry in tree
             if hasattr(entry, "blob_id")
         ]
+        for file in files:
+            if not is_plain(file.path) or not file.blob.isalnum():
+                raise FetchError(f"The Hub lists a file of {repository.id} under the impossible name {file.path!r}")
         chosen = importlib.import_module("huggingface_hub.utils").filter_repo_objects(
             files,
             allow_patterns=repository.include or None,

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import http.client
 import json
 import os
 import select
@@ -24,7 +25,6 @@ import subprocess
 import sys
 import time
 import typing as t
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -50,9 +50,11 @@ class State:
         self.values.update(values, state=state, since=round(time.time(), 3))
         path = self.directory / "state.json"
         draft = path.with_suffix(".tmp")
-        draft.write_text(json.dumps(self.values) + "\n", encoding="utf-8")
-        give_to_owner(draft)
-        draft.replace(path)
+        # A full disk is no reason to end a server that serves.
+        with contextlib.suppress(OSError):
+            draft.write_text(json.dumps(self.values) + "\n", encoding="utf-8")
+            give_to_owner(draft)
+            draft.replace(path)
 
 
 class Log:
@@ -61,24 +63,28 @@ class Log:
     def __init__(self, directory: Path) -> None:
         self.path = directory / "server.log"
         self.tail: collections.deque[str] = collections.deque(maxlen=200)
-        if self.path.exists():
-            self.path.replace(self.path.with_suffix(".log.1"))
-        self.file = self.open()
-
-    def open(self) -> t.BinaryIO:
-        file = self.path.open("ab", buffering=0)
-        give_to_owner(self.path)
-        return file
+        self.size = LOG_BYTES
 
     def write(self, data: bytes) -> None:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-        self.file.write(data)
         self.tail.extend(line for line in data.decode("utf-8", "replace").splitlines() if line.strip())
-        if self.file.tell() > LOG_BYTES:
-            self.file.close()
+        # A full disk costs lines of the log, and not the server.
+        with contextlib.suppress(OSError):
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        with contextlib.suppress(OSError):
+            if self.size >= LOG_BYTES:
+                self.rotate()
+            with self.path.open("ab", buffering=0) as file:
+                file.write(data)
+            self.size += len(data)
+
+    def rotate(self) -> None:
+        """Begin a new file; the one before is kept, also that of the container before."""
+        if self.path.exists():
             self.path.replace(self.path.with_suffix(".log.1"))
-            self.file = self.open()
+        self.path.touch()
+        give_to_owner(self.path)
+        self.size = 0
 
     def say(self, text: str) -> None:
         self.write(f"[entrypoint] {text}\n".encode())
@@ -96,7 +102,7 @@ def give_to_owner(path: Path) -> None:
 
 def script_image(script: Path) -> str:
     """The image a serve script was rendered for, from its own mark."""
-    for line in script.read_text(encoding="utf-8").splitlines():
+    for line in script.read_text(encoding="utf-8", errors="replace").splitlines():
         if line.startswith(SERVER_IMAGE_MARK):
             return line[len(SERVER_IMAGE_MARK) :].strip()
     return ""
@@ -107,7 +113,7 @@ def answers(url: str, timeout: float) -> bool:
     try:
         with urllib.request.urlopen(f"{url}/health", timeout=timeout) as reply:
             return bool(reply.status == 200)
-    except (OSError, ValueError, urllib.error.URLError):
+    except (OSError, ValueError, http.client.HTTPException):
         return False
 
 
@@ -127,10 +133,13 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self.on_signal)
         image = os.environ.get("DGX_SPARK_IMAGE", "")
-        if script_image(self.script) != image:
+        try:
+            rendered_for = script_image(self.script)
+        except OSError as error:
+            return self.refuse(f"serve.sh cannot be read ({error}); run the playbook again")
+        if rendered_for != image:
             return self.refuse(
-                f"serve.sh was rendered for image '{script_image(self.script)}', this container is '{image}'; "
-                "run the playbook again"
+                f"serve.sh was rendered for image '{rendered_for}', this container is '{image}'; run the playbook again"
             )
         while self.stop_signal is None:
             code = self.serve_once()
@@ -151,7 +160,8 @@ class Supervisor:
         self.log.say(reason)
         self.state.write("failed", last_exit={"code": None, "signal": None, "at": time.time(), "reason": reason})
         self.idle(None)
-        return 1
+        self.state.write("stopped", pid=None)
+        return 0
 
     def serve_once(self) -> int:
         """Start the server and stay with it until it ends; returns its exit status as Popen gives it."""
@@ -162,6 +172,7 @@ class Supervisor:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        self.log.tail.clear()
         self.state.write("loading", pid=self.server.pid)
         assert self.server.stdout is not None
         self.pump(self.server.stdout.fileno(), self.server)
@@ -172,6 +183,7 @@ class Supervisor:
         ready = False
         look_at = time.monotonic()
         kill_at: float | None = None
+        ended_at: float | None = None
         os.set_blocking(output, False)
         while True:
             readable = select.select([output], [], [], 0.25)[0]
@@ -181,9 +193,12 @@ class Supervisor:
             elif readable:
                 time.sleep(0.25)  # the server closed its output but still runs: do not spin
             ended = self.reap(server)
-            if ended and not data:
-                return
             now = time.monotonic()
+            if ended:
+                # What it said last is still in the pipe; what its children go on saying is not waited for.
+                ended_at = ended_at or now
+                if not data or now - ended_at > 1:
+                    return
             if self.stop_signal is not None and kill_at is None:
                 signal_group(server, signal.SIGTERM)
                 kill_at = now + STOP_GRACE_S
@@ -199,14 +214,15 @@ class Supervisor:
         """Collect every dead child, orphans too, as the first process of a container must; True if the server ended."""
         if server.poll() is not None:
             return True
-        for pid in zombies():
-            if pid != server.pid:
-                os.waitpid(pid, os.WNOHANG)
+        collect_dead(but=server.pid)
         return server.poll() is not None
 
     def end_group(self, server: subprocess.Popen[bytes]) -> int:
         """Leave nothing of a dead server behind: its workers hold the memory the next one needs."""
         signal_group(server, signal.SIGKILL)
+        for pid in children():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         if server.stdout is not None:
             server.stdout.close()
         self.server = None
@@ -226,6 +242,7 @@ class Supervisor:
         """Wait, but not past the order to stop."""
         end = None if seconds is None else time.monotonic() + seconds
         while self.stop_signal is None and (end is None or time.monotonic() < end):
+            collect_dead()
             time.sleep(0.2)
 
     def last_exit(self, code: int) -> dict[str, t.Any]:
@@ -240,8 +257,8 @@ class Supervisor:
         self.stop_signal = number
 
 
-def zombies() -> list[int]:
-    """Children of this process that have ended and wait to be collected."""
+def children(state: str = "") -> list[int]:
+    """Children of this process, or those in a state such as Z: ended, and waiting to be collected."""
     found = []
     me = str(os.getpid())
     for entry in Path("/proc").iterdir():
@@ -250,9 +267,17 @@ def zombies() -> list[int]:
                 fields = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
             except OSError:
                 continue
-            if fields[:2] == ["Z", me]:
+            if fields[1] == me and state in ("", fields[0]):
                 found.append(int(entry.name))
     return found
+
+
+def collect_dead(but: int = 0) -> None:
+    """Reap what has ended; a server's own end is left to the object that started it."""
+    for pid in children("Z"):
+        if pid != but:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
 
 
 def signal_group(server: subprocess.Popen[bytes], number: int) -> None:

@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -35,10 +36,10 @@ sys.exit(entrypoint.Supervisor(pathlib.Path(sys.argv[2]), sys.argv[3]).run())
 class Container:
     """The entrypoint in a process of its own, with a serve script of the test's."""
 
-    def __init__(self, directory: Path, script: str, url: str, image: str = IMAGE) -> None:
+    def __init__(self, directory: Path, script: str, url: str, image: str, script_name: str) -> None:
         self.directory = directory
         (directory / "state").mkdir(exist_ok=True)
-        (directory / "serve.sh").write_text(f"#!/bin/bash\n# image: {IMAGE}\n{script}\n", encoding="utf-8")
+        (directory / script_name).write_text(f"#!/bin/bash\n# image: {IMAGE}\n{script}\n", encoding="utf-8")
         self.process = subprocess.Popen(
             [sys.executable, "-c", RUN, str(ENTRYPOINT), str(directory), url],
             env={**os.environ, "DGX_SPARK_IMAGE": image},
@@ -90,8 +91,10 @@ def url() -> t.Iterator[str]:
 def start(tmp_path: Path) -> t.Iterator[t.Callable[..., Container]]:
     started: list[Container] = []
 
-    def run(script: str, url: str = "http://127.0.0.1:1", image: str = IMAGE) -> Container:
-        started.append(Container(tmp_path, script, url, image))
+    def run(
+        script: str, url: str = "http://127.0.0.1:1", image: str = IMAGE, script_name: str = "serve.sh"
+    ) -> Container:
+        started.append(Container(tmp_path, script, url, image, script_name))
         return started[-1]
 
     yield run
@@ -106,6 +109,10 @@ def process_state(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
     except FileNotFoundError:
         return ""
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()]
 
 
 def test_a_server_that_answers_is_running(start: t.Callable[..., Container], url: str) -> None:
@@ -166,6 +173,38 @@ def test_a_script_for_another_image_is_refused(start: t.Callable[..., Container]
         "run the playbook again"
     )
     assert "started" not in container.log()
+
+
+def test_a_stranger_on_the_port_does_not_end_it(start: t.Callable[..., Container]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def greet() -> None:
+            while True:
+                connection = listener.accept()[0]
+                connection.sendall(b"SSH-2.0-OpenSSH\r\n")
+                connection.close()
+
+        threading.Thread(target=greet, daemon=True).start()
+        container = start("sleep 60", f"http://127.0.0.1:{listener.getsockname()[1]}")
+        container.wait_for("loading")
+        time.sleep(2.5)
+        assert container.process.poll() is None
+        assert container.state()["state"] == "loading"
+
+
+def test_a_script_that_is_gone_is_named(start: t.Callable[..., Container], tmp_path: Path) -> None:
+    container = start("sleep 60", script_name="other.sh")
+    assert "serve.sh cannot be read" in container.wait_for("failed")["last_exit"]["reason"]
+    assert container.stop() == 0
+    assert not (tmp_path / "serve.sh").exists()
+
+
+def test_a_child_that_goes_on_talking_does_not_hide_the_death(start: t.Callable[..., Container]) -> None:
+    container = start("(setsid sh -c 'while :; do echo heartbeat; sleep 0.1; done') & sleep 0.5; exit 3")
+    state = container.wait_for("failed")
+    assert state["last_exit"]["code"] == 3
+    time.sleep(1)
+    assert children_of(container.process.pid) == []
 
 
 def test_the_log_of_the_container_before_is_kept(start: t.Callable[..., Container], tmp_path: Path) -> None:

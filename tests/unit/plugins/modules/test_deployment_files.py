@@ -71,3 +71,10 @@ def test_a_directory_that_cannot_be_made_says_so(capsys: pytest.CaptureFixture[s
     result = run(capsys, tmp_path / "file" / "below")
     assert result["failed"]
     assert result["msg"].startswith(f"Writing the deployment to {tmp_path / 'file' / 'below'} failed: Not a directory")
+
+
+def test_wrong_line_endings_are_a_difference(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run(capsys, tmp_path)
+    (tmp_path / "serve.sh").write_bytes(SCRIPT["content"].replace("\n", "\r\n").encode())
+    assert run(capsys, tmp_path)["changed"]
+    assert b"\r" not in (tmp_path / "serve.sh").read_bytes()
