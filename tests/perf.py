@@ -21,15 +21,12 @@ from tests.twin.control import Internet, Spark
 
 ROUNDS = 3
 NO_OP_TASKS = 25
-NO_OPS = f"""
-- name: Do nothing, often
-  hosts: sparks
-  gather_facts: false
-  tasks:
-    - name: Do nothing
-      ansible.builtin.ping:
-      loop: "{{{{ range({NO_OP_TASKS}) }}}}"
-"""
+NO_OPS = {
+    "name": "Do nothing, often",
+    "hosts": "sparks",
+    "gather_facts": False,
+    "tasks": [{"name": f"Do nothing {number}", "ansible.builtin.ping": {}} for number in range(NO_OP_TASKS)],
+}
 # The page's own commands with image and models on the Spark already, less the unused copies of the weights.
 BY_HAND = Path(__file__).parent / "by_hand.sh"
 
@@ -53,7 +50,7 @@ def remote_tasks() -> int:
 
 def no_ops() -> None:
     path = playbook.INVENTORY.with_name("no_ops.yml")
-    path.write_text(NO_OPS, encoding="utf-8")
+    path.write_text(json.dumps([NO_OPS]), encoding="utf-8")
     playbook.succeed(str(path.with_suffix("")))
 
 
