@@ -14,21 +14,9 @@ import pytest
 from tests import fingerprint, playbook
 from tests.twin.control import Internet, Spark
 
+pytest_plugins = ["tests.scenario"]
+
 HEAD = "nvidia/gpt-oss-120b-Eagle3-long-context"
-
-
-@pytest.fixture
-def spark() -> Spark:
-    return Spark()
-
-
-@pytest.fixture
-def internet() -> t.Iterator[Internet]:
-    internet = Internet()
-    internet.clear_faults()
-    internet.reset_counters()
-    yield internet
-    internet.clear_faults()
 
 
 @pytest.fixture(autouse=True)

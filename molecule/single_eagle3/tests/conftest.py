@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from tests import playbook
-from tests.twin.control import Internet, Spark
+from tests.twin.control import Spark
 
 HOME = "/home/spark/.local/share/dgx-spark-speculative"
 DEPLOYMENT = f"{HOME}/single_eagle3"
@@ -52,22 +52,8 @@ class Deployed:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Spark:
-    return Spark()
-
-
-@pytest.fixture(scope="session")
 def deployed(spark: Spark) -> Deployed:
     return Deployed(spark)
-
-
-@pytest.fixture
-def internet() -> t.Iterator[Internet]:
-    internet = Internet()
-    internet.clear_faults()
-    internet.reset_counters()
-    yield internet
-    internet.clear_faults()
 
 
 @contextlib.contextmanager

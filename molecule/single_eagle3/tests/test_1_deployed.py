@@ -13,6 +13,8 @@ import pytest
 import testinfra.host
 from conftest import DEPLOYMENT, HOME, Deployed
 
+pytest_plugins = ["tests.scenario"]
+
 MODEL = "gpt-oss-120b"
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
 HEAD_COMMIT = "633caf45f31288cbb70ee237f7c939db707ecc94"

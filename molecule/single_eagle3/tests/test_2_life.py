@@ -17,6 +17,8 @@ from conftest import DEPLOYMENT, HOME, SLOT, Deployed, tunnel
 from tests import fingerprint, playbook
 from tests.twin.control import Internet, Spark
 
+pytest_plugins = ["tests.scenario"]
+
 MODEL = "gpt-oss-120b"
 ENGINE_FAULTS = "/run/dgx-spark-twin/engine.json"
 PROMPTS = [

@@ -7,25 +7,15 @@
 from __future__ import annotations
 
 import time
-import typing as t
 from pathlib import Path
-
-import pytest
 
 from tests import playbook
 from tests.twin.control import Internet, Spark
 
+pytest_plugins = ["tests.scenario"]
+
 TARGET = "huggingface.co/openai/gpt-oss-120b"
 HEAD = "huggingface.co/nvidia/gpt-oss-120b-Eagle3-long-context"
-
-
-@pytest.fixture
-def internet() -> t.Iterator[Internet]:
-    internet = Internet()
-    internet.clear_faults()
-    internet.reset_counters()
-    yield internet
-    internet.clear_faults()
 
 
 def served_bytes(spark: Spark) -> int:
@@ -34,8 +24,7 @@ def served_bytes(spark: Spark) -> int:
     return sum(int(size) for size in blobs.split())
 
 
-def test_a_dead_controller_does_not_stop_the_download(internet: Internet, tmp_path: Path) -> None:
-    spark = Spark()
+def test_a_dead_controller_does_not_stop_the_download(spark: Spark, internet: Internet, tmp_path: Path) -> None:
 
     def fetched() -> int:
         return internet.bytes_to(spark.address, TARGET) + internet.bytes_to(spark.address, HEAD)
