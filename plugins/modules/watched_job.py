@@ -30,7 +30,7 @@ attributes:
   idempotent:
     support: partial
     details:
-      - A job that has been reported as finished is started again by the next call.
+      - A job that has been reported as finished is started again by the next call, and so is one that failed unseen.
       - It is the program that finds nothing left to do.
 options:
   name:
@@ -243,8 +243,12 @@ class WatchedJob:
 
     @staticmethod
     def _must_start(state: State, running: bool, key: str) -> bool:
-        """A job that runs goes on, and the end of the same job is told once. Anything else is started."""
-        return not running and (not state["finished"] or state["seen"] or state["key"] != key)
+        """A job that runs goes on, and the good end of the same job is told once. Anything else is started.
+
+        A failure that nobody saw is not told: by now there may be room on the disk, or the network is back.
+        """
+        told = state["finished"] and not state["seen"] and state["error"] is None and state["key"] == key
+        return not running and not told
 
     def _report(self, job_id: str, wait: float, attached: bool) -> dict[str, t.Any]:
         state, running = self._job.wait(job_id, wait)

@@ -134,6 +134,21 @@ def test_the_end_of_an_unwatched_job_is_told_later(call: Caller, tmp_path: Path)
     assert len(starts(gate)) == 1
 
 
+def test_a_failure_that_nobody_saw_is_tried_again(call: Caller, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    program = f"""{SAY}
+import pathlib, time
+time.sleep(0.5)
+say(result={{}}) if pathlib.Path(sys.argv[1]).exists() else (say(error="The disk is full."), sys.exit(1))
+"""
+    job: dict[str, t.Any] = {"program": program, "arguments": [str(gate)]}
+    call(**job, wait=0)
+    until(lambda: call.state()["finished"])
+    gate.touch()
+    assert call(**job, wait=10)["attached"] is False
+    assert call.state()["error"] is None
+
+
 def test_another_job_of_the_name_is_refused(call: Caller, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     call(program=PATIENT, arguments=[str(gate)], wait=0)
