@@ -26,6 +26,8 @@ from ansible.module_utils.urls import open_url
 
 TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 COMMIT = re.compile(r"[0-9a-f]{40}")
+# A page holds a thousand files; more than this is a list without an end.
+MOST_PAGES = 100
 NEXT_PAGE = re.compile(r'<([^>]*)>\s*;\s*rel="next"')
 
 
@@ -135,7 +137,7 @@ class Hub:
         path = f"/api/models/{repository}/tree/{commit}"
         query = "recursive=true"
         found = []
-        while query:
+        for _page in range(MOST_PAGES):
             entries, link = self._get_json(repository, commit, f"{path}?{query}")
             try:
                 found += [_remote_file(entry) for entry in entries if entry["type"] == "file"]
@@ -144,7 +146,9 @@ class Hub:
             next_page = NEXT_PAGE.search(link)
             # Only the query is taken over: the token must not follow a link to another host.
             query = urllib.parse.urlsplit(next_page.group(1)).query if next_page else ""
-        return found
+            if not query:
+                return found
+        raise self._strange()
 
     def check_access(self, repository: str, commit: str, path: str) -> None:
         """Raise HubError if the file may not be downloaded. A gated repository may be listed by everybody."""

@@ -338,7 +338,14 @@ class SnapshotSurvey:
 
     def look(self) -> dict[str, t.Any]:
         free, mount_point = free_space(self.cache)
-        found = survey(self.wanted, self.cache, self.receipts, self.hub)
+        try:
+            found = survey(self.wanted, self.cache, self.receipts, self.hub)
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            self.module.fail_json(
+                msg=f"What answers at {self.module.params['endpoint']} does not speak as the Hub does ({error!r}); "
+                "check huggingface_cache_endpoint and the way to it.",
+                exception=error,
+            )
         errors = found.errors + (found.token_needed if self.module.params["missing_token"] == "fail" else [])
         if errors:
             text = errors[0] if len(errors) == 1 else "\n".join(f"- {error}" for error in errors)

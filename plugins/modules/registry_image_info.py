@@ -148,6 +148,12 @@ def main() -> None:
         module.exit_json(**RegistryImageInfo(module.params).act())
     except RegistryError as e:
         module.fail_json(msg=str(e))
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as e:
+        module.fail_json(
+            msg=f"What answers for {module.params['image']} does not speak as a registry does ({e!r}); "
+            "check the image's name and the way to its registry.",
+            exception=e,
+        )
 
 
 if __name__ == "__main__":

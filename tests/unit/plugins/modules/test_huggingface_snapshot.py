@@ -94,3 +94,12 @@ def test_further_files_are_compared_by_checksum(
     files = {str(tmp_path / name): checksum for name in ("right", "wrong", "absent")}
     result = run(capsys, server, tmp_path, [{"id": "lab/open"}], files=files)
     assert result["files_missing"] == [str(tmp_path / "wrong"), str(tmp_path / "absent")]
+
+
+@pytest.mark.parametrize("endpoint", ["huggingface.example", "http://a..b"])
+def test_an_endpoint_that_is_none_gets_one_sentence(
+    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, endpoint: str
+) -> None:
+    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], endpoint=endpoint)
+    assert result["failed"]
+    assert endpoint in result["msg"]
