@@ -53,6 +53,10 @@ up() {
         return
     fi
     command -v dockerd >/dev/null || apt_install "A Docker Engine" docker.io
+    # Left by an engine that was killed; dockerd would take whoever has its number now for a running one.
+    if [ -s /var/run/docker.pid ] && [ "$(cat "/proc/$(cat /var/run/docker.pid)/comm" 2>/dev/null)" != dockerd ]; then
+        as_root rm -f /var/run/docker.pid
+    fi
     echo "No Docker Engine answers and no service manager runs: starting dockerd (log: $log) ..."
     # Its own session, so that Ctrl-C in this terminal does not reach it. No inherited descriptors, so that nobody waits for it.
     as_root setsid bash -c "dockerd >$log 2>&1 </dev/null & echo \$! >$pid_file"
