@@ -20,7 +20,7 @@ SCENARIO ?= $(filter-out default,$(patsubst molecule/%/molecule.yml,%,$(wildcard
 
 .PHONY: help
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ## For users
 
@@ -36,8 +36,15 @@ setup:  ## Install Ansible into .venv and write inventory/hosts.yml from the exa
 demo: engine  ## Watch the shipped playbook serve a model on a simulated Spark
 	@tools/environment.sh
 	@tools/twin.sh up
-	@ansible-playbook -i .cache/twin/inventory.yml playbooks/single_eagle3.yml
+	@ansible-playbook -i .cache/twin/$(or $(TWIN),.)/inventory.yml playbooks/single_eagle3.yml
 	@echo "The simulated Spark goes on serving. Have a look: make demo again, or tools/twin.sh shell. Away with it: make demo-down"
+
+.PHONY: demo-two-sparks
+demo-two-sparks: engine  ## Watch the shipped playbook serve a model on two simulated Sparks with a cable
+	@tools/environment.sh
+	@tools/twin.sh up --sparks 2
+	@ansible-playbook -i .cache/twin/inventory.yml playbooks/two_sparks.yml
+	@echo "The simulated Sparks go on serving. Have a look: make demo-two-sparks again, or tools/twin.sh shell 2. Away with them: make demo-down"
 
 .PHONY: demo-down
 demo-down:  ## Take the simulated Spark down again
@@ -59,8 +66,8 @@ check: dev  ## Lint and unit tests: a minute or two, no Docker
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint units
 
 .PHONY: test
-test:  ## Everything: check, sanity, build and every molecule scenario, with wall times
-	@tools/test.sh
+test: dev  ## Everything: check, sanity, build and every molecule scenario, two at a time, with wall times
+	@$(PYTHON) -m tools.test
 
 .PHONY: lint
 lint: dev  ## Format, types, YAML, Ansible, changelog, licence headers
@@ -97,6 +104,7 @@ molecule: dev engine  ## Every scenario against the twin, or one: make molecule 
 perf: dev engine  ## Print the figures: round trips, bytes, time against the steps by hand
 	@tools/twin.sh up
 	@$(PYTHON) -m tests.perf
+	@$(PYTHON) -m tests.perf_two_sparks
 
 .PHONY: clean
 clean: demo-down  ## Remove what these targets produced, .venv included; inventory/hosts.yml stays

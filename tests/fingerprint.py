@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import difflib
 import sys
-from pathlib import Path
 
 from tests.twin.control import Spark
+from tests.twin.names import STATE
 
-SAVED = Path(__file__).parent.parent / ".cache" / "twin" / "fingerprint.txt"
+SAVED = STATE / "fingerprint.txt"
 
 # Logs, Ansible's own temporary directory and what a login leaves behind are not changes of the Spark.
 COMMAND = r"""
@@ -30,9 +30,9 @@ docker volume ls --format 'volume {{.Name}}'
 """
 
 
-def take() -> str:
-    """The Spark's fingerprint, one fact a line."""
-    result = Spark().exec(COMMAND)
+def take(number: int = 1) -> str:
+    """A Spark's fingerprint, one fact a line."""
+    result = Spark(number).exec(COMMAND)
     if result.returncode:
         raise RuntimeError(result.stderr)
     return result.stdout

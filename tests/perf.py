@@ -29,6 +29,7 @@ NO_OPS = {
 }
 # The page's own commands with image and models on the Spark already, less the unused copies of the weights.
 BY_HAND = Path(__file__).parent / "by_hand.sh"
+FIRST_TOKEN = Path(__file__).parent / "first_token.py"
 
 
 def timed(action: t.Callable[[], t.Any]) -> float:
@@ -88,6 +89,26 @@ def second_run() -> None:
     report(f"second run / {NO_OP_TASKS} no-op tasks", f"{second / nothing:.2f}", "at most 1.5")
 
 
+def preflight() -> None:
+    seconds = statistics.median(timed(lambda: playbook.succeed("preflight")) for _round in range(ROUNDS))
+    report(f"preflight, seconds (median of {ROUNDS})", f"{seconds:.2f}", "at most 6")
+
+
+def proxy(spark: Spark) -> None:
+    lan = {"speculative_serve_expose": "lan", "api_proxy_ca_path": str(playbook.ROOT / ".cache" / "perf-ca.crt")}
+    playbook.succeed("single_eagle3", variables=lan)
+    place = "/home/spark/.local/share/dgx-spark-speculative/proxy/keys/default"
+    command = ["python3", "-c", FIRST_TOKEN.read_text(encoding="utf-8"), f"{spark.address}:8443", place, "40"]
+    done = spark.exec(command, user="spark", timeout=300)
+    if done.returncode:
+        sys.exit(f"the time to the first token could not be measured: {done.stdout}{done.stderr}")
+    taken = json.loads(done.stdout)
+    report("first token straight from the server, ms (median of 40)", f"{taken['direct']:.1f}")
+    report("first token through the proxy, ms (median of 40, in turn)", f"{taken['proxied']:.1f}")
+    report("the proxy's share, ms", f"{taken['proxied'] - taken['direct']:.1f}", "at most 10")
+    playbook.succeed("single_eagle3")
+
+
 def deployment(spark: Spark) -> None:
     deployments, hands = [], []
     for _round in range(ROUNDS):
@@ -107,6 +128,8 @@ def main() -> None:
     internet.clear_faults()
     bytes_and_requests(internet, spark)
     second_run()
+    preflight()
+    proxy(spark)
     deployment(spark)
     playbook.succeed("single_eagle3")
 

@@ -17,8 +17,10 @@ import time
 import typing as t
 from pathlib import Path
 
+from tests.twin.names import STATE
+
 ROOT = Path(__file__).parent.parent
-INVENTORY = ROOT / ".cache" / "twin" / "inventory.yml"
+INVENTORY = STATE / "inventory.yml"
 TASK = re.compile(r"^TASK \[(?P<name>.*?)\] \**$")
 
 
@@ -87,6 +89,8 @@ def run(playbook: str, *arguments: str, variables: t.Mapping[str, t.Any] | None 
         text=True,
         timeout=900,
         check=False,
+        # A test that kills the run must not be killed with it.
+        start_new_session=True,
     )
     return Outcome(done.returncode, done.stdout)
 

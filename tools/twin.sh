@@ -12,13 +12,14 @@ cd "$(dirname "$0")/.."
 if [ "$(id -u)" = 0 ]; then
     exec .venv/bin/python -m tests.twin "$@"
 fi
-kept=(PYTHONDONTWRITEBYTECODE=1 "PATH=$PATH")
+kept=(PYTHONDONTWRITEBYTECODE=1 "PATH=$PATH" "TWIN=${TWIN:-}")
 for name in $(compgen -e | grep -iE '^(pip_.*|.*_proxy|ssl_cert_.*|.*_ca_bundle)$'); do
     kept+=("$name=${!name}") # what leads to the package index from here leads there for root as well
 done
 status=0
 as_root env "${kept[@]}" .venv/bin/python -m tests.twin "$@" || status=$?
 if [ -d .cache/twin ]; then
-    as_root chown -R "$(id -u):$(id -g)" .cache/twin
+    # Not while another twin's run builds there: chown fails at what vanishes under its hands.
+    as_root flock .cache/twin/build.lock chown -R "$(id -u):$(id -g)" .cache/twin
 fi
 exit "$status"

@@ -8,6 +8,7 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._records import is_worker
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._summary import Reach, render
 
 display = Display()
@@ -22,6 +23,9 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         variables = task_vars or {}
         _result, arguments = self.validate_argument_spec(argument_spec={"record": {"type": "dict", "required": True}})
+        if is_worker(arguments["record"]):
+            # The head speaks for both.
+            return {"changed": False, "summary": []}
         text = render(variables.get("inventory_hostname", ""), arguments["record"], self.reach(variables))
         display.display(f"\n{text}\n")
         return {"changed": False, "summary": text.splitlines()}

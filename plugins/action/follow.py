@@ -7,7 +7,9 @@ from __future__ import annotations
 import os
 import time
 import typing as t
+from pathlib import Path
 
+from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
@@ -39,6 +41,16 @@ class Ticker:
             self._last_text, self._last_time = text, now
 
 
+def is_first_to_say(what: str) -> bool:
+    """Whether no other host of this run has said it: they are told apart by processes, which share a directory only."""
+    directory = Path(constants.DEFAULT_LOCAL_TMP)  # type: ignore[attr-defined]
+    try:
+        (directory / what).touch(exist_ok=False)
+    except OSError:
+        return False
+    return True
+
+
 class ActionModule(ActionBase):
     """Call a module until it has finished."""
 
@@ -65,7 +77,10 @@ class ActionModule(ActionBase):
         module, timeout = options["module"], options["timeout"]
         # Read from the task and not from the validated copy, which has lost its tags (such as who may see it).
         args: dict[str, t.Any] = dict(self._task.args.get("args") or {})
-        ticker = Ticker(host, options["interval"], display.display)
+        # Of several Sparks the texts stand below each other.
+        hosts = [str(name) for name in variables.get("ansible_play_hosts_all") or [host]]
+        name = f"{host:<{max(map(len, hosts))}}"
+        ticker = Ticker(name, options["interval"], display.display)
         begin, parent = time.monotonic(), os.getppid()
         first: dict[str, t.Any] | None = None
         changed, calls = False, 0
@@ -76,7 +91,7 @@ class ActionModule(ActionBase):
             if first is None:
                 first = result
                 if result.get("attached"):
-                    display.display(f"{host} | this was started before and has gone on; attached to it")
+                    display.display(f"{name} | this was started before and has gone on; attached to it")
             changed = changed or bool(result.get("changed"))
             result.update(changed=changed, calls=calls)
             if "attached" in first:
@@ -101,7 +116,8 @@ class ActionModule(ActionBase):
             if os.getppid() != parent:
                 # The terminal was closed or ansible-playbook killed, which Ansible's workers survive.
                 raise AnsibleActionFail(f"Nobody is left to tell about {module} on {host}; the work goes on there.")
-            if calls == 1 and host == variables.get("ansible_play_batch", [host])[0]:
+            # Not always the first host is one that waits: only the worker of two Sparks gets its models from the other.
+            if calls == 1 and is_first_to_say(f"follow-{self._task._uuid}"):
                 display.display(HINT)
             args.update(result.get("follow") or {})
             time.sleep(max(0.0, LEAST_CALL_S - (now - called)))

@@ -9,7 +9,14 @@ from pathlib import Path
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import RecipeError, find, load, shipped
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import (
+    RecipeError,
+    find,
+    load,
+    shipped,
+    without_drafts,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe_table import lines, table
 
 # Recipes ship with the playbooks; this way they are found from a clone, installed, and from a user's own playbook.
 RECIPES = Path(__file__).resolve().parent.parent.parent / "playbooks" / "recipes"
@@ -23,13 +30,21 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
         _result, arguments = self.validate_argument_spec(
-            argument_spec={"recipe": {"type": "str"}, "directory": {"type": "path"}},
+            argument_spec={
+                "recipe": {"type": "str"},
+                "directory": {"type": "path"},
+                "speculation": {"type": "bool", "default": True},
+            },
         )
         directory = Path(arguments["directory"] or RECIPES)
         try:
             if arguments["recipe"] is None:
-                return {"changed": False, "recipes": [load(path) for path in shipped(directory).values()]}
+                recipes = [load(path) for path in shipped(directory).values()]
+                return {"changed": False, "recipes": recipes, "table": table(recipes), "lines": lines(recipes)}
             path = find(arguments["recipe"], directory, Path.cwd())
-            return {"changed": False, "path": str(path), "recipe": load(path)}
+            recipe = load(path)
+            if not arguments["speculation"]:
+                recipe = without_drafts(recipe)
+            return {"changed": False, "path": str(path), "recipe": recipe}
         except RecipeError as error:
             raise AnsibleActionFail(str(error)) from None

@@ -343,6 +343,11 @@ class Client:
         with self._exchange("GET", path, None, self._look_s) as response:
             return Reply(response.status, _read_all(response))
 
+    def post(self, path: str, body: dict[str, t.Any], seconds: float) -> Reply:
+        """Send something and read the whole reply."""
+        with self._exchange("POST", path, body, seconds) as response:
+            return Reply(response.status, _read_all(response))
+
     def version(self) -> str | None:
         """The release that answers; None when it does not say."""
         data = self.get("/version").json
@@ -543,6 +548,95 @@ def check_text(answer: Answer, expect: t.Sequence[str]) -> list[Finding]:
         said = one_line(answer.text, 80)
         findings.append(Finding("wrong_answer", f"The answer does not contain {', '.join(missing)}; it is: {said}"))
     return findings
+
+
+# What a model with one function is asked, and cannot know without calling it.
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Tell the present weather in a city.",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string", "description": "The city's name, such as Oslo."}},
+            "required": ["city"],
+        },
+    },
+}
+_TOOL_QUESTION = "What is the weather in Paris right now? Use the function get_weather."
+# A reasoning model thinks before it calls.
+_TOOL_TOKENS = 512
+
+
+class ToolCall(t.NamedTuple):
+    """A call of a function that a model asks for."""
+
+    name: str
+    arguments: dict[str, t.Any]
+
+
+def tool_request(model: str) -> dict[str, t.Any]:
+    """A request whose answer has to be a tool call."""
+    return {
+        "model": model,
+        "messages": [{"role": "user", "content": _TOOL_QUESTION}],
+        "tools": [TOOL],
+        "tool_choice": "auto",
+        "temperature": 0,
+        "max_tokens": _TOOL_TOKENS,
+    }
+
+
+def read_tool_call(reply: Reply) -> ToolCall:
+    """The call in a reply; ValueError, in words that go on after 'The model made no tool call: ', if there is none."""
+    data = reply.json
+    if reply.status != 200:
+        said = error_text(data) or reply.text or "no reason given"
+        raise ValueError(f"the server answered status {reply.status}: {said}")
+    problem = error_text(data)
+    if problem:
+        raise ValueError(f"the server answered 200 and then failed: {problem}")
+    try:
+        message = data["choices"][0]["message"]
+        calls = message.get("tool_calls") or []
+    except (TypeError, KeyError, IndexError, AttributeError) as exc:
+        raise ValueError(f"the server sent something that is no completion: {one_line(reply.text, 120)}") from exc
+    if not calls and data["choices"][0].get("finish_reason") == "length":
+        raise ValueError(f"it was not done after {_TOOL_TOKENS} tokens")
+    if not calls:
+        content = one_line(_string(message.get("content")), 80)
+        raise ValueError(f"it said instead: {content}" if content else "its answer is empty")
+    try:
+        function = calls[0]["function"]
+        name, arguments = function["name"], json.loads(function["arguments"])
+        city = arguments["city"]
+    except (TypeError, KeyError, IndexError, ValueError) as exc:
+        raise ValueError(f"the call is malformed: {one_line(json.dumps(calls), 120)}") from exc
+    if name != "get_weather" or not _string(city).strip():
+        raise ValueError(f"it called {name} with {one_line(json.dumps(arguments), 80)}, not get_weather with a city")
+    return ToolCall(name, arguments)
+
+
+def try_tool_call(client: Client, model: str, seconds: float) -> tuple[ToolCall | None, list[Finding]]:
+    """Have the model call a function."""
+    path = "/v1/chat/completions"
+    try:
+        reply = client.post(path, tool_request(model), seconds)
+    except Expired:
+        message = f"The reply to the question with a tool was not complete after {seconds:g} s; raise the deadline."
+        return None, [Finding("slow", message)]
+    except ProbeError as exc:
+        return None, [Finding("connection_broken", f"The server took no question with a tool on {path}: {exc}.")]
+    try:
+        return read_tool_call(reply), []
+    except ValueError as exc:
+        message = f"The model made no tool call: {str(exc).rstrip('.')}."
+        if reply.status == 200:
+            message += (
+                " With EAGLE-3 on TensorRT-LLM 1.3.0rc13 this is a known bug (TensorRT-LLM issue 16377);"
+                " serve it without drafts or with another image if you need tools."
+            )
+        return None, [Finding("no_tool_call", message)]
 
 
 class Verdict(t.NamedTuple):

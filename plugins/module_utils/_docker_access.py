@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import http.client
-import ipaddress
 import json
 import os
 import pwd
@@ -22,9 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._published_ports import published_by
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._socket_cgroups import listening_cgroups
+
 SOCKET = "/var/run/docker.sock"
 # Where a dockerd that systemd started looks for programs.
 DAEMON_PATH = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
+CDI_FOLDERS = ["/etc/cdi", "/var/run/cdi"]
 GPU_HOOK = "nvidia-container-runtime-hook"
 CONTAINERD_ROOT = "/var/lib/containerd"
 ROOTLESS_HOST = "unix:///run/user/"
@@ -99,6 +102,8 @@ class Machine:
     uid: int = field(default_factory=os.getuid)
     home: Path = field(default_factory=Path.home)
     docker_host: str = field(default_factory=lambda: os.environ.get("DOCKER_HOST", ""))
+    # The inode of each listening socket with the id of its control group.
+    sockets: t.Callable[[], dict[int, int]] = listening_cgroups
 
     def program(self, name: str) -> Path | None:
         for folder in DAEMON_PATH:
@@ -173,8 +178,21 @@ def answering_engine(version: dict[str, t.Any], info: dict[str, t.Any]) -> str:
     return "docker"
 
 
+def is_gpu_spec(spec: Path) -> bool:
+    try:
+        return b"nvidia.com/gpu" in spec.read_bytes()
+    except OSError:
+        return False
+
+
 def gpu_support(machine: Machine, info: dict[str, t.Any]) -> str | None:
-    """By what the Engine knows its GPU option: the toolkit's hook, its runtime or a CDI device. None: it does not."""
+    """By what the Engine knows its GPU option: the toolkit's hook, its runtime or a CDI device. None: it does not.
+
+    An Engine that does not answer is known by its configuration.
+    """
+    if not info:
+        daemon = _read_json(machine.root / "etc/docker/daemon.json")
+        info = {"Runtimes": daemon.get("runtimes"), "CDISpecDirs": daemon.get("cdi-spec-dirs") or CDI_FOLDERS}
     if machine.program(GPU_HOOK):
         return "hook"
     if "nvidia" in (info.get("Runtimes") or {}):
@@ -182,24 +200,74 @@ def gpu_support(machine: Machine, info: dict[str, t.Any]) -> str | None:
     if any("nvidia.com/gpu" in str(device.get("ID")) for device in info.get("DiscoveredDevices") or []):
         return "cdi"
     for folder in info.get("CDISpecDirs") or []:
-        for spec in sorted((machine.root / str(folder).lstrip("/")).glob("*")):
-            with contextlib.suppress(OSError):
-                if spec.suffix in (".yaml", ".yml", ".json") and b"nvidia.com/gpu" in spec.read_bytes():
+        with contextlib.suppress(OSError):
+            for spec in sorted((machine.root / str(folder).lstrip("/")).glob("*")):
+                if spec.suffix in (".yaml", ".yml", ".json") and is_gpu_spec(spec):
                     return "cdi"
     return None
 
 
-def free_bytes(info: dict[str, t.Any]) -> int | None:
-    """What is free where images are stored; with containerd's image store that is not below the data root."""
+def image_folders(info: dict[str, t.Any]) -> list[Path]:
+    """Where images are stored; with containerd's image store that is not below the data root."""
     folders = [str(info.get("DockerRootDir") or "")]
     if any("io.containerd.snapshotter" in str(value) for _name, value in info.get("DriverStatus") or []):
         folders.append(CONTAINERD_ROOT)
+    return [Path(folder) for folder in folders if folder]
+
+
+def free_bytes(info: dict[str, t.Any]) -> int | None:
+    """What is free where images are stored."""
     free = []
-    for folder in filter(None, folders):
+    for folder in image_folders(info):
         with contextlib.suppress(OSError):
             status = os.statvfs(folder)
             free.append(status.f_bavail * status.f_frsize)
     return min(free) if free else None
+
+
+def nearest_existing(path: Path) -> Path:
+    """Where something that may not exist yet would be."""
+    while not is_there(path) and path != path.parent:
+        path = path.parent
+    return path
+
+
+def mount_point(path: Path) -> Path | None:
+    """Where the file system that a path lies on is mounted."""
+    path = Path(os.path.realpath(path))
+    try:
+        while not path.is_mount():
+            path = path.parent
+    except OSError:
+        return None
+    return path
+
+
+def device(path: Path) -> str | None:
+    """The device of the file system that a path lies on, as the kernel numbers it."""
+    try:
+        number = path.stat().st_dev
+    except OSError:
+        return None
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
+def _shares_space(one: Path, other: Path) -> bool:
+    """Whether two directories fill the same file system; OSError if one of them cannot be looked at."""
+    if one.stat().st_dev == other.stat().st_dev:
+        return True
+    # Subvolumes and overlays number their devices apart, and count the same blocks.
+    first, second = os.statvfs(one), os.statvfs(other)
+    return bool(first.f_blocks) and (first.f_blocks, first.f_bfree) == (second.f_blocks, second.f_bfree)
+
+
+def same_filesystem(info: dict[str, t.Any], path: Path) -> bool | None:
+    """Whether images and what lies at a path take room from each other; None if that cannot be known."""
+    shared = []
+    for folder in image_folders(info):
+        with contextlib.suppress(OSError):
+            shared.append(_shares_space(folder, nearest_existing(path)))
+    return any(shared) if shared else None
 
 
 def brief_port(port: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -209,6 +277,13 @@ def brief_port(port: dict[str, t.Any]) -> dict[str, t.Any]:
         "container_port": port.get("PrivatePort"),
         "protocol": port.get("Type"),
     }
+
+
+def up_for(status: str | None) -> str | None:
+    """Since when a container runs, as Docker words it."""
+    match = re.match(r"Up ([^(]+)", status or "")
+    text = match[1].strip() if match else ""
+    return text[:1].lower() + text[1:] or None
 
 
 def brief_container(listed: dict[str, t.Any], inspected: dict[str, t.Any] | None) -> dict[str, t.Any]:
@@ -221,6 +296,8 @@ def brief_container(listed: dict[str, t.Any], inspected: dict[str, t.Any] | None
         "image": listed.get("Image"),
         "state": listed.get("State"),
         "status": listed.get("Status"),
+        "up": up_for(listed.get("Status")),
+        "pid": state.get("Pid") or None,
         "ports": [brief_port(port) for port in listed.get("Ports") or []],
         "network_mode": (listed.get("HostConfig") or {}).get("NetworkMode"),
         "started_at": state.get("StartedAt"),
@@ -231,6 +308,7 @@ def brief_container(listed: dict[str, t.Any], inspected: dict[str, t.Any] | None
 def brief_slot(inspected: dict[str, t.Any]) -> dict[str, t.Any]:
     """One container, running or not, in few words."""
     config, state = inspected.get("Config") or {}, inspected.get("State") or {}
+    host_config = inspected.get("HostConfig") or {}
     return {
         "name": str(inspected.get("Name")).lstrip("/"),
         "id": inspected["Id"],
@@ -244,7 +322,9 @@ def brief_slot(inspected: dict[str, t.Any]) -> dict[str, t.Any]:
         "started_at": state.get("StartedAt"),
         "finished_at": state.get("FinishedAt"),
         "restart_count": inspected.get("RestartCount"),
-        "restart_policy": ((inspected.get("HostConfig") or {}).get("RestartPolicy") or {}).get("Name"),
+        "restart_policy": (host_config.get("RestartPolicy") or {}).get("Name"),
+        "network_mode": host_config.get("NetworkMode"),
+        "published_ports": [str(port) for port in published_by(host_config)],
     }
 
 
@@ -261,126 +341,8 @@ def brief_image(inspected: dict[str, t.Any]) -> dict[str, t.Any]:
     }
 
 
-@dataclass(frozen=True)
-class Listener:
-    """A TCP socket that waits for connections."""
-
-    address: ipaddress.IPv4Address | ipaddress.IPv6Address
-    port: int
-    uid: int
-    inode: int
-
-
-def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """The kernel prints addresses as 32-bit words in the machine's byte order, which is little-endian."""
-    raw = bytes.fromhex(text)
-    address = ipaddress.ip_address(b"".join(raw[i : i + 4][::-1] for i in range(0, len(raw), 4)))
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
-        return address.ipv4_mapped
-    return address
-
-
-def parse_listeners(table: str) -> list[Listener]:
-    """The listening sockets of /proc/net/tcp or tcp6."""
-    listeners = []
-    for line in table.splitlines()[1:]:
-        fields = line.split()
-        if len(fields) > 9 and fields[3] == "0A":
-            address, port = fields[1].split(":")
-            listeners.append(Listener(parse_address(address), int(port, 16), int(fields[7]), int(fields[9])))
-    return listeners
-
-
-def collides(listening: str, wanted: str) -> bool:
-    """Whether a socket on one address keeps another one from listening on the same port of the wanted address."""
-    ours, theirs = ipaddress.ip_address(wanted), ipaddress.ip_address(listening)
-    if ours.version == theirs.version:
-        return ours == theirs or ours.is_unspecified or theirs.is_unspecified
-    # A socket on :: takes IPv4 too, unless it says otherwise, which cannot be seen from outside.
-    return (ours if ours.version == 6 else theirs).is_unspecified
-
-
-def listeners_on(machine: Machine, address: str, port: int) -> list[Listener]:
-    found = []
-    for table in ("tcp", "tcp6"):
-        with contextlib.suppress(OSError):
-            found += parse_listeners((machine.root / "proc/net" / table).read_text())
-    return [one for one in found if one.port == port and collides(str(one.address), address)]
-
-
-def process_of(machine: Machine, inodes: set[int]) -> int | None:
-    """The process that holds one of the sockets; None also where its files may not be looked at."""
-    wanted = {f"socket:[{inode}]" for inode in inodes}
-    for process in (machine.root / "proc").iterdir():
-        if not process.name.isdigit():
-            continue
-        with contextlib.suppress(OSError):
-            for descriptor in (process / "fd").iterdir():
-                with contextlib.suppress(OSError):
-                    if str(descriptor.readlink()) in wanted:
-                        return int(process.name)
-    return None
-
-
-def container_of(machine: Machine, pid: int, containers: list[dict[str, t.Any]]) -> str | None:
-    """The container that a process of the host belongs to."""
-    try:
-        cgroups = (machine.root / "proc" / str(pid) / "cgroup").read_text()
-    except OSError:
-        return None
-    ids = set(re.findall(r"[0-9a-f]{64}", cgroups))
-    return next((container["name"] for container in containers if container["id"] in ids), None)
-
-
-def publisher_of(containers: list[dict[str, t.Any]], address: str, port: int) -> str | None:
-    """The container whose published port is in the way."""
-    for container in containers:
-        for published in container["ports"]:
-            same = published["port"] == port and published["protocol"] == "tcp"
-            if same and collides(published["address"] or "0.0.0.0", address):
-                return str(container["name"])
-    return None
-
-
 def user_name(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
-
-
-def holder(use: dict[str, t.Any]) -> str:
-    """Who has a port, in words that help to find and stop it."""
-    process = f"process {use['process']} of user {use['user']}" if use["process"] else ""
-    if use["container"]:
-        return f"container '{use['container']}'" + (f" ({process})" if process else "")
-    if process:
-        return process
-    unnamed = f"a process of user {use['user']} that only root may name (sudo ss -ltnp)"
-    if use["suspects"]:
-        return f"{unnamed}, perhaps in one of the containers on the host's network: {', '.join(use['suspects'])}"
-    return unnamed
-
-
-def port_use(machine: Machine, containers: list[dict[str, t.Any]], address: str, port: int) -> dict[str, t.Any]:
-    """Who listens on a port."""
-    listeners = listeners_on(machine, address, port)
-    container = publisher_of(containers, address, port)
-    pid = process_of(machine, {one.inode for one in listeners}) if listeners else None
-    process = None
-    if pid is not None:
-        container = container or container_of(machine, pid, containers)
-        with contextlib.suppress(OSError):
-            process = f"{(machine.root / 'proc' / str(pid) / 'comm').read_text().strip()} ({pid})"
-    host_network = [one["name"] for one in containers if one["network_mode"] == "host"]
-    use = {
-        "in_use": bool(listeners) or container is not None,
-        "address": address,
-        "port": port,
-        "container": container,
-        "process": process,
-        "user": user_name(listeners[0].uid) if listeners else None,
-        # Only root sees whose socket it is; one of these may hold it then.
-        "suspects": host_network if listeners and container is None and pid is None else [],
-    }
-    return {**use, "holder": holder(use) if use["in_use"] else None}

@@ -15,6 +15,7 @@ import json
 import os
 import pwd
 import re
+import stat
 import time
 import typing as t
 import urllib.error
@@ -23,11 +24,29 @@ from pathlib import Path
 
 from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible.module_utils.urls import open_url
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._model_config import (
+    MOST_BYTES,
+    TOKENIZER,
+    ModelFiles,
+    weight_bytes,
+)
 
 TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 COMMIT = re.compile(r"[0-9a-f]{40}")
+BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 # A page holds a thousand files; more than this is a list without an end.
 MOST_PAGES = 100
+# How modules are given models of the Hub.
+REPOSITORIES_ARGUMENT: dict[str, t.Any] = {
+    "type": "list",
+    "elements": "dict",
+    "options": {
+        "id": {"type": "str", "required": True},
+        "revision": {"type": "str", "default": "main"},
+        "include": {"type": "list", "elements": "str", "default": []},
+        "exclude": {"type": "list", "elements": "str", "default": []},
+    },
+}
 NEXT_PAGE = re.compile(r'<([^>]*)>\s*;\s*rel="next"')
 
 
@@ -55,6 +74,11 @@ class Wanted:
     revision: str = "main"
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, item: t.Mapping[str, t.Any]) -> Wanted:
+        """One of a module's repositories, or a view of it."""
+        return cls(item["id"], item["revision"], tuple(item["include"]), tuple(item["exclude"]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +146,9 @@ class Hub:
         self._token = token.strip()
         self._delays = delays
         self._timeout = timeout
+        # What a commit holds never changes.
+        self._lists: dict[tuple[str, str], list[RemoteFile]] = {}
+        self._objects: dict[tuple[str, str, str], dict[str, t.Any] | None] = {}
 
     def resolve(self, repository: str, revision: str) -> tuple[str, bool]:
         """The commit of a revision, and whether the repository is gated."""
@@ -134,6 +161,12 @@ class Hub:
 
     def files(self, repository: str, commit: str) -> list[RemoteFile]:
         """All files of a commit."""
+        key = (repository, commit)
+        if key not in self._lists:
+            self._lists[key] = self._ask_for_files(repository, commit)
+        return self._lists[key]
+
+    def _ask_for_files(self, repository: str, commit: str) -> list[RemoteFile]:
         path = f"/api/models/{repository}/tree/{commit}"
         query = "recursive=true"
         found = []
@@ -141,7 +174,7 @@ class Hub:
             entries, link = self._get_json(repository, commit, f"{path}?{query}")
             try:
                 found += [_remote_file(entry) for entry in entries if entry["type"] == "file"]
-            except (KeyError, TypeError, ValueError) as e:
+            except (KeyError, TypeError, ValueError, AttributeError) as e:
                 raise self._strange() from e
             next_page = NEXT_PAGE.search(link)
             # Only the query is taken over: the token must not follow a link to another host.
@@ -149,6 +182,23 @@ class Hub:
             if not query:
                 return found
         raise self._strange()
+
+    def small_json(self, repository: str, commit: str, path: str) -> dict[str, t.Any] | None:
+        """A small file of a commit; None if it is not there, cannot be read or is not small."""
+        key = (repository, commit, path)
+        if key not in self._objects:
+            self._objects[key] = self._ask_for_json(repository, commit, path)
+        return self._objects[key]
+
+    def _ask_for_json(self, repository: str, commit: str, path: str) -> dict[str, t.Any] | None:
+        try:
+            body, _link = self._request("GET", repository, commit, f"/{repository}/resolve/{commit}/{path}", MOST_BYTES)
+            data = json.loads(body)
+        except (TokenNeededError, GeneralHubError):
+            raise
+        except (HubError, ValueError, RecursionError):
+            return None
+        return data if isinstance(data, dict) else None
 
     def check_access(self, repository: str, commit: str, path: str) -> None:
         """Raise HubError if the file may not be downloaded. A gated repository may be listed by everybody."""
@@ -161,8 +211,10 @@ class Hub:
         except ValueError as e:
             raise self._strange() from e
 
-    def _request(self, method: str, repository: str, revision: str, path: str) -> tuple[bytes, str]:
-        """The body and the Link header."""
+    def _request(
+        self, method: str, repository: str, revision: str, path: str, most: int | None = None
+    ) -> tuple[bytes, str]:
+        """The body, cut off after so many bytes, and the Link header."""
         reason = ""
         for delay in (*self._delays, None):
             try:
@@ -177,7 +229,7 @@ class Hub:
                     http_agent="ansible-dgx-spark-speculative",
                     use_netrc=False,
                 ) as response:
-                    return response.read(), response.headers.get("Link") or ""
+                    return response.read(most), response.headers.get("Link") or ""
             except urllib.error.HTTPError as e:
                 if method == "HEAD" and 300 <= e.code < 400:
                     return b"", ""
@@ -196,6 +248,11 @@ class Hub:
     def _refusal(self, repository: str, revision: str, error: urllib.error.HTTPError) -> HubError:
         code = error.headers.get("X-Error-Code", "")
         page = f"{self.endpoint}/{repository}"
+        if code == "EntryNotFound":
+            return HubError(
+                f"The Hub's model {repository} lacks a file of its revision '{revision}': compare it with "
+                f"{page}/tree/{revision}, or give another revision"
+            )
         tokens = f"{self.endpoint}/settings/tokens"
         if code == "RevisionNotFound":
             return HubError(
@@ -244,9 +301,12 @@ def _remote_file(entry: t.Mapping[str, t.Any]) -> RemoteFile:
     lfs = entry.get("lfs") or {}
     # Both become names below blobs/.
     blob = lfs.get("oid") or lfs.get("sha256") or entry["oid"]
-    if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", blob):
+    if not BLOB.fullmatch(blob):
         raise ValueError(blob)
-    return RemoteFile(path=path, size=int(lfs.get("size", entry["size"])), blob=blob)
+    size = lfs.get("size", entry["size"])
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**63:
+        raise ValueError(size)
+    return RemoteFile(path=path, size=size, blob=blob)
 
 
 def size_of(path: Path) -> int | None:
@@ -255,6 +315,15 @@ def size_of(path: Path) -> int | None:
         return path.stat().st_size
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def own_size(path: Path) -> int:
+    """What a file itself occupies: nothing for a link, or for one that has vanished meanwhile."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return 0
+    return 0 if stat.S_ISLNK(status.st_mode) else status.st_size
 
 
 class CachedRepository:
@@ -266,6 +335,12 @@ class CachedRepository:
 
     def snapshot(self, commit: str) -> Path:
         return self.directory / "snapshots" / commit
+
+    def blob(self, commit: str, path: str, sha256: str | None) -> str:
+        """The name of a file's blob. A cache that was copied without links has none, and gets the checksum's."""
+        pointer = self.snapshot(commit) / path
+        name = pointer.readlink().name if pointer.is_symlink() else ""
+        return name if BLOB.fullmatch(name) else str(sha256)
 
     def parts(self) -> list[Part]:
         """Every incomplete download."""
@@ -281,7 +356,7 @@ class CachedRepository:
         """What removing the directory gives back."""
         # In an ordinary cache snapshots hold only links; a cache copied without links holds files.
         walked = (Path(parent) / name for parent, _dirs, names in os.walk(self.directory) for name in names)
-        return sum(path.lstat().st_size for path in walked if not path.is_symlink())
+        return sum(own_size(path) for path in walked)
 
     def missing(self, commit: str, files: t.Iterable[RemoteFile]) -> list[RemoteFile]:
         """The files that the snapshot lacks, or has with another size."""
@@ -313,8 +388,9 @@ def read_receipt(receipts: Path, repository: str) -> dict[str, t.Any] | None:
             COMMIT.fullmatch(data["commit"])
             and isinstance(data["revisions"], list)
             and all(isinstance(file["size"], int) and "mtime_ns" in file for file in data["files"].values())
+            and all(isinstance(one, str) for name in ("include", "exclude") for one in data.get(name) or [])
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return data if usable else None
 
@@ -354,16 +430,35 @@ def owner_name(uid: int) -> str:
         return f"user {uid}"
 
 
-def foreign_path_error(path: Path, cache: Path) -> CacheError:
+def unwritable_path_error(path: Path, cache: Path) -> CacheError:
     owner, user = owner_name(path.stat().st_uid), owner_name(os.geteuid())
+    if os.statvfs(path).f_flag & os.ST_RDONLY:
+        return CacheError(
+            f"The Hugging Face cache {cache} cannot be written: the file system of {path} is mounted read-only; mount "
+            "it for writing, or set huggingface_cache_directory to a directory on another one"
+        )
+    if owner == user:
+        return CacheError(
+            f"The Hugging Face cache {cache} cannot be written: {path} is write-protected; allow it with "
+            f"'chmod -R u+rwX {cache}', then run again"
+        )
     return CacheError(
         f"The Hugging Face cache {cache} cannot be written: {path} belongs to {owner} and not to {user}, as a "
         f"container run by {owner} leaves it; give it back with 'sudo chown -R {user}: {cache}', then run again"
     )
 
 
-def check_writable(cache: Path, repository: str) -> None:
+def is_taken_over(path: Path, cache: Path) -> bool:
+    """Whether a take-over of foreign paths, which follows no link, makes a directory writable."""
+    real = Path(os.path.realpath(cache))
+    within = real in (path, *path.parents) and Path(os.path.realpath(path)) == path
+    # Where there is no cache yet, a take-over makes one.
+    return (within or not real.exists()) and path.stat().st_uid != os.geteuid()
+
+
+def check_writable(cache: Path, repository: str, take_over: bool = False) -> None:
     """Raise CacheError for the first directory that a download must write to and cannot."""
+    cache = Path(os.path.realpath(cache)) if take_over else cache
     folder = folder_name(repository)
     model = cache / folder
     directories = [nearest_existing(cache), cache / ".locks", cache / ".locks" / folder, model, model / "blobs"]
@@ -371,7 +466,9 @@ def check_writable(cache: Path, repository: str) -> None:
         directories += [Path(parent) for parent, _directories, _files in os.walk(top)]
     for directory in directories:
         if directory.is_dir() and not os.access(directory, os.W_OK | os.X_OK, effective_ids=True):
-            raise foreign_path_error(directory, cache)
+            read_only = os.statvfs(directory).f_flag & os.ST_RDONLY
+            if read_only or not (take_over and is_taken_over(directory, cache)):
+                raise unwritable_path_error(directory, cache)
 
 
 def nearest_existing(path: Path) -> Path:
@@ -402,13 +499,20 @@ def view_of_receipt(wanted: Wanted, cache: Path, receipt: t.Mapping[str, t.Any])
         "complete": True,
         "verified": True,
         "bytes_total": sum(file["size"] for file in receipt["files"].values()),
+        "bytes_weights": weight_bytes({path: file["size"] for path, file in receipt["files"].items()}),
         "bytes_missing": 0,
+        "files": [
+            {"path": path, "size": file["size"], "blob": cached.blob(receipt["commit"], path, file.get("sha256"))}
+            for path, file in receipt["files"].items()
+        ],
         "orphans": [_described(part) for part in cached.orphans([])],
         "source": "receipt",
     }
 
 
-def view_of_hub(wanted: Wanted, cache: Path, receipt: t.Mapping[str, t.Any] | None, hub: Hub) -> View:
+def view_of_hub(
+    wanted: Wanted, cache: Path, receipt: t.Mapping[str, t.Any] | None, hub: Hub, take_over: bool = False
+) -> View:
     """A repository as the Hub lists it, compared with the cache."""
     commit, gated = hub.resolve(wanted.id, receipt_commit(receipt, wanted.revision) or wanted.revision)
     files = choose_files(wanted, hub.files(wanted.id, commit), hub.endpoint)
@@ -417,13 +521,15 @@ def view_of_hub(wanted: Wanted, cache: Path, receipt: t.Mapping[str, t.Any] | No
     if gated and missing:
         hub.check_access(wanted.id, commit, min(missing, key=lambda file: file.size).path)
     if missing:
-        check_writable(cache, wanted.id)
+        check_writable(cache, wanted.id, take_over)
     return {
         **_frame(wanted, cached, commit),
         "complete": not missing,
         "missing": [{"path": file.path, "size": file.size} for file in missing],
         "bytes_total": sum(file.size for file in files),
+        "bytes_weights": weight_bytes({file.path: file.size for file in files}),
         "bytes_missing": cached.bytes_missing(missing),
+        "files": [dataclasses.asdict(file) for file in files],
         "gated": gated,
         "orphans": [_described(part) for part in cached.orphans(missing)],
         "source": "hub",
@@ -449,8 +555,10 @@ def _frame(wanted: Wanted, cached: CachedRepository, commit: str | None) -> View
         "verified": False,
         "missing": [],
         "bytes_total": None,
+        "bytes_weights": None,
         "bytes_missing": None,
         "bytes_on_disk": cached.bytes_on_disk(),
+        "files": [],
         "gated": None,
         "orphans": [],
         "source": "none",
@@ -470,21 +578,21 @@ class Survey:
     token_needed: list[str]
 
 
-def view(wanted: Wanted, cache: Path, receipts: Path, hub: Hub | None) -> View:
+def view(wanted: Wanted, cache: Path, receipts: Path, hub: Hub | None, take_over: bool = False) -> View:
     """One repository; the Hub is asked only when no receipt vouches for the files, and never if it is None."""
     receipt = read_receipt(receipts, wanted.id)
     snapshot = CachedRepository(cache, wanted.id).snapshot(receipt["commit"]) if receipt else None
     if receipt and snapshot and receipt_covers(receipt, wanted) and is_unchanged(receipt, snapshot):
         return view_of_receipt(wanted, cache, receipt)
-    return view_of_hub(wanted, cache, receipt, hub) if hub else unknown_view(wanted, cache)
+    return view_of_hub(wanted, cache, receipt, hub, take_over) if hub else unknown_view(wanted, cache)
 
 
-def survey(wanted: t.Sequence[Wanted], cache: Path, receipts: Path, hub: Hub | None) -> Survey:
+def survey(wanted: t.Sequence[Wanted], cache: Path, receipts: Path, hub: Hub | None, take_over: bool = False) -> Survey:
     """Look at all repositories and collect what stands in the way of each."""
     found = Survey([], [], [])
     for item in wanted:
         try:
-            found.views.append(view(item, cache, receipts, hub))
+            found.views.append(view(item, cache, receipts, hub, take_over))
             continue
         except TokenNeededError as e:
             found.token_needed.append(str(e))
@@ -500,3 +608,58 @@ def survey(wanted: t.Sequence[Wanted], cache: Path, receipts: Path, hub: Hub | N
             )
         found.views.append(unknown_view(item, cache))
     return found
+
+
+class OtherHost(Hub):
+    """What another host has, in the place of the Hub: nobody is asked."""
+
+    def __init__(self, views: t.Iterable[View]) -> None:
+        super().__init__("the other host")
+        self._views = {view["id"]: view for view in views}
+
+    def wanted(self, wanted: Wanted) -> Wanted:
+        """The same model at the very commit that the other host has."""
+        return dataclasses.replace(wanted, revision=self._view(wanted.id)["commit"])
+
+    def _view(self, repository: str) -> View:
+        view = self._views.get(repository) or {}
+        if not view.get("commit") or not view.get("files"):
+            raise HubError(f"The other host does not know what the model {repository} consists of")
+        return view
+
+    def resolve(self, repository: str, revision: str) -> tuple[str, bool]:
+        return str(self._view(repository)["commit"]), False
+
+    def _ask_for_files(self, repository: str, commit: str) -> list[RemoteFile]:
+        return [RemoteFile(file["path"], file["size"], file["blob"]) for file in self._view(repository)["files"]]
+
+    def _ask_for_json(self, repository: str, commit: str, path: str) -> dict[str, t.Any] | None:
+        return None
+
+    def check_access(self, repository: str, commit: str, path: str) -> None:
+        return None
+
+
+class CachedModelFiles(ModelFiles):
+    """The small files of a model: those in the cache, else the Hub's, if it has to be asked about the model anyway."""
+
+    def __init__(self, view: View, hub: Hub | None) -> None:
+        super().__init__(Path(view["snapshot"] or os.devnull))
+        self._wanted, self._commit = Wanted.of(view), view["commit"]
+        self._hub = hub if view["source"] == "hub" else None
+
+    def json(self, name: str) -> dict[str, t.Any] | None:
+        cached = super().json(name)
+        listed = None if cached else self._listed(name)
+        # Files that are not wanted the server will not see either.
+        if self._hub and listed and listed.size <= MOST_BYTES and is_wanted(name, self._wanted):
+            return self._hub.small_json(self._wanted.id, self._commit, name)
+        return cached
+
+    def tokenizer(self) -> frozenset[str]:
+        listed = self._listed(TOKENIZER)
+        return super().tokenizer() or frozenset({listed.blob} if listed else ())
+
+    def _listed(self, name: str) -> RemoteFile | None:
+        files = self._hub.files(self._wanted.id, self._commit) if self._hub else []
+        return next((file for file in files if file.path == name), None)

@@ -42,6 +42,10 @@ REFERENCE = re.compile(
 )
 
 
+# Docker's own registry has a name of its own, under which it does not answer.
+DOCKER_HUB = "docker.io"
+
+
 class RegistryError(Exception):
     """The registry could not be asked; the text is one sentence for the user."""
 
@@ -73,9 +77,9 @@ def parse_reference(text: str) -> Reference:
     if slash and (re.search("[.:]", first) or first == "localhost"):
         host = first
     else:
-        host, rest = "registry-1.docker.io", text
-        if not slash:
-            rest = f"library/{text}"
+        host, rest = DOCKER_HUB, text
+    if host in (DOCKER_HUB, f"index.{DOCKER_HUB}"):
+        host, rest = f"registry-1.{DOCKER_HUB}", rest if "/" in rest else f"library/{rest}"
     match = REFERENCE.fullmatch(rest)
     if not match:
         raise RegistryError(

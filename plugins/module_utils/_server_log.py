@@ -16,9 +16,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._log_signals
     END_MARKER,
     ENTRYPOINT_MARK,
     HINT,
+    INFORMATION,
     SIGNALS,
     STAGES,
     START_MARKERS,
+    WARNING,
     WRAPPER,
     Signal,
 )
@@ -32,11 +34,24 @@ _PREFIX = re.compile(
     r"(?:(?:ERROR|WARNING|INFO):\s+)?"
 )
 _ERROR_LEVEL = re.compile(r"\[(?:E|ERROR)\]|^(?:ERROR|Error|error|fatal|FATAL)\b|Segfault|Segmentation fault")
-_BAR = re.compile(r"(?P<label>[^|%]*?):?\s*\d{1,3}%\|[^|]*\|\s*(?P<done>\d+)/(?P<total>\d+)\b")
+_BAR = re.compile(r"\d%\|[^|]{0,300}\|\s{0,20}(?P<done>\d{1,20})/(?P<total>\d{1,20})\b")
 _EXCEPTION = re.compile(r"^(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure)(?::\s.*|:?)$")
 _TYPE_TAIL = re.compile(r"\s*\[type=.*$")
-_NOISE = re.compile(r"^[\s\-=*_+^~]*$|^\s*For further information visit ")
+# The access lines of looks at the server are noise, too: the watchdog's, the probe's and those of other monitoring.
+_NOISE = re.compile(
+    r"^[\s\-=*_+^~]*$|^\s*For further information visit |\?asked-by=watchdog HTTP"
+    r'|"GET /(?:health|version|v1/models|prometheus/metrics)\S* HTTP/[\d.]+" 200'
+)
 _LONGEST = 300
+# No line that says anything is longer; an endless one would keep the expressions here busy for hours.
+_LONGEST_LINE = 20_000
+
+
+class Reason(t.NamedTuple):
+    """Why a server died: a line of its log, and the row of the table that knows it, if one does."""
+
+    line: str
+    signal: Signal | None
 
 
 class Progress(t.NamedTuple):
@@ -52,13 +67,13 @@ def _collapse(text: str) -> list[str]:
     lines = []
     for line in _MPIRUN.sub("", _ANSI.sub("", text)).split("\n"):
         states = [state for state in line.split("\r") if state.strip()]
-        lines.append(states[-1].rstrip() if states else "")
+        lines.append(states[-1][:_LONGEST_LINE].rstrip() if states else "")
     return lines
 
 
 def strip_noise(text: str) -> str:
     """The log without progress bars, overwritten states, colours and lines that say nothing."""
-    return "\n".join(line for line in _collapse(text) if not _NOISE.match(line) and not _BAR.search(line))
+    return "\n".join(line for line in _collapse(text) if not _NOISE.search(line) and not _BAR.search(line))
 
 
 def clean_line(line: str) -> str:
@@ -75,16 +90,17 @@ def _shorten(line: str) -> str:
     return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."
 
 
-def _by_table(lines: list[str], kind: str) -> str | None:
+def _by_table(lines: list[str], kind: str) -> Reason | None:
     for signal in SIGNALS:
         if signal.kind != kind:
             continue
         found = [index for index, line in enumerate(lines) if any(part in line for part in signal.substrings)]
         for index in reversed(found):
             if signal.after and signal.after in "".join(lines[index + 1 : index + 2]):
-                return f"{clean_line(lines[index])} {clean_line(lines[index + 1])}"
+                return Reason(f"{clean_line(lines[index])} {clean_line(lines[index + 1])}", signal)
         if found:
-            return _with_option(lines, found[-1]) if signal.before else clean_line(lines[found[-1]])
+            line = _with_option(lines, found[-1]) if signal.before else clean_line(lines[found[-1]])
+            return Reason(line, signal)
     return None
 
 
@@ -146,26 +162,55 @@ def _last_start(lines: list[str]) -> list[str]:
     return lines
 
 
-def _cause_in(lines: list[str]) -> str | None:
-    return (
-        _by_table(lines, CAUSE)
-        or _last_exception(lines)
-        or _by_table(lines, HINT)
-        or _after_wrapper(lines)
-        or _last_error(lines)
-    )
+def _cause_in(lines: list[str]) -> Reason | None:
+    known = _by_table(lines, CAUSE)
+    if known:
+        return known
+    exception = _last_exception(lines)
+    if exception:
+        return Reason(exception, signal_for(exception))
+    hint = _by_table(lines, HINT)
+    if hint:
+        return hint
+    line = _after_wrapper(lines) or _last_error(lines)
+    return Reason(line, signal_for(line)) if line else None
 
 
-def cause_line(text: str) -> str | None:
-    """The one line that says why the server died; None when the log does not say.
+def reason(text: str) -> Reason | None:
+    """Why the server died; None when the log does not say.
 
     Looks at the last run that ended. With mpirun, one process may die before another one writes its start
     marker, so the part after the last marker is searched first and the whole run next. A generic line is the
     answer only when there is nothing else.
     """
     run = _last_ended_run(strip_noise(text).split("\n"))
-    line = _cause_in(_last_start(run)) or _cause_in(run) or _by_table(run, WRAPPER)
-    return _shorten(line) if line else None
+    found = _cause_in(_last_start(run)) or _cause_in(run) or _by_table(run, WRAPPER)
+    return Reason(_shorten(found.line), found.signal) if found else None
+
+
+def cause_line(text: str) -> str | None:
+    """The one line that says why the server died; None when the log does not say."""
+    found = reason(text)
+    return found.line if found else None
+
+
+def remarks(text: str) -> list[Reason]:
+    """The lines of the last run that do not stop a server and that the table knows, each row once."""
+    lines = _last_start([line for line in _collapse(text) if not line.startswith(ENTRYPOINT_MARK)])
+    found = []
+    for signal in SIGNALS:
+        if signal.kind in (WARNING, INFORMATION):
+            matching = [line for line in lines if any(part in line for part in signal.substrings)]
+            count = _count(matching[-1]) if matching else None
+            if matching and (not signal.standing or (count is not None and count[0] == 0)):
+                found.append(Reason(_shorten(clean_line(matching[-1])), signal))
+    return found
+
+
+def last_lines(text: str, count: int) -> list[str]:
+    """The end of a log without noise, for a person to read."""
+    lines = [line for line in strip_noise(text).split("\n") if line.strip()]
+    return [_shorten(line.rstrip()) for line in lines[-count:]]
 
 
 def _last_ended_run(lines: list[str]) -> list[str]:
@@ -200,7 +245,7 @@ def loading_progress(text: str) -> Progress | None:
                     done, total = count
                     return Progress(round(100.0 * done / total, 1), f"{stage.text} {done} of {total}", stage.id)
                 return Progress(None, stage.text, stage.id)
-        if meaningful is None and line and not _NOISE.match(raw) and not _BAR.search(raw):
+        if meaningful is None and line and not _NOISE.search(raw) and not _BAR.search(raw):
             meaningful = line
     if meaningful is None:
         return None

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
 import typing as t
 from pathlib import Path
 
@@ -28,6 +29,50 @@ def parse_gpus(output: str) -> list[Gpu]:
     """Lines of C(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader)."""
     rows = [line.split(",") for line in output.splitlines() if "," in line]
     return [Gpu(name.strip(), driver.strip()) for name, driver in rows]
+
+
+@dataclasses.dataclass(frozen=True)
+class GpuProcess:
+    """A process that computes on the GPU; a name or a size that the driver keeps to itself is None."""
+
+    pid: int
+    name: str | None
+    bytes: int | None
+
+
+# A hung driver answers no question; the machine's other facts must not wait for it.
+GPU_PROCESSES = ("nvidia-smi", "--query-compute-apps=pid,process_name,used_gpu_memory", "--format=csv,noheader,nounits")
+GPU_DEADLINE_S = 10.0
+
+
+def parse_compute_apps(output: str) -> list[GpuProcess]:
+    """The lines of that query; the size is in MiB, and a name may hold commas."""
+    found = []
+    for line in output.splitlines():
+        pid, _separator, rest = line.partition(",")
+        name, _separator, size = (field.strip() for field in rest.rpartition(","))
+        if not pid.strip().isdigit():
+            continue
+        known = name and not name.startswith("[")
+        found.append(
+            GpuProcess(
+                int(pid),
+                name.rpartition("/")[2] if known else None,
+                int(size) * 2**20 if size.isdigit() else None,
+            )
+        )
+    return found
+
+
+def ask_gpu_processes(command: t.Sequence[str] = GPU_PROCESSES) -> list[GpuProcess] | None:
+    """Who computes on the GPU; None where nobody can tell."""
+    try:
+        answer = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", check=False, timeout=GPU_DEADLINE_S
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return parse_compute_apps(answer.stdout) if answer.returncode == 0 else None
 
 
 def parse_meminfo(text: str) -> dict[str, int]:

@@ -19,6 +19,8 @@ A family
     needs_draft_length the decoding types that the server refuses without a draft length
     refused_types      decoding types that the schema knows and the server refuses, and why
     schedule_start     the batch size that draft_len_schedule must hold; None if its smallest one counts
+    tree_by_width      true if dynamic_tree_max_topK alone turns the dynamic tree on
+    two_models_end     true if drafting as two models is deprecated
     sections           the mappings, by the name that TensorRT-LLM gives them; `TorchLlmArgs` is the whole file
 
 A section
@@ -37,6 +39,7 @@ A field
     newer              values of newer releases, spelled as in a section's newer
     min_items          the least length of a list
     alias              another name the server accepts
+    since              the first release of the family that may have it
     never              why a file can not hold it
     advice             what to say when it is there
 """
@@ -79,6 +82,11 @@ def section(name: str, **more: t.Any) -> Field:
     return {"type": "section", "section": name, **more}
 
 
+def since(release: str, field: Field) -> Field:
+    """The same field, which older releases of the family do not have."""
+    return {**field, "since": release}
+
+
 def any_of(*fields: Field, **more: t.Any) -> Field:
     return {"type": "union", "any_of": fields, **more}
 
@@ -99,3 +107,9 @@ OPTIONAL_BOOL: Field = optional(BOOL)
 OPTIONAL_INT: Field = optional(INT)
 OPTIONAL_SIZE: Field = optional(SIZE)
 OPTIONAL_STR: Field = optional(STR)
+
+# Why a file can not hold a field.
+OBJECT = "it is a Python object, which a file can not hold"
+INTERNAL = "the server sets it itself"
+TENSORRT = "it exists for the TensorRT backend only"
+COMMAND_LINE = "it is an option of trtllm-serve's command line"

@@ -20,16 +20,20 @@ from __future__ import annotations
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm_schema import (
     ANY,
     BOOL,
+    COMMAND_LINE,
     COUNT,
     FLOAT,
     FRACTION,
     INT,
+    INTERNAL,
+    OBJECT,
     OPTIONAL_BOOL,
     OPTIONAL_INT,
     OPTIONAL_SIZE,
     OPTIONAL_STR,
     SIZE,
     STR,
+    TENSORRT,
     Family,
     any_of,
     choice,
@@ -41,15 +45,12 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm_sche
     optional,
     section,
 )
-
-_OBJECT = "it is a Python object, which a file can not hold"
-_INTERNAL = "the server sets it itself"
-_TENSORRT = "it exists for the TensorRT backend only"
-_COMMAND_LINE = "it is an option of trtllm-serve's command line"
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm_schema_shared import SHARED_SECTIONS
 
 _PER_PHASE = optional(any_of(FLOAT, map_of(optional(FLOAT))))
 
 _SECTIONS = {
+    **SHARED_SECTIONS,
     "TorchLlmArgs": {
         "fields": {
             # The model and its tokenizer
@@ -66,7 +67,7 @@ _SECTIONS = {
             "model_kwargs": optional(map_of(ANY)),
             "load_format": choice("auto", "dummy", "vision_only", fold="lower"),
             "checkpoint_format": OPTIONAL_STR,
-            "checkpoint_loader": never(_OBJECT),
+            "checkpoint_loader": never(OBJECT),
             "mm_encoder_only": BOOL,
             "video_pruning_rate": optional(number(min=0, below=1)),
             "force_dynamic_quantization": BOOL,
@@ -102,7 +103,7 @@ _SECTIONS = {
             "ray_worker_extension_cls": OPTIONAL_STR,
             "ray_placement_config": optional(section("RayPlacementConfig")),
             "ray_worker_nsight_options": optional(map_of(STR)),
-            "mpi_session": {**never(_OBJECT), "alias": "_mpi_session"},
+            "mpi_session": {**never(OBJECT), "alias": "_mpi_session"},
             "env_overrides": optional(map_of(any_of(STR, INT, FLOAT))),
             # Limits
             "max_batch_size": OPTIONAL_SIZE,
@@ -125,7 +126,7 @@ _SECTIONS = {
             "batch_wait_max_tokens_ratio": FRACTION,
             "garbage_collection_gen0_threshold": INT,
             "guided_decoding_backend": optional(choice("xgrammar", "llguidance")),
-            "batched_logits_processor": never(_OBJECT),
+            "batched_logits_processor": never(OBJECT),
             "gather_generation_logits": BOOL,
             "sampler_type": choice(
                 "auto",
@@ -166,26 +167,26 @@ _SECTIONS = {
             "decoding_config": never("it is the deprecated form of speculative_config"),
             "speculative_config": optional(section("SpeculativeConfig")),
             # Options of the other backend, so that their error says so
-            "batching_type": never(_TENSORRT),
-            "build_config": never(_TENSORRT),
-            "calib_config": never(_TENSORRT),
-            "embedding_parallel_mode": never(_TENSORRT),
-            "enable_build_cache": never(_TENSORRT),
-            "enable_prompt_adapter": never(_TENSORRT),
-            "enable_tqdm": never(_TENSORRT),
-            "extended_runtime_perf_knob_config": never(_TENSORRT),
-            "fail_fast_on_attention_window_too_large": never(_TENSORRT),
-            "fast_build": never(_TENSORRT),
-            "max_prompt_adapter_token": never(_TENSORRT),
-            "normalize_log_probs": never(_TENSORRT),
-            "quant_config": never(_TENSORRT),
-            "workspace": never(_TENSORRT),
+            "batching_type": never(TENSORRT),
+            "build_config": never(TENSORRT),
+            "calib_config": never(TENSORRT),
+            "embedding_parallel_mode": never(TENSORRT),
+            "enable_build_cache": never(TENSORRT),
+            "enable_prompt_adapter": never(TENSORRT),
+            "enable_tqdm": never(TENSORRT),
+            "extended_runtime_perf_knob_config": never(TENSORRT),
+            "fail_fast_on_attention_window_too_large": never(TENSORRT),
+            "fast_build": never(TENSORRT),
+            "max_prompt_adapter_token": never(TENSORRT),
+            "normalize_log_probs": never(TENSORRT),
+            "quant_config": never(TENSORRT),
+            "workspace": never(TENSORRT),
             # Options of the command line, likewise
-            "chat_template": never(_COMMAND_LINE),
-            "host": never(_COMMAND_LINE),
-            "log_level": never(_COMMAND_LINE),
-            "port": never(_COMMAND_LINE),
-            "tool_parser": never(_COMMAND_LINE),
+            "chat_template": never(COMMAND_LINE),
+            "host": never(COMMAND_LINE),
+            "log_level": never(COMMAND_LINE),
+            "port": never(COMMAND_LINE),
+            "tool_parser": never(COMMAND_LINE),
         },
         "renamed": {
             "cluster_size": "moe_cluster_parallel_size",
@@ -261,14 +262,6 @@ _SECTIONS = {
         "renamed": {"kv_cache_free_gpu_memory_fraction": "free_gpu_memory_fraction", "kv_cache_dtype": "dtype"},
         "newer": ("block_reuse_policy", "disk_cache_*", "iteration_stats_interval", "pool_ratio"),
     },
-    "CudaGraphConfig": {
-        "fields": {
-            "max_batch_size": COUNT,
-            "batch_sizes": optional(list_of(SIZE)),
-            "enable_padding": BOOL,
-        },
-        "renamed": {"padding_enabled": "enable_padding"},
-    },
     "MoeConfig": {
         "fields": {
             "backend": choice(
@@ -289,13 +282,6 @@ _SECTIONS = {
             "use_low_precision_moe_combine": BOOL,
         },
     },
-    "MoeLoadBalancerConfig": {
-        "fields": {
-            "num_slots": OPTIONAL_INT,
-            "initial_global_assignments": optional(map_of(list_of(INT), keys="int")),
-            "layer_updates_per_iter": INT,
-        },
-    },
     "SchedulerConfig": {
         "fields": {
             "capacity_scheduler_policy": choice("GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"),
@@ -310,32 +296,6 @@ _SECTIONS = {
             "enable_batch_size_tuning": BOOL,
             "enable_max_num_tokens_tuning": BOOL,
             "dynamic_batch_moving_average_window": INT,
-        },
-    },
-    "PeftCacheConfig": {
-        "fields": {
-            "num_host_module_layer": INT,
-            "num_device_module_layer": INT,
-            "optimal_adapter_size": INT,
-            "max_adapter_size": INT,
-            "num_put_workers": INT,
-            "num_ensure_workers": INT,
-            "num_copy_streams": INT,
-            "max_pages_per_block_host": INT,
-            "max_pages_per_block_device": INT,
-            "device_cache_percent": FRACTION,
-            "host_cache_size": INT,
-            "lora_prefetch_dir": OPTIONAL_STR,
-        },
-    },
-    "TorchCompileConfig": {
-        "fields": {
-            "enable_fullgraph": BOOL,
-            "enable_inductor": BOOL,
-            "enable_piecewise_cuda_graph": BOOL,
-            "capture_num_tokens": optional(list_of(SIZE)),
-            "enable_userbuffers": BOOL,
-            "max_num_streams": SIZE,
         },
     },
     "AttentionDpConfig": {
@@ -355,18 +315,6 @@ _SECTIONS = {
             "max_tokens_in_buffer": OPTIONAL_INT,
             "kv_transfer_timeout_ms": OPTIONAL_SIZE,
             "kv_transfer_sender_future_timeout_ms": OPTIONAL_SIZE,
-        },
-    },
-    "KvCacheConnectorConfig": {
-        "fields": {
-            "connector_module": {**STR, "required": True},
-            "connector_scheduler_class": {**STR, "required": True},
-            "connector_worker_class": {**STR, "required": True},
-        },
-    },
-    "Nvfp4GemmConfig": {
-        "fields": {
-            "allowed_backends": list_of(choice("cutlass", "cublaslt", "cutedsl", "cuda_core"), min_items=1),
         },
     },
     "DwdpConfig": {
@@ -392,14 +340,6 @@ _SECTIONS = {
             "calibration_mode": choice("NONE", "MARK", "COLLECT"),
             "calibration_file_path": OPTIONAL_STR,
             "calibration_layer_indices": optional(list_of(INT)),
-        },
-    },
-    "RayPlacementConfig": {
-        "fields": {
-            "defer_workers_init": BOOL,
-            "placement_groups": never(_OBJECT),
-            "placement_bundle_indices": never("it goes with placement_groups, which a file can not hold"),
-            "per_worker_gpu_share": optional(number(above=0, max=1)),
         },
     },
     "SleepConfig": {
@@ -508,7 +448,6 @@ _SECTIONS = {
         "extends": "EagleDecodingConfig",
         "fields": {"sa_config": optional(section("SAEnhancerConfig"))},
     },
-    "DraftTargetDecodingConfig": {"extends": "DecodingBaseConfig", "fields": {}},
     "NGramDecodingConfig": {
         "extends": "DecodingBaseConfig",
         "fields": {
@@ -529,7 +468,7 @@ _SECTIONS = {
             "mtp_eagle_one_model": BOOL,
             "begin_thinking_phase_token": INT,
             "end_thinking_phase_token": INT,
-            "num_nextn_predict_layers_from_model_config": never(_INTERNAL),
+            "num_nextn_predict_layers_from_model_config": never(INTERNAL),
             "sa_config": optional(section("SAEnhancerConfig")),
         },
     },
@@ -544,30 +483,6 @@ _SECTIONS = {
             "enable_global_pool": BOOL,
             "global_pool_size": OPTIONAL_SIZE,
         },
-    },
-    "AutoDecodingConfig": {"extends": "DecodingBaseConfig", "fields": {}},
-    "SaveHiddenStatesDecodingConfig": {
-        "extends": "DecodingBaseConfig",
-        "fields": {
-            "output_directory": {**STR, "required": True},
-            "file_prefix": STR,
-            "write_interval": INT,
-            "eagle3_layers_to_capture": optional(list_of(INT)),
-            "max_total_draft_tokens": never(_INTERNAL),
-            "eagle_choices": never(_INTERNAL),
-        },
-    },
-    "LookaheadDecodingConfig": {
-        "extends": "DecodingBaseConfig",
-        "fields": {"max_window_size": SIZE, "max_ngram_size": SIZE, "max_verification_set_size": SIZE},
-    },
-    "MedusaDecodingConfig": {
-        "extends": "DecodingBaseConfig",
-        "fields": {"medusa_choices": optional(list_of(list_of(INT))), "num_medusa_heads": OPTIONAL_INT},
-    },
-    "UserProvidedDecodingConfig": {
-        "extends": "DecodingBaseConfig",
-        "fields": {"drafter": never(_OBJECT), "resource_manager": never(_OBJECT)},
     },
 }
 
@@ -586,5 +501,7 @@ FAMILY: Family = {
         "User_Provided": "it needs Python objects, which a file can not hold",
     },
     "schedule_start": None,
+    "tree_by_width": True,
+    "two_models_end": True,
     "sections": _SECTIONS,
 }

@@ -22,6 +22,7 @@ description:
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._attributes.info_module
+  - dgx_spark.speculative._completions
 attributes:
   check_mode:
     details:
@@ -29,12 +30,6 @@ attributes:
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 options:
-  url:
-    description:
-      - Where the server listens.
-      - Proxies set in the environment are not used.
-    type: str
-    default: http://127.0.0.1:8000
   wait:
     description:
       - How many seconds this call waits at most for the server to get ready. V(0) is one look.
@@ -57,10 +52,6 @@ options:
     type: str
     choices: [chat, completion, none]
     default: chat
-  model:
-    description:
-      - The name to ask for. By default the first one that C(/v1/models) lists.
-    type: str
   prompt:
     description:
       - What to ask or to continue. By default a small question with a known answer.
@@ -93,6 +84,13 @@ options:
       - Whether drafts are configured. If so and none is accepted, the state is V(ready_without_speculation).
     type: bool
     default: false
+  tools:
+    description:
+      - Whether to have the model call a function, with one more question that is not streamed. It takes up to
+        O(deadline) once more.
+      - Possible with O(kind=chat) only.
+    type: bool
+    default: false
   state_file:
     description:
       - The file in which the container's main process says what the server does. It tells a server that loads from one
@@ -108,10 +106,6 @@ options:
       - What O(state_file) says from before is the word of an earlier container, and ignored.
       - A container that has said nothing after two minutes is taken not to have started.
       - By default O(state_file) is believed however old it is.
-    type: str
-  api_key:
-    description:
-      - A bearer token, for a server behind a proxy that wants one.
     type: str
   fail_on:
     description:
@@ -215,8 +209,8 @@ findings:
     id:
       description:
         - Its name. One of V(busy), V(connection_broken), V(empty), V(error_in_reply), V(error_in_stream),
-          V(failed), V(garbage), V(model_not_served), V(no_draft_accepted), V(refused), V(repetition), V(slow),
-          V(stalled), V(unfinished), V(wrong_answer).
+          V(failed), V(garbage), V(model_not_served), V(no_draft_accepted), V(no_tool_call), V(refused),
+          V(repetition), V(slow), V(stalled), V(unfinished), V(wrong_answer).
       type: str
       sample: wrong_answer
     message:
@@ -254,6 +248,24 @@ answer:
       description:
         - The server's own counts.
       type: dict
+tool_call:
+  description:
+    - The call that the model made. Null if there was none, or without O(tools=true).
+  returned: success
+  type: dict
+  contains:
+    name:
+      description:
+        - The function's name.
+      type: str
+    arguments:
+      description:
+        - What it is to be called with.
+      type: dict
+  sample:
+    name: get_weather
+    arguments:
+      city: Paris
 measurements:
   description:
     - How fast it was. Null if the model was not asked.
@@ -353,12 +365,13 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils import _completions as completions
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._log_signals import CAUSE, EXIT_HINTS, HINT
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server_log import (
-    cause_line,
-    loading_progress,
-    signal_for,
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._log_lines import read_end
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._look import (
+    LOG_TAIL_BYTES,
+    STARTS_WITHIN_S,
+    why_ended,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server_log import loading_progress
 
 QUESTIONS = {
     "chat": (
@@ -371,10 +384,7 @@ SERVING = ("ready", "ready_without_speculation")
 LOOK_EVERY_S = 0.5
 # A state file may still be the one of the container before, until the new one's main process has written its own.
 DEAD_FOR_S = 3.0
-LOG_TAIL_BYTES = 512 * 1024
 QUIET_S = 60
-# An image's own entrypoint may check this and that before it starts the main process.
-STARTS_WITHIN_S = 120
 
 
 def seconds_of(moment: str) -> float:
@@ -398,29 +408,6 @@ class Look:
     server: dict[str, t.Any] | None = None
 
 
-def tail(path: Path) -> str:
-    """The end of a log, from the start of a line."""
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - LOG_TAIL_BYTES))
-        data = file.read()
-    if size > LOG_TAIL_BYTES:
-        data = data.partition(b"\n")[2]
-    return data.decode("utf-8", "replace")
-
-
-def describe_exit(last_exit: dict[str, t.Any]) -> str:
-    """How a server ended, in words."""
-    code, signal = last_exit.get("code"), last_exit.get("signal")
-    if signal is not None:
-        hint = EXIT_HINTS.get(128 + signal)
-        return f"signal {signal}" + (f" ({hint})" if hint else "")
-    if code is None:
-        return "no exit code"
-    hint = EXIT_HINTS.get(code)
-    return f"exit code {code}" + (f" ({hint})" if hint else "")
-
-
 class CompletionsProbe:
     """Looks, waits, asks and reports."""
 
@@ -442,8 +429,11 @@ class CompletionsProbe:
     def run(self) -> None:
         """Do it all, once."""
         self.check_patterns()
+        if self.params["tools"] and self.params["kind"] != "chat":
+            self.module.fail_json(msg=f"tools is true, but kind is {self.params['kind']}; tools need kind chat.")
         look = self.wait()
         answer: completions.Answer | None = None
+        tool_call: completions.ToolCall | None = None
         verdict = completions.Verdict(look.state, [], look.error)
         if look.state == "ready" and self.params["kind"] != "none":
             try:
@@ -454,7 +444,12 @@ class CompletionsProbe:
                 if look.state == "ready":
                     look.state, look.error = "unhealthy", "The server takes no question though /health answers."
                 verdict = completions.Verdict(look.state, [], look.error)
-        self.report(look, answer, verdict)
+            if self.params["tools"] and verdict.state in SERVING:
+                tool_call, findings = completions.try_tool_call(
+                    self.client, self.params["model"] or look.models[0], self.params["deadline"]
+                )
+                verdict.findings.extend(findings)
+        self.report(look, answer, tool_call, verdict)
 
     def check_patterns(self) -> None:
         """Refuse a regular expression that is none before anything is asked."""
@@ -529,7 +524,7 @@ class CompletionsProbe:
         if not self.params["log_file"]:
             return ""
         try:
-            return tail(Path(self.params["log_file"]))
+            return read_end(Path(self.params["log_file"]), LOG_TAIL_BYTES)[0]
         except FileNotFoundError:
             return ""
         except OSError as exc:
@@ -585,18 +580,8 @@ class CompletionsProbe:
 
     def why_dead(self, last_exit: dict[str, t.Any], state: str) -> str:
         """The sentence that names the reason, what to do and what happens next."""
-        reason = str(last_exit.get("reason") or "").strip()
-        if last_exit.get("code") is None and last_exit.get("signal") is None and reason:
-            # The main process refused to start a server: its sentence, not the log of an earlier run.
-            return f"The container did not start the server: {reason.rstrip('.')}."
-        line = cause_line(self.read_log()) or reason or "its log does not say why"
-        parts = [f"The server ended with {describe_exit(last_exit)}: {line.rstrip('.')}."]
-        signal = signal_for(line)
-        if signal is not None and signal.kind in (CAUSE, HINT):
-            parts.append(f"{signal.cause}. {signal.fix}")
-        if state in ("loading", "restarting"):
-            parts.append("It is being started again.")
-        return " ".join(parts)
+        again = " It is being started again." if state in ("loading", "restarting") else ""
+        return why_ended(last_exit, self.read_log()) + again
 
     def ask(self, look: Look) -> tuple[completions.Answer, completions.Verdict]:
         kind = self.params["kind"]
@@ -619,7 +604,13 @@ class CompletionsProbe:
             verdict.findings.append(completions.Finding("model_not_served", message))
         return answer, verdict
 
-    def report(self, look: Look, answer: completions.Answer | None, verdict: completions.Verdict) -> None:
+    def report(
+        self,
+        look: Look,
+        answer: completions.Answer | None,
+        tool_call: completions.ToolCall | None,
+        verdict: completions.Verdict,
+    ) -> None:
         measurements = completions.measure(answer) if answer else None
         text = look.text or verdict.error or verdict.state
         if measurements and verdict.state in SERVING:
@@ -633,6 +624,7 @@ class CompletionsProbe:
             "error": verdict.error,
             "findings": [finding._asdict() for finding in verdict.findings],
             "answer": completions.as_result(answer) if answer else None,
+            "tool_call": tool_call._asdict() if tool_call else None,
             "measurements": measurements,
             "http": {
                 "health": look.health,
@@ -677,6 +669,7 @@ def main() -> None:
             "temperature": {"type": "float", "default": 0},
             "stream": {"type": "bool", "default": True},
             "speculation": {"type": "bool", "default": False},
+            "tools": {"type": "bool", "default": False},
             "state_file": {"type": "path"},
             "log_file": {"type": "path"},
             "since": {"type": "str"},

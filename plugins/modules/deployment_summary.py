@@ -12,6 +12,9 @@ version_added: 0.1.0
 description:
   - Prints a short text for a person at the end of a run. It holds the URL, an SSH tunnel where the Spark is
     another machine, the measured figures, the first lines of the answer, and lines to copy for curl and Python.
+  - Of two Sparks that serve as one the head speaks for both, and tells how they are joined and what both ranks said of
+    themselves. With the worker's record nothing is printed.
+  - It says so when the acceptance length is below the one from which drafts pay, and what was checked besides.
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
@@ -20,6 +23,8 @@ options:
   record:
     description:
       - The deployment's record, as the role C(speculative_serve) hands it out.
+      - Its keys C(break_even) (P(dgx_spark.speculative.break_even#filter)), C(checks) (a list of sentences) and C(pair)
+        may be missing.
     type: dict
     required: true
 author:

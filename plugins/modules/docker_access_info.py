@@ -34,6 +34,22 @@ options:
       - The address on which O(port) is to be used.
     type: str
     default: 127.0.0.1
+  published_ports:
+    description:
+      - Ports that a container is to publish on the host, each as C(ADDRESS:PORT:CONTAINER_PORT), as Docker spells them.
+    type: list
+    elements: str
+    default: []
+  holders:
+    description:
+      - Whether to find out what memory and which ports the running containers hold, and who computes on the GPU.
+      - This asks C(nvidia-smi), which takes a moment.
+    type: bool
+    default: false
+  compare_path:
+    description:
+      - A path, which need not exist yet, whose file system is compared with that of Docker's images.
+    type: path
   socket:
     description:
       - The socket of the Engine.
@@ -53,7 +69,13 @@ EXAMPLES = r"""
     container: dgx-spark-speculative
     image: nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12
     port: 8000
+    holders: true
+    compare_path: /home/spark/.cache/huggingface/hub
   register: docker
+
+- name: Say who holds memory
+  ansible.builtin.debug:
+    msg: "{{ docker.memory.holders }}"
 
 - name: Refuse another Docker
   ansible.builtin.fail:
@@ -99,6 +121,22 @@ data_root_free_bytes:
   returned: success
   type: int
   sample: 1500000000000
+data_root_filesystem:
+  description: Where the file system of RV(data_root) is mounted.
+  returned: success
+  type: str
+  sample: /
+data_root_device:
+  description: The device of that file system, as the kernel numbers it.
+  returned: success
+  type: str
+  sample: "259:2"
+same_filesystem:
+  description:
+    - Whether images and what lies at O(compare_path) take room from each other.
+    - Null without O(compare_path), and where it cannot be known.
+  returned: success
+  type: bool
 gpu:
   description: Whether the Engine knows the option that gives GPUs to a container.
   returned: success
@@ -134,7 +172,12 @@ docker_host:
   returned: success
   type: str
 containers:
-  description: The running containers.
+  description:
+    - The running containers.
+    - C(memory_bytes) is what a container's processes have on the GPU, and the rest of its memory that is no cache.
+    - C(ports_listening) are the TCP ports on which one in the host's network listens.
+    - C(description) says what it holds, and how to stop it, in a sentence without a full stop.
+    - These three are there with O(holders=true), and the first two are null where they cannot be known.
   returned: success
   type: list
   elements: dict
@@ -144,6 +187,8 @@ containers:
       image: nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12
       state: running
       status: Up 3 hours (healthy)
+      up: 3 hours
+      pid: 4711
       ports:
         - address: 127.0.0.1
           port: 8080
@@ -152,6 +197,49 @@ containers:
       network_mode: host
       started_at: "2026-10-04T09:12:44.123456789Z"
       labels: {}
+      memory_bytes: 71000000000
+      ports_listening: [8000]
+      description: >-
+        vllm (nvcr.io/nvidia/vllm:26.01-py3, up 3 days, not this collection's) holds 71 GB and port 8000;
+        stop it with: docker stop vllm
+gpu_processes:
+  description: The processes that compute on the GPU. Null without O(holders=true), and where nobody can tell.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - pid: 4711
+      name: python3
+      user: spark
+      bytes: 12000000000
+      container: null
+      description: "process python3 (4711) of user spark holds 12 GB; stop it with: kill 4711"
+memory:
+  description: The machine's memory, which CPU and GPU share. Null without O(holders=true).
+  returned: success
+  type: dict
+  contains:
+    total:
+      description: All of it, in bytes.
+      type: int
+    available:
+      description: What a program could get now, as the kernel estimates it.
+      type: int
+    slot:
+      description: What O(container) holds, V(0) if it does not run. Null where that cannot be known.
+      type: int
+    holders:
+      description: Who else holds memory, the biggest first, each in a sentence without a full stop.
+      type: list
+      elements: str
+  sample:
+    total: 128521625600
+    available: 40259084288
+    slot: 0
+    holders:
+      - >-
+        vllm (nvcr.io/nvidia/vllm:26.01-py3, up 3 days, not this collection's) holds 71 GB and port 8000;
+        stop it with: docker stop vllm
 slot:
   description: The container called O(container). Null when there is none.
   returned: success
@@ -170,6 +258,9 @@ slot:
     finished_at: "0001-01-01T00:00:00Z"
     restart_count: 0
     restart_policy: unless-stopped
+    network_mode: bridge
+    published_ports:
+      - 127.0.0.1:8000:8000/tcp
 image:
   description: The O(image) on this host. Null when it is not there.
   returned: success
@@ -205,10 +296,21 @@ port:
     holder:
       description: Who listens, in words for a message. Null when nobody does.
       type: str
+    description:
+      description:
+        - What the container that listens is, what it holds and how to stop it, in a sentence without a full stop.
+        - The same of all the suspects where it is not known who listens. Null where no container is concerned.
+      type: str
     suspects:
       description: The containers in the host's network, one of which may listen, when it cannot be known who does.
       type: list
       elements: str
+    slot:
+      description: Whether it is O(container) that listens, as far as can be told.
+      type: bool
+    address_here:
+      description: Whether this host has the address.
+      type: bool
   sample:
     in_use: true
     address: 127.0.0.1
@@ -217,7 +319,39 @@ port:
     process: python3 (4711)
     user: root
     holder: container 'trtllm' (process python3 (4711) of user root)
+    description: >-
+      trtllm (release:1, up 3 days, not this collection's) holds port 8000; stop it with: docker stop trtllm
     suspects: []
+    slot: false
+    address_here: true
+published_ports:
+  description: The same of each TCP port in O(published_ports), with the port of the container and in Docker's spelling.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - in_use: false
+      address: 127.0.0.1
+      port: 8000
+      container: null
+      process: null
+      user: null
+      holder: null
+      description: null
+      suspects: []
+      slot: false
+      address_here: true
+      container_port: 8000
+      text: 127.0.0.1:8000:8000/tcp
+addresses:
+  description: The addresses of this host on which something can listen, without those that only hold on one link.
+  returned: success
+  type: list
+  elements: str
+  sample:
+    - 127.0.0.1
+    - 172.17.0.1
+    - 192.168.1.20
 """
 
 import grp
@@ -238,18 +372,40 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_acce
     brief_container,
     brief_image,
     brief_slot,
+    device,
     free_bytes,
     gpu_support,
-    port_use,
+    mount_point,
+    same_filesystem,
     silent_engine,
     user_name,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_holders import (
+    addresses_of,
+    holdings,
+    is_here,
+    is_slots,
+    memory_holders,
+    port_use,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._published_ports import PublishedPort, parse
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import ask_gpu_processes, parse_meminfo
 
 GROUP = "docker"
 UNSUPPORTED = {
-    "podman": "Podman answers in Docker's place; this needs Docker Engine itself.",
-    "rootless": "Docker runs rootless for this user; this needs the Docker Engine that root runs.",
-    "snap": "Docker comes from a snap, which cannot hand out the GPU; install it from the distribution or from Docker.",
+    "podman": (
+        "Podman answers in Docker's place; this needs Docker Engine itself. Remove the shim with "
+        "'sudo apt-get remove podman-docker' and install Docker Engine."
+    ),
+    "rootless": (
+        "Docker runs rootless for this user; this needs the Docker Engine that root runs. Go back to it with "
+        "'dockerd-rootless-setuptool.sh uninstall', 'docker context use default' and "
+        "'sudo systemctl enable --now docker'."
+    ),
+    "snap": (
+        "Docker comes from a snap, which cannot hand out the GPU. Remove it with 'sudo snap remove docker' and install "
+        "Docker Engine from the distribution or from Docker."
+    ),
 }
 
 
@@ -285,6 +441,9 @@ class DockerAccessInfo:
         self._image: str | None = params["image"]
         self._port: int | None = params["port"]
         self._address: str = params["address"]
+        self._published: list[PublishedPort] = [parse(port) for port in params["published_ports"]]
+        self._holders: bool = params["holders"]
+        self._compare_path: str | None = params["compare_path"]
         self._socket: str = params["socket"]
         self._machine = machine
         self._engine = Engine(self._socket)
@@ -298,11 +457,58 @@ class DockerAccessInfo:
             "docker_host": self._machine.chosen_host() or None,
             **self._access(),
         }
-        containers = result["containers"]
-        result["port"] = (
-            port_use(self._machine, containers, self._address, self._port) if self._port is not None else None
-        )
+        result.update(self._held(result["containers"]))
+        result["port"] = self._use(result, self._address, self._port) if self._port is not None else None
+        result["published_ports"] = [
+            {
+                **self._use(result, one.address, one.port),
+                "container_port": one.container_port,
+                "text": str(one),
+            }
+            for one in self._published
+            if one.protocol == "tcp"
+        ]
+        result["addresses"] = addresses_of(self._machine)
         return result
+
+    def _use(self, result: dict[str, t.Any], address: str, port: int) -> dict[str, t.Any]:
+        """Who has a port, and whether it can be had."""
+        use = port_use(self._machine, result["containers"], address, port)
+        return {**use, "slot": is_slots(use, result["slot"]), "address_here": is_here(address)}
+
+    def _held(self, containers: list[dict[str, t.Any]]) -> dict[str, t.Any]:
+        """What the running containers and the processes on the GPU keep from others."""
+        if not self._holders:
+            return {"containers": containers, "gpu_processes": None, "memory": None}
+        gpu = ask_gpu_processes()
+        containers, processes = holdings(self._machine, containers, gpu)
+        meminfo = parse_meminfo((self._machine.root / "proc/meminfo").read_text(encoding="ascii"))
+        slot = next((one for one in containers if one["name"] == self._container), None)
+        # What the driver does not tell of may be the most of it: then nothing is known.
+        sizes = [one["bytes"] for one in processes if one["container"] == self._container]
+        known = slot is None or (bool(sizes) and None not in sizes)
+        return {
+            "containers": containers,
+            "gpu_processes": None if gpu is None else processes,
+            "memory": {
+                "total": meminfo["MemTotal"],
+                "available": meminfo["MemAvailable"],
+                "slot": (slot["memory_bytes"] if slot else 0) if known else None,
+                "holders": memory_holders(containers, processes, self._container),
+            },
+        }
+
+    def _places(self, info: dict[str, t.Any]) -> dict[str, t.Any]:
+        """Where Docker's data lies."""
+        root = info.get("DockerRootDir")
+        mount = mount_point(Path(root)) if root else None
+        return {
+            "data_root": root,
+            "data_root_free_bytes": free_bytes(info),
+            "data_root_filesystem": str(mount) if mount else None,
+            "data_root_device": device(Path(root)) if root else None,
+            "same_filesystem": same_filesystem(info, Path(self._compare_path)) if self._compare_path else None,
+        }
 
     def _access(self) -> dict[str, t.Any]:
         info: dict[str, t.Any] = {}
@@ -331,8 +537,7 @@ class DockerAccessInfo:
             "detail": detail,
             "engine": engine,
             "server_version": info.get("ServerVersion"),
-            "data_root": info.get("DockerRootDir"),
-            "data_root_free_bytes": free_bytes(info),
+            **self._places(info),
             "gpu": gpu_by is not None,
             "gpu_by": gpu_by,
             **found,
@@ -356,6 +561,9 @@ def main() -> None:
             "image": {"type": "str"},
             "port": {"type": "int"},
             "address": {"type": "str", "default": "127.0.0.1"},
+            "published_ports": {"type": "list", "elements": "str", "default": []},
+            "holders": {"type": "bool", "default": False},
+            "compare_path": {"type": "path"},
             "socket": {"type": "path", "default": "/var/run/docker.sock"},
         },
         supports_check_mode=True,
@@ -365,7 +573,11 @@ def main() -> None:
     except ValueError:
         module.fail_json(msg=f"Looking at a port needs an IP address, which {module.params['address']!r} is not.")
     try:
-        module.exit_json(**DockerAccessInfo(module.params, Machine()).act())
+        look = DockerAccessInfo(module.params, Machine())
+    except ValueError as e:
+        module.fail_json(msg=str(e))
+    try:
+        module.exit_json(**look.act())
     except EngineError as e:
         module.fail_json(msg=str(e))
 

@@ -16,45 +16,20 @@ description:
     noted there, the model is complete, its revision is the commit that it was resolved to then, and the Hub is not
     asked.
   - Everything that stands in the way is reported at once, for all models.
+  - Tells what a memory plan has to know of each model, from files of a few kilobytes, before anything is downloaded.
+  - One of O(pair) may be a model in a directory; it is compared with the other one, which is on the Hub. A pair of two
+    directories is judged by M(dgx_spark.speculative.model_directory_info).
   - Runs on the host that owns the cache, with nothing but Python's standard library.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._attributes.info_module
+  - dgx_spark.speculative._huggingface
+  - dgx_spark.speculative._huggingface.pair
 options:
   repositories:
     description:
       - The models.
-    type: list
-    elements: dict
     required: true
-    suboptions:
-      id:
-        description:
-          - The model's name on the Hub, such as V(openai/gpt-oss-120b).
-        type: str
-        required: true
-      revision:
-        description:
-          - A branch, a tag or a full commit.
-        type: str
-        default: main
-      include:
-        description:
-          - Shell patterns of the wanted files, matched as C(huggingface_hub) does. Without any, all files are wanted.
-        type: list
-        elements: str
-        default: []
-      exclude:
-        description:
-          - Shell patterns of files that are not wanted even if included.
-        type: list
-        elements: str
-        default: []
-  cache_directory:
-    description:
-      - The Hub's part of the Hugging Face cache, where the C(models--*) directories are.
-    type: path
-    default: ~/.cache/huggingface/hub
   receipts_directory:
     description:
       - Where the receipts of checked downloads are.
@@ -82,11 +57,24 @@ options:
         is V(none).
     type: bool
     default: false
+  known:
+    description:
+      - What this module returned in RV(repositories) on another host. It is then compared with the cache in the place
+        of the Hub, which is not asked, and each model is wanted at the commit that the other host has.
+    type: list
+    elements: dict
   files:
     description:
       - Further files that belong to the models, such as vocabularies. Keys are paths, values are SHA-256 checksums.
     type: dict
     default: {}
+  foreign_paths:
+    description:
+      - What to do about directories that a download must write to and that belong to another user. V(refuse) is an
+        error, V(accept) is for a run that takes them over before it downloads.
+    type: str
+    choices: [refuse, accept]
+    default: refuse
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """
@@ -167,9 +155,19 @@ repositories:
           C(size).
       type: list
       elements: dict
+    files:
+      description:
+        - The wanted files, with C(path), C(size) and C(blob), the name under which the cache keeps the bytes. Empty if
+          not known.
+      type: list
+      elements: dict
     bytes_total:
       description:
         - Size of all wanted files. V(null) if not known.
+      type: int
+    bytes_weights:
+      description:
+        - Size of those with weights. V(null) if not known.
       type: int
     bytes_missing:
       description:
@@ -205,7 +203,15 @@ repositories:
       complete: false
       verified: false
       missing: [{path: model.safetensors, size: 430946000}]
+      files:
+        - path: config.json
+          size: 6114
+          blob: 95d09f2b10159347eece71399a7e2e907ea3df4f
+        - path: model.safetensors
+          size: 430946000
+          blob: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
       bytes_total: 430952114
+      bytes_weights: 430946000
       bytes_missing: 130946000
       bytes_on_disk: 300006114
       gated: false
@@ -257,6 +263,29 @@ models:
       snapshot: >-
         /home/me/.cache/huggingface/hub/models--nvidia--gpt-oss-120b-Eagle3-long-context/snapshots/633caf45f31288cbb70ee237f7c939db707ecc94
       bytes: 430952114
+facts:
+  description:
+    - What a memory plan has to know of each model, from its files C(config.json), C(hf_quant_config.json) and
+      C(model.safetensors.index.json). The keys are the models' names. What these files do not say is V(null).
+    - C(weights_bytes) is what the index says, or the size of the files with weights where there is no index.
+    - C(kv_cache_dtype) is V(fp8) for a checkpoint made for such a KV cache.
+    - Empty while a token is needed.
+  returned: success
+  type: dict
+  sample:
+    openai/gpt-oss-120b:
+      weights_bytes: 65248815744
+      architecture: GptOssForCausalLM
+      model_type: gpt_oss
+      layers: 36
+      kv_heads: 8
+      head_dim: 64
+      hidden_size: 2880
+      vocab_size: 201088
+      max_context: 131072
+      experts: 128
+      active_experts: 4
+      kv_cache_dtype: null
 complete:
   description:
     - Whether all models are complete.
@@ -293,6 +322,13 @@ cache_filesystem:
   returned: success
   type: str
   sample: /
+pair_problems:
+  description:
+    - Why the draft model of O(pair) does not belong to the target model, one sentence each.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 token_needed:
   description:
     - Whether the Hub refused an anonymous request for one of the models.
@@ -315,10 +351,22 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._huggingface import (
+    REPOSITORIES_ARGUMENT,
+    CachedModelFiles,
     Hub,
+    HubError,
+    OtherHost,
+    Survey,
+    TokenNeededError,
     Wanted,
     free_space,
     survey,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._model_config import (
+    PAIR_ARGUMENT,
+    ModelFiles,
+    facts_of,
+    judged_pair,
 )
 
 
@@ -328,18 +376,42 @@ class SnapshotSurvey:
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
         params = module.params
-        self.wanted = [
-            Wanted(item["id"], item["revision"], tuple(item["include"]), tuple(item["exclude"]))
-            for item in params["repositories"]
-        ]
+        self.wanted = [Wanted.of(item) for item in params["repositories"]]
         self.cache = Path(params["cache_directory"])
         self.receipts = Path(params["receipts_directory"])
         self.hub = None if params["offline"] else Hub(params["endpoint"], params["token"] or "")
+        if params["known"] is not None:
+            other = OtherHost(params["known"])
+            try:
+                self.wanted = [other.wanted(item) for item in self.wanted]
+            except HubError as error:
+                module.fail_json(msg=str(error))
+            self.hub = other
+
+    def describe(self, found: Survey) -> tuple[dict[str, dict[str, t.Any]], list[str]]:
+        """What is known of each model, and why the pair's draft does not belong to its target."""
+        models: dict[str, ModelFiles] = {view["id"]: CachedModelFiles(view, self.hub) for view in found.views}
+        facts = {view["id"]: facts_of(models[view["id"]], view["bytes_weights"]) for view in found.views}
+        pair = self.module.params["pair"]
+        names = [pair.get("target") or "", pair.get("draft") or ""]
+        if any(name in models for name in names):
+            models.update({name: ModelFiles(Path(name)) for name in names if name.startswith("/")})
+        return facts, judged_pair(pair, models)
 
     def look(self) -> dict[str, t.Any]:
         free, mount_point = free_space(self.cache)
         try:
-            found = survey(self.wanted, self.cache, self.receipts, self.hub)
+            accept = self.module.params["foreign_paths"] == "accept"
+            found = survey(self.wanted, self.cache, self.receipts, self.hub, accept)
+            facts: dict[str, dict[str, t.Any]] = {}
+            problems: list[str] = []
+            if not found.errors and not found.token_needed:
+                try:
+                    facts, problems = self.describe(found)
+                except TokenNeededError as error:
+                    found.token_needed.append(str(error))
+                except HubError as error:
+                    found.errors.append(str(error))
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             self.module.fail_json(
                 msg=f"What answers at {self.module.params['endpoint']} does not speak as the Hub does ({error!r}); "
@@ -357,6 +429,7 @@ class SnapshotSurvey:
                 view["id"]: {"commit": view["commit"], "snapshot": view["snapshot"], "bytes": view["bytes_total"]}
                 for view in found.views
             },
+            "facts": facts,
             "unverified": [
                 {key: view[key] for key in ("id", "revision", "commit", "include", "exclude")}
                 for view in found.views
@@ -368,6 +441,7 @@ class SnapshotSurvey:
             "bytes_orphaned": sum(part["size"] for view in found.views for part in view["orphans"]),
             "cache_free_bytes": free,
             "cache_filesystem": str(mount_point),
+            "pair_problems": problems,
             "token_needed": bool(found.token_needed),
             "files_missing": [
                 path
@@ -380,24 +454,17 @@ class SnapshotSurvey:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "repositories": {
-                "type": "list",
-                "elements": "dict",
-                "required": True,
-                "options": {
-                    "id": {"type": "str", "required": True},
-                    "revision": {"type": "str", "default": "main"},
-                    "include": {"type": "list", "elements": "str", "default": []},
-                    "exclude": {"type": "list", "elements": "str", "default": []},
-                },
-            },
+            "repositories": {**REPOSITORIES_ARGUMENT, "required": True},
             "cache_directory": {"type": "path", "default": "~/.cache/huggingface/hub"},
             "receipts_directory": {"type": "path", "required": True},
             "endpoint": {"type": "str", "default": "https://huggingface.co"},
             "token": {"type": "str", "no_log": True},
             "missing_token": {"type": "str", "choices": ["fail", "report"], "default": "fail", "no_log": False},
             "offline": {"type": "bool", "default": False},
+            "known": {"type": "list", "elements": "dict"},
             "files": {"type": "dict", "default": {}},
+            "foreign_paths": {"type": "str", "choices": ["refuse", "accept"], "default": "refuse"},
+            "pair": PAIR_ARGUMENT,
         },
         supports_check_mode=True,
     )

@@ -13,7 +13,7 @@ description:
   - A recipe is the data that says what is served and how, such as target model, draft model, method and engine options.
   - Reads one recipe, given by the name of a shipped one or by a path, and validates it.
   - All errors are reported at once, each with the nearest valid name.
-  - Without O(recipe), lists the shipped recipes.
+  - Without O(recipe), lists the shipped recipes; so does the error if there is no such recipe.
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
@@ -28,6 +28,14 @@ options:
     description:
       - Directory with the named recipes. The default is the collection's own C(playbooks/recipes).
     type: path
+  speculation:
+    description:
+      - Whether the recipe keeps its drafts. Without them its C(method) is C(none), and neither its draft model nor a
+        C(speculative_config) of its own is left.
+      - Its name stays, so that it takes the place of the deployment with drafts.
+      - Only with O(recipe).
+    type: bool
+    default: true
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """
@@ -43,20 +51,44 @@ EXAMPLES = r"""
   dgx_spark.speculative.recipe_info:
     recipe: ~/recipes/my_models.yml
   register: result
+
+- name: Read a shipped recipe without its drafts
+  dgx_spark.speculative.recipe_info:
+    recipe: single_eagle3
+    speculation: false
+  register: result
+
+- name: Get the shipped recipes
+  dgx_spark.speculative.recipe_info:
+  register: result
+
+- name: List them
+  ansible.builtin.debug:
+    msg: "{{ result.lines }}"
 """
 
 RETURN = r"""
 recipe:
   description:
     - The recipe with every key present, also the ones left to their default.
-    - Its C(name) is that of the file, its C(repositories) are the models in the form of
-      M(dgx_spark.speculative.huggingface_snapshot).
+    - Its C(name) is that of the file.
+    - Its C(target) and C(draft) name the models, by Hub id or by the path of the directory. Without a draft model
+      C(draft) is empty.
+    - Its C(repositories) are the models from the Hub in the form of M(dgx_spark.speculative.huggingface_snapshot), its
+      C(directories) the paths of those that are on the Spark already.
   returned: when O(recipe) is given
   type: dict
   sample:
     name: single_eagle3
     method: eagle3
     draft_length: 5
+    target: openai/gpt-oss-120b
+    draft: nvidia/gpt-oss-120b-Eagle3-long-context
+    directories: []
+    port: 8000
+    context: 131072
+    parallel: 1
+    kv_cache: planned
 path:
   description:
     - The file the recipe was read from.
@@ -69,5 +101,27 @@ recipes:
   returned: when O(recipe) is not given
   type: list
   elements: dict
+  sample: []
+table:
+  description:
+    - A row for each of RV(recipes), with texts for people.
+    - The download is the size of the weights, C(none) for models in directories, and C(unknown) or a lower bound where
+      the collection does not know the size of each.
+  returned: when O(recipe) is not given
+  type: list
+  elements: dict
+  sample:
+    - recipe: single_eagle3
+      target model: openai/gpt-oss-120b
+      method: EAGLE-3, draft length 5
+      download: 65.7 GB
+      image: 1.3.0rc12
+      Sparks: "1"
+lines:
+  description:
+    - RV(table) as text.
+  returned: when O(recipe) is not given
+  type: list
+  elements: str
   sample: []
 """

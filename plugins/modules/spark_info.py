@@ -72,6 +72,12 @@ memory_available:
   returned: success
   type: int
   sample: 120259084288
+memory_free:
+  description:
+    - Memory in bytes that holds nothing, not even the content of files that were read.
+  returned: success
+  type: int
+  sample: 4294967296
 """
 
 import dataclasses
@@ -105,6 +111,7 @@ def main() -> None:
         connectx=connectx,
         memory_total=memory["MemTotal"],
         memory_available=memory["MemAvailable"],
+        memory_free=memory["MemFree"],
     )
 
 

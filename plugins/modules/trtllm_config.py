@@ -38,30 +38,48 @@ options:
     description:
       - Release of TensorRT-LLM that reads the options, for example V(1.3.0rc12).
       - An image reference is accepted too. Its tag is the release, and its digest is ignored.
-      - The known release family is 1.3, which is V(1.3.0rc3) and later. A release of it other than the ones the rules
-        were written for is a warning.
+      - The known release families are 1.2, which is V(1.2.0rc1) to V(1.2.0rc6), and 1.3, which is V(1.3.0rc3) and
+        later. A release of them other than the ones the rules were written for is a warning. For any other release or
+        tag, O(family) has to say which rules hold.
+      - The tag V(spark-single-gpu-dev) is checked by the rules of 1.2, with a warning, because that tag moves.
     type: str
     required: true
+  family:
+    description:
+      - Release family whose rules hold, where O(release) does not say.
+      - Between V(1.2.0rc6) and V(1.3.0rc3) the engine options changed somewhere; a release from there, an older one, or
+        a tag that names no release is an error with V(auto), and a warning with a family.
+      - A family that O(release) contradicts is an error.
+    type: str
+    choices: [auto, "1.2", "1.3"]
+    default: auto
   method:
     description:
       - How to draft tokens. The release family decides how the engine options spell it.
       - V(eagle3) drafts with an EAGLE-3 head made for the target model.
       - V(draft_target) drafts with a smaller model that shares the target model's vocabulary.
-      - V(none) writes no draft. O(draft_model) and O(max_draft_len) are ignored then, and O(options) may have a
-        C(speculative_config) of its own.
+      - V(none) writes no draft. O(draft_model) and O(max_draft_len) are ignored then.
+      - Left out, O(options) may have a C(speculative_config) of its own, which is validated and written as it is. With
+        any O(method) it is an error. O(max_draft_len) is ignored then, and O(draft_model) is written only where the
+        section needs a draft model and names none.
     type: str
     choices: [eagle3, draft_target, none]
-    default: none
   draft_model:
     description:
       - Draft model, as a path that exists where the server runs, or as a Hub id.
-      - Needed with a O(method).
+      - Needed to draft with a O(method).
     type: str
   max_draft_len:
     description:
       - Draft length, the number of tokens drafted in each step.
-      - Needed with a O(method).
+      - Needed to draft with a O(method).
     type: int
+  target_model:
+    description:
+      - Name of the target model, as a Hub id or a path. It is not written.
+      - Combinations of release, method and model that are known to be bad on a DGX Spark are warnings that name where
+        that was reported. Without it, those of particular models are not looked for.
+    type: str
   revision:
     description:
       - Commit, branch or tag of the target model on the Hub.
@@ -129,6 +147,14 @@ EXAMPLES = r"""
       speculative_config:
         decoding_type: NGram
         max_draft_len: 4
+
+- name: Validate a draft model on an image of the release family 1.2
+  dgx_spark.speculative.trtllm_config:
+    release: nvcr.io/nvidia/tensorrt-llm/release:spark-single-gpu-dev
+    target_model: nvidia/Llama-3.3-70B-Instruct-FP4
+    method: draft_target
+    draft_model: /models/Llama-3.1-8B-Instruct-FP4
+    max_draft_len: 4
 """
 
 RETURN = r"""
@@ -144,6 +170,34 @@ family:
   returned: always
   type: str
   sample: "1.3"
+method:
+  description:
+    - How it drafts. V(raw) is a C(speculative_config) in O(options), and V(none) is no draft at all.
+  returned: always
+  type: str
+  sample: eagle3
+known_issues:
+  description:
+    - The known bad combinations of release, method, model and options. They are warnings too.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    id:
+      description:
+        - Name of the combination.
+      type: str
+      sample: eagle3-drops-tool-calls-16377
+    message:
+      description:
+        - What comes of it, and what to do.
+      type: str
+      sample: with EAGLE-3 and gpt-oss on a DGX Spark this release was seen to drop tool calls in chat
+    url:
+      description:
+        - Where it was reported.
+      type: str
+      sample: https://github.com/NVIDIA/TensorRT-LLM/issues/16377
 options:
   description:
     - The complete engine options, in the order and the spelling of the file.
@@ -192,6 +246,7 @@ errors:
       sample: is missing; always write it where kv_cache_config is given
 """
 
+import dataclasses
 import importlib.util
 import os
 import tempfile
@@ -206,6 +261,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm_opti
     build,
     render,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm_releases import AUTO, FAMILIES
 
 
 def failure(built: Built) -> str:
@@ -243,6 +299,7 @@ class TrtllmConfig:
                 msg=failure(built),
                 release=built.release,
                 family=built.family,
+                method=built.method,
                 errors=[{"path": error.path, "message": error.message} for error in built.errors],
             )
         text = render(built.options)
@@ -250,13 +307,17 @@ class TrtllmConfig:
             "changed": False,
             "release": built.release,
             "family": built.family,
+            "method": built.method,
+            "known_issues": [
+                {"id": issue.id, "message": issue.message, "url": issue.url} for issue in built.known_issues
+            ],
             "options": built.options,
             "text": text,
         }
         return result if self.path is None else {**result, **self._write(self.path, text)}
 
     def _request(self) -> Request:
-        names = ("release", "method", "draft_model", "max_draft_len", "revision", "options", "world_size")
+        names = (field.name for field in dataclasses.fields(Request))
         return Request(**{name: self.module.params[name] for name in names})
 
     def _write(self, path: str, text: str) -> dict[str, t.Any]:
@@ -298,9 +359,11 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "release": {"type": "str", "required": True},
-            "method": {"type": "str", "choices": list(METHODS), "default": "none"},
+            "family": {"type": "str", "choices": [AUTO, *(family["name"] for family in FAMILIES)], "default": AUTO},
+            "method": {"type": "str", "choices": list(METHODS)},
             "draft_model": {"type": "str"},
             "max_draft_len": {"type": "int"},
+            "target_model": {"type": "str"},
             "revision": {"type": "str"},
             "options": {"type": "dict", "default": {}},
             "world_size": {"type": "int", "default": 1},

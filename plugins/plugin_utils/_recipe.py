@@ -8,19 +8,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
+import math
 import re
 import typing as t
 from pathlib import Path
 
 import yaml
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils import _recipe_table
 
 METHODS = ("eagle3", "draft_target", "none")
+KV_CACHES = ("planned", "fraction")
 NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 # A deployment's directory is named after it and lies beside these, which hold watched jobs and receipts.
-TAKEN_NAMES = ("jobs", "models")
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
+TAKEN_NAMES = ("jobs", "models", "pair", "proxy")
+HUB_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]*/[\w-][\w.-]*", re.ASCII)
+# Neither the root nor a way back up, which would lead elsewhere where a part is a link.
+DIRECTORY = re.compile(r"(?!.*/\.\.?(?:/|$))/+[^\x00-\x1f/][^\x00-\x1f]*")
 VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 VOCABULARIES = ("o200k_base", "cl100k_base")
 
@@ -38,15 +44,26 @@ class Field:
     default: t.Any = None
     choices: tuple[t.Any, ...] = ()
     pattern: re.Pattern[str] | None = None
+    # What fits the pattern, in words.
+    form: str = ""
+    least: int | None = None
     elements: type | None = None
     fields: t.Mapping[str, Field] | None = None
 
 
-MODEL: dict[str, Field] = {
-    "id": Field(str, required=True, pattern=HUB_ID),
+# What only a model from the Hub has.
+HUB: dict[str, Field] = {
     "revision": Field(str, default="main"),
     "include": Field(list, default=[], elements=str),
     "exclude": Field(list, default=[], elements=str),
+}
+# One of id and directory.
+MODEL: dict[str, Field] = {
+    "id": Field(str, pattern=HUB_ID, form="a Hub id such as 'organisation/model'"),
+    "directory": Field(
+        str, pattern=DIRECTORY, form="the absolute path of a directory on the Spark, such as '/models/mine'"
+    ),
+    **HUB,
 }
 
 RECIPE: dict[str, Field] = {
@@ -54,10 +71,23 @@ RECIPE: dict[str, Field] = {
     "source": Field(str, required=True),
     "sparks": Field(int, required=True, choices=(1, 2)),
     "image": Field(str, required=True),
-    "method": Field(str, required=True, choices=METHODS),
+    "port": Field(int, default=8000, least=1),
+    # Whose engine options an image knows whose tag does not say it.
+    "family": Field(str, default="auto", choices=("auto", "1.2", "1.3")),
+    # Absent when options.speculative_config says everything itself.
+    "method": Field(str, default="", choices=METHODS),
     "draft_length": Field(int, default=0),
-    "target_model": Field(dict, required=True, fields={**MODEL, "chat": Field(bool, default=True)}),
+    "target_model": Field(
+        dict,
+        required=True,
+        fields={**MODEL, "chat": Field(bool, default=True), "tools": Field(bool, default=False)},
+    ),
     "draft_model": Field(dict, fields=MODEL),
+    # Tokens of one conversation, prompt and answer together, and how many conversations there may be at once.
+    "context": Field(int, default=32768, least=1),
+    "parallel": Field(int, default=1, least=1),
+    # The KV cache is made for these two, or takes options.kv_cache_config.free_gpu_memory_fraction of what is free.
+    "kv_cache": Field(str, default="planned", choices=KV_CACHES),
     "vocabularies": Field(list, default=[], elements=str, choices=VOCABULARIES),
     "environment": Field(dict, default={}),
     "options": Field(dict, default={}),
@@ -70,6 +100,18 @@ RECIPE: dict[str, Field] = {
             "max_tokens": Field(int, default=1024),
         },
     ),
+    # What a drafted token costs, for telling whether the accepted ones pay for it.
+    "break_even": Field(
+        dict,
+        fields={
+            # One pass of the draft model by one pass of the target model.
+            "draft_cost": Field(float, required=True),
+            # Of a mixture of experts: the experts' share of what a pass reads, all experts, and those a token uses.
+            "expert_share": Field(float, default=0.0),
+            "experts": Field(int, default=0),
+            "active_experts": Field(int, default=0),
+        },
+    ),
 }
 
 
@@ -80,12 +122,15 @@ def nearest(word: str, known: t.Iterable[str]) -> str:
 
 
 def type_name(kind: type) -> str:
-    return {dict: "a mapping", list: "a list", str: "a string", int: "a whole number", bool: "true or false"}[kind]
+    names = {dict: "a mapping", list: "a list", str: "a string", bool: "true or false"}
+    return {**names, int: "a whole number", float: "a number"}[kind]
 
 
 def has_type(value: t.Any, kind: type) -> bool:
-    """Whether a YAML value has a type; true is not a whole number."""
-    return isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+    """Whether a YAML value has a type; true is not a number, and a whole number is one."""
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, (int, float) if kind is float else kind)
 
 
 def check_value(path: str, value: t.Any, field: Field) -> list[str]:
@@ -102,8 +147,10 @@ def check_value(path: str, value: t.Any, field: Field) -> list[str]:
     if field.choices and value not in field.choices:
         choices = ", ".join(str(choice) for choice in field.choices)
         return [f"{path} is {value!r}, but must be one of {choices}{nearest(str(value), map(str, field.choices))}"]
+    if field.least is not None and value < field.least:
+        return [f"{path} is {value}, but must be {field.least} or more"]
     if field.pattern and not field.pattern.fullmatch(value):
-        return [f"{path} is {value!r}, but must be a Hub id such as 'organisation/model'"]
+        return [f"{path} is {value!r}, but must be {field.form}"]
     return []
 
 
@@ -139,9 +186,65 @@ def check_expectations(recipe: t.Mapping[str, t.Any]) -> list[str]:
     return errors
 
 
+def check_plain(path: str, value: t.Any, above: tuple[int, ...] = ()) -> list[str]:
+    """What becomes the engine's file is text, numbers, lists and mappings, and no part of it contains itself."""
+    if not isinstance(value, (dict, list)):
+        plain = value is None or isinstance(value, (str, int, float))
+        return [] if plain else [f"{path} must be a plain value, not {value!r}; put it in quotes"]
+    if id(value) in above:
+        return [f"{path} contains itself"]
+    parts = value.items() if isinstance(value, dict) else enumerate(value)
+    return [error for key, part in parts for error in check_plain(f"{path}.{key}", part, (*above, id(value)))]
+
+
+def check_break_even(recipe: t.Mapping[str, t.Any]) -> list[str]:
+    """Shares and counts that cannot be would only be noticed after the deployment."""
+    given = recipe.get("break_even") or {}
+    errors = []
+    if not 0 < given.get("draft_cost", 1) < math.inf:
+        errors.append("break_even.draft_cost must be above 0")
+    if not 0 <= (given.get("expert_share") or 0) <= 1:
+        errors.append("break_even.expert_share must be from 0 to 1")
+    if not 0 <= (given.get("active_experts") or 0) <= (given.get("experts") or 0):
+        errors.append("break_even.active_experts must be from 0 to break_even.experts")
+    return errors
+
+
+def check_models(recipe: t.Mapping[str, t.Any]) -> list[str]:
+    """A model comes from the Hub or is there already, and a directory has neither revisions nor files to choose."""
+    errors = []
+    for key in ("target_model", "draft_model"):
+        model = recipe.get(key)
+        if not model:
+            continue
+        given = [name for name in ("id", "directory") if model.get(name) is not None]
+        if not given:
+            errors.append(f"{key}.id is missing; give it, or {key}.directory for a model that is on the Spark")
+        elif len(given) == 2:
+            errors.append(f"{key}.id and {key}.directory both say where the model is: leave one of them out")
+        elif given == ["directory"]:
+            errors += [
+                f"{key}.{name} is given, but only a model from the Hub has it, and {key}.directory is a directory"
+                for name in HUB
+                if model.get(name)
+            ]
+    return errors
+
+
 def check_method(recipe: t.Mapping[str, t.Any]) -> list[str]:
     """The rules between method, draft model and draft length."""
     method, length = recipe.get("method"), recipe.get("draft_length")
+    raw = isinstance(recipe.get("options"), dict) and recipe["options"].get("speculative_config") is not None
+    if raw and not (
+        isinstance(recipe["options"]["speculative_config"], dict) and recipe["options"]["speculative_config"]
+    ):
+        return ["options.speculative_config must be a mapping with a decoding_type"]
+    if raw and method:
+        return ["method and options.speculative_config both say how to draft: leave one of them out"]
+    if raw:
+        return ["draft_length is given, but options.speculative_config says it"] if length else []
+    if not method:
+        return [f"method is missing: it must be one of {', '.join(METHODS)}, or options must have speculative_config"]
     if method == "none":
         surplus = [key for key in ("draft_model", "draft_length") if recipe.get(key)]
         return [f"{key} is given, but method is 'none'" for key in surplus]
@@ -169,16 +272,53 @@ def validate(data: t.Any) -> dict[str, t.Any]:
         raise RecipeError("it must be a mapping of keys such as 'target_model' and 'method'")
     errors = check_mapping("", data, RECIPE)
     if not errors:
-        errors = [*check_method(data), *check_environment(data), *check_expectations(data)]
+        errors = [
+            *check_models(data),
+            *check_method(data),
+            *check_break_even(data),
+            *check_environment(data),
+            *check_expectations(data),
+            *check_plain("options", data.get("options")),
+        ]
     if errors:
         raise RecipeError("\n".join(f"- {error}" for error in errors))
-    return with_defaults(data, RECIPE)
+    recipe = with_defaults(data, RECIPE)
+    for model in models(recipe):
+        if model["directory"]:
+            # Spelt in one way, since it names the model.
+            model["directory"] = "/" + "/".join(filter(None, model["directory"].split("/")))
+    return recipe
 
 
-def repositories(recipe: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-    """What a recipe needs from the Hub, without what only matters for serving."""
-    models = [recipe[key] for key in ("target_model", "draft_model") if recipe[key]]
-    return [{key: model[key] for key in MODEL} for model in models]
+def models(recipe: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+    return [recipe[key] for key in ("target_model", "draft_model") if recipe[key]]
+
+
+def model_name(model: t.Mapping[str, t.Any] | None) -> str:
+    """What everything else calls a model: its Hub id or the path of its directory; nothing if there is none."""
+    return (model["id"] or model["directory"]) if model else ""
+
+
+def with_models(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """The recipe with what follows from its models: their names, and where they come from."""
+    wanted = models(recipe)
+    return {
+        **recipe,
+        "target": model_name(recipe["target_model"]),
+        "draft": model_name(recipe["draft_model"]),
+        # Without what only matters for serving.
+        "repositories": [{key: model[key] for key in ("id", *HUB)} for model in wanted if model["id"]],
+        "directories": list(dict.fromkeys(model["directory"] for model in wanted if model["directory"])),
+    }
+
+
+def without_drafts(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """The same recipe with its target model alone; what had no drafts stays as it is."""
+    if recipe["method"] == "none":
+        return dict(recipe)
+    options = {key: value for key, value in recipe["options"].items() if key != "speculative_config"}
+    changes = {"method": "none", "draft_model": None, "draft_length": 0, "options": options}
+    return with_models({**recipe, **changes, "title": f"{recipe['title']} without drafts"})
 
 
 def describe(error: Exception) -> str:
@@ -190,7 +330,7 @@ def describe(error: Exception) -> str:
 
 
 def load(path: Path) -> dict[str, t.Any]:
-    """Read one recipe file, with `name` (the file's, without the ending) and `repositories` added."""
+    """Read one recipe file, with `name` (the file's, without the ending) and what follows from its models added."""
     name = path.stem
     if not NAME.match(name):
         raise RecipeError(
@@ -209,8 +349,7 @@ def load(path: Path) -> dict[str, t.Any]:
     except (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise RecipeError(f"The recipe {path} is not valid YAML: {describe(error)}") from error
     try:
-        recipe = validate(data)
-        return {"name": name, **recipe, "repositories": repositories(recipe)}
+        return {"name": name, **with_models(validate(data))}
     except RecipeError as error:
         raise RecipeError(f"The recipe {path} cannot be used:\n{error}") from error
 
@@ -220,17 +359,29 @@ def shipped(directory: Path) -> dict[str, Path]:
     return {path.stem: path for path in sorted(directory.glob("*.yml"))}
 
 
+def listing(directory: Path) -> list[str]:
+    """The shipped recipes as a table for people; one that cannot be used is named below it."""
+    usable, others = [], []
+    for name, path in shipped(directory).items():
+        try:
+            usable.append(load(path))
+        except RecipeError:
+            others.append(f"{name} cannot be used; give it with -e recipe={name} to see why")
+    return [*_recipe_table.lines(usable), *others]
+
+
 def find(recipe: str, directory: Path, working_directory: Path) -> Path:
-    """The file of a recipe given by shipped name or by path; raises RecipeError with the names that exist."""
+    """The file of a recipe given by shipped name or by path; raises RecipeError with the ones that exist."""
     known = shipped(directory)
-    if not recipe:
-        raise RecipeError(f"No recipe was given; set recipe to a path or to one of: {', '.join(known)}")
     if recipe in known:
         return known[recipe]
-    path = (working_directory / Path(recipe).expanduser()).resolve()
-    if path.is_file():
-        return path
-    raise RecipeError(
-        f"There is no recipe '{recipe}'{nearest(recipe, known) or '.'} "
-        f"Give the path of a file or one of the shipped recipes: {', '.join(known)}"
-    )
+    # A path may also be too long, have a byte that no path has, or name the home of nobody.
+    with contextlib.suppress(OSError, ValueError, RuntimeError):
+        path = (working_directory / Path(recipe).expanduser()).resolve()
+        if recipe and path.is_file():
+            return path
+    if len(recipe) > 200:
+        recipe = f"{recipe[:197]}..."
+    problem = f"There is no recipe '{recipe}'{nearest(recipe, known) or '.'}" if recipe else "No recipe was given."
+    remedy = "Say which with -e recipe=, the path of a file or a shipped one:"
+    raise RecipeError("\n".join([f"{problem} {remedy}", *listing(directory)]))

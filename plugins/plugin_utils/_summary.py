@@ -9,14 +9,16 @@
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 import json
 import shlex
 import textwrap
 import typing as t
 from urllib.parse import urlsplit
 
-METHODS = {"eagle3": "EAGLE-3", "draft_target": "Draft-Target"}
+from ansible_collections.dgx_spark.speculative.plugins.module_utils import _break_even
+from ansible_collections.dgx_spark.speculative.plugins.module_utils import _pair_view as pairs
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._status import METHODS, api, drafting
+
 WIDTH = 100
 
 
@@ -54,9 +56,33 @@ def first_lines(text: str, count: int = 4) -> list[str]:
 
 
 def heading(host: str, record: t.Mapping[str, t.Any]) -> str:
-    method = METHODS.get(record["method"])
-    how = f"with {method}, draft length {record['draft_length']}" if method else "without drafts"
-    return f"{host} serves {record['target_model']} {how}"
+    pair = record.get("pair") or {}
+    who = f"{pair['head']} and {pair['worker']} serve" if pair else f"{host} serves"
+    return f"{who} {record['target_model']} {drafting(record['method'], record['draft_length'])}"
+
+
+def fabric(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
+    """How two Sparks are joined; nothing for one."""
+    pair = pairs.pair_of({}, {}, record)
+    rails = pair.rails if pair else ()
+    return [("" if number else "fabric", pairs.describe_rail(rail)) for number, rail in enumerate(rails)]
+
+
+def read_back(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
+    """What both ranks said of themselves before the server was started; a difference would have stopped the run."""
+    ranks = pairs.ranks_of(record.get("pair"))
+    if len(ranks) < 2:
+        return []
+    cores = [pairs.cores(rank) for rank in ranks]
+    parts = ["the same environment"]
+    if None not in cores:
+        parts.append(f"{cores[0]} cores each" if len(set(cores)) == 1 else f"{' and '.join(map(str, cores))} cores")
+    versions = [rank.get("versions") for rank in ranks]
+    if isinstance(versions[0], dict) and all(one == versions[0] for one in versions):
+        listed = ", ".join(f"{name} {version}" for name, version in sorted(versions[0].items()) if version)
+        parts.append(f"the same versions ({listed})" if listed else "the same versions")
+    lines = textwrap.wrap(", ".join(parts), WIDTH - 21)
+    return [("" if number else "both ranks", line) for number, line in enumerate(lines)]
 
 
 def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
@@ -68,16 +94,27 @@ def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     if record["method"] in METHODS:
         length = known(measured.get("acceptance_length"), "{:.2f}")
         rows.append(("acceptance length", f"{length} tokens a pass, {record['draft_length'] + 1} at most"))
-    rows.append(("memory left", f"{record['memory_available'] / 1e9:.1f} GB"))
-    return rows
+    if record.get("context"):
+        rows.append(("room", room(record["context"], record["parallel"])))
+    where = f" on {record['pair']['head']}" if record.get("pair") else ""
+    rows.append(("memory left", f"{record['memory_available'] / 1e9:.1f} GB{where}"))
+    return [*rows, *fabric(record), *read_back(record)]
 
 
-def audience(record: t.Mapping[str, t.Any]) -> str:
-    """Who can use the API: TensorRT-LLM has no authentication."""
-    address = record.get("listens_on", "127.0.0.1")
-    if ipaddress.ip_address(address).is_loopback:
-        return "only from the Spark itself"
-    return f"open to everyone who can reach {address}"
+def room(context: int, parallel: int) -> str:
+    """How long conversations may get, and how many are answered at once."""
+    conversations = "one conversation" if parallel == 1 else f"{parallel} conversations"
+    return f"{conversations} at a time, {context:,} tokens each, prompt and answer together"
+
+
+def gain(record: t.Mapping[str, t.Any]) -> list[str]:
+    """A sentence where speculation does not surely pay, wrapped; nothing where it does, or nobody knows."""
+    bounds = record.get("break_even")
+    length = (record["measurements"] or {}).get("acceptance_length")
+    if not bounds:
+        return []
+    sentence = _break_even.verdict(length, _break_even.Bounds(bounds["best"], bounds["worst"]))
+    return textwrap.wrap(sentence or "", WIDTH - 2)
 
 
 def curl(url: str, model: str) -> list[str]:
@@ -100,9 +137,15 @@ def python(url: str, model: str) -> list[str]:
 def render(host: str, record: t.Mapping[str, t.Any], reach: Reach) -> str:
     """The whole summary, one string of lines."""
     url, model = record["url"], record["served_model"]
-    rows = [("URL", f"{url}/v1 ({audience(record)})"), *figures(record)]
+    where = f" on {record['pair']['head']}" if record.get("pair") else ""
+    rows = [("URL", api(url, record.get("listens_on")) + where), *figures(record)]
     lines = [heading(host, record), ""]
     lines += [f"  {name:<19}{value}" for name, value in rows]
+    sentence = gain(record)
+    if sentence:
+        lines += ["", *(f"  {line}" for line in sentence)]
+    if record.get("checks"):
+        lines += ["", "  Checked:", *(f"    - {check}" for check in record["checks"])]
     answer = record["answer"]["text"] or record["answer"].get("reasoning") or ""
     lines += ["", "  It answered:", *(f"    {line}" for line in first_lines(answer))]
     if not reach.local:

@@ -23,6 +23,8 @@ def parser() -> argparse.ArgumentParser:
     up = commands.add_parser("up", help="build what is missing and start the twin")
     up.add_argument("--sparks", type=int, default=1, choices=range(1, MAX_SPARKS + 1), help="how many (default: 1)")
     up.add_argument("--fresh", action="store_true", help="replace the Sparks by new ones, and clear all faults")
+    kinds = lifecycle.NETWORKS
+    up.add_argument("--network", default=kinds[0], choices=kinds, help=f"how it is managed (default: {kinds[0]})")
     down = commands.add_parser("down", help="remove the twin's containers, network and volumes")
     down.add_argument("--images", action="store_true", help="remove its images, too")
     commands.add_parser("status", help="say what runs")
@@ -40,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
     """Do what was asked for."""
     if options.command == "up":
         started = time.monotonic()
-        lifecycle.up(options.sparks, options.fresh)
+        lifecycle.up(options.sparks, options.fresh, options.network)
         print(f"The twin is up after {time.monotonic() - started:.1f} s; its inventory is {lifecycle.INVENTORY}.")
     elif options.command == "down":
         lifecycle.down(options.images)

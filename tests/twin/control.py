@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import time
@@ -12,10 +13,37 @@ import typing as t
 import urllib.error
 import urllib.request
 
-from tests.twin import engine
-from tests.twin.names import CONTROL_URL, TwinError, spark_address, spark_name
+from tests.twin import cables, engine
+from tests.twin.names import (
+    CONTROL_URL,
+    NEIGHBOUR,
+    NEIGHBOUR_ADDRESS,
+    NETWORK,
+    SPARK_IMAGE,
+    TwinError,
+    spark_address,
+    spark_name,
+)
 
 Fault = dict[str, t.Any]
+GPU = "/run/dgx-spark-twin/gpu.json"
+MEMINFO = "/usr/bin/python3 -I -S /usr/local/lib/dgx-spark-twin/meminfo.py once"
+ENGINE_FAULTS = "/run/dgx-spark-twin/engine.json"
+# Containers have copies of what the twin tells its servers; these are those of the running ones.
+EVERY_COPY = """
+for pid in $(docker ps --quiet | xargs --no-run-if-empty docker inspect --format '{{.State.Pid}}'); do
+    [ ! -d "/proc/$pid/root${1%/*}" ] || echo "/proc/$pid/root$1"
+done
+"""
+# Prints the ports of an address that accept a connection. Where nothing drops packets, the answer comes at once.
+SCAN = """
+import socket, sys
+for port in range(1, 65536):
+    with socket.socket() as one:
+        one.settimeout(2)
+        if one.connect_ex((sys.argv[1], port)) == 0:
+            print(port)
+"""
 
 
 class Internet:
@@ -123,6 +151,129 @@ class Spark:
         )
 
     def restart(self) -> None:
-        """Turn the Spark off and on again."""
+        """Turn the Spark off and on again; its cable is as it was."""
         engine.docker("restart", self.container)
+        self._start()
+
+    def power_cut(self) -> None:
+        """Take the power away in the middle of whatever happens, and give it back."""
+        engine.docker("kill", "--signal", "KILL", self.container)
+        self.switch_on()
+
+    def switch_off(self) -> None:
+        """Shut the Spark down, as somebody does who needs only the other one."""
+        engine.docker("stop", self.container)
+
+    def switch_on(self) -> None:
+        """Start a Spark that is off, and wait for it."""
+        engine.docker("start", self.container)
+        self._start()
+
+    def _start(self) -> None:
+        # The cable has two ends: with both Sparks off, whoever starts last has it.
+        cables.connect()
         self.wait()
+
+    @contextlib.contextmanager
+    def fault(self, **faults: t.Any) -> t.Iterator[None]:
+        """Have the stand-in servers misbehave, those that run and those that start; afterwards all is as it was."""
+        before = self.exec(["cat", ENGINE_FAULTS])
+        self.set_faults(json.dumps(faults))
+        try:
+            yield
+        finally:
+            self.set_faults(before.stdout if before.returncode == 0 else None)
+
+    def set_faults(self, content: str | None) -> None:
+        """Replace the file with the faults of the servers, also in the containers that run; None removes it."""
+        copies = self.exec(["sh", "-c", EVERY_COPY, "-", ENGINE_FAULTS]).stdout.split()
+        for path in (ENGINE_FAULTS, *copies):
+            if content is None:
+                self.exec(["rm", "-f", path])
+            else:
+                self.write_file(path, content)
+
+    @contextlib.contextmanager
+    def gpu(self, **values: float | str) -> t.Iterator[None]:
+        """Have servers that start from now on find another simulated GPU; afterwards all is as it was.
+
+        Its memory is the Spark's: with other `memory_bytes` this is a larger or smaller Spark at once, and with another
+        `driver_version` its driver is that one at once.
+        """
+        before = self.read_file(GPU)
+        self._set_gpu(json.dumps({**json.loads(before), **values}))
+        try:
+            yield
+        finally:
+            self._set_gpu(before)
+
+    def _set_gpu(self, content: str) -> None:
+        self.write_file(GPU, content)
+        # The service that keeps the Spark's /proc/meminfo would do it a moment later.
+        self.exec(MEMINFO)
+
+    def memory(self, name: str = "MemAvailable") -> int:
+        """A figure of the Spark's /proc/meminfo, in bytes."""
+        self.exec(MEMINFO)
+        lines = self.read_file("/proc/meminfo").splitlines()
+        values = {line.partition(":")[0]: int(line.split()[1]) * 1024 for line in lines}
+        return values[name]
+
+    @contextlib.contextmanager
+    def stranger(self, image: str, size: int, name: str = "vllm", port: int | None = None) -> t.Iterator[None]:
+        """A running container of somebody else that holds GPU memory, and a port of the Spark if one is given."""
+        command = ["standin-hold", "--bytes", str(size), *(["--port", str(port)] if port else [])]
+        started = self.exec(["docker", "run", "--detach", "--network", "host", "--name", name, image, *command])
+        if started.returncode:
+            raise TwinError(f"{self.container} cannot start the container {name}: {engine.last_line(started.stderr)}")
+        try:
+            self._wait_for(f"nvidia-smi --query-compute-apps=used_gpu_memory --format=csv,noheader | grep {size >> 20}")
+            if port:
+                self._wait_for(f"ss -ltn | grep :{port}")
+            yield
+        finally:
+            self.exec(["docker", "rm", "--force", name])
+
+    def _wait_for(self, condition: str) -> None:
+        if self.exec(f"for i in $(seq 100); do {condition} && exit; sleep 0.1; done; exit 1").returncode:
+            raise TwinError(f"{self.container} waited 10 s in vain for: {condition}")
+
+
+class Neighbour:
+    """A third host on the network, somebody else's: it has Python and curl, and no key to anything.
+
+    As a context it is there for a while.
+    """
+
+    address = NEIGHBOUR_ADDRESS
+
+    def __enter__(self) -> Neighbour:
+        engine.attempt("rm", "--force", NEIGHBOUR)
+        # The image of a Spark has what it needs; nothing of a Spark is started in it.
+        options = ("--network", NETWORK, "--ip", self.address, "--hostname", "neighbour", "--entrypoint", "sleep")
+        engine.docker("run", "--detach", "--init", "--name", NEIGHBOUR, *options, SPARK_IMAGE, "infinity")
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        engine.attempt("rm", "--force", NEIGHBOUR)
+
+    def exec(
+        self, command: str | list[str], text: str | None = None, timeout: float | None = 120
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a shell command, or a program with its arguments, as an ordinary user."""
+        arguments = ["sh", "-c", command] if isinstance(command, str) else command
+        options = ("--interactive", "--user", "member", "--workdir", "/tmp")
+        return engine.attempt("exec", *options, NEIGHBOUR, *arguments, text=text, timeout=timeout)
+
+    def write_file(self, path: str, text: str) -> None:
+        """Write a file."""
+        result = self.exec(["sh", "-c", 'cat >"$1"', "-", path], text)
+        if result.returncode:
+            raise TwinError(f"{NEIGHBOUR} cannot write {path}: {result.stderr.strip()}")
+
+    def open_ports(self, address: str) -> set[int]:
+        """The TCP ports of this address that accept a connection, each of the 65535 tried."""
+        result = self.exec(["python3", "-c", SCAN, address])
+        if result.returncode:
+            raise TwinError(f"{NEIGHBOUR} cannot look for open ports: {engine.last_line(result.stderr)}")
+        return {int(port) for port in result.stdout.split()}

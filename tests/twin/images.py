@@ -10,14 +10,20 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 
 from tests.twin import engine
 from tests.twin.keys import CA_CERTIFICATE, SSH_KEY
-from tests.twin.names import BASE_IMAGE, CACHE, INTERNET_IMAGE, PACKAGE, PREFIX, SPARK_IMAGE, TwinError
+from tests.twin.names import BASE_IMAGE, CACHE, INTERNET_IMAGE, PACKAGE, PREFIX, SIDE_IMAGES, SPARK_IMAGE, TwinError
+from tests.twin.trtllm.build import BuildError, packages
 
 INPUTS = f"{PREFIX}.inputs"
+# Another name, because every image has the labels of the one that it starts from.
+BASE_INPUTS = f"{PREFIX}.base"
 IGNORED = ("__pycache__", "*.pyc")
+# What Debian's own slim images leave out, of packages that are installed later, too: it costs time in every pull.
+LEFT_OUT = ("usr/share/doc", "usr/share/info", "usr/share/locale", "usr/share/man")
 
 
 def as_root(*command: str) -> list[str]:
@@ -27,7 +33,8 @@ def as_root(*command: str) -> list[str]:
 
 def ensure_base() -> None:
     """Make the Debian that all images of the twin start from; no image registry is needed for it."""
-    if engine.image_id(BASE_IMAGE):
+    inputs = hashlib.sha256(" ".join(LEFT_OUT).encode()).hexdigest()
+    if engine.image_id(BASE_IMAGE) and engine.image_label(BASE_IMAGE, BASE_INPUTS) == inputs:
         return
     if not shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"):
         raise TwinError("The twin's first image is made with debootstrap, which is not installed on this machine.")
@@ -40,10 +47,18 @@ def ensure_base() -> None:
             CACHE / "log" / "debootstrap.log",
             *as_root("debootstrap", "--variant=minbase", "--include=ca-certificates", "bookworm", str(root)),
         )
-        pack = as_root("tar", "-C", str(root), "--exclude=./var/cache/apt/archives/*.deb", "-c", ".")
+        excluded = "".join(f"path-exclude=/{directory}/*\n" for directory in LEFT_OUT)
+        write = as_root("tee", str(root / "etc/dpkg/dpkg.cfg.d/slim"))
+        subprocess.run(write, input=excluded, stdout=subprocess.DEVNULL, text=True, check=True)
+        exclude = [f"--exclude=./{part}/*" for part in ("var/cache/apt/archives", "var/lib/apt/lists", *LEFT_OUT)]
+        pack = as_root("tar", "-C", str(root), *exclude, "-c", ".")
         with subprocess.Popen(pack, stdout=subprocess.PIPE) as tar:
             imported = subprocess.run(
-                ["docker", "import", "-", BASE_IMAGE], stdin=tar.stdout, capture_output=True, text=True, check=False
+                ["docker", "import", "--change", f"LABEL {BASE_INPUTS}={inputs}", "-", BASE_IMAGE],
+                stdin=tar.stdout,
+                capture_output=True,
+                text=True,
+                check=False,
             )
         if tar.returncode or imported.returncode:
             raise TwinError(f"Docker could not import {BASE_IMAGE}: {engine.last_line(imported.stderr)}")
@@ -94,6 +109,40 @@ def build_spark() -> str:
     return build(SPARK_IMAGE, PACKAGE / "spark", extra)
 
 
+def package_archive() -> pathlib.Path:
+    """The Debian packages that containers of the release image may install, as the internet serves them."""
+    directory = CACHE / "packages"
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        return packages(directory)
+    except BuildError as error:
+        raise TwinError(str(error)) from None
+
+
 def build_internet() -> str:
     """The image of the internet."""
-    return build(INTERNET_IMAGE, PACKAGE / "internet", {})
+    return build(INTERNET_IMAGE, PACKAGE / "internet", {"repository.tar": package_archive()})
+
+
+def caddy_program() -> pathlib.Path | None:
+    """The real proxy, which the development tools bring along; None where only the twin itself was installed."""
+    program = pathlib.Path(sys.executable).with_name("caddy")
+    return program if program.is_file() else None
+
+
+def side_tag(name: str) -> str:
+    """What the image of this name in the registry is called on this machine."""
+    return f"{PREFIX}/{SIDE_IMAGES[name]}"
+
+
+def build_side_image(name: str) -> str | None:
+    """An image that runs beside the server, or None if this machine lacks what goes into it."""
+    directory = SIDE_IMAGES[name]
+    extra: dict[str, pathlib.Path] = {}
+    if directory == "caddy":
+        program = caddy_program()
+        if program is None:
+            print("The twin has no image of the proxy: `make dev` brings the program that goes into it.", flush=True)
+            return None
+        extra = {"caddy": program}
+    return build(side_tag(name), PACKAGE / directory, extra)

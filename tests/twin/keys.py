@@ -9,13 +9,13 @@ import pathlib
 import subprocess
 import tempfile
 
-from tests.twin.names import CACHE, SERVED_NAMES, TwinError
+from tests.twin.names import CACHE, SERVED_NAMES, STATE, TwinError
 
 AUTHORITY = CACHE / "ca"
 CA_CERTIFICATE = AUTHORITY / "ca.crt"
 SERVER_CERTIFICATE = CACHE / "tls" / "server.pem"
 SSH_KEY = CACHE / "id_ed25519"
-KNOWN_HOSTS = CACHE / "known_hosts"
+KNOWN_HOSTS = STATE / "known_hosts"
 
 
 def run(program: str, *arguments: str) -> None:

@@ -5,18 +5,18 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import fcntl
 import hashlib
 import json
+import pathlib
 import shlex
 import shutil
 import time
 import typing as t
-import urllib.error
-import urllib.request
 
-from tests.twin import engine, images
+from tests.twin import cables, engine, images
 from tests.twin.control import Internet, Spark
 from tests.twin.keys import CA_CERTIFICATE, KNOWN_HOSTS, SERVER_CERTIFICATE, SSH_KEY, make_keys
 from tests.twin.models import write_models
@@ -27,27 +27,37 @@ from tests.twin.names import (
     INTERNET_ADDRESS,
     INTERNET_IMAGE,
     MAX_SPARKS,
+    NEIGHBOUR,
     NETWORK,
+    OTHER_RELEASES,
     PACKAGE,
     PASSWORD,
     PREFIX,
     REGISTRY_VOLUME,
+    RELEASE,
     RELEASE_REPOSITORY,
-    RELEASES,
+    SIDE_IMAGES,
     SPARK_IMAGE,
+    STATE,
     SUBNET,
     USER,
     TwinError,
     spark_address,
     spark_name,
 )
+from tests.twin.registry import Registry
 from tests.twin.trtllm.build import BuildError
 from tests.twin.trtllm.build import build as build_trtllm
 from tests.twin.vocabularies import VOCABULARIES, ensure_vocabularies
 
 HUB = CACHE / "hub"
-INVENTORY = CACHE / "inventory.yml"
+# Whoever needs both takes the twin's own first.
+OWN_LOCK, BUILD_LOCK = STATE / "lock", CACHE / "build.lock"
+INVENTORY = STATE / "inventory.yml"
 SPECIFICATION = f"{PREFIX}.specification"
+
+# Who manages a Spark's network: see spark/network.
+NETWORKS = ("networkmanager", "networkd", "foreign", "wifi")
 
 # systemd and a Docker Engine need these; whatever reaches beyond the container's namespaces is taken away again.
 # A sandbox without CAP_SYS_RESOURCE refuses `--privileged`.
@@ -66,10 +76,10 @@ SPARK_OPTIONS = (
 
 
 @contextlib.contextmanager
-def alone() -> t.Iterator[None]:
-    """Keep two runs from building and starting the same things."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "lock").open("w") as handle:
+def alone(lock: pathlib.Path) -> t.Iterator[None]:
+    """Keep two runs from building or starting the same things."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
@@ -88,7 +98,7 @@ def ensure_network() -> None:
 
 def ensure_container(name: str, image: str, options: t.Sequence[str], volumes: t.Sequence[str]) -> None:
     """Have this container run as specified; one that was specified otherwise is replaced, with its volumes."""
-    specification = hashlib.sha256(json.dumps([image, options]).encode()).hexdigest()
+    specification = hashlib.sha256(json.dumps([engine.image_id(image), options]).encode()).hexdigest()
     container = engine.inspect("container", name)
     if container and container["Config"]["Labels"].get(SPECIFICATION) != specification:
         remove(name, volumes)
@@ -123,16 +133,17 @@ def ensure_models() -> None:
     stamp.write_text(inputs)
 
 
-def ensure_internet(image: str) -> None:
+def ensure_internet() -> None:
     """Start the registry, the Hub and the file host."""
     options = (
         *("--init", "--network", NETWORK, "--ip", INTERNET_ADDRESS, "--hostname", "internet"),
+        *("--env", f"ADDRESS={INTERNET_ADDRESS}"),
         *("--volume", f"{HUB}:/srv/hub:ro", "--volume", f"{VOCABULARIES}:/srv/vocabularies:ro"),
         *("--volume", f"{SERVER_CERTIFICATE.parent}:/srv/tls:ro", "--volume", f"{REGISTRY_VOLUME}:/srv/registry"),
         # Docker pushes without TLS to a registry on the loopback address only.
         *("--publish", "127.0.0.1::5000"),
     )
-    ensure_container(INTERNET, image, options, ())
+    ensure_container(INTERNET, INTERNET_IMAGE, options, ())
     internet, deadline = Internet(), time.monotonic() + 30
     while True:
         try:
@@ -150,46 +161,65 @@ def registry() -> str:
     return engine.docker("port", INTERNET, "5000/tcp").splitlines()[0]
 
 
-def registered(address: str, release: str) -> set[str]:
-    """The names under which Docker may know the registry's image of this release; empty when there is none."""
-    kinds = ("docker.distribution.manifest.v2", "oci.image.manifest.v1", "oci.image.index.v1")
-    request = urllib.request.Request(
-        f"http://{address}/v2/{RELEASE_REPOSITORY}/manifests/{release}",
-        headers={"Accept": ", ".join(f"application/vnd.{kind}+json" for kind in kinds)},
-    )
-    try:
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10) as response:
-            # The id of an image is the digest of its configuration or of its manifest, as the engine stores images.
-            configuration = json.loads(response.read()).get("config", {}).get("digest", "")
-            return {configuration, response.headers["Docker-Content-Digest"]}
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code == 404:
-            return set()
-        raise TwinError(f"The twin's registry answered with status {error.code}.") from None
-    except OSError as error:
-        raise TwinError(f"The twin's registry does not answer at {address}: {error}.") from None
+def release_tag(release: str) -> str:
+    """What the stand-in of this TensorRT-LLM release is called on this machine."""
+    return f"{PREFIX}/trtllm:{release}"
 
 
-def ensure_release(release: str) -> None:
-    """Have the stand-in of this TensorRT-LLM release in the registry."""
-    tag = f"{PREFIX}/trtllm:{release}"
+def build_release(release: str) -> None:
+    """Have the stand-in of this TensorRT-LLM release on this machine."""
+    tag = release_tag(release)
     if engine.image_id(tag) is None:
         print(f"Building {tag} ...", flush=True)
     context = CACHE / "trtllm" / release
     context.mkdir(parents=True, exist_ok=True)
     try:
-        image = build_trtllm(context, CA_CERTIFICATE, tag, release)
+        build_trtllm(context, CA_CERTIFICATE, tag, release)
     except BuildError as error:
         raise TwinError(str(error)) from None
-    address = registry()
-    if image in registered(address, release):
+
+
+def push(tag: str, repository: str, remote_tag: str) -> None:
+    """Have this machine's image in the registry, if this machine has it."""
+    address, image = registry(), engine.image_id(tag)
+    if image is None or image in Registry(address, repository).ids(remote_tag):
         return
     print(f"Pushing {tag} ...", flush=True)
-    remote = f"{address}/{RELEASE_REPOSITORY}:{release}"
+    remote = f"{address}/{repository}:{remote_tag}"
     engine.docker("tag", tag, remote)
     engine.docker("push", "--quiet", remote)
     engine.docker("rmi", remote)
+
+
+def build_all() -> None:
+    """Have what all twins of this machine share, one of them at a time."""
+    with alone(BUILD_LOCK):
+        images.ensure_base()
+        make_keys()
+        images.build_spark()
+        images.build_internet()
+        ensure_vocabularies()
+        ensure_models()
+        build_release(RELEASE)
+        for name in SIDE_IMAGES:
+            images.build_side_image(name)
+
+
+def remove_outdated() -> None:
+    """Remove what a build has left without a name; what another twin still runs stays."""
+    with alone(BUILD_LOCK):
+        engine.docker("image", "prune", "--force", "--filter", f"label={images.INPUTS}")
+
+
+def fill_registry() -> None:
+    """Have the images in the registry: the release, tags that differ in the release they name, what runs beside."""
+    push(release_tag(RELEASE), RELEASE_REPOSITORY, RELEASE)
+    place = Registry(registry())
+    for tag, release in OTHER_RELEASES.items():
+        place.add_release(RELEASE, tag, release)
+    for name in SIDE_IMAGES:
+        repository, _, tag = name.partition(":")
+        push(images.side_tag(name), repository, tag)
 
 
 def docker_volume(number: int) -> str:
@@ -197,16 +227,21 @@ def docker_volume(number: int) -> str:
     return f"{spark_name(number)}-docker"
 
 
-def ensure_spark(number: int, image: str) -> None:
-    """Start a Spark."""
+def ensure_spark(number: int, network: str = NETWORKS[0]) -> None:
+    """Start a Spark.
+
+    Two things cannot differ between two of them: the clock, which is the machine's, and where the engine keeps its
+    images, for Docker 20.10 knows one kind of store.
+    """
     options = (
         *SPARK_OPTIONS,
         *("--network", NETWORK, "--ip", spark_address(number), "--hostname", f"spark-{number}"),
         # Containers inside cannot use the resolver that Docker puts on the Spark's loopback address.
         *("--dns", INTERNET_ADDRESS, "--env", f"TWIN_DNS={INTERNET_ADDRESS}"),
+        *("--env", f"TWIN_NETWORK={network}", "--env", f"TWIN_NUMBER={number}"),
         *("--volume", f"{docker_volume(number)}:/var/lib/docker"),
     )
-    ensure_container(spark_name(number), image, options, (docker_volume(number),))
+    ensure_container(spark_name(number), SPARK_IMAGE, options, (docker_volume(number),))
 
 
 def remove_spark(number: int) -> None:
@@ -240,51 +275,61 @@ def write_inventory(sparks: int) -> None:
     write_changed(INVENTORY, json.dumps({"sparks": {"hosts": hosts, "vars": variables}}, indent=2) + "\n")
 
 
-def up(sparks: int = 1, fresh: bool = False) -> None:
-    """Have the twin run with this many Sparks, building what is missing or outdated; fresh ones are as delivered."""
+def renew_spark(number: int, sparks: int, fresh: bool, network: str) -> None:
+    """Have this Spark run if it is one of so many, a new one when asked for, and be gone if it is not."""
+    if fresh or number > sparks:
+        remove_spark(number)
+    if number <= sparks:
+        ensure_spark(number, network)
+
+
+def up(sparks: int = 1, fresh: bool = False, network: str = NETWORKS[0]) -> None:
+    """Have the twin run with this many Sparks, building what is missing or outdated; fresh ones are as delivered.
+
+    Two Sparks have a cable between them. Their network is managed as on DGX OS or as asked for.
+    """
     if not 1 <= sparks <= MAX_SPARKS:
         raise TwinError(f"The twin has 1 to {MAX_SPARKS} Sparks, not {sparks}.")
-    with alone():
+    if network not in NETWORKS:
+        raise TwinError(f"The twin's network can be {', '.join(NETWORKS)}, not {network}.")
+    with alone(OWN_LOCK):
         if engine.cgroup_version() == "2":
             print("This machine uses control groups v2, on which the twin has not been tried yet.", flush=True)
-        images.ensure_base()
-        make_keys()
-        spark_image, internet_image = images.build_spark(), images.build_internet()
-        ensure_vocabularies()
-        ensure_models()
+        build_all()
         ensure_network()
-        ensure_internet(internet_image)
+        ensure_internet()
         if fresh:
             Internet().clear_faults()
-        for number in range(1, MAX_SPARKS + 1):
-            if fresh or number > sparks:
-                remove_spark(number)
-            if number <= sparks:
-                ensure_spark(number, spark_image)
-        for release in RELEASES:
-            ensure_release(release)
+        cables.record(cables.Cable() if sparks > 1 else None)
+        numbers = range(1, MAX_SPARKS + 1)
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            # All at once; whatever failed is raised here.
+            list(pool.map(lambda number: renew_spark(number, sparks, fresh, network), numbers))
+        cables.connect()
+        fill_registry()
         for number in range(1, sparks + 1):
             Spark(number).wait()
         write_known_hosts(sparks)
         write_inventory(sparks)
-        # Each build leaves its predecessor without a name.
-        engine.docker("image", "prune", "--force", "--filter", f"label={images.INPUTS}")
+        remove_outdated()
 
 
 def down(with_images: bool = False) -> None:
     """Remove containers, network and volumes, and the images when asked to."""
-    with alone():
+    with alone(OWN_LOCK):
         engine.cgroup_version()
         for number in range(1, MAX_SPARKS + 1):
             remove_spark(number)
+        remove(NEIGHBOUR)
         remove(INTERNET, (REGISTRY_VOLUME,))
         if engine.inspect("network", NETWORK):
             engine.docker("network", "rm", NETWORK)
         INVENTORY.unlink(missing_ok=True)
         KNOWN_HOSTS.unlink(missing_ok=True)
+        cables.record(None)
         if with_images:
-            tags = (f"{PREFIX}/trtllm:{release}" for release in RELEASES)
-            for tag in (*tags, SPARK_IMAGE, INTERNET_IMAGE, BASE_IMAGE):
+            side_tags = map(images.side_tag, SIDE_IMAGES)
+            for tag in (release_tag(RELEASE), *side_tags, SPARK_IMAGE, INTERNET_IMAGE, BASE_IMAGE):
                 if engine.image_id(tag):
                     engine.docker("rmi", "--force", tag)
 

@@ -5,33 +5,68 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
+import re
 
 PACKAGE = pathlib.Path(__file__).resolve().parent
+# What all twins of this machine share: keys, what the Hub serves, what images are built from.
 CACHE = PACKAGE.parents[1] / ".cache" / "twin"
+
+# More than one twin can be up on a machine, each with a letter: TWIN=b. Without one it is the only one.
+TWIN = os.environ.get("TWIN", "")
+if not re.fullmatch("[a-z]?", TWIN):
+    raise SystemExit(f"TWIN is {TWIN!r} in the environment; a twin has a letter from a to z, or none.")
+# What belongs to this twin.
+STATE = CACHE / TWIN
 
 PREFIX = "dgx-spark-twin"
 BASE_IMAGE = f"{PREFIX}/debian:bookworm"
 SPARK_IMAGE = f"{PREFIX}/spark"
 INTERNET_IMAGE = f"{PREFIX}/internet"
 
-NETWORK = PREFIX
-SUBNET = "172.30.57.0/24"
-INTERNET = f"{PREFIX}-internet"
-INTERNET_ADDRESS = "172.30.57.2"
+NAME = f"{PREFIX}-{TWIN}".rstrip("-")
+# 57 without a letter, 58 for a, 83 for z.
+NETWORK, HOSTS = NAME, f"172.30.{58 + ord(TWIN) - ord('a') if TWIN else 57}"
+SUBNET = f"{HOSTS}.0/24"
+INTERNET = f"{NAME}-internet"
+INTERNET_ADDRESS = f"{HOSTS}.2"
 CONTROL_URL = f"http://{INTERNET_ADDRESS}:8099"
-REGISTRY_VOLUME = f"{PREFIX}-registry"
+REGISTRY_VOLUME = f"{NAME}-registry"
 MAX_SPARKS = 2
+# A third host on the Sparks' network, which has nothing to do with them.
+NEIGHBOUR = f"{NAME}-neighbour"
+NEIGHBOUR_ADDRESS = f"{HOSTS}.20"
 
 # The names that the twin's internet answers for; everything else is left to the machine's own resolver.
 REGISTRY_HOST = "nvcr.io"
 HUB_HOST = "huggingface.co"
 CDN_HOST = "cdn-lfs.huggingface.co"
 VOCABULARY_HOST = "openaipublic.blob.core.windows.net"
-SERVED_NAMES = (REGISTRY_HOST, HUB_HOST, CDN_HOST, VOCABULARY_HOST)
+DOCKER_HUB_HOSTS = ("registry-1.docker.io", "index.docker.io", "auth.docker.io")
+GITHUB_HOST = "ghcr.io"
+# Where the release image gets Debian packages, without TLS; a name of the twin's own.
+PACKAGE_HOST = "packages.dgx-spark-twin.test"
+SERVED_NAMES = (REGISTRY_HOST, HUB_HOST, CDN_HOST, VOCABULARY_HOST, *DOCKER_HUB_HOSTS, GITHUB_HOST, PACKAGE_HOST)
 
 RELEASE_REPOSITORY = "nvidia/tensorrt-llm/release"
-RELEASES = ("1.3.0rc12",)
+# The release that is built, and the tags beside it that share its layers: what plays which release decides at run time.
+RELEASE = "1.3.0rc12"
+OTHER_RELEASES = {
+    "1.2.0rc1": "1.2.0rc1",
+    "1.2.0rc6": "1.2.0rc6",
+    "1.3.0rc13": "1.3.0rc13",
+    # A tag that moves, and tells an older number than its options suggest.
+    "spark-single-gpu-dev": "1.1.0rc5",
+}
+
+# What the collection runs beside the server, with the directory here that the stand-in is built from.
+SIDE_IMAGES = {
+    "library/caddy:2.11.4": "caddy",
+    "open-webui/open-webui:v0.6.36": "open_webui",
+}
+CADDY_IMAGE = "docker.io/library/caddy:2.11.4"
+OPEN_WEBUI_IMAGE = "ghcr.io/open-webui/open-webui:v0.6.36"
 
 USER = "spark"
 PASSWORD = "twin"
@@ -43,9 +78,9 @@ class TwinError(Exception):
 
 def spark_name(number: int) -> str:
     """The container that plays this Spark; the first one is number 1."""
-    return f"{PREFIX}-{number}"
+    return f"{NAME}-{number}"
 
 
 def spark_address(number: int) -> str:
     """This Spark's address on the management network."""
-    return f"172.30.57.{10 + number}"
+    return f"{HOSTS}.{10 + number}"

@@ -12,6 +12,7 @@ import fnmatch
 import hashlib
 import json
 import threading
+import time
 import typing as t
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -51,8 +52,11 @@ class Fault:
 
     path: str
     status: int = 0
+    # The Hub's own word for it.
+    code: str = ""
     cut_after: int | None = None
     corrupt: bool = False
+    bytes_per_second: int = 0
     times: int = 1_000_000
 
 
@@ -93,7 +97,7 @@ def running(server: HubServer) -> t.Iterator[HubServer]:
             server.requests.append(f"{self.command} {url.path}")
             fault = server.fault(path)
             if fault and fault.status:
-                return self._refuse(fault.status, "")
+                return self._refuse(fault.status, fault.code)
             if path.startswith("/api/models/"):
                 owner, name, verb, rest = path[len("/api/models/") :].split("/", 3)
             else:
@@ -116,6 +120,8 @@ def running(server: HubServer) -> t.Iterator[HubServer]:
                 return self._tree(model, urllib.parse.parse_qs(url.query))
             if model.gated and token != ACCEPTED:
                 return self._refuse(403 if token else 401, "GatedRepo")
+            if rest.split("/", 1)[1] not in model.files:
+                return self._refuse(404, "EntryNotFound")
             return self._file(model, rest.split("/", 1)[1], fault)
 
         def _tree(self, model: Model, query: dict[str, list[str]]) -> None:
@@ -146,7 +152,13 @@ def running(server: HubServer) -> t.Iterator[HubServer]:
             if fault and fault.cut_after is not None:
                 body = body[: fault.cut_after]
                 self.close_connection = True
-            self.wfile.write(body)
+            if fault and fault.bytes_per_second:
+                piece = fault.bytes_per_second // 10
+                for position in range(0, len(body), piece):
+                    time.sleep(0.1)
+                    self.wfile.write(body[position : position + piece])
+            else:
+                self.wfile.write(body)
             server.sent[path] = server.sent.get(path, 0) + len(body)
 
         def _json(self, data: t.Any, headers: t.Mapping[str, str] | None = None) -> None:

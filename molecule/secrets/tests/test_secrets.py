@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+import json
+import tarfile
 import threading
 import time
 import typing as t
+from pathlib import Path
 
 import pytest
 
@@ -70,6 +73,15 @@ def internet() -> t.Iterator[Internet]:
     internet.clear_faults()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def talkative_docker() -> None:
+    """Docker logs every request and the environment of every exec."""
+    spark = Spark()
+    before = spark.exec("cat /etc/docker/daemon.json 2>/dev/null || echo '{}'").stdout
+    spark.write_file("/etc/docker/daemon.json", json.dumps({**json.loads(before), "debug": True}))
+    assert spark.exec(["systemctl", "restart", "docker"]).returncode == 0
+
+
 def test_the_token_is_used_and_leaves_no_trace(internet: Internet) -> None:
     spark = Spark()
     with Watch(spark) as watch:
@@ -80,7 +92,34 @@ def test_the_token_is_used_and_leaves_no_trace(internet: Internet) -> None:
     assert watch.saw_fetch, "the download was not seen, so the test says nothing"
     assert watch.seen == []
     assert TOKEN not in outcome.output
+    assert "level=debug" in spark.exec("journalctl --no-pager --unit docker").stdout
     assert spark.exec(LASTING.format(token=TOKEN)).stdout == ""
+
+
+def test_the_reports_do_not_hold_a_token_that_lies_on_the_spark(tmp_path: Path) -> None:
+    spark = Spark()
+    deployment = "/home/spark/.local/share/dgx-spark-speculative/single_eagle3"
+    spark.write_file("/home/spark/.cache/huggingface/token", TOKEN, user="spark")
+    # Somebody wrote it where it does not belong, and the server printed it.
+    spark.exec(
+        f"printf 'ERROR: 401 for token {TOKEN}\\nAuthorization: Bearer {TOKEN}\\n' >>{deployment}/state/server.log"
+    )
+    try:
+        named = {"json": str(tmp_path / "status.json")}
+        output = playbook.succeed("status", "-vvv", variables=named).output
+        bundle = {"json": str(tmp_path / "diagnosis.json"), "bundle": str(tmp_path / "bundle.tar.gz")}
+        output += playbook.succeed("diagnose", "-vvv", "--diff", variables=bundle).output
+    finally:
+        spark.exec(["rm", "/home/spark/.cache/huggingface/token"])
+        spark.exec(["sed", "-i", f"/{TOKEN}/d", f"{deployment}/state/server.log"])
+    with tarfile.open(tmp_path / "bundle.tar.gz") as archive:
+        for member in archive.getmembers():
+            file = archive.extractfile(member)
+            output += file.read().decode("utf-8", "replace") if file else ""
+    output += (tmp_path / "status.json").read_text(encoding="utf-8")
+    output += (tmp_path / "diagnosis.json").read_text(encoding="utf-8")
+    assert "ERROR: 401 for token" in output, "what was printed is not in the bundle, so the test says nothing"
+    assert TOKEN not in output
 
 
 def test_the_search_finds_a_token_that_is_there() -> None:

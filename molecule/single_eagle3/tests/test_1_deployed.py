@@ -84,17 +84,20 @@ def test_the_server_listens_on_the_loopback_address_only(host: testinfra.host.Ho
     assert "0.0.0.0:8000" not in listening
 
 
-def test_the_options_are_those_of_the_page(deployed: Deployed) -> None:
+def test_the_options_are_those_of_the_page_and_of_the_plan(deployed: Deployed) -> None:
     options = deployed.options()
     draft = options["speculative_config"].pop("speculative_model")
     assert draft.endswith(f"models--nvidia--gpt-oss-120b-Eagle3-long-context/snapshots/{HEAD_COMMIT}")
     assert options == {
+        # From one conversation of the model's whole context, by the plan.
         "max_batch_size": 1,
+        "max_seq_len": 131072,
+        "enable_chunked_prefill": True,
         "enable_attention_dp": False,
         "disable_overlap_scheduler": False,
         "enable_autotuner": False,
         "cuda_graph_config": {"max_batch_size": 1},
-        "kv_cache_config": {"free_gpu_memory_fraction": 0.9, "enable_block_reuse": False},
+        "kv_cache_config": {"free_gpu_memory_fraction": 0.9, "enable_block_reuse": False, "max_tokens": 131104},
         "speculative_config": {"decoding_type": "Eagle3", "max_draft_len": 5},
     }
 

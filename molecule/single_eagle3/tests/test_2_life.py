@@ -10,9 +10,8 @@ import json
 import time
 import typing as t
 
-import openai
 import pytest
-from conftest import DEPLOYMENT, HOME, SLOT, Deployed, tunnel
+from conftest import DEPLOYMENT, HOME, SLOT, Deployed
 
 from tests import fingerprint, playbook
 from tests.twin.control import Internet, Spark
@@ -21,20 +20,6 @@ pytest_plugins = ["tests.scenario"]
 
 MODEL = "gpt-oss-120b"
 ENGINE_FAULTS = "/run/dgx-spark-twin/engine.json"
-PROMPTS = [
-    "Explain why the sky is blue.",
-    "What is 17 + 25?",
-    "If a train travels 180 km in 3 hours, what is its speed?",
-]
-
-
-def greedy_answers() -> list[str]:
-    with tunnel() as url:
-        client = openai.OpenAI(base_url=url, api_key="none")
-        replies = [
-            client.completions.create(model=MODEL, prompt=prompt, max_tokens=96, temperature=0) for prompt in PROMPTS
-        ]
-    return [reply.choices[0].text for reply in replies]
 
 
 @pytest.fixture
@@ -57,7 +42,12 @@ def test_a_second_run_changes_nothing_and_asks_nobody(internet: Internet) -> Non
 def test_another_draft_length_changes_options_and_restarts_once(deployed: Deployed, internet: Internet) -> None:
     before = deployed.inspect()
     outcome = playbook.succeed("single_eagle3", "--diff", variables={"speculative_serve_draft_length": 3})
-    assert outcome.changed == ["Write the engine options", "Run the container", "Write the record"]
+    assert outcome.changed == [
+        "Write the engine options",
+        "Run the container",
+        "Keep that record for the way back",
+        "Write the record",
+    ]
     assert "-    max_draft_len: 5" in outcome.output or "-  max_draft_len: 5" in outcome.output
     assert deployed.options()["speculative_config"]["max_draft_len"] == 3
     assert deployed.inspect()["Id"] != before["Id"]
@@ -66,20 +56,11 @@ def test_another_draft_length_changes_options_and_restarts_once(deployed: Deploy
     assert internet.counters()["requests"] == []
 
 
-def test_greedy_text_is_the_same_with_and_without_drafts(deployed: Deployed) -> None:
-    playbook.succeed("single_eagle3")
-    with_drafts = greedy_answers()
-    assert deployed.record()["measurements"]["acceptance_length"] > 1.2
-    playbook.succeed("single_eagle3", variables={"speculative_serve_method": "none"})
-    assert "speculative_config" not in deployed.options()
-    assert greedy_answers() == with_drafts
-    playbook.succeed("single_eagle3")
-
-
 def test_a_server_that_dies_while_loading_says_why_and_the_previous_one_comes_back(
     deployed: Deployed, spark: Spark
 ) -> None:
     # The harmony vocabularies are not where the server is told to look for them.
+    playbook.succeed("single_eagle3")
     misled = {"speculative_serve_environment": {"TIKTOKEN_ENCODINGS_BASE": "/nowhere"}}
     outcome = playbook.fail("single_eagle3", variables={**misled, "speculative_serve_draft_length": 4})
     assert "vocab" in outcome.message
@@ -98,16 +79,16 @@ def test_out_of_memory_is_named_also_when_nothing_can_come_back(
     outcome = playbook.fail("single_eagle3", variables={"speculative_serve_draft_length": 4})
     assert "CUDA out of memory. Tried to allocate 2.00 GiB" in outcome.message
     assert "The previous deployment could not be started again either" in outcome.message
+    assert "free_gpu_memory_fraction" in outcome.output
     spark.exec(["rm", "-f", ENGINE_FAULTS])
     playbook.succeed("single_eagle3")
     assert deployed.answers()
 
 
-@pytest.mark.parametrize("options", [["--publish", "127.0.0.1:8001:8001"], ["--network", "host"]])
-def test_a_port_that_another_container_has(spark: Spark, deployed: Deployed, options: list[str]) -> None:
+def test_a_port_that_another_container_has(spark: Spark, deployed: Deployed) -> None:
     image = deployed.record()["image"]["reference"]
     server = ["python3", "-m", "http.server", "8001", "--bind", "127.0.0.1"]
-    spark.exec(["docker", "run", "--detach", "--rm", "--name", "vllm", *options, image, *server])
+    spark.exec(["docker", "run", "--detach", "--rm", "--name", "vllm", "--network", "host", image, *server])
     spark.exec("until ss -ltn | grep -q :8001; do sleep 0.1; done")
     try:
         outcome = playbook.fail("single_eagle3", variables={"speculative_serve_port": 8001})

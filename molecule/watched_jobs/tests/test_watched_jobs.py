@@ -29,11 +29,12 @@ def test_a_dead_controller_does_not_stop_the_download(spark: Spark, internet: In
     def fetched() -> int:
         return internet.bytes_to(spark.address, TARGET) + internet.bytes_to(spark.address, HEAD)
 
+    # Half a minute for the largest file: the second run gets there in time on a busy machine, too.
     internet.set_faults(
-        [{"host": "huggingface.co", "path": "*/resolve/*", "action": "slow", "bytes_per_second": 150_000}]
+        [{"host": "huggingface.co", "path": "*/resolve/*", "action": "slow", "bytes_per_second": 50_000}]
     )
     first = playbook.Background(tmp_path / "first.log", "single_eagle3")
-    first.wait_for(lambda: fetched() > 2_500_000)
+    first.wait_for(lambda: fetched() > 1_000_000)
     first.kill()
     at_death = fetched()
     time.sleep(3)

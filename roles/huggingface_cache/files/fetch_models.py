@@ -465,6 +465,12 @@ class Fetch:
                 raise FetchError(
                     f"The Hub no longer has {repository.id} at {repository.commit}: look at {page}"
                 ) from error
+            if kind in ("EntryNotFoundError", "RemoteEntryNotFoundError"):
+                missing = ", ".join(file.path for file in repository.missing())
+                raise FetchError(
+                    f"The Hub lists files of {repository.id} at {repository.commit} that it does not have (one of "
+                    f"{missing}): look at {page}/tree/{repository.commit}, and give another revision"
+                ) from error
             if status_of(one) == 401:
                 raise FetchError(
                     f"The Hub refuses the token as invalid while downloading {repository.id}: "

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The twin's outside world: an image host, a Hugging Face Hub with its file network, a file host, and their faults.
+"""The twin's outside world: an image host, a Hugging Face Hub with its file network, a file host, a Debian mirror.
 
-Every request comes in here over TLS, is counted, and suffers the faults that a test has ordered.
+Every request comes in here over TLS, or without where the real host does without, is counted, and suffers the faults
+that a test has ordered.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import fnmatch
+import functools
 import hashlib
 import http.client
 import http.server
@@ -31,10 +33,20 @@ REGISTRY_HOST = "nvcr.io"
 HUB_HOST = "huggingface.co"
 CDN_HOST = "cdn-lfs.huggingface.co"
 VOCABULARY_HOST = "openaipublic.blob.core.windows.net"
+DOCKER_HUB_HOST, DOCKER_HUB_INDEX, DOCKER_HUB_TOKENS = "registry-1.docker.io", "index.docker.io", "auth.docker.io"
+GITHUB_HOST = "ghcr.io"
+PACKAGE_HOST = "packages.dgx-spark-twin.test"
 
 # Tokens the Hub knows: whether their owner has accepted the licences of gated repositories.
 TOKENS = {"hf_twin_valid": True, "hf_twin_unaccepted": False}
 REGISTRY_TOKEN = "anonymous-pull"
+# Of each image host: who gives out its tokens, under which name it asks for them, and whose images it has.
+IMAGE_HOSTS = {
+    REGISTRY_HOST: (f"https://{REGISTRY_HOST}/proxy_auth", "", "nvidia/"),
+    DOCKER_HUB_HOST: (f"https://{DOCKER_HUB_TOKENS}/token", "registry.docker.io", "library/"),
+    DOCKER_HUB_INDEX: (f"https://{DOCKER_HUB_TOKENS}/token", "registry.docker.io", "library/"),
+    GITHUB_HOST: (f"https://{GITHUB_HOST}/token", GITHUB_HOST, "open-webui/"),
+}
 LFS_POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {size}\n"
 LAST_MODIFIED = "2025-08-26T17:25:03.000Z"
 CHUNK = 1 << 18
@@ -44,12 +56,15 @@ Json = dict[str, t.Any]
 
 # --- Faults and counters ---------------------------------------------------------------------------------------------
 
-ACTIONS = {
+ACTIONS: dict[str, set[str]] = {
     "status": {"status", "body"},
     "cut": {"after_bytes"},
     "slow": {"bytes_per_second"},
     "corrupt": {"after_bytes"},
     "gate": {"repository"},
+    "missing": set(),
+    "unauthorized": set(),
+    "down": set(),
 }
 REQUIRED = {"status": "status", "cut": "after_bytes", "slow": "bytes_per_second", "gate": "repository"}
 
@@ -299,6 +314,36 @@ def refusal(status: int, message: str, code: str | None = None) -> Answer:
     return as_json(status, {"error": message}, **headers)
 
 
+def unauthorized(host: str, path: str) -> Answer:
+    """How each host turns a stranger away."""
+    if host in IMAGE_HOSTS or host == DOCKER_HUB_TOKENS:
+        answer = as_json(401, {"errors": [{"code": "UNAUTHORIZED", "message": "authentication required"}]})
+        answer.headers["Docker-Distribution-Api-Version"] = "registry/2.0"
+        realm, service, _ = IMAGE_HOSTS.get(host, ("", "", ""))
+        if realm and realm != f"https://{host}{path}":
+            name = re.fullmatch(r"/v2/(.+)/(?:manifests|blobs|tags)/[^/]+", path)
+            asked = [("realm", realm), ("service", service), ("scope", f"repository:{name[1]}:pull" if name else "")]
+            answer.headers["WWW-Authenticate"] = "Bearer " + ",".join(
+                f'{key}="{value}"' for key, value in asked if value
+            )
+        return answer
+    if host == HUB_HOST:
+        return refusal(401, "Invalid username or password.")
+    return text(401, "Unauthorized")
+
+
+def missing(host: str) -> Answer:
+    """How each host says that it has no such file."""
+    if host == HUB_HOST:
+        return refusal(404, "Entry not found", "EntryNotFound")
+    if host in IMAGE_HOSTS:
+        return as_json(404, {"errors": [{"code": "MANIFEST_UNKNOWN", "message": "manifest unknown"}]})
+    if host == VOCABULARY_HOST:
+        message = "The specified blob does not exist."
+        return text(404, f"<Error><Code>BlobNotFound</Code><Message>{message}</Message></Error>", "application/xml")
+    return text(404, "<Error><Code>NoSuchKey</Code></Error>")
+
+
 def ranged(answer: Answer, wanted: str | None) -> Answer:
     """The part of a file that a Range header asks for."""
     match = re.fullmatch(r"bytes=(\d*)-(\d*)", (wanted or "").strip())
@@ -342,10 +387,15 @@ class World:
     """The hosts and what they answer."""
 
     def __init__(
-        self, content: pathlib.Path, vocabularies: pathlib.Path, registry: tuple[str, int] = ("127.0.0.1", 5000)
+        self,
+        content: pathlib.Path,
+        vocabularies: pathlib.Path,
+        registry: tuple[str, int] = ("127.0.0.1", 5000),
+        packages: pathlib.Path = pathlib.Path("/srv/packages"),
     ) -> None:
         self.content = Content(content)
         self.vocabularies = vocabularies
+        self.packages = packages
         self.registry = registry
         self.faults = Faults()
         self.counters = Counters()
@@ -354,10 +404,12 @@ class World:
 
     def hosts(self) -> dict[str, t.Callable[[Request], Answer]]:
         return {
-            REGISTRY_HOST: self.image_host,
+            **{host: functools.partial(self.image_host, host) for host in IMAGE_HOSTS},
+            DOCKER_HUB_TOKENS: functools.partial(self.image_host, DOCKER_HUB_TOKENS),
             HUB_HOST: self.hub,
             CDN_HOST: self.file_network,
             VOCABULARY_HOST: self.vocabulary_host,
+            PACKAGE_HOST: self.package_host,
         }
 
     def places(self, host: str, request: Request) -> list[tuple[str, str]]:
@@ -499,7 +551,7 @@ class World:
             return refusal(404, f"Invalid rev id: {urllib.parse.unquote(revision)}", "RevisionNotFound")
         file = repository.files.get(urllib.parse.unquote(filename))
         if file is None:
-            answer = refusal(404, "Entry not found", "EntryNotFound")
+            answer = missing(HUB_HOST)
             answer.headers["X-Repo-Commit"] = commit
             return answer
         headers = {"X-Repo-Commit": commit}
@@ -534,7 +586,7 @@ class World:
             return text(403, "<Error><Code>AccessDenied</Code><Message>Access denied</Message></Error>")
         file = next((file for file in repository.files.values() if file.lfs == match[2]), None)
         if file is None:
-            return text(404, "<Error><Code>NoSuchKey</Code></Error>")
+            return missing(CDN_HOST)
         answer = file_answer(file.path, match[2], {})
         answer.name = f"{HUB_HOST}{origin}"
         return ranged(answer, request.headers.get("Range"))
@@ -545,40 +597,48 @@ class World:
         match = re.fullmatch(r"/encodings/([\w.-]+)", request.path)
         path = self.vocabularies / match[1] if match else None
         if path is None or not path.is_file():
-            message = "The specified blob does not exist."
-            return text(404, f"<Error><Code>BlobNotFound</Code><Message>{message}</Message></Error>", "application/xml")
+            return missing(VOCABULARY_HOST)
         digest = hashlib.md5(path.read_bytes(), usedforsecurity=False)
         checksum = base64.b64encode(digest.digest()).decode()
         headers = {"x-ms-blob-type": "BlockBlob", "Content-MD5": checksum}
         answer = file_answer(path, f"0x{digest.hexdigest()[:15].upper()}", headers)
         return ranged(answer, request.headers.get("Range"))
 
+    # The Debian mirror
+
+    def package_host(self, request: Request) -> Answer:
+        # apt quotes the plus in a version.
+        match = re.fullmatch(r"/debian/((?:[\w.+~-]+/)*[\w.+~-]+)", urllib.parse.unquote(request.path))
+        path = self.packages / match[1] if match and ".." not in match[1].split("/") else None
+        if path is None or not path.is_file():
+            return missing(PACKAGE_HOST)
+        stat = path.stat()
+        answer = file_answer(path, f"{stat.st_size:x}-{stat.st_mtime_ns:x}", {})
+        return ranged(answer, request.headers.get("Range"))
+
     # The image host
 
-    def image_host(self, request: Request) -> Answer:
-        """Docker's registry behind the anonymous tokens that the real host demands."""
-        if request.path == "/proxy_auth":
+    def image_host(self, host: str, request: Request) -> Answer:
+        """Docker's registry behind the anonymous tokens that the real hosts demand."""
+        if any(realm == f"https://{host}{request.path}" for realm, _, _ in IMAGE_HOSTS.values()):
             return as_json(200, {"token": REGISTRY_TOKEN, "expires_in": 600})
-        if not request.path.startswith("/v2"):
+        if host not in IMAGE_HOSTS or not request.path.startswith("/v2"):
             return text(404, "Not Found")
         if request.authorization != f"Bearer {REGISTRY_TOKEN}":
-            name = re.fullmatch(r"/v2/(.+)/(?:manifests|blobs|tags)/[^/]+", request.path)
-            scope = f',scope="repository:{name[1]}:pull"' if name else ""
-            answer = as_json(401, {"errors": [{"code": "UNAUTHORIZED", "message": "authentication required"}]})
-            answer.headers["Docker-Distribution-Api-Version"] = "registry/2.0"
-            answer.headers["WWW-Authenticate"] = f'Bearer realm="https://{REGISTRY_HOST}/proxy_auth"{scope}'
-            return answer
+            return unauthorized(host, request.path)
         if request.method not in ("GET", "HEAD"):
             return as_json(
                 403, {"errors": [{"code": "DENIED", "message": "requested access to the resource is denied"}]}
             )
-        return self.registry_answer(request)
+        if request.path.rstrip("/") != "/v2" and not request.path.startswith(f"/v2/{IMAGE_HOSTS[host][2]}"):
+            return missing(host)
+        return self.registry_answer(host, request)
 
-    def registry_answer(self, request: Request) -> Answer:
+    def registry_answer(self, host: str, request: Request) -> Answer:
         connection = http.client.HTTPConnection(*self.registry, timeout=60)
         query = f"?{urllib.parse.urlencode(request.query)}" if request.query else ""
         headers = {name: request.headers[name] for name in ("Accept", "Range") if name in request.headers}
-        headers.update({"Host": REGISTRY_HOST, "X-Forwarded-Proto": "https"})
+        headers.update({"Host": host, "X-Forwarded-Proto": "https"})
         try:
             connection.request(request.method, f"{request.path}{query}", headers=headers)
             response = connection.getresponse()
@@ -615,6 +675,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     sys_version = ""
     timeout = 120
     world: World
+    # Which hosts are reached this way; None for all of them.
+    reached: t.ClassVar[frozenset[str] | None] = None
 
     def setup(self) -> None:
         if isinstance(self.request, ssl.SSLSocket):
@@ -647,13 +709,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.world.counters.request(entry)
         places = self.world.places(host, request)
         try:
+            if self.world.faults.strike("down", places):
+                raise Cut
             if fault := self.world.faults.strike("status", places):
                 body = fault.get("body")
                 answer = (
                     text(fault["status"], body) if body is not None else as_json(fault["status"], {"error": "twin"})
                 )
+            elif self.world.faults.strike("unauthorized", places):
+                answer = unauthorized(host, request.path)
+            elif self.world.faults.strike("missing", places):
+                answer = missing(host)
             else:
-                respond = self.world.hosts().get(host)
+                respond = self.world.hosts().get(host) if self.reached is None or host in self.reached else None
                 answer = respond(request) if respond else text(404, f"The twin does not serve {host}.")
             with answer.body:
                 self.send(request, entry, answer, places)
@@ -713,6 +781,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise Cut
 
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = serve
+
+
+class PlainHandler(Handler):
+    """Answers without TLS, for the hosts that are asked so."""
+
+    reached: t.ClassVar[frozenset[str] | None] = frozenset({PACKAGE_HOST})
 
 
 class ControlHandler(http.server.BaseHTTPRequestHandler):
@@ -805,8 +879,10 @@ def main() -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain("/srv/tls/server.pem")
     front = Server(("", 443), Handler, world, context)
+    plain = Server(("", 80), PlainHandler, world)
     control = Server(("", 8099), ControlHandler, world)
-    threading.Thread(target=front.serve_forever, daemon=True).start()
+    for server in (front, plain):
+        threading.Thread(target=server.serve_forever, daemon=True).start()
     control.serve_forever()
 
 

@@ -18,6 +18,12 @@ HERE = Path(__file__).parent
 BASE = "dgx-spark-twin/debian:bookworm"
 LABEL = "dgx-spark-twin.inputs"
 PYTHON = "3.11"  # of Debian 12
+PACKAGES = "dgx-spark-twin/packages"
+# The same content makes the same archive.
+_PACK = (
+    *("tar", "-C", "/repository", "--sort=name", "--mtime=@0", "--owner=0", "--group=0"),
+    *("-cf", "/out/repository.tar", "."),
+)
 # Packages with compiled parts get a layer of their own, so that a pull has more than one of some size.
 NATIVE = ("hf_xet", "pydantic_core", "yaml", "_yaml")
 
@@ -40,6 +46,31 @@ def build(context_dir: Path, ca_certificate: Path, tag: str, release: str) -> st
     if built is None:
         raise BuildError(f"docker build left no image with the tag {tag}.")
     return t.cast(str, built["Id"])
+
+
+def packages(context_dir: Path) -> Path:
+    """An archive with the Debian repository of what containers of the image may install beside it.
+
+    Its packages have to fit the image's to the letter, so they come out of a build on the same layers.
+    """
+    tag = f"{PACKAGES}:latest"
+    place = context_dir / "packages"
+    place.mkdir(parents=True, exist_ok=True)
+    for name in ("Dockerfile", "repository.py"):
+        shutil.copyfile(HERE / name, place / name)
+    options = ["--network", "host", "--target", "packages", "--build-arg", f"BASE={BASE}"]
+    _run(["docker", "build", "--tag", tag, *options, str(place)])
+    built = _inspect(tag)
+    if built is None:
+        raise BuildError(f"docker build left no image with the tag {tag}.")
+    archive = context_dir / f"repository-{built['Id'].rpartition(':')[2][:16]}.tar"
+    if not archive.exists():
+        _run(["docker", "run", "--rm", "--volume", f"{place.resolve()}:/out", tag, *_PACK])
+        (place / "repository.tar").rename(archive)
+        for other in context_dir.glob("repository-*.tar"):
+            if other != archive:
+                other.unlink()
+    return archive
 
 
 def _inputs(ca_certificate: Path, release: str) -> str:
@@ -69,7 +100,8 @@ def _prepare(context_dir: Path, ca_certificate: Path) -> None:
     for command in (image / "bin").iterdir():
         command.chmod(0o755)
     shutil.copyfile(ca_certificate, image / "ca.crt")
-    shutil.copyfile(HERE / "Dockerfile", image / "Dockerfile")
+    for name in ("Dockerfile", "repository.py", "nccl_library.py"):
+        shutil.copyfile(HERE / name, image / name)
 
 
 def _copy(source: Path, destination: Path) -> None:

@@ -10,8 +10,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 import typing as t
@@ -19,53 +17,7 @@ from pathlib import Path
 
 import pytest
 
-ENTRYPOINT = Path(__file__).parents[3] / "roles" / "speculative_serve" / "files" / "entrypoint.py"
-IMAGE = "registry.example.com/image:1"
-# Orphans come to the entrypoint as they come to the first process of a container (PR_SET_CHILD_SUBREAPER is 36).
-RUN = """
-import ctypes, importlib.util, pathlib, sys
-ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
-spec = importlib.util.spec_from_file_location("entrypoint", sys.argv[1])
-entrypoint = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(entrypoint)
-entrypoint.RESTART_DELAY_S = 0.1
-sys.exit(entrypoint.Supervisor(pathlib.Path(sys.argv[2]), sys.argv[3]).run())
-"""
-
-
-class Container:
-    """The entrypoint in a process of its own, with a serve script of the test's."""
-
-    def __init__(self, directory: Path, script: str, url: str, image: str, script_name: str) -> None:
-        self.directory = directory
-        (directory / "state").mkdir(exist_ok=True)
-        (directory / script_name).write_text(f"#!/bin/bash\n# image: {IMAGE}\n{script}\n", encoding="utf-8")
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", RUN, str(ENTRYPOINT), str(directory), url],
-            env={**os.environ, "DGX_SPARK_IMAGE": image},
-            stdout=subprocess.DEVNULL,
-        )
-
-    def state(self) -> dict[str, t.Any]:
-        try:
-            return dict(json.loads((self.directory / "state" / "state.json").read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            return {"state": "absent"}
-
-    def wait_for(self, state: str) -> dict[str, t.Any]:
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            if self.state()["state"] == state:
-                return self.state()
-            time.sleep(0.05)
-        raise AssertionError(f"no state {state}, but {self.state()}")
-
-    def log(self) -> str:
-        return (self.directory / "state" / "server.log").read_text(encoding="utf-8")
-
-    def stop(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=20)
+from tests.unit.entrypoint_container import ENTRYPOINT, IMAGE, Container
 
 
 @pytest.fixture
@@ -91,15 +43,13 @@ def url() -> t.Iterator[str]:
 def start(tmp_path: Path) -> t.Iterator[t.Callable[..., Container]]:
     started: list[Container] = []
 
-    def run(
-        script: str, url: str = "http://127.0.0.1:1", image: str = IMAGE, script_name: str = "serve.sh"
-    ) -> Container:
-        started.append(Container(tmp_path, script, url, image, script_name))
+    def run(script: str, url: str = "http://127.0.0.1:1", **options: t.Any) -> Container:
+        started.append(Container(tmp_path, script, url, **options))
         return started[-1]
 
     yield run
     for container in started:
-        container.process.kill()
+        container.end()
         container.process.wait()
 
 
@@ -205,6 +155,18 @@ def test_a_child_that_goes_on_talking_does_not_hide_the_death(start: t.Callable[
     assert state["last_exit"]["code"] == 3
     time.sleep(1)
     assert children_of(container.process.pid) == []
+
+
+def test_what_hides_in_other_sessions_goes_with_the_server(start: t.Callable[..., Container], tmp_path: Path) -> None:
+    # mpirun's ranks have sessions of their own, and their children become this process's only when they have died.
+    nest = (
+        "setsid sh -c 'setsid sleep 63 & echo $! >> {0}; setsid sleep 64 & echo $! >> {0}; sleep 65' & echo $! >> {0}"
+    )
+    container = start(nest.format(tmp_path / "pids") + "; sleep 1; exit 3")
+    container.wait_for("restarting")
+    pids = [int(line) for line in (tmp_path / "pids").read_text(encoding="utf-8").split()][:3]
+    assert len(pids) == 3
+    assert [process_state(pid) for pid in pids] == ["", "", ""]
 
 
 def test_the_log_of_the_container_before_is_kept(start: t.Callable[..., Container], tmp_path: Path) -> None:

@@ -319,6 +319,49 @@ class TestWithHuggingfaceHub:
         lines, _log = run_program(specification(tmp_path, server.endpoint))
         assert lines[-1]["result"]["bytes_fetched"] == 3_000_000
 
+    def test_a_file_that_the_hub_lists_and_does_not_have(self, server: HubServer, tmp_path: Path) -> None:
+        server.faults = [Fault("/*/resolve/*/weights-1.bin", status=404, code="EntryNotFound")]
+        lines, _log = run_program(specification(tmp_path, server.endpoint))
+        assert lines[-1]["error"] == (
+            f"The Hub lists files of lab/small at {COMMIT} that it does not have (one of weights-1.bin): look at "
+            f"{server.endpoint}/lab/small/tree/{COMMIT}, and give another revision"
+        )
+        # It is asked for once (a HEAD), not five times.
+        assert len([request for request in server.requests if request.endswith("weights-1.bin")]) == 1
+        self.finishes(server, tmp_path)
+
+    def test_a_cut_that_never_ends_loses_nothing(self, server: HubServer, tmp_path: Path) -> None:
+        server.faults = [Fault("/*/resolve/*/weights-1.bin", cut_after=0)]
+        lines, _log = run_program(specification(tmp_path, server.endpoint))
+        assert f"Downloading lab/small from {server.endpoint} failed 5 times in a row" in lines[-1]["error"]
+        self.finishes(server, tmp_path)
+
+    def test_a_slow_hub_is_waited_for(self, server: HubServer, tmp_path: Path) -> None:
+        server.faults = [Fault("/*/resolve/*/weights-1.bin", bytes_per_second=1_500_000)]
+        lines, _log = run_program(specification(tmp_path, server.endpoint))
+        assert lines[-1]["result"]["bytes_fetched"] == 3_000_002
+
+    def test_a_full_disk(self, server: HubServer, tmp_path: Path, model: Model) -> None:
+        blobs = tmp_path / "hub" / "models--lab--small" / "blobs"
+        blobs.mkdir(parents=True)
+        # Whatever is written there finds the disk full.
+        part = blobs / f"{model.blob('weights-1.bin')}.incomplete"
+        part.symlink_to("/dev/full")
+        lines, _log = run_program(specification(tmp_path, server.endpoint))
+        assert lines[-1]["error"].startswith("The disk under /home/me/hub is full: 3.0 MB are still to be downloaded")
+        part.unlink()
+        self.finishes(server, tmp_path)
+
+    @staticmethod
+    def finishes(server: HubServer, tmp_path: Path) -> None:
+        """Another run without the fault ends well, fetches no finished file again and leaves no part behind."""
+        server.faults = []
+        server.sent.clear()
+        lines, _log = run_program(specification(tmp_path, server.endpoint))
+        assert "result" in lines[-1]
+        assert server.sent.keys() <= {"weights-1.bin"}
+        assert list((tmp_path / "hub").rglob("*.incomplete")) == []
+
     @pytest.mark.parametrize(
         ("token", "expected"),
         [

@@ -16,7 +16,7 @@ import pytest
 
 from tests.twin.trtllm.server import engine
 from tests.twin.trtllm.server.machine import Faults, Gpu
-from tests.twin.trtllm.server.runtime import Job, Limits, Piece, RequestError, Runtime, Speculation
+from tests.twin.trtllm.server.runtime import EngineDead, Job, Limits, Piece, RequestError, Runtime, Speculation
 
 DOCUMENTS = engine.read_corpus(Path(engine.__file__).with_name("corpus.txt"))
 TARGET = engine.TargetModel(DOCUMENTS)
@@ -224,3 +224,43 @@ def test_one_request_runs_at_a_time() -> None:
         return state
 
     assert asyncio.run(both()) == (1, 1)
+
+
+def test_an_engine_dies_after_so_many_requests_and_stays_dead() -> None:
+    faults = [Faults(unhealthy_after_requests=1)]
+    limits = Limits(
+        max_batch_size=1, max_num_tokens=100, max_seq_len=500, chunked_prefill=False, kv_blocks=9, tokens_per_block=32
+    )
+    server = Runtime(DOCUMENTS, Gpu(pass_ms=0.0, prefill_us=0.0), limits, None, lambda: faults[0])
+    assert not server.dead
+    assert pieces(server, job("Hello", max_tokens=2))
+    assert server.dead
+    faults[0] = Faults()
+    with pytest.raises(EngineDead, match="LLM is unavailable"):
+        pieces(server, job("Hello"))
+
+
+def test_a_request_that_hangs_gives_back_its_slot_when_the_client_leaves() -> None:
+    server = runtime(Faults(hang_after_requests=0))
+
+    async def leave() -> int:
+        waiting = asyncio.ensure_future(server.run(job("Hello")).__anext__())
+        await asyncio.sleep(0.01)
+        assert server.running == 1
+        waiting.cancel()
+        await asyncio.wait((waiting,))
+        return server.running
+
+    assert asyncio.run(leave()) == 0
+
+
+@pytest.mark.parametrize(("counted", "stays"), [(True, True), (False, False)])
+def test_statistics_about_drafts_only_where_the_engine_keeps_them(counted: bool, stays: bool) -> None:
+    limits = Limits(
+        max_batch_size=1, max_num_tokens=100, max_seq_len=500, chunked_prefill=False, kv_blocks=9, tokens_per_block=32
+    )
+    speculation = Speculation("model", lambda running: 3, greedy_only=True, counted=counted)
+    gpu = Gpu(pass_ms=0.0, draft_ms=0.0, prefill_us=0.0)
+    server = Runtime(DOCUMENTS, gpu, limits, speculation, Faults)
+    pieces(server, job("Hello", max_tokens=10))
+    assert all(bool(item["specDecodingStats"]) is stays for item in server.iterations)

@@ -5,17 +5,23 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+import subprocess
+import sys
+import tempfile
+import time
 import typing as t
 from pathlib import Path
 
 import pytest
 
 from tests.twin import models
-from tests.twin.trtllm.server import checkpoint, machine
+from tests.twin.trtllm.server import calls, checkpoint, machine, release
 
 pydantic = pytest.importorskip("pydantic")
+from tests.twin.trtllm.server import options_1_2  # noqa: E402
 from tests.twin.trtllm.server.options import TorchLlmArgs  # noqa: E402
 
 EAGLE3 = {"decoding_type": "Eagle3", "max_draft_len": 5, "speculative_model": "/draft"}
@@ -59,9 +65,56 @@ def test_checkpoints_belong_together(hub: Path) -> None:
     checkpoint.read_shard(draft, draft.shards[0])
     checkpoint.check_tokenizer(target.directory)
     checkpoint.check_draft(target, draft, eagle=True)
-    assert target.size * models.weight_scale() == pytest.approx(models.TARGET_REAL_BYTES)
-    assert draft.size * models.draft_weight_scale() == pytest.approx(models.DRAFT_REAL_BYTES)
+    assert target.real_size == models.TARGET_REAL_BYTES
+    assert draft.real_size == models.DRAFT_REAL_BYTES
     assert checkpoint.kv_bytes_per_token(target.config) == 73728
+
+
+# Layers x KV heads x head size x 2 (key and value) x 2 bytes, from the configurations.
+@pytest.mark.parametrize(
+    ("identifier", "real_size", "kv_bytes"),
+    [
+        (models.LLAMA_TARGET, 42_700_000_000, 80 * 8 * 128 * 4),
+        (models.LLAMA_DRAFT, 6_000_000_000, 32 * 8 * 128 * 4),
+        (models.SMALL_TARGET, 13_761_264_768, 24 * 8 * 64 * 4),
+        (models.QWEN, 18_100_000_000, 48 * 4 * 128 * 4),
+        (models.LARGE_DRAFT, 600_000_000, 4 * 128 * 4),
+        (models.THROUGHPUT_DRAFT, models.DRAFT_REAL_BYTES, 8 * 64 * 4),
+        (models.THIRD_DRAFT, models.DRAFT_REAL_BYTES, 8 * 64 * 4),
+    ],
+)
+def test_other_models_tell_the_size_of_the_real_ones(hub: Path, identifier: str, real_size: int, kv_bytes: int) -> None:
+    model = checkpoint.inspect(hub / identifier)
+    for shard in model.shards:
+        assert checkpoint.read_shard(model, shard)
+    assert (model.real_size, checkpoint.kv_bytes_per_token(model.config)) == (real_size, kv_bytes)
+    assert model.size < 2_000_000
+    if "Eagle3" not in identifier:
+        checkpoint.check_tokenizer(model.directory)
+
+
+def test_the_pair_for_two_sparks(hub: Path) -> None:
+    target, draft = (checkpoint.inspect(hub / name) for name in (models.LARGE_TARGET, models.LARGE_DRAFT))
+    checkpoint.check_draft(target, draft, eagle=True)
+    checkpoint.check_tokenizer(target.directory)
+    assert (target.real_size, checkpoint.kv_bytes_per_token(target.config)) == (134_000_000_000, 94 * 4 * 128 * 4)
+    # Enough for a copy that can be cut, in files that can be copied side by side.
+    assert len(target.shards) == 27
+    assert 60_000_000 < target.size < 70_000_000
+    for shard in target.shards:
+        assert checkpoint.read_shard(target, shard)
+
+
+def test_target_and_draft_of_one_family_share_the_vocabulary(hub: Path) -> None:
+    target, draft = (checkpoint.inspect(hub / name) for name in (models.LLAMA_TARGET, models.LLAMA_DRAFT))
+    checkpoint.check_draft(target, draft, eagle=False)
+    with pytest.raises(ValueError, match=r"vocab_size of the draft model \(128256\)"):
+        checkpoint.check_draft(checkpoint.inspect(hub / models.TARGET), draft, eagle=False)
+
+
+def test_without_an_index_the_files_are_what_they_are(hub: Path) -> None:
+    stranger = checkpoint.inspect(hub / models.STRANGER)
+    assert stranger.real_size == stranger.size
 
 
 def test_the_target_is_no_draft_of_itself(hub: Path) -> None:
@@ -185,3 +238,204 @@ def test_faults_come_from_the_twin(tmp_path: Path) -> None:
 
 def test_no_gpu_without_a_driver(tmp_path: Path) -> None:
     assert machine.count_gpus(tmp_path / "nvidia-smi") == 0
+
+
+def test_a_held_gpu_is_let_go_when_its_server_ends() -> None:
+    holder = machine.occupy(5e9)
+    deadline = time.monotonic() + 10
+    # Its command line is there once it has become that program.
+    while b"STANDIN_GPU_BYTES=5000000000" not in Path(f"/proc/{holder.pid}/cmdline").read_bytes().split(b"\0"):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert holder.stdin is not None
+    holder.stdin.close()
+    holder.wait(timeout=5)
+
+
+@pytest.mark.parametrize(
+    ("release_", "family", "early"),
+    [
+        ("1.1.0rc5", "1.2", True),
+        ("1.2.0rc1", "1.2", True),
+        ("1.2.0rc1.post1", "1.2", True),
+        ("1.2.0rc6", "1.2", False),
+        ("1.2.0", "1.2", False),
+        ("1.3.0rc3", "1.3", False),
+        ("1.3.0rc13", "1.3", False),
+    ],
+)
+def test_releases(release_: str, family: str, early: bool) -> None:
+    assert (release.family_of(release_), release.early(release_)) == (family, early)
+
+
+class Refusal(t.NamedTuple):
+    kind: str
+    message: str
+
+
+PROGRAM = """
+import json, sys
+from tensorrt_llm.llmapi.llm_args import *
+
+def refusal(options):
+    section = options.get("speculative_config")
+    try:
+        if section and hasattr(DecodingBaseConfig, "from_dict"):
+            options["speculative_config"] = DecodingBaseConfig.from_dict(section)
+        TorchLlmArgs(model="m", **options)
+    except Exception as failure:
+        return [type(failure).__name__, str(failure)]
+
+print(json.dumps([refusal(options) for options in json.loads(sys.argv[1])]))
+"""
+
+
+@functools.cache
+def verdicts(release_: str) -> list[Refusal | None]:
+    """What an image of this release says of all its options below, by the names that the real package has."""
+    server = Path(machine.__file__).parent
+    options = [case[1] for case in (*ACCEPTED, *REFUSED) if case[0] == release_]
+    with tempfile.TemporaryDirectory() as place:
+        Path(place, "standin").symlink_to(server)
+        Path(place, "tensorrt_llm").symlink_to(server.parent / "tensorrt_llm")
+        environment = {"TRT_LLM_VERSION": release_, "PYTHONPATH": place, "PYTHONDONTWRITEBYTECODE": "1"}
+        program = [sys.executable, "-c", PROGRAM, json.dumps(options)]
+        answer = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)
+    said = json.loads(answer.stdout.strip().splitlines()[-1])
+    return [Refusal(*refusal) if refusal else None for refusal in said]
+
+
+def verdict(release_: str, options: dict[str, t.Any]) -> Refusal | None:
+    own = [case[1] for case in (*ACCEPTED, *REFUSED) if case[0] == release_]
+    return verdicts(release_)[own.index(options)]
+
+
+EAGLE = {"decoding_type": "Eagle", "max_draft_len": 5, "speculative_model_dir": "/draft"}
+NGRAM = {"decoding_type": "NGram", "max_draft_len": 5, "max_matching_ngram_size": 2}
+
+
+ACCEPTED: list[tuple[str, dict[str, t.Any]]] = [
+    ("1.2.0rc1", {"speculative_config": EAGLE, "kv_cache_config": {"free_gpu_memory_fraction": 0.9}}),
+    ("1.2.0rc1", {"build_config": None, "fail_fast_on_attention_window_too_large": True}),
+    ("1.1.0rc5", {"speculative_config": {**EAGLE, "decoding_type": "DraftTarget"}}),
+    ("1.2.0rc6", {"speculative_config": {**NGRAM, "draft_len_schedule": {1: 5, 8: 2}}}),
+    ("1.2.0rc6", {"nvfp4_gemm_config": {"allowed_backends": ["cutlass"]}, "moe_config": {"backend": "CUTLASS"}}),
+    ("1.2.0rc6", {"cuda_graph_config": {"batch_sizes": [1, 2, 3], "max_batch_size": 3}}),
+    ("1.3.0rc13", {"speculative_config": EAGLE, "moe_config": {"backend": "AUTO"}}),
+]
+REFUSED: list[tuple[str, dict[str, t.Any], str, str]] = [
+    (
+        "1.2.0rc1",
+        {"speculative_config": {**EAGLE, "decoding_type": "Eagle3"}},
+        "ValueError",
+        "Invalid decoding type: Eagle3",
+    ),
+    ("1.2.0rc6", {"speculative_config": {"max_draft_len": 5}}, "ValueError", "Invalid decoding type: None"),
+    (
+        "1.2.0rc6",
+        {"speculative_config": {**EAGLE, "speculative_model": "/draft"}},
+        "ValueError",
+        '"EagleDecodingConfig" object has no field "speculative_model"',
+    ),
+    (
+        "1.2.0rc6",
+        {"speculative_config": {"decoding_type": "Eagle", "speculative_model_dir": "/draft"}},
+        "ValueError",
+        "max_draft_len is required for Eagle",
+    ),
+    # Not refused by its type, and not before something compares it with a number.
+    ("1.2.0rc6", {"speculative_config": {**EAGLE, "max_draft_len": "5"}}, "TypeError", "'>' not supported"),
+    (
+        "1.2.0rc6",
+        {"speculative_config": {"decoding_type": "Eagle", "max_draft_len": 5}},
+        "ValidationError",
+        "Path to EAGLE3 weights must be specified.",
+    ),
+    (
+        "1.2.0rc6",
+        {"speculative_config": {"decoding_type": "DraftTarget", "max_draft_len": 5}},
+        "ValidationError",
+        "Path to draft model must be specified.",
+    ),
+    ("1.2.0rc6", {"speculative_config": {**NGRAM, "k": 1}}, "ValidationError", "Extra inputs are not permitted"),
+    (
+        "1.2.0rc1",
+        {"speculative_config": {**NGRAM, "draft_len_schedule": {1: 5}}},
+        "ValidationError",
+        "Extra inputs are not permitted",
+    ),
+    (
+        "1.2.0rc6",
+        {"speculative_config": {"decoding_type": "Medusa"}},
+        "ValidationError",
+        "does not support backend pytorch",
+    ),
+    ("1.2.0rc1", {"nvfp4_gemm_config": {}}, "ValidationError", "Extra inputs are not permitted"),
+    ("1.2.0rc6", {"moe_config": {"backend": "AUTO"}}, "ValidationError", "Input should be 'CUTLASS'"),
+    ("1.2.0rc6", {"scheduler_config": {"dynamic_batch_config": {}}}, "ValidationError", "Field required"),
+    (
+        "1.2.0rc6",
+        {"cuda_graph_config": {"batch_sizes": [1, 2], "max_batch_size": 4}},
+        "ValidationError",
+        "Please don't set both cuda_graph_config.batch_sizes and cuda_graph_config.max_batch_size.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("release_", "options"), ACCEPTED)
+def test_options_that_a_release_accepts(release_: str, options: dict[str, t.Any]) -> None:
+    assert verdict(release_, options) is None
+
+
+@pytest.mark.parametrize(("release_", "options", "kind", "message"), REFUSED)
+def test_options_that_a_release_refuses(release_: str, options: dict[str, t.Any], kind: str, message: str) -> None:
+    refusal = verdict(release_, options)
+    assert refusal is not None
+    assert refusal.kind == kind
+    assert message in refusal.message
+
+
+def test_only_objects_are_sections_of_1_2() -> None:
+    with pytest.raises(pydantic.ValidationError, match="should be an instance of a decoding config"):
+        options_1_2.TorchLlmArgs(model="m", speculative_config=EAGLE)
+
+
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Get the current weather in a city",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "city": {"type": "string"},
+                "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]},
+                "days": {"type": "integer"},
+            },
+            "required": ["city"],
+        },
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("choice", "question", "call"),
+    [
+        ("auto", "What is the weather in New York right now?", calls.Call("get_weather", '{"city": "New York"}')),
+        (None, "Weather please, Berlin", calls.Call("get_weather", '{"city": "Berlin"}')),
+        ("auto", "What is the capital of France?", None),
+        ("none", "What is the weather in Paris?", None),
+        ("required", "Hello from Rome", calls.Call("get_weather", '{"city": "Rome"}')),
+        ({"type": "function", "function": {"name": "other"}}, "What is the weather in Paris?", None),
+    ],
+)
+def test_tool_calls_that_questions_ask_for(choice: t.Any, question: str, call: calls.Call | None) -> None:
+    assert calls.choose([WEATHER], choice, question) == call
+
+
+def test_arguments_fit_their_types() -> None:
+    function = json.loads(json.dumps(WEATHER))
+    function["function"]["parameters"]["required"] = ["city", "unit", "days"]
+    call = calls.choose([function], "auto", "The weather in Rome for 3 days, in Fahrenheit")
+    assert call is not None
+    assert json.loads(call.arguments) == {"city": "Rome", "unit": "fahrenheit", "days": 3}

@@ -19,13 +19,14 @@ import threading
 import typing as t
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import parse_meminfo
 
 from tests.twin import engine, machine
 from tests.twin.control import Internet
 from tests.twin.images import digest_of
 from tests.twin.internet import hub
 from tests.twin.names import PACKAGE, SERVED_NAMES, TwinError
-from tests.twin.spark import clamp_limits, gpu_hook
+from tests.twin.spark import clamp_limits, gpu_hook, meminfo
 
 MODEL = "nvidia/tiny"
 COMMIT = "633caf45f31288cbb70ee237f7c939db707ecc94"
@@ -105,10 +106,13 @@ def twin(tmp_path: pathlib.Path) -> t.Iterator[TwinWorld]:
     (files / "original" / "notes.txt").write_bytes(b"notes\n")
     description = {"id": MODEL, "sha": COMMIT, "lfs": ["*.safetensors"], "refs": {}}
     (tmp_path / "hub" / f"{MODEL}.json").write_text(json.dumps(description))
+    (tmp_path / "packages" / "pool").mkdir(parents=True)
+    (tmp_path / "packages" / "pool" / "ssh_1_9.2+deb12_all.deb").write_bytes(b"package")
     (tmp_path / "vocabularies").mkdir()
     (tmp_path / "vocabularies" / "o200k_base.tiktoken").write_bytes(b"IQ== 0\n")
     with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), FakeRegistry)) as registry:
-        world = hub.World(tmp_path / "hub", tmp_path / "vocabularies", ("127.0.0.1", registry))
+        places = tmp_path / "hub", tmp_path / "vocabularies"
+        world = hub.World(*places, ("127.0.0.1", registry), tmp_path / "packages")
         front = hub.Server(("127.0.0.1", 0), hub.Handler, world)
         control = hub.Server(("127.0.0.1", 0), hub.ControlHandler, world)
         with serving(front) as port, serving(control) as control_port:
@@ -265,6 +269,24 @@ def test_vocabulary_host(twin: TwinWorld) -> None:
     assert b"BlobNotFound" in missing.body
 
 
+def test_package_host(twin: TwinWorld) -> None:
+    place = "packages.dgx-spark-twin.test/debian/pool"
+    reply = twin.ask(f"{place}/ssh_1_9.2%2bdeb12_all.deb")
+    assert (reply.status, reply.body) == (200, b"package")
+    assert twin.internet.bytes_to("127.0.0.1", "packages.dgx-spark-twin.test/") == len(b"package")
+    for missing in ("none.deb", "", "../../vocabularies/o200k_base.tiktoken", "%2e%2e/%2e%2e/hub/nvidia/tiny.json"):
+        assert twin.ask(f"{place}/{missing}").status == 404
+    twin.internet.set_faults([{"host": "packages.dgx-spark-twin.test", "action": "status", "status": 503}])
+    assert twin.ask(f"{place}/ssh_1_9.2%2bdeb12_all.deb").status == 503
+
+
+def test_only_the_package_host_answers_without_tls(twin: TwinWorld) -> None:
+    with serving(hub.Server(("127.0.0.1", 0), hub.PlainHandler, twin.world)) as port:
+        plain = dataclasses.replace(twin, port=port)
+        assert plain.ask("packages.dgx-spark-twin.test/debian/pool/ssh_1_9.2%2bdeb12_all.deb").status == 200
+        assert plain.ask(f"huggingface.co/{MODEL}/resolve/main/config.json").status == 404
+
+
 def test_image_host_wants_an_anonymous_token(twin: TwinWorld) -> None:
     reply = twin.ask("nvcr.io/v2/nvidia/x/manifests/1")
     assert reply.status == 401
@@ -275,6 +297,35 @@ def test_image_host_wants_an_anonymous_token(twin: TwinWorld) -> None:
     seen = twin.ask("nvcr.io/v2/nvidia/x/tags/list?n=1", {"Accept": "a/b", **bearer(token)}).json()
     assert seen == {"path": "/v2/nvidia/x/tags/list?n=1", "accept": "a/b"}
     assert twin.ask("nvcr.io/v2/nvidia/x/blobs/uploads/", bearer(token), "POST").status == 403
+
+
+@pytest.mark.parametrize(
+    ("host", "challenge", "image", "tokens"),
+    [
+        (
+            "registry-1.docker.io",
+            'realm="https://auth.docker.io/token",service="registry.docker.io"',
+            "library/caddy",
+            "auth.docker.io/token",
+        ),
+        ("ghcr.io", 'realm="https://ghcr.io/token",service="ghcr.io"', "open-webui/open-webui", "ghcr.io/token"),
+    ],
+)
+def test_other_image_hosts_have_their_own_tokens_and_images(
+    twin: TwinWorld, host: str, challenge: str, image: str, tokens: str
+) -> None:
+    reply = twin.ask(f"{host}/v2/{image}/manifests/1")
+    assert reply.status == 401
+    assert reply.headers["WWW-Authenticate"] == f'Bearer {challenge},scope="repository:{image}:pull"'
+    token = bearer(twin.ask(f"{tokens}?scope=repository:{image}:pull").json()["token"])
+    assert twin.ask(f"{host}/v2/{image}/manifests/1", token).json()["path"] == f"/v2/{image}/manifests/1"
+    assert twin.ask(f"{host}/v2/", token).status == 200
+    elsewhere = twin.ask(f"{host}/v2/nvidia/x/manifests/1", token)
+    assert (elsewhere.status, b"MANIFEST_UNKNOWN" in elsewhere.body) == (404, True)
+
+
+def test_the_host_that_gives_tokens_has_no_images(twin: TwinWorld) -> None:
+    assert twin.ask("auth.docker.io/v2/library/caddy/manifests/1", bearer("anonymous-pull")).status == 404
 
 
 def test_unknown_host(twin: TwinWorld) -> None:
@@ -329,12 +380,50 @@ def test_slow_fault_takes_its_time(twin: TwinWorld) -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "status", "word"),
+    [
+        (f"huggingface.co/{MODEL}/resolve/main/config.json", 404, b"Entry not found"),
+        ("openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken", 404, b"BlobNotFound"),
+        ("nvcr.io/v2/nvidia/x/manifests/1", 404, b"MANIFEST_UNKNOWN"),
+    ],
+)
+def test_missing_fault_hides_one_file(twin: TwinWorld, path: str, status: int, word: bytes) -> None:
+    host, _, rest = path.partition("/")
+    twin.internet.set_faults([{"host": host, "path": f"/{rest}", "action": "missing"}])
+    reply = twin.ask(path)
+    assert reply.status == status
+    assert word in reply.body
+    assert twin.ask(f"huggingface.co/{MODEL}/resolve/main/original/notes.txt").status == 200
+
+
+def test_unauthorized_fault_refuses_as_each_host_does(twin: TwinWorld) -> None:
+    twin.internet.set_faults([{"action": "unauthorized"}])
+    token = twin.ask("nvcr.io/proxy_auth")
+    assert (token.status, token.headers.get("WWW-Authenticate")) == (401, None)
+    manifest = twin.ask("nvcr.io/v2/nvidia/x/manifests/1", bearer("anonymous-pull"))
+    assert manifest.status == 401
+    assert 'scope="repository:nvidia/x:pull"' in manifest.headers["WWW-Authenticate"]
+    assert twin.resolve("config.json").headers["X-Error-Message"] == "Invalid username or password."
+
+
+def test_down_fault_hangs_up_at_once(twin: TwinWorld) -> None:
+    twin.internet.set_faults([{"host": "huggingface.co", "action": "down", "times": 1}])
+    with pytest.raises((http.client.RemoteDisconnected, ConnectionError)):
+        twin.resolve("config.json")
+    assert twin.resolve("config.json").status == 200
+
+
+@pytest.mark.parametrize(
     ("faults", "message"),
     [
         ([{"action": "cut"}], "The fault 'cut' needs after_bytes."),
         ([{"action": "status", "status": 500, "repository": "x"}], "The fault 'status' has no repository."),
         ([{"action": "slow", "bytes_per_second": 0}], "bytes_per_second must be positive."),
-        ([{"action": "burn"}], "A fault has an `action`, one of status, cut, slow, corrupt, gate: {'action': 'burn'}"),
+        (
+            [{"action": "burn"}],
+            "A fault has an `action`, one of status, cut, slow, corrupt, gate, missing, unauthorized, down: "
+            "{'action': 'burn'}",
+        ),
         ({}, "The faults are not a list."),
     ],
 )
@@ -422,6 +511,59 @@ def test_nvidia_smi(arguments: list[str], status: int, output: str) -> None:
     program = PACKAGE / "spark" / "nvidia-smi"
     result = subprocess.run(["sh", str(program), *arguments], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout) == (status, output)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "output"),
+    [
+        ("pid,process_name,used_gpu_memory --format=csv,noheader,nounits", "{pid}, a b, 4768\n"),
+        ("pid,used_memory --format=csv", "pid, used_memory\n{pid}, 4768 MiB\n"),
+    ],
+)
+def test_nvidia_smi_lists_who_holds_memory(arguments: str, output: str) -> None:
+    marks = ["STANDIN_GPU_NAME=a b", "STANDIN_GPU_BYTES=5000000000"]
+    program = ["sh", str(PACKAGE / "spark" / "nvidia-smi"), *f"--query-compute-apps={arguments}".split()]
+    with subprocess.Popen(["sh", "-c", "read _", *marks], stdin=subprocess.PIPE) as holder:
+        lines = subprocess.run(program, capture_output=True, text=True, check=True).stdout.splitlines(keepends=True)
+    # A twin that runs beside this test has holders of its own.
+    expected = output.format(pid=holder.pid).splitlines(keepends=True)
+    assert [line for line in lines if line in expected] == expected
+
+
+def process(directory: pathlib.Path, number: int, *arguments: str) -> None:
+    place = directory / str(number)
+    place.mkdir(parents=True)
+    (place / "cmdline").write_bytes(b"".join(argument.encode() + b"\0" for argument in arguments))
+
+
+def test_meminfo_leaves_what_system_and_gpu_do_not_hold(tmp_path: pathlib.Path) -> None:
+    facts, processes = tmp_path / "facts", tmp_path / "proc"
+    facts.mkdir()
+    process(processes, 1, "/sbin/init")
+    process(processes, 7, "sh", "-c", "read _", "STANDIN_GPU_NAME=a", "STANDIN_GPU_BYTES=70000000000")
+    process(processes, 8, "standin-hold", "STANDIN_GPU_BYTES=1000000000")
+    process(processes, 9, "echo", "xSTANDIN_GPU_BYTES=5", "STANDIN_GPU_BYTES=some")
+    (processes / "self").mkdir()
+    (facts / "gpu.json").write_text('{"memory_bytes": 128521625600, "system_bytes": 4.5e9}')
+    meminfo.update(facts, processes)
+    before = (facts / "meminfo").read_text()
+    figures = parse_meminfo(before)
+    assert figures["MemTotal"] == 128_521_625_600
+    assert figures["MemAvailable"] == pytest.approx(128_521_625_600 - 4.5e9 - 71e9, abs=1024)
+    assert figures["MemFree"] + figures["Cached"] == pytest.approx(figures["MemAvailable"], abs=2048)
+
+    # Another Spark, too full for what runs on it: no figure moves and none is negative.
+    (facts / "gpu.json").write_text('{"memory_bytes": 60e9, "system_bytes": 4.5e9}')
+    meminfo.update(facts, processes)
+    after = (facts / "meminfo").read_text()
+    assert parse_meminfo(after)["MemAvailable"] == 0
+    assert [len(line) for line in after.splitlines()] == [len(line) for line in before.splitlines()]
+
+
+def test_nvidia_smi_knows_the_fields_of_processes() -> None:
+    program = ["sh", str(PACKAGE / "spark" / "nvidia-smi"), "--query-compute-apps=colour", "--format=csv"]
+    result = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (2, 'Field "colour" is not a valid field to query.\n')
 
 
 def test_digest_sees_content_and_mode(tmp_path: pathlib.Path) -> None:

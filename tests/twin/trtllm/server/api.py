@@ -6,6 +6,7 @@
 
 # No "from __future__ import annotations" here: FastAPI reads the annotations of the routes inside create().
 import asyncio
+import dataclasses
 import json
 import os
 import time
@@ -18,10 +19,14 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response, Streami
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from . import engine
+from .calls import Call, choose
 from .checkpoint import HarmonyError, check_vocabularies
 from .machine import log, read_faults
-from .options import TorchLlmArgs
-from .runtime import Job, Piece, RequestError, Runtime
+from .release import EARLY, FAMILY
+from .runtime import EngineDead, Job, Piece, RequestError, Runtime
+
+if t.TYPE_CHECKING:
+    from .options import TorchLlmArgs
 
 Json = dict[str, t.Any]
 
@@ -125,7 +130,7 @@ class ChatCompletionRequest(Sampled):
     logprobs: t.Optional[bool] = False
     top_logprobs: t.Optional[int] = 0
     tools: t.Optional[list[Json]] = None
-    tool_choice: t.Union[str, Json, None] = "none"
+    tool_choice: t.Union[str, Json, None] = None
     parallel_tool_calls: t.Optional[bool] = None
     reasoning_effort: t.Optional[t.Literal["low", "medium", "high"]] = "low"
     echo: bool = False
@@ -137,16 +142,22 @@ class ChatCompletionRequest(Sampled):
     media_io_kwargs: t.Optional[Json] = None
     agent_hierarchy: t.Optional[t.Any] = None
 
+    def call(self) -> t.Optional[Call]:
+        """The function that the last message asks for; what a function has answered needs no call."""
+        last = self.messages[-1]
+        if not self.tools or last.get("role") != "user":
+            return None
+        if any(not isinstance(tool.get("function"), dict) or "name" not in tool["function"] for tool in self.tools):
+            raise RequestError("Every tool needs a function with a name.")
+        return choose(self.tools, self.tool_choice, text_of(last))
+
     def prompt(self) -> str:
         parts = []
         for message in self.messages:
             if "role" not in message:
                 raise RequestError("Every message needs a role.")
-            content = message.get("content")
-            if isinstance(content, list):
-                content = "\n".join(str(part.get("text", "")) for part in content)
             if message["role"] != "system":
-                parts.append(str(content or ""))
+                parts.append(text_of(message))
         return "\n".join(parts)
 
 
@@ -164,6 +175,13 @@ class ResponsesRequest(Strict):
     tools: t.Optional[list[Json]] = None
     tool_choice: t.Union[str, Json, None] = "auto"
     user: t.Optional[str] = None
+
+
+def text_of(message: Json) -> str:
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "\n".join(str(part.get("text", "")) for part in content)
+    return str(content or "")
 
 
 def error(message: str, kind: str = "BadRequestError", status: int = 400) -> JSONResponse:
@@ -184,19 +202,51 @@ def event(body: Json) -> str:
     return f"data: {json.dumps(body)}\n\n"
 
 
+async def _nothing() -> t.AsyncIterator[tuple[int, Piece]]:
+    return
+    yield
+
+
 def without_nulls(value: t.Any) -> t.Any:
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
+@dataclasses.dataclass(frozen=True)
+class ChatAnswer:
+    """The answer of a chat in its parts."""
+
+    thinking: str
+    text: str
+    piece: Piece
+    call: t.Optional[Call] = None
+
+    @property
+    def tool_calls(self) -> list[Json]:
+        if self.call is None:
+            return []
+        function = {"name": self.call.name, "arguments": self.call.arguments}
+        return [{"id": f"chatcmpl-tool-{uuid.uuid4().hex}", "type": "function", "function": function}]
+
+
 class Server:
-    def __init__(self, runtime: Runtime, args: TorchLlmArgs, name: str, version: str, harmony: bool) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        args: "TorchLlmArgs",
+        name: str,
+        version: str,
+        harmony: bool,
+        tool_parser: t.Optional[str] = None,
+    ) -> None:
         self.runtime = runtime
         self.args = args
         self.name = name
         self.version = version
         self.harmony = harmony and os.environ.get("DISABLE_HARMONY_ADAPTER", "0") != "1"
+        # Only the harmony adapter finds calls in the text without being told how they look.
+        self.finds_calls = self.harmony or tool_parser is not None
         self._vocabularies_checked = False
 
     # Completions
@@ -307,6 +357,7 @@ class Server:
                 await asyncio.to_thread(check_vocabularies)
                 self._vocabularies_checked = True
             job = self.chat_job(request)
+            call = request.call()
         except (HarmonyError, RequestError) as failure:
             if not self.harmony:
                 raise
@@ -314,20 +365,22 @@ class Server:
             return error(str(failure), "internal_error")
         identifier = f"chatcmpl-{uuid.uuid4().hex}"
         if request.stream:
-            return StreamingResponse(self._stream_chat(request, job, identifier), media_type="text/event-stream")
-        thinking, text, piece = await self._collect(job)
+            stream = self._stream_chat(request, job, identifier, call)
+            return StreamingResponse(stream, media_type="text/event-stream")
+        answer = await self._call(job, call) if call else ChatAnswer(*await self._collect(job))
+        piece = answer.piece
         message: Json = {
             "role": "assistant",
-            "content": text,
+            "content": answer.text,
             "reasoning_content": None,
-            "reasoning": thinking or None,
-            "tool_calls": [],
+            "reasoning": answer.thinking or None,
+            "tool_calls": answer.tool_calls,
         }
         if not self.harmony:
             # Without the adapter the thinking stays in the text unless a parser takes it out.
             parsed = self.args.reasoning_parser is not None
-            message |= {"reasoning": None, "reasoning_content": thinking if parsed else None}
-            message["content"] = text if parsed else f"{thinking}\n\n{text}"
+            message |= {"reasoning": None, "reasoning_content": answer.thinking if parsed else None}
+            message["content"] = answer.text if parsed else f"{answer.thinking}\n\n{answer.text}"
         choice = {
             "index": 0,
             "message": message,
@@ -353,7 +406,25 @@ class Server:
             "choices": choices,
         }
 
-    async def _stream_chat(self, request: ChatCompletionRequest, job: Job, identifier: str) -> t.AsyncIterator[str]:
+    async def _call(self, job: Job, call: Call) -> ChatAnswer:
+        """Spend the tokens of a call and make it, unless it does not fit, stays text, or fails on purpose."""
+        needed = len(engine.tokenize(call.text))
+        fits = self.runtime.budget(job) >= needed
+        tokens = needed if fits else self.runtime.budget(job)
+        _, _, piece = await self._collect(dataclasses.replace(job, max_tokens=tokens, ignore_end=True, stop=()))
+        thinking = f"The user wants what the function {call.name} knows. I call it."
+        if not fits:
+            return ChatAnswer(thinking, "", piece)
+        if read_faults().no_tool_calls:
+            return ChatAnswer("", "", dataclasses.replace(piece, finish_reason="stop"))
+        if not self.finds_calls:
+            text = f"<tool_call>\n{call.text}\n</tool_call>"
+            return ChatAnswer(thinking, text, dataclasses.replace(piece, finish_reason="stop"))
+        return ChatAnswer(thinking, "", dataclasses.replace(piece, finish_reason="tool_calls"), call)
+
+    async def _stream_chat(
+        self, request: ChatCompletionRequest, job: Job, identifier: str, call: t.Optional[Call]
+    ) -> t.AsyncIterator[str]:
         kind = "chat.completion.chunk"
         parsed = self.args.reasoning_parser is not None
 
@@ -369,7 +440,18 @@ class Server:
 
         yield chunk({"role": "assistant"})
         completion_tokens = 0
-        async for number, piece in self._grouped(job):
+        answer = await self._call(job, call) if call else None
+        if answer is not None:
+            completion_tokens = answer.piece.completion_tokens
+            if answer.thinking:
+                yield chunk({"reasoning" if self.harmony else "reasoning_content": answer.thinking})
+            if answer.text:
+                yield chunk({"content": answer.text})
+            for number, made in enumerate(answer.tool_calls):
+                yield chunk({"tool_calls": [{"index": number, **made}]})
+            yield chunk({}, answer.piece)
+        pieces = self._grouped(job) if answer is None else _nothing()
+        async for number, piece in pieces:
             if number == 3 and read_faults().error_in_stream:
                 yield self._error_event()
                 return
@@ -489,10 +571,10 @@ class Server:
             "trtllm_kv_cache_hit_rate": ("gauge", 0.0),
             "trtllm_kv_cache_utilization": ("gauge", 0.0),
         }
-        if self.args.enable_iter_perf_stats:
+        if self.args.enable_iter_perf_stats and FAMILY == "1.3":
             gauges["trtllm_num_requests_running"] = ("gauge", float(self.runtime.running))
             gauges["trtllm_num_requests_waiting"] = ("gauge", float(self.runtime.waiting))
-            if self.runtime.speculates:
+            if self.runtime.reports_drafts:
                 passes = totals.passes_with_drafts
                 spent = totals.draft_seconds + totals.target_seconds
                 prefix = "trtllm_spec_decode"
@@ -506,13 +588,35 @@ class Server:
         return "\n".join(lines) + "\n"
 
 
+async def while_there(raw: Request, work: t.Coroutine[t.Any, t.Any, Response]) -> Response:
+    """The answer; the work ends early when the client goes away, and gives back its slot."""
+
+    async def gone() -> None:
+        while (await raw.receive())["type"] != "http.disconnect":
+            pass
+
+    answering, leaving = asyncio.ensure_future(work), asyncio.ensure_future(gone())
+    await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+    leaving.cancel()
+    if not answering.done():
+        answering.cancel()
+        await asyncio.wait((answering,))
+        log.info("The client left, its request is aborted")
+        return Response(status_code=499)
+    return answering.result()
+
+
 def create(server: Server) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     runtime = server.runtime
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, failure: RequestValidationError) -> JSONResponse:
-        return JSONResponse({"error": str(failure)}, status_code=400)
+        return error(str(failure)) if EARLY else JSONResponse({"error": str(failure)}, status_code=400)
+
+    @app.exception_handler(EngineDead)
+    async def dead(_: Request, failure: EngineDead) -> JSONResponse:
+        return error(str(failure), "InternalServerError", 500)
 
     @app.exception_handler(RequestError)
     async def refused(_: Request, failure: RequestError) -> JSONResponse:
@@ -520,17 +624,23 @@ def create(server: Server) -> FastAPI:
 
     @app.get("/health")
     async def health() -> Response:
+        if runtime.dead and not EARLY:
+            log.error("Health check detected fatal engine error")
+            return Response(str(EngineDead()), status_code=503)
         return Response(status_code=200)
 
     @app.get("/health_generate")
-    async def health_generate() -> Response:
+    async def health_generate(raw: Request) -> Response:
         request = ChatCompletionRequest(
             model=server.name,
             messages=[{"role": "user", "content": "hi"}],
             max_completion_tokens=1,
             temperature=0.0,
         )
-        answer = await server.chat(request)
+        try:
+            answer = await while_there(raw, server.chat(request))
+        except EngineDead:
+            answer = Response(status_code=500)
         if answer.status_code != 200:
             return Response("Health Generate Check Failed", status_code=500)
         return Response("Generation health check OK", status_code=200)
@@ -544,9 +654,11 @@ def create(server: Server) -> FastAPI:
         card = {"id": server.name, "object": "model", "created": int(time.time()), "owned_by": "tensorrt_llm"}
         return JSONResponse({"object": "list", "data": [card]})
 
-    @app.get("/server_info")
-    async def server_info() -> JSONResponse:
-        return JSONResponse({"disaggregated_params": None})
+    if not EARLY:
+
+        @app.get("/server_info")
+        async def server_info() -> JSONResponse:
+            return JSONResponse({"disaggregated_params": None})
 
     @app.get("/metrics")
     async def metrics() -> JSONResponse:
@@ -569,15 +681,17 @@ def create(server: Server) -> FastAPI:
             return PlainTextResponse(server.prometheus(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.post("/v1/completions")
-    async def completions(request: CompletionRequest) -> Response:
-        return await server.complete(request)
+    async def completions(request: CompletionRequest, raw: Request) -> Response:
+        return await while_there(raw, server.complete(request))
 
     @app.post("/v1/chat/completions")
-    async def chat_completions(request: ChatCompletionRequest) -> Response:
-        return await server.chat(request)
+    async def chat_completions(request: ChatCompletionRequest, raw: Request) -> Response:
+        return await while_there(raw, server.chat(request))
 
-    @app.post("/v1/responses")
-    async def responses(request: ResponsesRequest) -> Response:
-        return await server.respond(request)
+    if server.harmony or not EARLY:
+
+        @app.post("/v1/responses")
+        async def responses(request: ResponsesRequest, raw: Request) -> Response:
+            return await while_there(raw, server.respond(request))
 
     return app

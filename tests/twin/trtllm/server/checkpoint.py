@@ -37,10 +37,16 @@ class Checkpoint:
     config: dict[str, t.Any]
     shards: list[Path]
     tensors: dict[str, Path]
+    declared: int | None = None
 
     @property
     def size(self) -> int:
         return sum(shard.stat().st_size for shard in self.shards)
+
+    @property
+    def real_size(self) -> int:
+        """What the weights of the real model take, as the index says; the files themselves where there is none."""
+        return self.size if self.declared is None else self.declared
 
     @property
     def architecture(self) -> str:
@@ -62,9 +68,10 @@ def inspect(directory: Path) -> Checkpoint:
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     index = directory / "model.safetensors.index.json"
     if index.exists():
-        names: dict[str, str] = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-        tensors = {tensor: directory / name for tensor, name in names.items()}
-        return Checkpoint(directory, config, sorted(set(tensors.values())), tensors)
+        content = json.loads(index.read_text(encoding="utf-8"))
+        tensors = {tensor: directory / name for tensor, name in content["weight_map"].items()}
+        declared = (content.get("metadata") or {}).get("total_size")
+        return Checkpoint(directory, config, sorted(set(tensors.values())), tensors, declared)
     shards = sorted(directory.glob("*.safetensors"))
     if not shards:
         raise RuntimeError(f"No weight files found in {directory}.")

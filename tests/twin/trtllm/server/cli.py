@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import sys
-import time
 import typing as t
 from pathlib import Path
 
@@ -19,46 +18,39 @@ import uvicorn
 import yaml
 
 from . import checkpoint as checkpoints
-from . import engine
+from . import engine, loading
 from .api import Server, create
 from .checkpoint import Checkpoint
-from .machine import Gpu, count_gpus, log, progress, read_faults, read_gpu, start_log
-from .options import (
-    DraftTargetDecodingConfig,
-    Eagle3DecodingConfig,
-    NGramDecodingConfig,
-    TorchLlmArgs,
-)
-from .runtime import Limits, Runtime, Speculation
+from .loading import Task, load
+from .machine import count_gpus, log, read_faults, read_gpu, start_log
+from .proxy import Ranks
+from .release import EARLY, FAMILY, RELEASE
+from .runtime import Runtime, Speculation
 
-GIB = 2**30
+if t.TYPE_CHECKING or FAMILY == "1.3":
+    from .options import DecodingBaseConfig, TorchLlmArgs
+else:
+    from .options_1_2 import DecodingBaseConfig, TorchLlmArgs
+
 LEVELS = ["internal_error", "error", "warning", "info", "verbose", "debug", "trace"]
+# Options and spellings that 1.2.0rc1 did not have yet.
+LATER = {
+    *("--custom_tokenizer", "--custom_module_dirs", "--cp_size", "--context_parallel_size", "--tensor_parallel_size"),
+    *("--pipeline_parallel_size", "--moe_expert_parallel_size", "--moe_cluster_parallel_size", "--revision"),
+    *("--free_gpu_memory_fraction", "--config", "--tool_parser", "--chat_template", "--otlp_traces_endpoint", "--grpc"),
+}
 SECTIONS = ("kv_cache_config", "speculative_config", "cuda_graph_config", "moe_config", "scheduler_config")
 
 
-class InsufficientMemory(RuntimeError):
-    """The simulated GPU is too small for a component."""
-
-    def __init__(self, component: str, wanted: float, free: float, total: float) -> None:
-        self.component = component
-        super().__init__(
-            f"CUDA out of memory. Tried to allocate {wanted / GIB:.2f} GiB. GPU 0 has a total capacity of "
-            f"{total / GIB:.2f} GiB of which {max(free, 0) / GIB:.2f} GiB is free."
-        )
-
-
-class OutOfMemoryError(RuntimeError):
-    """Named as torch names it in a traceback."""
-
-    __module__ = "torch"
-
-
-def _release() -> str:
-    return os.environ.get("TRT_LLM_VERSION", "1.3.0rc12")
-
-
 class _Serve(click.Command):
-    """Accepts the sub-command name in front of the model, as the real one does."""
+    """Accepts the sub-command name in front of the model, and knows the options of its release only."""
+
+    def __init__(self, *arguments: t.Any, **keywords: t.Any) -> None:
+        super().__init__(*arguments, **keywords)
+        if EARLY:
+            for parameter in self.params:
+                parameter.opts = [name for name in parameter.opts if name not in LATER]
+            self.params = [parameter for parameter in self.params if parameter.opts]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, args[1:] if args[:1] == ["serve"] else args)
@@ -107,22 +99,21 @@ def serve(
     MODEL: model name | HF checkpoint path | TensorRT engine path
     """
     start_log(log_level)
-    log.info(
-        "STAND-IN: this is a test double of trtllm-serve %s. It runs no TensorRT-LLM and no real model.", _release()
-    )
+    log.info("STAND-IN: this is a test double of trtllm-serve %s. It runs no TensorRT-LLM and no real model.", RELEASE)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    if given.pop("grpc"):
+    if given.pop("grpc", False):
         raise click.ClickException("The stand-in does not serve gRPC.")
     if given["backend"] != "pytorch":
         raise click.ClickException(f"The stand-in serves the pytorch backend only, not {given['backend']}.")
-    listener = _bind(host, port)
+    tool_parser = given.pop("tool_parser", None)
+    listener = None if EARLY else _bind(host, port)
     args = _parse(model, fraction, _read_options(config), given)
-    server, architecture = _load(args)
+    server, architecture = _load(args, tool_parser, log_level)
     log.info("get signal from executor worker")
     log.info("Model architecture %s is ready, served as %s", architecture, server.name)
     app = create(server)
     uvicorn.Server(uvicorn.Config(app, log_level="info", timeout_keep_alive=5, timeout_graceful_shutdown=1)).run(
-        sockets=[listener]
+        sockets=[listener or _bind_late(host, port)]
     )
 
 
@@ -138,6 +129,16 @@ def _bind(host: str, port: int) -> socket.socket:
     return listener
 
 
+def _bind_late(host: str, port: int) -> socket.socket:
+    """As uvicorn does it when it has to find the port itself."""
+    try:
+        return _bind(host, port)
+    except RuntimeError:
+        problem = f"error while attempting to bind on address ('{host}', {port}): address already in use"
+        print(f"ERROR:    [Errno 98] {problem}", file=sys.stderr)
+        sys.exit(1)
+
+
 def _read_options(path: str | None) -> dict[str, t.Any]:
     if path is None:
         return {}
@@ -150,7 +151,6 @@ def _parse(model: str, fraction: float, options: dict[str, t.Any], given: dict[s
     """Command line first, then the file on top of it, then the strict classes."""
     for unused in (
         "custom_module_dirs",
-        "tool_parser",
         "metadata_server_config_file",
         "server_role",
         "fail_fast_on_attention_window_too_large",
@@ -158,15 +158,18 @@ def _parse(model: str, fraction: float, options: dict[str, t.Any], given: dict[s
         "media_io_kwargs",
         "chat_template",
     ):
-        given.pop(unused)
+        given.pop(unused, None)
     values = {"model": model, **given, "kv_cache_config": {"free_gpu_memory_fraction": fraction}}
     for name in SECTIONS:
         if name in options:
             log.info("Overriding %s", name)
     cache = options.get("kv_cache_config")
     merged = {**values, **options}
-    if isinstance(cache, dict):
+    if FAMILY == "1.3" and isinstance(cache, dict):
         merged["kv_cache_config"] = {"free_gpu_memory_fraction": fraction, **cache}
+    if FAMILY == "1.2" and isinstance(options.get("speculative_config"), dict):
+        # Here the section becomes an object while the file is merged, before the constructor is called.
+        merged["speculative_config"] = DecodingBaseConfig.from_dict(options["speculative_config"])  # type: ignore[attr-defined]
     try:
         return TorchLlmArgs(**merged)
     except Exception as failure:
@@ -174,27 +177,17 @@ def _parse(model: str, fraction: float, options: dict[str, t.Any], given: dict[s
         raise
 
 
-def _load(args: TorchLlmArgs) -> tuple[Server, str]:
+def _load(args: TorchLlmArgs, tool_parser: str | None, log_level: str) -> tuple[Server, str]:
     gpu = read_gpu()
     _check_gpus(args)
-    started = time.monotonic()
+    ranks = _ranks(args)
     log.info("start MpiSession with %d workers", args.world_size)
     target = checkpoints.inspect(checkpoints.resolve(args.model, args.revision))
-    draft = _find_draft(args, target)
+    task = _task(args, log_level)
+    loading.find_draft(task, target)
     _load_tokenizer(args, target)
     speculation = _speculation(args)
-    free = gpu.memory_bytes
-    try:
-        free -= _load_weights("model", target, gpu, gpu.weight_scale, free, args.world_size)
-        if draft is not None:
-            scale = gpu.weight_scale if gpu.draft_weight_scale is None else gpu.draft_weight_scale
-            free -= _load_weights("draft model", draft, gpu, scale, free, args.world_size)
-        log.info("Model init total -- %.2fs", time.monotonic() - started)
-        limits = _reserve(args, target, gpu, free)
-    except InsufficientMemory as failure:
-        log.error("Executor creation failed due to insufficient GPU memory.")
-        log.error("The following component could not be created: %s", failure.component)
-        raise OutOfMemoryError(str(failure)) from failure
+    limits = load(task, gpu) if ranks is None else ranks.load(task)
     documents = engine.read_corpus(Path(__file__).with_name("corpus.txt"))
     runtime = Runtime(
         documents,
@@ -202,12 +195,45 @@ def _load(args: TorchLlmArgs) -> tuple[Server, str]:
         limits,
         speculation,
         read_faults,
-        max_stats=args.max_stats_len,
+        max_stats=getattr(args, "max_stats_len", 1000),
         max_requests=args.perf_metrics_max_requests,
+        ranks=ranks,
     )
     name = Path(args.model).name if Path(args.model).is_dir() else args.model
     harmony = target.config.get("model_type") == "gpt_oss"
-    return Server(runtime, args, name, _release(), harmony), target.architecture
+    return Server(runtime, args, name, RELEASE, harmony, tool_parser), target.architecture
+
+
+def _task(args: TorchLlmArgs, log_level: str) -> Task:
+    cache, speculative = args.kv_cache_config, args.speculative_config
+    share = cache.free_gpu_memory_fraction
+    return Task(
+        model=args.model,
+        revision=args.revision,
+        draft=None if speculative is None else speculative.draft,
+        eagle=speculative is not None and speculative.kind == "eagle3",
+        world_size=args.world_size,
+        free_fraction=0.9 if share is None else share,
+        max_tokens=cache.max_tokens,
+        tokens_per_block=cache.tokens_per_block,
+        max_seq_len=args.max_seq_len,
+        max_batch_size=args.max_batch_size or 1,
+        max_num_tokens=args.max_num_tokens or 8192,
+        chunked_prefill=args.enable_chunked_prefill,
+        log_level=log_level,
+    )
+
+
+def _ranks(args: TorchLlmArgs) -> Ranks | None:
+    """The way to the ranks, where trtllm-llmapi-launch has started more than one; else this process is the only one."""
+    count = int(os.environ.get("tllm_mpi_size", "1"))  # noqa: SIM112 - the real name
+    if count == 1:
+        return None
+    if count != args.world_size:
+        raise ValueError(
+            f"n_workers must be equal to the number of processes launched by mpirun, got {args.world_size} vs {count}"
+        )
+    return Ranks.connect(os.environ)
 
 
 def _check_gpus(args: TorchLlmArgs) -> None:
@@ -217,15 +243,6 @@ def _check_gpus(args: TorchLlmArgs) -> None:
     ranks = int(os.environ.get("tllm_mpi_size", "1"))  # noqa: SIM112 - the real name
     if args.world_size > gpus * ranks:
         raise RuntimeError(f"Only {gpus * ranks} GPUs are available, but {args.world_size} are required.")
-
-
-def _find_draft(args: TorchLlmArgs, target: Checkpoint) -> Checkpoint | None:
-    config = args.speculative_config
-    if config is None or config.speculative_model is None:
-        return None
-    draft = checkpoints.inspect(checkpoints.resolve(str(config.speculative_model), None))
-    checkpoints.check_draft(target, draft, eagle=isinstance(config, Eagle3DecodingConfig))
-    return draft
 
 
 def _load_tokenizer(args: TorchLlmArgs, target: Checkpoint) -> None:
@@ -242,86 +259,19 @@ def _speculation(args: TorchLlmArgs) -> Speculation | None:
         return None
     kind: t.Literal["model", "lookup"] = "model"
     longest = 2
-    if isinstance(config, NGramDecodingConfig):
-        kind, longest = "lookup", config.max_matching_ngram_size
+    if config.kind == "ngram":
+        kind, longest = "lookup", getattr(config, "max_matching_ngram_size", longest)
         log.warning("Disable overlap scheduler for speculation mode NGRAM")
-    elif not isinstance(config, (Eagle3DecodingConfig, DraftTargetDecodingConfig)):
+    elif not config.kind:
         raise NotImplementedError(f"The stand-in does not simulate the speculation mode {config.decoding_type}.")
-    greedy_only = kind == "model" and not config.allow_advanced_sampling
+    greedy_only = kind == "model" and not config.samples_freely
     if greedy_only:
         log.warning(
             "Falling back to greedy decoding for %s. If you want to use non-greedy sampling, please set "
             "allow_advanced_sampling=True.",
             config.decoding_type,
         )
-    return Speculation(kind, config.length_for, greedy_only, longest)
-
-
-def _load_weights(component: str, checkpoint: Checkpoint, gpu: Gpu, scale: float, free: float, ranks: int) -> float:
-    """Open every shard at the pace of the simulated disk; the bytes that the weights take on the GPU."""
-    total = checkpoint.size * scale / ranks if all(shard.exists() for shard in checkpoint.shards) else 0.0
-    if total > free:
-        raise InsufficientMemory(component, total, free, gpu.memory_bytes)
-    title = "Loading safetensors weights in parallel"
-    count = len(checkpoint.shards)
-    progress(title, 0, count)
-    faults = read_faults()
-    for number, shard in enumerate(checkpoint.shards, start=1):
-        checkpoints.read_shard(checkpoint, shard)
-        time.sleep(shard.stat().st_size * scale / 1e9 * gpu.seconds_per_gb)
-        if faults.die_while_loading is not None and 2 * number >= count:
-            print(f"\n{faults.die_while_loading}", file=sys.stderr, flush=True)
-            sys.exit(1)
-        progress(title, number, count)
-    progress("Loading weights", count, count)
-    log.info("%s weights of %s: %.2f GiB", component.capitalize(), checkpoint.architecture, total / GIB)
-    return total
-
-
-def _reserve(args: TorchLlmArgs, target: Checkpoint, gpu: Gpu, free: float) -> Limits:
-    """What is left of the memory goes to the KV cache."""
-    cache = args.kv_cache_config
-    natural = int(target.config.get("max_position_embeddings", 4096))
-    length = args.max_seq_len
-    if length is None:
-        log.info("max_seq_len is not specified, using inferred value %d", natural)
-        length = natural
-    per_token = checkpoints.kv_bytes_per_token(target.config)
-    share = 0.9 if cache.free_gpu_memory_fraction is None else cache.free_gpu_memory_fraction
-    tokens = int(free * share / per_token)
-    if cache.max_tokens is not None:
-        log.info(
-            "Both free_gpu_memory_fraction and max_tokens are set (to %s and %d, respectively). The smaller value "
-            "will be used.",
-            share,
-            cache.max_tokens,
-        )
-        tokens = min(tokens, cache.max_tokens)
-    blocks = tokens // cache.tokens_per_block
-    if blocks < 1:
-        raise InsufficientMemory("KV cache", per_token * cache.tokens_per_block, free * share, gpu.memory_bytes)
-    used = blocks * cache.tokens_per_block * per_token
-    log.info("Using Sampler: TorchSampler")
-    log.info(
-        "[MemUsageChange] Allocated %.2f GiB for max tokens in paged KV cache (%d).",
-        used / GIB,
-        blocks * cache.tokens_per_block,
-    )
-    log.info("Free GPU memory fraction %.2f of %.2f GiB", share, free / GIB)
-    capacity = blocks * cache.tokens_per_block
-    if length > capacity:
-        log.warning(
-            "Attention window size %d exceeds the KV cache of %d tokens, reducing max_seq_len", length, capacity
-        )
-        length = capacity
-    return Limits(
-        max_batch_size=args.max_batch_size or 1,
-        max_num_tokens=args.max_num_tokens or 8192,
-        max_seq_len=length,
-        chunked_prefill=args.enable_chunked_prefill,
-        kv_blocks=blocks,
-        tokens_per_block=cache.tokens_per_block,
-    )
+    return Speculation(kind, config.length_for, greedy_only, longest, config.counted)
 
 
 def main() -> None:

@@ -24,9 +24,8 @@ log = logging.getLogger("TRT-LLM")
 class Gpu:
     """The simulated GPU; every key of gpu.json may also be given as STANDIN_<KEY> in the environment."""
 
-    memory_bytes: float = 119.6 * 2**30  # free for the GPU, in the units of the real thing
-    weight_scale: float = 1.0  # real bytes for one byte of the target model on disk
-    draft_weight_scale: float | None = None  # the same for the draft model; weight_scale if absent
+    memory_bytes: float = 119.6 * 2**30  # all there is, in the units of the real thing
+    system_bytes: float = 0.0  # what the rest of the machine takes of it
     seconds_per_gb: float = 0.0  # load time
     pass_ms: float = 12.0  # one pass of the target model
     draft_ms: float = 1.5  # one drafted token
@@ -41,7 +40,12 @@ class Faults:
     nonsense: bool = False
     repeat: bool = False
     error_in_stream: bool = False
+    no_tool_calls: bool = False
+    # The next request but so many finds the engine hanging, or ends the server.
     hang_after_requests: int | None = None
+    exit_after_requests: int | None = None
+    # After so many requests the engine is dead behind a port that still answers.
+    unhealthy_after_requests: int | None = None
 
 
 def read_gpu(directory: Path = TWIN, environment: t.Mapping[str, str] = os.environ) -> Gpu:
@@ -80,7 +84,21 @@ def count_gpus(program: Path = NVIDIA_SMI) -> int:
     return max(1, sum(line.startswith("GPU ") for line in answer.stdout.splitlines()))
 
 
+def occupy(size: float) -> subprocess.Popen[bytes]:
+    """Hold GPU memory as the twin's nvidia-smi sees it: a process with the figure among its arguments.
+
+    It reads from this process, and so ends with it, whatever ends this one.
+    """
+    marks = ("STANDIN_GPU_NAME=python3", f"STANDIN_GPU_BYTES={int(size)}")
+    quiet = subprocess.DEVNULL
+    return subprocess.Popen(["/bin/sh", "-c", "read _", *marks], stdin=subprocess.PIPE, stdout=quiet, stderr=quiet)
+
+
 class _Formatter(logging.Formatter):
+    def __init__(self, rank: int | None) -> None:
+        super().__init__()
+        self._rank = "" if rank is None else f" [RANK {rank}]"
+
     _LETTER: t.ClassVar[dict[int, str]] = {
         logging.DEBUG: "D",
         logging.INFO: "I",
@@ -90,14 +108,14 @@ class _Formatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         when = self.formatTime(record, "%m/%d/%Y-%H:%M:%S")
-        return f"[{when}] [TRT-LLM] [{self._LETTER.get(record.levelno, 'I')}] {record.getMessage()}"
+        return f"[{when}] [TRT-LLM]{self._rank} [{self._LETTER.get(record.levelno, 'I')}] {record.getMessage()}"
 
 
-def start_log(level: str) -> None:
-    """Log as the real one does: time, name, a letter for the level; all of it on standard output."""
+def start_log(level: str, rank: int | None = None) -> None:
+    """Log as the real one does: time, name, the rank, a letter for the level; all of it on standard output."""
     names = {"verbose": "DEBUG", "trace": "DEBUG", "debug": "DEBUG", "internal_error": "CRITICAL"}
     handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(_Formatter())
+    handler.setFormatter(_Formatter(rank))
     log.handlers[:] = [handler]
     log.propagate = False
     log.setLevel(names.get(level, level.upper()))

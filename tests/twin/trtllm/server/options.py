@@ -59,6 +59,18 @@ class DecodingBaseConfig(Strict):
     _needs_length: t.ClassVar[bool] = True
     _scheduled: t.ClassVar[bool] = True
     pytorch: t.ClassVar[bool] = True
+    # What the stand-in simulates for it, if anything.
+    kind: t.ClassVar[str] = ""
+    # Whether the engine keeps statistics about the drafts.
+    counted: t.ClassVar[bool] = True
+
+    @property
+    def draft(self) -> str | None:
+        return self.speculative_model
+
+    @property
+    def samples_freely(self) -> bool:
+        return self.allow_advanced_sampling
 
     @field_validator("draft_len_schedule")
     @classmethod
@@ -115,6 +127,7 @@ class EagleDecodingConfig(DecodingBaseConfig):
     eagle3_layers_to_capture: set[int] | None = None
     eagle3_model_arch: t.Literal["llama3", "mistral_large3"] = "llama3"
 
+    kind = "eagle3"
     _label = "Eagle"
     _missing_model = "Draft model must be provided for EAGLE"
 
@@ -143,6 +156,7 @@ class Eagle3DecodingConfig(EagleDecodingConfig):
 class DraftTargetDecodingConfig(DecodingBaseConfig):
     decoding_type: t.Literal["Draft_Target"] = "Draft_Target"
 
+    kind = "draft_target"
     _label = "DraftTarget"
     _missing_model = "speculative_model must be specified for DraftTarget"
 
@@ -154,6 +168,7 @@ class NGramDecodingConfig(DecodingBaseConfig):
     is_use_oldest: bool = True
     is_public_pool: bool = True
 
+    kind = "ngram"
     _label = "NGram"
 
 

@@ -9,35 +9,38 @@ import asyncio
 import collections
 import dataclasses
 import itertools
+import os
 import time
 import typing as t
 
 from . import engine
-from .machine import Faults, Gpu
+from .loading import Limits
+from .machine import Faults, Gpu, log
+
+if t.TYPE_CHECKING:
+    from .proxy import Ranks
 
 
 class RequestError(ValueError):
     """A request that the engine refuses."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Limits:
-    max_batch_size: int
-    max_num_tokens: int
-    max_seq_len: int
-    chunked_prefill: bool
-    kv_blocks: int
-    tokens_per_block: int
+class EngineDead(RuntimeError):
+    """The engine has failed for good; only a new server helps."""
+
+    def __init__(self) -> None:
+        super().__init__("LLM is unavailable. Please check the server logs for more details.")
 
 
 @dataclasses.dataclass(frozen=True)
 class Speculation:
-    """How the engine drafts: with which kind of draft, how long, and whether sampling is allowed beside it."""
+    """How the engine drafts: with what, how long, and whether sampling is allowed and statistics are kept beside it."""
 
     kind: t.Literal["model", "lookup"]
     length_for: t.Callable[[int], int]
     greedy_only: bool
     lookup_longest: int = 2
+    counted: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +109,9 @@ class Runtime:
         faults: t.Callable[[], Faults],
         max_stats: int = 1000,
         max_requests: int = 0,
+        ranks: Ranks | None = None,
     ) -> None:
+        self._ranks = ranks
         self._target = engine.TargetModel(documents)
         self._draft = engine.DraftModel(documents)
         self._vocabulary = [token for document in documents for token in document.tokens()]
@@ -118,6 +123,7 @@ class Runtime:
         self._ids = itertools.count(1)
         self._iteration = 0
         self._accepted_requests = 0
+        self._dead = False
         self.running = 0
         self.waiting = 0
         self.totals = Totals()
@@ -127,6 +133,19 @@ class Runtime:
     @property
     def speculates(self) -> bool:
         return self._speculation is not None
+
+    @property
+    def reports_drafts(self) -> bool:
+        return self._speculation is not None and self._speculation.counted
+
+    @property
+    def dead(self) -> bool:
+        """Whether the engine has failed; it never recovers."""
+        limit = self._faults().unhealthy_after_requests
+        if not self._dead and limit is not None and self._accepted_requests >= limit:
+            log.error("Executor worker returned error: the engine died on purpose")
+            self._dead = True
+        return self._dead
 
     def budget(self, job: Job) -> int:
         """How many tokens the request may generate; refuses what does not fit."""
@@ -148,7 +167,12 @@ class Runtime:
         """Wait for a slot, then yield a piece for every pass."""
         budget = self.budget(job)
         faults = self._faults()
+        if self.dead:
+            raise EngineDead
         self._accepted_requests += 1
+        if faults.exit_after_requests is not None and self._accepted_requests > faults.exit_after_requests:
+            log.error("CppExecutorError: the engine ended on purpose")
+            os._exit(1)
         arrival = time.monotonic()
         self.waiting += 1
         try:
@@ -179,6 +203,9 @@ class Runtime:
         while not finished:
             length = self._speculation.length_for(self.running) if self._speculation and iterations else 0
             step = generation.step(length)
+            if self._ranks is not None:
+                # All ranks take part in every pass: without one of them there is no next token.
+                await self._ranks.step(len(step.tokens), new=iterations == 0)
             drafting = self._drafting_seconds(step.drafted)
             await pace.spend(prompt_seconds + self._gpu.pass_ms / 1e3 + drafting)
             prompt_seconds = 0.0
@@ -264,7 +291,7 @@ class Runtime:
                     "iterLatencyMS": drafting * 1e3,
                     "draftOverhead": drafting * 1e3 / latency if latency else 0.0,
                 }
-                if self._speculation is not None
+                if self.reports_drafts
                 else None,
             }
         )

@@ -68,7 +68,7 @@ class Playbook:
         (directory / "ansible.cfg").write_text(config + "[connection]\npipelining=true\n")
         (directory / "program.py").write_text(PROGRAM)
 
-    def start(self, *arguments: str, **options: t.Any) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, when: str = "true", **options: t.Any) -> subprocess.Popen[str]:
         args = {
             "name": "count",
             "directory": str(self.directory / "jobs"),
@@ -86,6 +86,7 @@ class Playbook:
                 **options,
             },
             "register": "followed",
+            "when": when,
         }
         show = {"name": "Show", "ansible.builtin.copy": {"content": "{{ followed | to_json }}", "dest": "{{ out }}"}}
         tasks = [task, {**show, "check_mode": False}]
@@ -195,3 +196,27 @@ def test_failures_are_sentences(playbook: Playbook) -> None:
     assert (
         "The module ansible.builtin.ping did not return 'finished'; only modules that do can be followed."
     ) in output
+
+
+def test_two_hosts_below_each_other(playbook: Playbook) -> None:
+    # Only the second one has something to wait for, as when the worker gets its models.
+    process = playbook.start("-i", "worker-of-two,", when="inventory_hostname != 'spark-1'")
+    seen = playbook.wait_for(process, "Ctrl-C ends the watching")
+    playbook.gate.touch()
+    output = seen + process.communicate(timeout=60)[0]
+    assert process.returncode == 0, output
+    assert "skipping: [spark-1]" in output
+    assert output.count("Ctrl-C ends the watching") == 1
+
+    playbook.gate.unlink()
+    process = playbook.start("-i", "worker-of-two,", when="inventory_hostname == 'spark-1'")
+    seen = playbook.wait_for(process, "Ctrl-C ends the watching")
+    playbook.gate.touch()
+    assert "spark-1       | " in seen + process.communicate(timeout=60)[0]
+
+
+def test_what_was_said_is_not_said_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow.constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
+    assert [follow.is_first_to_say(what) for what in ("a", "a", "b")] == [True, False, True]
+    monkeypatch.setattr(follow.constants, "DEFAULT_LOCAL_TMP", str(tmp_path / "none"))
+    assert not follow.is_first_to_say("a")

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import socket
 import typing as t
 from pathlib import Path
 
@@ -26,7 +24,7 @@ def program(root: Path, path: str, content: str = "") -> None:
 
 @pytest.fixture(name="machine")
 def fixture_machine(tmp_path: Path) -> da.Machine:
-    return da.Machine(root=tmp_path, uid=1000, home=tmp_path / "home", docker_host="")
+    return da.Machine(root=tmp_path, uid=1000, home=tmp_path / "home", docker_host="", sockets=dict)
 
 
 def test_a_bare_machine_has_no_engine(machine: da.Machine) -> None:
@@ -105,6 +103,10 @@ def test_answering_engine(version: dict[str, t.Any], info: dict[str, t.Any], exp
         ({"etc/cdi/nvidia.yaml": "kind: nvidia.com/gpu"}, {"CDISpecDirs": ["/etc/cdi", "/var/run/cdi"]}, "cdi"),
         ({"etc/cdi/other.yaml": "kind: example.com/card"}, {"CDISpecDirs": ["/etc/cdi"]}, None),
         ({"etc/cdi/nvidia.yaml": "kind: nvidia.com/gpu"}, {"CDISpecDirs": None, "Runtimes": None}, None),
+        # An Engine that does not answer yet.
+        ({"etc/cdi/nvidia.yaml": "kind: nvidia.com/gpu"}, {}, "cdi"),
+        ({"etc/docker/daemon.json": '{"runtimes": {"nvidia": {}}}'}, {}, "runtime"),
+        ({"etc/docker/daemon.json": "not JSON"}, {}, None),
     ],
 )
 def test_gpu_support(machine: da.Machine, files: dict[str, str], info: dict[str, t.Any], expected: str | None) -> None:
@@ -128,109 +130,14 @@ def test_free_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("status", "expected"),
     [
-        ("0100007F", "127.0.0.1"),
-        ("00000000", "0.0.0.0"),
-        ("00000000000000000000000000000000", "::"),
-        ("00000000000000000000000001000000", "::1"),
-        ("0000000000000000FFFF00000100007F", "127.0.0.1"),
+        ("Up 3 days", "3 days"),
+        ("Up About an hour (healthy)", "about an hour"),
+        ("Exited (0) 2 hours ago", None),
+        ("", None),
+        (None, None),
     ],
 )
-def test_parse_address(text: str, expected: str) -> None:
-    assert str(da.parse_address(text)) == expected
-
-
-@pytest.mark.parametrize(
-    ("listening", "wanted", "expected"),
-    [
-        ("127.0.0.1", "127.0.0.1", True),
-        ("127.0.0.1", "127.0.0.2", False),
-        ("0.0.0.0", "127.0.0.1", True),
-        ("127.0.0.1", "0.0.0.0", True),
-        ("::", "127.0.0.1", True),
-        ("::", "0.0.0.0", True),
-        ("127.0.0.1", "::", True),
-        ("::1", "127.0.0.1", False),
-        ("::1", "0.0.0.0", False),
-        ("0.0.0.0", "::1", False),
-    ],
-)
-def test_collides(listening: str, wanted: str, expected: bool) -> None:
-    assert da.collides(listening, wanted) is expected
-
-
-def test_a_real_listener_is_found() -> None:
-    machine = da.Machine()
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        use = da.port_use(machine, [], "0.0.0.0", port)
-        name = Path("/proc/self/comm").read_text().strip()
-        assert use == {
-            "in_use": True,
-            "address": "0.0.0.0",
-            "port": port,
-            "container": None,
-            "process": f"{name} ({os.getpid()})",
-            "user": da.user_name(os.getuid()),
-            "suspects": [],
-            "holder": f"process {name} ({os.getpid()}) of user {da.user_name(os.getuid())}",
-        }
-        assert da.port_use(machine, [], "127.0.0.2", port)["in_use"] is False
-    assert da.port_use(machine, [], "0.0.0.0", port)["in_use"] is False
-
-
-def container(**values: t.Any) -> dict[str, t.Any]:
-    return {"name": "other", "id": ID, "ports": [], "network_mode": "bridge", **values}
-
-
-def listen_table(machine: da.Machine, uid: int = 12345678) -> None:
-    table = "head\n   0: 0100007F:1F40 00000000:0000 0A 00000000:00000000 00:00000000 00000000 "
-    program(machine.root, "proc/net/tcp", f"{table}{uid}        0 4242 1 0000 100 0 0 10 0\n")
-
-
-def test_a_published_port_is_its_containers(machine: da.Machine) -> None:
-    (machine.root / "proc").mkdir()
-    published = {"address": "0.0.0.0", "port": 8000, "container_port": 80, "protocol": "tcp"}
-    use = da.port_use(machine, [container(ports=[published])], "127.0.0.1", 8000)
-    assert (use["in_use"], use["container"], use["process"], use["user"]) == (True, "other", None, None)
-    use = da.port_use(machine, [container(ports=[{**published, "protocol": "udp"}])], "127.0.0.1", 8000)
-    assert use["in_use"] is False
-
-
-@pytest.mark.parametrize("cgroup", [f"0::/system.slice/docker-{ID}.scope", f"12:pids:/docker/{ID}\n0::/"])
-def test_a_process_in_the_hosts_network_is_its_containers(machine: da.Machine, cgroup: str) -> None:
-    listen_table(machine)
-    program(machine.root, "proc/77/cgroup", cgroup)
-    program(machine.root, "proc/77/comm", "trtllm-serve\n")
-    (machine.root / "proc/77/fd").mkdir()
-    (machine.root / "proc/77/fd/5").symlink_to("socket:[4242]")
-    use = da.port_use(machine, [container(name="trtllm", network_mode="host")], "127.0.0.1", 8000)
-    assert (use["container"], use["process"], use["user"]) == ("trtllm", "trtllm-serve (77)", "12345678")
-    assert use["suspects"] == []
-
-
-def test_suspects_where_only_root_may_look(machine: da.Machine) -> None:
-    listen_table(machine, uid=0)
-    running = [container(name="a", network_mode="host"), container(name="b")]
-    use = da.port_use(machine, running, "127.0.0.1", 8000)
-    assert (use["in_use"], use["container"], use["process"]) == (True, None, None)
-    assert (use["user"], use["suspects"]) == ("root", ["a"])
-
-
-@pytest.mark.parametrize(
-    ("use", "expected"),
-    [
-        ({"container": "a", "process": "python3 (7)"}, "container 'a' (process python3 (7) of user root)"),
-        ({"container": "a"}, "container 'a'"),
-        ({"process": "python3 (7)"}, "process python3 (7) of user root"),
-        ({}, "a process of user root that only root may name (sudo ss -ltnp)"),
-        (
-            {"suspects": ["a", "b"]},
-            "a process of user root that only root may name (sudo ss -ltnp), "
-            "perhaps in one of the containers on the host's network: a, b",
-        ),
-    ],
-)
-def test_holder(use: dict[str, t.Any], expected: str) -> None:
-    assert da.holder({"container": None, "process": None, "user": "root", "suspects": [], **use}) == expected
+def test_up_for(status: str | None, expected: str | None) -> None:
+    assert da.up_for(status) == expected

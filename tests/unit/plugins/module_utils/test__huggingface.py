@@ -20,6 +20,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._huggingface
     RemoteFile,
     TokenNeededError,
     Wanted,
+    _remote_file,
     check_writable,
     choose_files,
     free_space,
@@ -27,6 +28,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._huggingface
     read_receipt,
     receipt_covers,
     survey,
+    unwritable_path_error,
 )
 
 from tests.unit.hub_server import ACCEPTED, COMMIT, UNACCEPTED, Fault, HubServer, Model, running
@@ -231,6 +233,21 @@ def test_a_file_outside_of_the_repository_is_refused(server: HubServer, path: st
         hub(server).files(MODEL, COMMIT)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"size": size} for size in (-1, "12", 1.5, True, 10**400, float("inf"))),
+        {"path": 5},
+        {"path": None},
+        {"lfs": 5},
+    ],
+)
+def test_a_list_of_what_are_no_files_is_refused(changes: dict[str, t.Any]) -> None:
+    entry = {"type": "file", "path": "a", "size": 1, "oid": "1" * 40, **changes}
+    with pytest.raises((ValueError, TypeError, AttributeError)):
+        _remote_file(entry)
+
+
 def test_an_empty_cache_misses_everything(server: HubServer, tmp_path: Path) -> None:
     found = survey([Wanted(MODEL, exclude=("original/*",))], tmp_path / "hub", tmp_path / "models", hub(server))
     assert found.errors == []
@@ -365,6 +382,32 @@ def test_a_foreign_cache_is_named(foreign_cache: Path) -> None:
         CacheError, match=r"cannot be written: .* belongs to .* give it back with 'sudo chown -R .*: /.*/hub'"
     ):
         check_writable(foreign_cache, MODEL)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can play another user; scenario already_there plays both")
+def test_a_foreign_cache_may_be_one_that_is_taken_over(foreign_cache: Path) -> None:
+    user = os.geteuid()
+    os.seteuid(0)
+    # What a link leads to is not taken over.
+    (foreign_cache / "models--lab--linked").symlink_to(foreign_cache / "models--lab--small")
+    os.seteuid(user)
+    check_writable(foreign_cache, MODEL, take_over=True)
+    with pytest.raises(CacheError, match="belongs to"):
+        check_writable(foreign_cache, "lab/linked", take_over=True)
+
+
+def test_a_write_protected_cache_of_ones_own_is_named(tmp_path: Path) -> None:
+    message = str(unwritable_path_error(tmp_path, tmp_path))
+    assert message == (
+        f"The Hugging Face cache {tmp_path} cannot be written: {tmp_path} is write-protected; allow it with "
+        f"'chmod -R u+rwX {tmp_path}', then run again"
+    )
+
+
+def test_a_missing_config_is_none(server: HubServer) -> None:
+    assert hub(server).small_json(MODEL, COMMIT, "config.json") == {}
+    del server.models[MODEL].files["config.json"]
+    assert hub(server).small_json(MODEL, COMMIT, "config.json") is None
 
 
 def test_free_space_of_a_path_that_does_not_exist_yet(tmp_path: Path) -> None:

@@ -15,6 +15,9 @@ DIGEST = "sha256:" + "0" * 64
     [
         ("debian", ("registry-1.docker.io", "library/debian", "latest", ""), "https://registry-1.docker.io"),
         ("a/b:1", ("registry-1.docker.io", "a/b", "1", ""), "https://registry-1.docker.io"),
+        ("docker.io/library/a:1", ("registry-1.docker.io", "library/a", "1", ""), "https://registry-1.docker.io"),
+        ("docker.io/a:1", ("registry-1.docker.io", "library/a", "1", ""), "https://registry-1.docker.io"),
+        ("index.docker.io/a/b", ("registry-1.docker.io", "a/b", "latest", ""), "https://registry-1.docker.io"),
         (
             "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12",
             ("nvcr.io", "nvidia/tensorrt-llm/release", "1.3.0rc12", ""),

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,29 @@ def test_strip_noise() -> None:
 )
 def test_clean_line(line: str, message: str) -> None:
     assert server_log.clean_line(line) == message
+
+
+def test_looks_at_the_server_are_noise_and_questions_are_not() -> None:
+    log = "\n".join(
+        [
+            'INFO:     127.0.0.1:39366 - "GET /health HTTP/1.1" 200 OK',
+            'INFO:     127.0.0.1:39366 - "GET /health HTTP/1.1" 503 Service Unavailable',
+            'INFO:     127.0.0.1:39368 - "GET /v1/models HTTP/1.1" 200 OK',
+            'INFO:     127.0.0.1:39370 - "POST /v1/completions?asked-by=watchdog HTTP/1.1" 200 OK',
+            'INFO:     127.0.0.1:39372 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
+        ]
+    )
+    assert [line.split('"')[1] for line in server_log.strip_noise(log).splitlines()] == [
+        "GET /health HTTP/1.1",
+        "POST /v1/chat/completions HTTP/1.1",
+    ]
+
+
+@pytest.mark.parametrize("text", ["x", "Loading: ", " ", "\x1b[", "[1,1]<", "ERROR: ", "1%|", "A."])
+def test_a_line_without_an_end_takes_no_time(text: str) -> None:
+    log = text * (1_000_000 // len(text)) + "\nRuntimeError: CUDA out of memory\n"
+    begin = time.monotonic()
+    server_log.strip_noise(log)
+    server_log.loading_progress(log)
+    assert "out of memory" in (server_log.cause_line(log) or "")
+    assert time.monotonic() - begin < 10

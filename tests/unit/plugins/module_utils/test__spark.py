@@ -7,10 +7,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils import _spark
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import (
     Gpu,
+    GpuProcess,
+    ask_gpu_processes,
     count_connectx,
     objections,
+    parse_compute_apps,
     parse_gpus,
     parse_meminfo,
 )
@@ -21,6 +25,37 @@ GB10 = Gpu("NVIDIA GB10", "580.95.05")
 def test_gpus_are_read_from_the_query() -> None:
     assert parse_gpus("NVIDIA GB10, 580.95.05\n") == [GB10]
     assert parse_gpus("No devices were found\n") == []
+
+
+def test_processes_are_read_from_the_query() -> None:
+    lines = [
+        "4711, /opt/venv/bin/python3, 65804",
+        "12, a, b, [N/A]",
+        "13, [Not Found], 1",
+        "No running processes found",
+    ]
+    assert parse_compute_apps("\n".join(lines)) == [
+        GpuProcess(4711, "python3", 65804 * 2**20),
+        GpuProcess(12, "a, b", None),
+        GpuProcess(13, None, 2**20),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["echo", "7, x, 1"], [GpuProcess(7, "x", 2**20)]),
+        (["true"], []),
+        (["false"], None),
+        (["/nowhere/nvidia-smi"], None),
+        (["sleep", "60"], None),
+    ],
+)
+def test_who_computes_may_be_unknown(
+    command: list[str], expected: list[GpuProcess] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_spark, "GPU_DEADLINE_S", 0.5)
+    assert ask_gpu_processes(command) == expected
 
 
 def test_memory_is_in_bytes() -> None:

@@ -8,19 +8,12 @@ import typing as t
 
 import pytest
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _trtllm_options
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm_findings import nearest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm_options import (
-    FAMILIES,
-    ROOT,
     Built,
-    Checker,
-    Report,
     Request,
     build,
-    nearest,
-    release_of,
     render,
-    version_of,
 )
 
 RELEASE = "1.3.0rc12"
@@ -160,76 +153,6 @@ def test_a_schedule_that_came_as_json_gets_its_numbers_back_in_order() -> None:
 def test_other_spellings_are_written_in_one_way(given: dict[str, t.Any], expected: dict[str, t.Any]) -> None:
     answer = built(given)
     assert (answer.errors, answer.options) == ([], expected)
-
-
-# Releases
-
-
-@pytest.mark.parametrize(
-    ("text", "release"),
-    [
-        ("1.3.0rc12", "1.3.0rc12"),
-        ("nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12", "1.3.0rc12"),
-        ("nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12@sha256:0a1b", "1.3.0rc12"),
-        ("registry.example:5000/release:1.3.0rc13", "1.3.0rc13"),
-        ("registry.example:5000/release", "release"),
-        ("nvcr.io/nvidia/tensorrt-llm/release@sha256:0a1b", "release"),
-    ],
-)
-def test_release_of(text: str, release: str) -> None:
-    assert release_of(text) == release
-
-
-def test_versions_in_order() -> None:
-    releases = ["1.2.0rc6", "1.2.0rc6.post1", "1.2.0", "1.3.0rc2", "1.3.0rc12", "1.3.0", "1.3.1"]
-    versions = [version for version in map(version_of, releases) if version]
-    assert len(versions) == len(releases)
-    assert versions == sorted(versions)
-
-
-@pytest.mark.parametrize("release", ["1.3.0rc12", "1.3.0rc13", "v1.3.0rc12", "1.3.0rc13.post1", "1.3.0rc12-arm64"])
-def test_known_releases(release: str) -> None:
-    answer = build(Request(release))
-    assert (answer.family, answer.errors, answer.warnings) == ("1.3", [], [])
-
-
-@pytest.mark.parametrize(
-    ("release", "relation"),
-    [("1.3.0rc14", "newer than"), ("1.3.0", "newer than"), ("1.4.0", "newer than"), ("1.3.0rc3", "older than")],
-)
-def test_other_releases_of_the_family_are_a_warning(release: str, relation: str) -> None:
-    assert warnings(release=release) == [
-        f"release: {release} is {relation} the releases these rules were written for (1.3.0rc12, 1.3.0rc13);"
-        " the server may refuse what passes here and accept what is refused"
-    ]
-
-
-@pytest.mark.parametrize("release", ["1.2.0rc1", "1.2.0rc6", "1.2.0", "1.3.0rc2"])
-def test_releases_of_no_family(release: str) -> None:
-    assert errors({"nonsense": 1}, release=f"nvcr.io/nvidia/tensorrt-llm/release:{release}") == [
-        f"release: the engine options of {release} are not known here;"
-        " the known release families are 1.3 (1.3.0rc3 and later)"
-    ]
-
-
-@pytest.mark.parametrize(
-    "text", ["nvcr.io/nvidia/tensorrt-llm/release", "x/release:spark-single-gpu-dev", "latest", ""]
-)
-def test_no_release_at_all(text: str) -> None:
-    assert errors(release=text) == [
-        f"release: '{text}' names no TensorRT-LLM release such as 1.3.0rc12; give the release, or an image reference"
-        " with its tag. The known release families are 1.3 (1.3.0rc3 and later)"
-    ]
-
-
-def test_a_closed_family_holds_post_releases_and_leaves_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
-    older = {**FAMILIES[0], "name": "old", "first": "1.2.0rc1", "last": "1.2.0rc6", "known": ("1.2.0rc1", "1.2.0rc6")}
-    monkeypatch.setattr(_trtllm_options, "FAMILIES", (older, *FAMILIES))
-    assert build(Request("1.2.0rc6.post1")).family == "old"
-    assert errors(release="1.2.0rc7") == [
-        "release: the engine options of 1.2.0rc7 are not known here;"
-        " the known release families are old (1.2.0rc1 to 1.2.0rc6), 1.3 (1.3.0rc3 and later)"
-    ]
 
 
 # Keys and values
@@ -413,8 +336,46 @@ def test_types_without_a_draft_model_need_a_length(decoding_type: str) -> None:
 
 def test_method_and_speculative_config_exclude_each_other() -> None:
     assert errors({"speculative_config": EAGLE}, method="eagle3", draft_model="/m", max_draft_len=1) == [
-        "speculative_config: excludes method eagle3; give only one of them"
+        "speculative_config: excludes method eagle3; remove it to draft with the method,"
+        " or leave method out to draft as it says"
     ]
+    assert errors({"speculative_config": EAGLE}, method="none") == [
+        "speculative_config: excludes method none; remove it to serve without drafts,"
+        " or leave method out to draft as it says"
+    ]
+    assert errors({"speculative_config": None}, method="none") == []
+
+
+def test_a_section_of_ones_own_is_written_as_it_is() -> None:
+    section = {"decoding_type": "NGram", "max_draft_len": 4}
+    answer = built({"speculative_config": section}, draft_model="/m", max_draft_len=9)
+    assert (answer.method, answer.errors, answer.options) == ("raw", [], {"speculative_config": section})
+    assert errors({"speculative_config": [1]}) == ["speculative_config: must be a mapping, not a list"]
+
+
+def test_the_draft_model_completes_a_section_that_needs_one() -> None:
+    section = {"decoding_type": "Eagle3", "max_draft_len": 3, "eagle3_layers_to_capture": [1, 2]}
+    answer = built({"speculative_config": section}, draft_model="/m")
+    assert answer.options["speculative_config"]["speculative_model"] == "/m"
+    named = {**section, "speculative_model_dir": "/mine"}
+    answer = built({"speculative_config": named}, draft_model="/m")
+    assert answer.options["speculative_config"]["speculative_model"] == "/mine"
+    assert errors({"speculative_config": section}) == [
+        "speculative_config.speculative_model: is missing; Eagle3 needs a draft model"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("request_", "method"),
+    [
+        ({}, "none"),
+        ({"method": "none"}, "none"),
+        ({"method": "eagle3"}, "eagle3"),
+        ({"options": {"speculative_config": {}}}, "raw"),
+    ],
+)
+def test_the_method_that_is_told(request_: dict[str, t.Any], method: str) -> None:
+    assert build(Request(RELEASE, **request_)).method == method
 
 
 def test_revision_is_given_once() -> None:
@@ -603,14 +564,6 @@ def test_helix_blocks_agree() -> None:
             " on a GB10 the system lives in the same memory and may run out of it",
         ),
         (
-            {"kv_cache_config": {"free_gpu_memory_fraction": 0.9, "host_cache_size": 1}},
-            "kv_cache_config.host_cache_size: on a GB10 host and GPU share their memory; a host cache only wastes it",
-        ),
-        (
-            {"moe_config": {"backend": "TRTLLM"}},
-            "moe_config.backend: TRTLLM does not run FP4 experts on a GB10; use CUTLASS",
-        ),
-        (
             {"speculative_config": {**EAGLE, "decoding_type": "Eagle"}},
             "speculative_config.decoding_type: Eagle is treated as Eagle3; write Eagle3",
         ),
@@ -643,36 +596,3 @@ def test_advice(options: dict[str, t.Any], expected: str) -> None:
 )
 def test_nearest(word: str, expected: str | None) -> None:
     assert nearest(word, ["Eagle", "Eagle3", "Draft_Target", "NGram"]) == expected
-
-
-# The schemas themselves
-
-
-def fields_within(field: t.Mapping[str, t.Any]) -> t.Iterator[t.Mapping[str, t.Any]]:
-    yield field
-    for inner in (*field.get("any_of", ()), *(field[key] for key in ("items", "of") if key in field)):
-        yield from fields_within(inner)
-
-
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: str(family["name"]))
-def test_schema_is_sound(family: dict[str, t.Any]) -> None:
-    sections = family["sections"]
-    known = {"type", "null", "required", "min", "max", "above", "below", "values", "fold", "newer", "min_items"}
-    known |= {"items", "of", "keys", "section", "any_of", "alias", "never", "advice"}
-    checker = Checker(family, Report())
-    used = {ROOT}
-    for name, section in sections.items():
-        assert set(section) <= {"fields", "extends", "renamed", "newer", "tag", "variants"}, name
-        used |= {section["extends"]} if "extends" in section else set()
-        used |= set(section.get("variants", {}).values())
-        for key, field in {} if "tag" in section else checker.fields(name).items():
-            for inner in fields_within(field):
-                assert set(inner) <= known, f"{name}.{key}"
-                assert hasattr(checker, f"_{inner['type']}"), f"{name}.{key}"
-                used |= {inner["section"]} if "section" in inner else set()
-    assert used == set(sections)
-    types = sections["SpeculativeConfig"]["variants"]
-    named = {*family["methods"].values(), *family["needs_draft_model"], *family["needs_draft_length"]}
-    assert named | set(family["refused_types"]) <= set(types)
-    assert family["draft_model_key"] in checker.fields("DecodingBaseConfig")
-    assert all(version_of(release) for release in (family["first"], *family["known"]))

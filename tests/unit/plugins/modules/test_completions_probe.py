@@ -331,13 +331,6 @@ def test_unusable_parameters(probe: Probe, args: dict[str, t.Any], message: str)
     assert probe(**args)["msg"] == message
 
 
-def test_long_log_is_read_from_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(completions_probe, "LOG_TAIL_BYTES", 10)
-    log = tmp_path / "server.log"
-    log.write_text("first line\nsecond\nthird\n", encoding="utf-8")
-    assert completions_probe.tail(log) == "third\n"
-
-
 def test_the_word_of_the_container_before_is_ignored(container: Container, probe: Probe) -> None:
     container.says("running", since=1000)
     result = probe(since=str(time.time()), **container.args)
@@ -361,3 +354,91 @@ def test_moments(moment: str, expected: float) -> None:
 
 def test_a_moment_that_is_none(probe: Probe) -> None:
     assert "since is 'yesterday', but must be" in probe(since="yesterday")["msg"]
+
+
+def tool_reply(**message: t.Any) -> dict[str, t.Any]:
+    return {"choices": [{"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "tool_calls"}]}
+
+
+def called(name: str = "get_weather", arguments: t.Any = '{"city": "Paris"}') -> dict[str, t.Any]:
+    function = {"name": name, "arguments": arguments}
+    return tool_reply(content=None, tool_calls=[{"id": "call-1", "type": "function", "function": function}])
+
+
+def answers_tools(status: int, body: t.Any) -> t.Callable[[Handler], None]:
+    """Answer what the probe asks first, and then the question with a tool."""
+
+    def answer(handler: Handler) -> None:
+        if "tools" in handler.told.requests[-1]:
+            handler.reply(status, json.dumps(body).encode())
+        else:
+            replay("chat_stream_speculative")(handler)
+
+    return answer
+
+
+def test_a_tool_call(server: Server, probe: Probe) -> None:
+    server.ask = answers_tools(200, called())
+    result = probe(url=server.url, tools=True)
+    assert result["tool_call"] == {"name": "get_weather", "arguments": {"city": "Paris"}}
+    assert (result["healthy"], result["findings"]) == (True, [])
+    asked = server.requests[1]
+    assert (asked["tool_choice"], asked["temperature"]) == ("auto", 0)
+    assert asked["tools"][0]["function"]["name"] == "get_weather"
+    assert "stream" not in asked
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (200, tool_reply(content=""), "its answer is empty. With EAGLE-3 on TensorRT-LLM 1.3.0rc13 this is a known"),
+        (200, tool_reply(content="It is sunny."), "it said instead: It is sunny. With EAGLE-3"),
+        (200, {"choices": [{"message": {"content": None}, "finish_reason": "length"}]}, "not done after 512 tokens"),
+        (200, called(arguments="{"), "the call is malformed"),
+        (200, called(arguments={"city": "Paris"}), "the call is malformed"),
+        (200, called(arguments="{}"), "the call is malformed"),
+        (200, called(name="get_time"), "it called get_time with"),
+        (200, called(arguments='{"city": " "}'), "not get_weather with a city"),
+        (200, {"choices": []}, "something that is no completion"),
+        (200, {"object": "error", "message": "parser failed"}, "and then failed: parser failed"),
+        (400, {"message": "no tool parser", "object": "error"}, "answered status 400: no tool parser."),
+    ],
+)
+def test_no_tool_call(server: Server, probe: Probe, status: int, body: t.Any, words: str) -> None:
+    server.ask = answers_tools(status, body)
+    result = probe(url=server.url, tools=True)
+    assert (result["state"], result["healthy"], result["tool_call"]) == ("ready", False, None)
+    assert [finding["id"] for finding in result["findings"]] == ["no_tool_call"]
+    assert words in result["findings"][0]["message"]
+    assert ("16377" in result["findings"][0]["message"]) == (status == 200)
+
+
+def test_a_tool_call_that_takes_too_long(server: Server, probe: Probe) -> None:
+    def answer(handler: Handler) -> None:
+        if "tools" in handler.told.requests[-1]:
+            handler.told.release.wait(20)
+        else:
+            replay("chat_stream_speculative")(handler)
+
+    server.ask = answer
+    result = probe(url=server.url, tools=True, deadline=2)
+    assert (result["state"], [finding["id"] for finding in result["findings"]]) == ("ready", ["slow"])
+
+
+def test_tools_are_for_chat(server: Server, probe: Probe) -> None:
+    message = probe(url=server.url, kind="completion", tools=True)["msg"]
+    assert message == "tools is true, but kind is completion; tools need kind chat."
+
+
+def test_a_server_that_does_not_work_is_not_asked_for_a_tool_call(server: Server, probe: Probe) -> None:
+    server.ask = replay("chat_stream_error")
+    assert probe(url=server.url, tools=True)["tool_call"] is None
+    assert len(server.requests) == 1
+
+
+def test_a_server_that_the_watchdog_ended(container: Container, probe: Probe) -> None:
+    reason = "stalled: no token came for 300 s though nobody else was served"
+    container.says("loading", last_exit={**exited(None, 9, reason=reason), "by": "watchdog"})
+    result = probe(**container.args)
+    assert result["state"] == "dead"
+    assert result["error"] == f"The container's watchdog ended the server, {reason}. It is being started again."

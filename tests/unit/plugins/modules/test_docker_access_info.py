@@ -36,7 +36,11 @@ SLOT = {
     "RestartCount": 2,
     "Config": {"Image": "release:1", "Labels": {"recipe": "x"}},
     "State": {"Status": "exited", "ExitCode": 137, "OOMKilled": True, "StartedAt": "S", "FinishedAt": "F"},
-    "HostConfig": {"RestartPolicy": {"Name": "unless-stopped"}},
+    "HostConfig": {
+        "RestartPolicy": {"Name": "unless-stopped"},
+        "NetworkMode": "bridge",
+        "PortBindings": {"8000/tcp": [{"HostIp": "127.0.0.1", "HostPort": "8001"}]},
+    },
 }
 IMAGE = {
     "Id": "sha256:1",
@@ -50,7 +54,7 @@ PAGES: dict[str, t.Any] = {
     "/info": INFO,
     "/version": {"Components": [{"Name": "Engine"}]},
     "/containers/json": [LISTED],
-    "/containers/c1/json": {"State": {"StartedAt": "2026-10-04T09:12:44Z"}},
+    "/containers/c1/json": {"State": {"StartedAt": "2026-10-04T09:12:44Z", "Pid": 77}},
     "/containers/slot/json": SLOT,
     "/images/r/x:1/json": IMAGE,
 }
@@ -91,8 +95,9 @@ def fixture_look(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> t.Callable[..., dict[str, t.Any]]:
     root = tmp_path / "root"
-    (root / "proc").mkdir(parents=True)
-    machine = Machine(root=root, uid=os.getuid(), home=tmp_path, docker_host="")
+    (root / "proc").mkdir(parents=True, exist_ok=True)
+    (root / "proc/meminfo").write_text("MemTotal: 100 kB\nMemAvailable: 40 kB\n", encoding="ascii")
+    machine = Machine(root=root, uid=os.getuid(), home=tmp_path, docker_host="", sockets=dict)
     monkeypatch.setattr(docker_access_info, "Machine", lambda: machine)
 
     def look(**params: t.Any) -> dict[str, t.Any]:
@@ -107,6 +112,20 @@ def fixture_look(
 Look = t.Callable[..., dict[str, t.Any]]
 
 
+@pytest.fixture(name="nvidia_smi")
+def fixture_nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Callable[[str], None]:
+    """An nvidia-smi that says something."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+
+    def says(text: str) -> None:
+        program = tmp_path / "bin/nvidia-smi"
+        program.write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n", encoding="utf-8")
+        program.chmod(0o755)
+
+    return says
+
+
 @pytest.mark.usefixtures("engine")
 def test_usable(look: Look) -> None:
     result = look(container="slot", image="r/x:1", port=8080)
@@ -119,6 +138,8 @@ def test_usable(look: Look) -> None:
             "image": "nginx",
             "state": "running",
             "status": "Up 2 hours",
+            "up": "2 hours",
+            "pid": 77,
             "ports": [{"address": "127.0.0.1", "port": 8080, "container_port": 80, "protocol": "tcp"}],
             "network_mode": "bridge",
             "started_at": "2026-10-04T09:12:44Z",
@@ -139,6 +160,8 @@ def test_usable(look: Look) -> None:
         "finished_at": "F",
         "restart_count": 2,
         "restart_policy": "unless-stopped",
+        "network_mode": "bridge",
+        "published_ports": ["127.0.0.1:8001:8000/tcp"],
     }
     assert result["image"] == {
         "id": "sha256:1",
@@ -150,6 +173,10 @@ def test_usable(look: Look) -> None:
         "env": ["A=b"],
     }
     assert (result["port"]["in_use"], result["port"]["container"]) == (True, "other")
+    assert result["port"]["description"] == (
+        "other (nginx, up 2 hours, not this collection's) holds port 8080; stop it with: docker stop other"
+    )
+    assert (result["memory"], result["gpu_processes"], result["same_filesystem"]) == (None, None, None)
     assert result["user"] == ME
 
 
@@ -165,17 +192,21 @@ def test_what_is_not_there_is_null(look: Look) -> None:
         (
             {"/version": {"Components": [{"Name": "Podman Engine"}]}},
             "podman",
-            "Podman answers in Docker's place; this needs Docker Engine itself.",
+            "Podman answers in Docker's place; this needs Docker Engine itself. Remove the shim with "
+            "'sudo apt-get remove podman-docker' and install Docker Engine.",
         ),
         (
             {"/info": {**INFO, "SecurityOptions": ["name=rootless"]}},
             "rootless",
-            "Docker runs rootless for this user; this needs the Docker Engine that root runs.",
+            "Docker runs rootless for this user; this needs the Docker Engine that root runs. Go back to it with "
+            "'dockerd-rootless-setuptool.sh uninstall', 'docker context use default' and "
+            "'sudo systemctl enable --now docker'.",
         ),
         (
             {"/info": {**INFO, "DockerRootDir": "/var/snap/docker/common/var-lib-docker"}},
             "snap",
-            "Docker comes from a snap, which cannot hand out the GPU; install it from the distribution or from Docker.",
+            "Docker comes from a snap, which cannot hand out the GPU. Remove it with 'sudo snap remove docker' and "
+            "install Docker Engine from the distribution or from Docker.",
         ),
     ],
 )
@@ -233,3 +264,114 @@ def test_the_address_is_one(look: Look) -> None:
     assert look(address="localhost", port=1)["msg"] == (
         "Looking at a port needs an IP address, which 'localhost' is not."
     )
+
+
+@pytest.mark.usefixtures("engine")
+def test_the_ports_that_are_to_be_published(look: Look) -> None:
+    """192.0.2.0/24 is for documentation, so no host has it."""
+    wanted = ["127.0.0.1:8080:8000", "192.0.2.1:8081:8000", "8082:8000/udp"]
+    taken, away = look(container="slot", published_ports=wanted)["published_ports"]
+    assert (taken["in_use"], taken["container"], taken["slot"], taken["address_here"]) == (True, "other", False, True)
+    assert (taken["container_port"], taken["text"]) == (8000, "127.0.0.1:8080:8000/tcp")
+    assert (away["in_use"], away["address"], away["port"], away["address_here"]) == (False, "192.0.2.1", 8081, False)
+
+
+def test_a_published_port_that_docker_would_not_take(look: Look) -> None:
+    assert look(published_ports=["8000"])["msg"] == (
+        "The published port '8000' is not understood; write it as in 127.0.0.1:8000:8000, which is address, port of "
+        "the host and port of the container."
+    )
+
+
+@pytest.mark.usefixtures("engine")
+def test_the_slots_own_port(engine: Server, look: Look) -> None:
+    listed = {**LISTED, "Id": "c2", "Names": ["/slot"]}
+    engine.pages.update({"/containers/json": [listed], "/containers/c2/json": {"State": {}}})
+    use = look(container="slot", port=8080)["port"]
+    assert (use["in_use"], use["slot"], use["address_here"]) == (True, True, True)
+    assert look(container="another", port=8080)["port"]["slot"] is False
+
+
+def test_the_addresses_of_the_host(look: Look, tmp_path: Path) -> None:
+    (tmp_path / "root/proc/net").mkdir()
+    (tmp_path / "root/proc/net/if_inet6").write_text(
+        "00000000000000000000000000000001 01 80 10 80       lo\nfe80000000000000042fcfffeb38c7b0 72 40 20 80 eth0\n",
+        encoding="ascii",
+    )
+    assert look()["addresses"] == ["::1"]
+
+
+def belongs_to(root: Path, pid: int, container: str) -> None:
+    (root / "proc" / str(pid)).mkdir(parents=True, exist_ok=True)
+    (root / "proc" / str(pid) / "cgroup").write_text(f"0::/system.slice/docker-{container}.scope\n", encoding="ascii")
+
+
+@pytest.fixture(name="running")
+def fixture_running(engine: Server, tmp_path: Path) -> Path:
+    """Our slot and somebody else's container, both in the host's network; the root directory of the machine."""
+    ours, theirs = "a" * 64, "b" * 64
+    host = {"HostConfig": {"NetworkMode": "host"}, "Ports": [], "State": "running"}
+    engine.pages["/containers/json"] = [
+        {**host, "Id": ours, "Names": ["/slot"], "Image": "x", "Labels": {"dgx_spark.speculative.url": "u"}},
+        {**host, "Id": theirs, "Names": ["/vllm"], "Image": "vllm:1", "Status": "Up 3 days", "Labels": None},
+    ]
+    engine.pages[f"/containers/{ours}/json"] = {"State": {"Pid": 10}}
+    engine.pages[f"/containers/{theirs}/json"] = {"State": {"Pid": 20}}
+    root = tmp_path / "root"
+    for pid, container in ((10, ours), (11, ours), (20, theirs), (21, theirs)):
+        belongs_to(root, pid, container)
+    for container, size in ((ours, 1_000_000_000), (theirs, 2_000_000_000)):
+        group = root / f"sys/fs/cgroup/system.slice/docker-{container}.scope"
+        group.mkdir(parents=True)
+        (group / "memory.stat").write_text(f"anon {size}\nfile 99\n", encoding="ascii")
+    return root
+
+
+def test_who_holds_memory(running: Path, look: Look, nvidia_smi: t.Callable[[str], None]) -> None:
+    (running / "proc/30").mkdir()
+    nvidia_smi("11, trtllm-serve, 64000\n21, /usr/bin/python3, 65804\n30, a,b, 11445")
+    result = look(container="slot", holders=True)
+    gib = 1024**2
+    assert [one["memory_bytes"] for one in result["containers"]] == [
+        64000 * gib + 1_000_000_000,
+        65804 * gib + 2_000_000_000,
+    ]
+    assert [one["container"] for one in result["gpu_processes"]] == ["slot", "vllm", None]
+    assert result["gpu_processes"][1]["name"] == "python3"
+    assert result["memory"] == {
+        "total": 100 * 1024,
+        "available": 40 * 1024,
+        "slot": 64000 * gib + 1_000_000_000,
+        "holders": [
+            "vllm (vllm:1, up 3 days, not this collection's) holds 71 GB; stop it with: docker stop vllm",
+            f"process a,b (30) of user {ME} holds 12 GB; stop it with: kill 30",
+        ],
+    }
+
+
+@pytest.mark.parametrize("text", ["", "11, trtllm-serve, [N/A]"])
+@pytest.mark.usefixtures("running")
+def test_what_the_slot_holds_can_be_unknown(look: Look, nvidia_smi: t.Callable[[str], None], text: str) -> None:
+    nvidia_smi(text)
+    assert look(container="slot", holders=True)["memory"]["slot"] is None
+    assert look(container="another", holders=True)["memory"]["slot"] == 0
+
+
+@pytest.mark.usefixtures("running")
+def test_without_a_driver_the_control_groups_still_tell(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    result = look(holders=True)
+    assert result["gpu_processes"] is None
+    assert [one["memory_bytes"] for one in result["containers"]] == [1_000_000_000, 2_000_000_000]
+
+
+def test_the_file_system_of_images(engine: Server, look: Look, tmp_path: Path) -> None:
+    engine.pages["/info"] = {**INFO, "DockerRootDir": str(tmp_path)}
+    result = look(compare_path=str(tmp_path / "not/yet/there"))
+    assert result["same_filesystem"] is True
+    assert tmp_path.is_relative_to(result["data_root_filesystem"])
+    number = tmp_path.stat().st_dev
+    assert result["data_root_device"] == f"{os.major(number)}:{os.minor(number)}"
+    assert look(compare_path="/proc")["same_filesystem"] is False
+    engine.pages["/info"] = {**INFO, "DockerRootDir": "/nowhere"}
+    assert look(compare_path="/proc")["same_filesystem"] is None

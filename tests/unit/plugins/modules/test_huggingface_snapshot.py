@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 import typing as t
 from pathlib import Path
 
@@ -85,6 +87,57 @@ def test_offline_asks_nobody(capsys: pytest.CaptureFixture[str], server: HubServ
     assert server.requests == []
 
 
+def received(tmp_path: Path, commit: str) -> None:
+    """The other host's model, with the receipt of a copy."""
+    blobs = tmp_path / "hub/models--lab--open/blobs"
+    blobs.mkdir(parents=True)
+    snapshot = tmp_path / "hub/models--lab--open/snapshots" / commit
+    snapshot.mkdir(parents=True)
+    (blobs / "9e26dfeeb6e641a33dae4961196235bdb965b21b").write_bytes(b"{}")
+    (snapshot / "config.json").symlink_to("../../blobs/9e26dfeeb6e641a33dae4961196235bdb965b21b")
+    noted = {"size": 2, "mtime_ns": (snapshot / "config.json").stat().st_mtime_ns, "sha256": "a" * 64}
+    receipt = {"commit": commit, "revisions": ["main"], "include": [], "exclude": ["original/*"]}
+    (tmp_path / "models").mkdir()
+    text = json.dumps({"id": "lab/open", **receipt, "files": {"config.json": noted}})
+    (tmp_path / "models/models--lab--open.json").write_text(text)
+
+
+def test_what_another_host_has_takes_the_place_of_the_hub(
+    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
+) -> None:
+    wanted = {"id": "lab/open", "exclude": ["original/*"]}
+    known = run(capsys, server, tmp_path / "head", [wanted])["repositories"]
+    assert known[0]["files"] == [{"path": "config.json", "size": 2, "blob": "9e26dfeeb6e641a33dae4961196235bdb965b21b"}]
+    asked = len(server.requests)
+    result = run(capsys, server, tmp_path, [wanted], known=known)
+    assert (result["bytes_missing"], result["verified"]) == (2, False)
+    assert result["models"]["lab/open"]["commit"] == COMMIT
+    received(tmp_path, COMMIT)
+    result = run(capsys, server, tmp_path, [wanted], known=known)
+    assert (result["bytes_missing"], result["verified"]) == (0, True)
+    # What was copied can be handed on.
+    assert result["repositories"][0]["files"] == known[0]["files"]
+    assert len(server.requests) == asked
+
+
+def test_another_commit_than_the_other_host_has_is_not_what_is_wanted(
+    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
+) -> None:
+    wanted = {"id": "lab/open", "exclude": ["original/*"]}
+    known = run(capsys, server, tmp_path / "head", [wanted])["repositories"]
+    received(tmp_path, "f" * 40)
+    result = run(capsys, server, tmp_path, [wanted], known=known)
+    assert (result["verified"], result["models"]["lab/open"]["commit"]) == (False, COMMIT)
+
+
+def test_what_the_other_host_does_not_know_is_told(
+    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
+) -> None:
+    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], known=[])
+    assert result["msg"] == "The other host does not know what the model lab/open consists of"
+    assert server.requests == []
+
+
 def test_further_files_are_compared_by_checksum(
     capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
 ) -> None:
@@ -103,3 +156,187 @@ def test_an_endpoint_that_is_none_gets_one_sentence(
     result = run(capsys, server, tmp_path, [{"id": "lab/open"}], endpoint=endpoint)
     assert result["failed"]
     assert endpoint in result["msg"]
+
+
+class TestPair:
+    """A target and its draft, by what their files config.json say."""
+
+    PAIR: t.ClassVar[dict[str, str]] = {"target": "lab/big", "draft": "lab/head", "method": "eagle3"}
+    REPOSITORIES: t.ClassVar[list[t.Any]] = [{"id": "lab/big"}, {"id": "lab/head"}]
+
+    @pytest.fixture
+    def server(self) -> t.Iterator[HubServer]:
+        target, head = (
+            {"vocab_size": 201088, "hidden_size": 2880},
+            {"vocab_size": 128256, "hidden_size": 4096},
+        )
+        models = {
+            name: Model({"config.json": json.dumps(config).encode(), "tokenizer.json": tokenizer})
+            for name, config, tokenizer in (("lab/big", target, b"1"), ("lab/head", head, b"2"))
+        }
+        with running(HubServer(models)) as server:
+            yield server
+
+    def test_a_wrong_draft_is_found_before_the_download(
+        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
+    ) -> None:
+        result = run(capsys, server, tmp_path, self.REPOSITORIES, pair=self.PAIR)
+        assert result["pair_problems"] == [
+            "The draft model lab/head does not belong to the target model lab/big: its vocabulary has 128256 tokens "
+            "and the target's has 201088. Give a draft that was made for this target.",
+            "The draft model lab/head does not belong to the target model lab/big: it was made for a hidden size of "
+            "4096 and the target's is 2880. Give a draft that was made for this target.",
+        ]
+        assert not (tmp_path / "hub").exists()
+
+    def test_the_same_tokenizer_makes_a_pair(
+        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
+    ) -> None:
+        pair = {**self.PAIR, "method": "draft_target"}
+        assert len(run(capsys, server, tmp_path, self.REPOSITORIES, pair=pair)["pair_problems"]) == 1
+        server.models["lab/head"].files["tokenizer.json"] = b"1"
+        assert run(capsys, server, tmp_path, self.REPOSITORIES, pair=pair)["pair_problems"] == []
+
+    def test_a_model_without_that_file_is_not_judged(
+        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
+    ) -> None:
+        del server.models["lab/head"].files["config.json"]
+        assert run(capsys, server, tmp_path, self.REPOSITORIES, pair=self.PAIR)["pair_problems"] == []
+
+    @pytest.mark.parametrize("pair", [{}, {"target": "lab/big", "draft": "lab/absent", "method": "eagle3"}])
+    def test_no_pair(
+        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, pair: dict[str, str]
+    ) -> None:
+        assert run(capsys, server, tmp_path, self.REPOSITORIES, pair=pair)["pair_problems"] == []
+        assert not [request for request in server.requests if "tokenizer.json" in request]
+
+    def test_what_receipts_vouch_for_is_read_from_the_disk(
+        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
+    ) -> None:
+        for name in ("big", "head"):
+            file = tmp_path / "hub" / f"models--lab--{name}" / "snapshots" / COMMIT / "config.json"
+            file.parent.mkdir(parents=True)
+            file.write_bytes(server.models[f"lab/{name}"].files["config.json"])
+            noted = {"config.json": {"size": file.stat().st_size, "mtime_ns": file.stat().st_mtime_ns}}
+            (tmp_path / "models").mkdir(exist_ok=True)
+            (tmp_path / "models" / f"models--lab--{name}.json").write_text(
+                json.dumps({"commit": COMMIT, "revisions": ["main"], "include": [], "exclude": [], "files": noted})
+            )
+        result = run(capsys, server, tmp_path, self.REPOSITORIES, pair=self.PAIR)
+        assert (result["verified"], len(result["pair_problems"])) == (True, 2)
+        assert server.requests == []
+
+    def test_a_target_in_a_directory(
+        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
+    ) -> None:
+        target = tmp_path / "big"
+        target.mkdir()
+        for name, data in server.models["lab/big"].files.items():
+            (target / name).write_bytes(data)
+        pair = {"target": str(target), "draft": "lab/head", "method": "draft_target"}
+        only_head = [{"id": "lab/head"}]
+        (problem,) = run(capsys, server, tmp_path, only_head, pair=pair)["pair_problems"]
+        assert problem.startswith(f"The draft model lab/head does not belong to the target model {target}: its vocab")
+        server.models["lab/head"].files["tokenizer.json"] = b"1"
+        assert run(capsys, server, tmp_path, only_head, pair=pair)["pair_problems"] == []
+        server.models["lab/head"].large = {"tokenizer.json"}
+        assert run(capsys, server, tmp_path, only_head, pair=pair)["pair_problems"] == []
+
+    def test_two_directories_are_left_to_the_module_that_looks_at_them(
+        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
+    ) -> None:
+        pair = {"target": "/models/big", "draft": "/models/head", "method": "eagle3"}
+        result = run(capsys, server, tmp_path, [], pair=pair)
+        assert (result["pair_problems"], result["complete"], result["facts"]) == ([], True, {})
+        assert (result["bytes_missing"], server.requests) == (0, [])
+
+
+class TestFacts:
+    """What is known of a model before and after its download."""
+
+    CONFIG = json.dumps({"architectures": ["Some"], "num_hidden_layers": 2}).encode()
+
+    @pytest.fixture
+    def server(self) -> t.Iterator[HubServer]:
+        files = {
+            "config.json": self.CONFIG,
+            "hf_quant_config.json": b'{"quantization": {"kv_cache_quant_algo": "FP8"}}',
+            "model.safetensors.index.json": b'{"metadata": {"total_size": 77}}',
+            "model-00001-of-00001.safetensors": b"x" * 90,
+            "original/model.safetensors": b"x" * 10,
+        }
+        with running(HubServer({"lab/some": Model(files)})) as server:
+            yield server
+
+    def facts(self, result: dict[str, t.Any]) -> tuple[t.Any, ...]:
+        assert list(result["facts"]) == ["lab/some"]
+        return tuple(result["facts"]["lab/some"][key] for key in ("weights_bytes", "layers", "kv_cache_dtype"))
+
+    def test_from_the_hub(self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path) -> None:
+        result = run(capsys, server, tmp_path, [{"id": "lab/some", "exclude": ["original/*"]}])
+        assert self.facts(result) == (77, 2, "fp8")
+        assert result["repositories"][0]["bytes_weights"] == 90
+        # One list, and each of the three small files once.
+        assert len(server.requests) == 1 + 1 + 3
+        assert not (tmp_path / "hub").exists()
+
+    @pytest.mark.parametrize("index", [b"{", b"[]", b'{"metadata": {}}', None])
+    def test_without_a_usable_index_the_files_count(
+        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, index: bytes | None
+    ) -> None:
+        files = server.models["lab/some"].files
+        if index is None:
+            del files["model.safetensors.index.json"]
+        else:
+            files["model.safetensors.index.json"] = index
+        assert self.facts(run(capsys, server, tmp_path, [{"id": "lab/some"}])) == (90, 2, "fp8")
+
+    def test_what_is_not_wanted_says_nothing(
+        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
+    ) -> None:
+        wanted = {"id": "lab/some", "include": ["config.json", "*.safetensors"]}
+        assert self.facts(run(capsys, server, tmp_path, [wanted])) == (90, 2, None)
+
+    def test_while_a_token_is_needed_nothing_is_known(
+        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
+    ) -> None:
+        server.models["lab/some"].gated = True
+        result = run(capsys, server, tmp_path, [{"id": "lab/some"}], missing_token="report")
+        assert (result["token_needed"], result["facts"]) == (True, {})
+        assert self.facts(run(capsys, server, tmp_path, [{"id": "lab/some"}], token=ACCEPTED)) == (77, 2, "fp8")
+
+    def test_what_a_receipt_vouches_for_is_read_from_the_disk(
+        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
+    ) -> None:
+        snapshot = tmp_path / "hub" / "models--lab--some" / "snapshots" / COMMIT
+        noted = {}
+        for name, data in server.models["lab/some"].files.items():
+            file = snapshot / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+            noted[name] = {"size": len(data), "mtime_ns": file.stat().st_mtime_ns}
+        (tmp_path / "models").mkdir()
+        (tmp_path / "models" / "models--lab--some.json").write_text(
+            json.dumps({"commit": COMMIT, "revisions": ["main"], "include": [], "exclude": [], "files": noted})
+        )
+        assert self.facts(run(capsys, server, tmp_path, [{"id": "lab/some"}])) == (77, 2, "fp8")
+        assert server.requests == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can play another user; scenario already_there plays both")
+@pytest.mark.parametrize(("foreign_paths", "failed"), [("refuse", True), ("accept", False)])
+def test_a_cache_that_will_be_taken_over(
+    capsys: pytest.CaptureFixture[str], server: HubServer, foreign_paths: str, failed: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        top = Path(name)
+        top.chmod(0o755)
+        (top / "hub" / "models--lab--open" / "blobs").mkdir(parents=True)
+        os.seteuid(65534)
+        try:
+            result = run(capsys, server, top, [{"id": "lab/open"}], foreign_paths=foreign_paths)
+        finally:
+            os.seteuid(0)
+    assert result.get("failed", False) is failed
+    if failed:
+        assert "belongs to root and not to " in result["msg"]

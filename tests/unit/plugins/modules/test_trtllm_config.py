@@ -40,10 +40,11 @@ Run = t.Callable[..., dict[str, t.Any]]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the module, and return its result."""
+    """Run the module, without the parameters that are None, and return its result."""
 
     def call(**parameters: t.Any) -> dict[str, t.Any]:
-        with patch_module_args({**VALID, **parameters}), pytest.raises(SystemExit):
+        given = {key: value for key, value in {**VALID, **parameters}.items() if value is not None}
+        with patch_module_args(given), pytest.raises(SystemExit):
             trtllm_config.main()
         result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
         return result
@@ -59,6 +60,7 @@ def test_without_a_path_it_only_validates(run: Run) -> None:
     result = run()
     assert result["changed"] is False
     assert (result["release"], result["family"], result["text"]) == ("1.3.0rc12", "1.3", TEXT)
+    assert (result["method"], "warnings" in result) == ("eagle3", False)
     assert result["options"] == yaml.safe_load(TEXT)
     assert "path" not in result
     assert "diff" not in result
@@ -142,13 +144,37 @@ def test_errors_are_listed_and_nothing_is_written(run: Run, tmp_path: Path) -> N
 
 
 def test_one_error(run: Run) -> None:
-    result = run(release="1.2.0rc6")
+    result = run(release="1.2.0rc7")
     assert result["msg"] == (
-        "Validating the engine options for TensorRT-LLM 1.2.0rc6 found 1 error, to be corrected:\n"
-        "- release: the engine options of 1.2.0rc6 are not known here;"
-        " the known release families are 1.3 (1.3.0rc3 and later)"
+        "Validating the engine options for TensorRT-LLM 1.2.0rc7 found 1 error, to be corrected:\n"
+        "- release: the engine options of 1.2.0rc7 are not known here; use a release of the known release families,"
+        " 1.2 (1.2.0rc1 to 1.2.0rc6), 1.3 (1.3.0rc3 and later), or set family (in playbooks speculative_serve_family)"
+        " to the one to check by"
     )
-    assert result["family"] == ""
+    assert (result["family"], result["method"]) == ("", "eagle3")
+
+
+def test_a_family_can_be_chosen_as_yaml_reads_it(run: Run) -> None:
+    result = run(release="1.2.0rc7", family=1.2)
+    assert "failed" not in result
+    assert result["family"] == "1.2"
+    assert result["options"]["speculative_config"]["decoding_type"] == "Eagle"
+    assert "value of family must be one of: auto, 1.2, 1.3" in run(family="1.4")["msg"]
+
+
+def test_a_section_of_ones_own_needs_no_method(run: Run) -> None:
+    section = {"decoding_type": "NGram", "max_draft_len": 4}
+    result = run(method=None, options={"speculative_config": section})
+    assert (result["method"], result["options"]) == ("raw", {"speculative_config": section})
+    assert "excludes method none" in run(method="none", options={"speculative_config": section})["msg"]
+
+
+def test_a_known_issue_is_told_with_its_thread(run: Run) -> None:
+    result = run(release="1.3.0rc13", target_model="openai/gpt-oss-120b")
+    url = "https://github.com/NVIDIA/TensorRT-LLM/issues/16377"
+    assert [issue["url"] for issue in result["known_issues"]] == [url]
+    assert url in str(result["warnings"])
+    assert run(target_model="openai/gpt-oss-120b")["known_issues"] == []
 
 
 def test_advice_is_a_warning(run: Run) -> None:

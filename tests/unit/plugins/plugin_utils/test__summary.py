@@ -86,3 +86,85 @@ def test_findings_come_last() -> None:
 
 def test_a_long_answer_is_cut() -> None:
     assert first_lines("one\n\ntwo\nthree", count=2) == ["one", "two", "..."]
+
+
+def test_a_raw_speculative_config_is_not_called_without_drafts() -> None:
+    text = render("spark-1", record(method="", draft_length=0), LOCAL)
+    assert text.startswith("spark-1 serves example/target with a speculative_config of its own\n")
+
+
+@pytest.mark.parametrize(
+    ("length", "words"),
+    [
+        (2.1, "  Speculation costs more than it brings here (acceptance length 2.10, break-even 2.59)"),
+        (2.81, "  Speculation may or may not pay here (acceptance length 2.81): break-even lies between 2.59"),
+        (4.5, None),
+        (None, None),
+    ],
+)
+def test_drafts_that_may_not_pay_are_named(length: float | None, words: str | None) -> None:
+    measurements = {"ttft_s": 0.2, "tokens_per_second": 60, "acceptance_length": length}
+    text = render("spark-1", record(measurements=measurements, break_even={"best": 2.59, "worst": 4.32}), LOCAL)
+    if words is None:
+        assert "Speculation" not in text
+    else:
+        assert words in text
+    assert max(len(line) for line in text.split("It answered")[0].splitlines()) <= 100
+
+
+def test_without_a_break_even_nothing_is_said_of_it() -> None:
+    assert "Speculation" not in render("spark-1", record(break_even=None), LOCAL)
+
+
+def test_what_was_checked_is_listed() -> None:
+    text = render("spark-1", record(checks=["A tool was called.", "4 of 4 answers are the same."]), LOCAL)
+    assert "\n  Checked:\n    - A tool was called.\n    - 4 of 4 answers are the same.\n\n  It answered:" in text
+    assert "Checked" not in render("spark-1", record(checks=[]), LOCAL)
+
+
+@pytest.mark.parametrize(
+    ("parallel", "words"),
+    [
+        (1, "one conversation at a time, 131,072 tokens each, prompt and answer together"),
+        (4, "4 conversations at a time, 131,072 tokens each, prompt and answer together"),
+    ],
+)
+def test_how_much_it_holds_is_told(parallel: int, words: str) -> None:
+    assert f"  room               {words}\n" in render("x", record(context=131072, parallel=parallel), LOCAL)
+
+
+def test_a_record_that_does_not_say_how_much_it_holds_says_nothing() -> None:
+    assert "  room " not in render("x", record(), LOCAL)
+
+
+def rank(**changes: t.Any) -> dict[str, t.Any]:
+    return {"rank": 0, "host": "a", "cores": 20, "versions": {"NCCL": "2.28.9", "Open MPI": "4.1.7"}, **changes}
+
+
+def paired(**changes: t.Any) -> dict[str, t.Any]:
+    rail = {"interface": "enp1s0f1np1", "address": "192.168.100.10", "peer_address": "192.168.100.11"}
+    rails = [{**rail, "mtu": 9000, "speed_mbps": 200_000}, {"address": "192.168.101.10"}]
+    pair = {"rank": 0, "head": "spark-1", "worker": "spark-2", "rails": rails, **changes}
+    return record(pair=pair, listens_on="127.0.0.1")
+
+
+def test_two_sparks_serve_together() -> None:
+    text = render("spark-1", paired(ranks=[rank(), rank(rank=1, host="b")]), LOCAL)
+    assert text.startswith("spark-1 and spark-2 serve example/target with EAGLE-3, draft length 5\n")
+    assert "  URL                http://127.0.0.1:8000/v1 (only from the Spark itself) on spark-1\n" in text
+    assert "  memory left        54.2 GB on spark-1\n" in text
+    assert (
+        "  fabric             enp1s0f1np1 192.168.100.10 - 192.168.100.11, 200 Gb/s, MTU 9000\n"
+        "                     192.168.101.10\n"
+    ) in text
+    assert (
+        "  both ranks         the same environment, 20 cores each, the same versions (NCCL 2.28.9, Open MPI\n"
+        "                     4.1.7)\n"
+    ) in text
+
+
+def test_ranks_say_only_what_is_known() -> None:
+    assert "both ranks" not in render("x", paired(), LOCAL)
+    assert "both ranks" not in render("x", record(pair={}), LOCAL)
+    text = render("x", paired(ranks=[rank(cores=1), rank(versions={})]), LOCAL)
+    assert "  both ranks         the same environment, 1 and 20 cores\n" in text

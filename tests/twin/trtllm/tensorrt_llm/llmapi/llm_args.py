@@ -4,4 +4,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The option classes under the name that the real package gives them."""
 
-from standin.options import *  # noqa: F403
+from standin.release import FAMILY
+
+if FAMILY == "1.2":
+    from standin.options_1_2 import *  # noqa: F403
+else:
+    from standin.options import *  # noqa: F403

@@ -1,0 +1,79 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What does not fit is refused with the plan, before anything is downloaded or stopped."""
+
+from __future__ import annotations
+
+import re
+
+from tests import playbook
+from tests.twin.control import Internet, Spark
+from tests.twin.names import REGISTRY_HOST, RELEASE, RELEASE_REPOSITORY
+
+pytest_plugins = ["tests.scenario"]
+
+IMAGE = f"{REGISTRY_HOST}/{RELEASE_REPOSITORY}:{RELEASE}"
+
+
+def test_a_spark_of_64_gb_is_refused_with_the_plan(spark: Spark, internet: Internet) -> None:
+    with spark.gpu(memory_bytes=62e9):
+        # The models are not there any more: what is known of them comes from the Hub's descriptions.
+        spark.exec("rm -rf /home/spark/.cache/huggingface/hub/models--openai--gpt-oss-120b")
+        outcome = playbook.fail("single_eagle3")
+        small = playbook.succeed("preflight", variables={"recipe": "single_gpt_oss_20b"})
+    for part in ("weights of openai/gpt-oss-120b", "65.2 GB", "KV cache for", "memory of this Spark", "62.0 GB"):
+        assert part in outcome.output, part
+    assert "It does not fit" in outcome.output
+    assert "Choose a smaller model; two Sparks" in outcome.message
+    # Weights alone are more than there is: nothing is offered that would hang the machine for sure.
+    assert "overcommit" not in outcome.message
+    assert "It fits" in small.output
+    assert internet.bytes_to(spark.address, "huggingface.co/openai/gpt-oss-120b") < 20_000
+    assert internet.requests("cdn-lfs.huggingface.co") == []
+
+
+def test_a_context_that_is_too_large_is_refused_with_the_one_that_fits() -> None:
+    pair = {"recipe": "single_draft_target"}
+    outcome = playbook.fail("preflight", variables={**pair, "speculative_serve_context": 131072})
+    found = re.search(r"-e speculative_serve_context=(\d+)", outcome.message)
+    assert found, outcome.message
+    fitting = int(found[1])
+    assert 32768 < fitting < 131072
+    assert fitting % 1024 == 0
+    assert "It fits with less context only" in outcome.output
+    # Both are the same question: four conversations of 32768 tokens.
+    crowd = playbook.fail("preflight", variables={**pair, "speculative_serve_parallel": 4}).message
+    assert "speculative_serve_parallel=" in crowd
+    # The number that was named is right, and whoever insists gets the other one.
+    fits = playbook.succeed("preflight", variables={**pair, "speculative_serve_context": fitting})
+    assert "It fits; " in fits.output
+    insists = {**pair, "speculative_serve_context": 131072, "speculative_serve_overcommit": True}
+    assert "It fits with less context only" in playbook.succeed("preflight", variables=insists).output
+
+
+def test_a_wrong_wish() -> None:
+    outcome = playbook.fail("preflight", variables={"speculative_serve_context": 200_000})
+    assert "200,000" in outcome.message
+    assert "131,072" in outcome.message
+
+
+def test_the_seeds_own_way_takes_what_is_left(spark: Spark) -> None:
+    outcome = playbook.succeed("single_eagle3", variables={"speculative_serve_kv_cache": "fraction"})
+    assert "KV cache: 90% of what is left" in outcome.output
+    text = spark.read_file("/home/spark/.local/share/dgx-spark-speculative/single_eagle3/options.yml")
+    assert "max_tokens" not in text
+    assert "max_seq_len" not in text
+    # As on a real Spark: little is left for anybody else.
+    assert spark.memory() < 10e9
+
+
+def test_who_holds_the_memory_is_named_and_our_own_deployment_is_not(spark: Spark) -> None:
+    # Nearly all is ours at this moment, and counts as free.
+    assert "It fits" in playbook.succeed("preflight").output
+    playbook.succeed("stop")
+    with spark.stranger(IMAGE, 71_000_000_000):
+        message = playbook.fail("single_eagle3").message
+    assert "docker stop vllm" in message
+    assert "71" in message

@@ -1,0 +1,125 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The pair is the unit: what happens to one of the two, and what becomes of both."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from conftest import HOME, NAME, SLOT, Node
+
+from tests import playbook
+from tests.twin import cables
+from tests.twin.control import Internet
+
+pytest_plugins = ["tests.scenario"]
+
+HUB = "/home/spark/.cache/huggingface/hub"
+TARGET = f"{HUB}/models--nvidia--Qwen3-235B-A22B-FP4"
+# How soon a lost worker and an engine that hangs are taken for what they are.
+QUICK = {
+    "speculative_serve_probe_interval_s": 2,
+    "speculative_serve_stall_s": 8,
+    "speculative_serve_environment": {"DGX_SPARK_PEER_LOST_S": "6"},
+}
+
+
+def test_another_configuration_goes_to_both_and_a_lost_link_costs_the_copy_what_was_in_flight(
+    head: Node, worker: Node, internet: Internet, tmp_path: Path
+) -> None:
+    before = [node.inspect()["Id"] for node in (head, worker)]
+    worker.spark.exec(["rm", "-rf", TARGET])
+    wishes = json.dumps({**QUICK, "speculative_serve_draft_length": 2})
+    with cables.changed(mbit=100):
+        run = playbook.Background(tmp_path / "log", "two_sparks", "-e", wishes)
+        begun = f"find {HUB} -name '*.incomplete' -size +500k | grep -q ."
+        run.wait_for(lambda: worker.spark.exec(begun).returncode == 0)
+        cables.unplug()
+        cables.plug()
+    assert run.process.wait(timeout=240) == 0, run.log.read_text(encoding="utf-8")
+    assert worker.spark.exec(f"find {HUB} -name '*.incomplete'").stdout == ""
+    assert internet.bytes_to(worker.spark.address) == 0
+    after = [node.inspect()["Id"] for node in (head, worker)]
+    assert not set(before) & set(after), "one of the two was left as it was"
+    assert head.json("record.json")["draft_length"] == 2
+    assert head.spark.read_file(f"{HOME}/{NAME}/options.yml") == worker.spark.read_file(f"{HOME}/{NAME}/options.yml")
+
+
+def test_a_killed_rank_comes_back(head: Node, worker: Node) -> None:
+    worker.spark.exec("pkill -9 -f mgmn_worker_node")
+    head.wait_until(lambda: head.state["state"] != "running")
+    head.wait_until_it_answers()
+    assert worker.state["state"] == "serving"
+
+
+def test_a_cable_that_is_out_while_it_serves_is_told_and_survived(head: Node, tmp_path: Path) -> None:
+    path = tmp_path / "status.json"
+    with cables.changed(rails=()):
+        head.wait_until(lambda: head.state["state"] in ("peer lost", "waiting for the worker"))
+        assert head.health == 1
+        playbook.succeed("status", variables={"json": str(path)})
+        # First lost, then waited for.
+        assert json.loads(path.read_text(encoding="utf-8"))["spark-1"]["state"] in ("unhealthy", "waiting")
+        assert head.state["restarts"] <= 1
+    head.wait_until_it_answers()
+    assert head.health == 0
+
+
+def test_a_worker_that_loses_power_while_it_serves_comes_back_with_the_head(head: Node, worker: Node) -> None:
+    worker.spark.power_cut()
+    head.wait_until(lambda: head.state["state"] != "running")
+    head.wait_until_it_answers()
+    assert worker.state["state"] == "serving"
+
+
+def test_both_come_back_after_a_power_cut_without_ansible(head: Node, worker: Node, internet: Internet) -> None:
+    internet.set_faults([{"host": "*", "path": "*", "action": "status", "status": 503}])
+    for node in (head, worker):
+        node.spark.power_cut()
+    head.wait_until_it_answers()
+    assert internet.counters()["requests"] == []
+
+
+def test_an_engine_that_hangs_is_started_again_once_with_the_evidence(head: Node) -> None:
+    before = head.state["restarts"]
+    with head.spark.fault(hang_after_requests=0):
+        head.wait_until(lambda: head.state["restarts"] > before)
+    head.wait_until_it_answers()
+    evidence = head.spark.read_file(f"{HOME}/{NAME}/state/stalled.log")
+    assert "no token came" in evidence
+    assert head.state["last_exit"]["by"] == "watchdog"
+
+
+def test_stop_and_start_are_for_both(head: Node, worker: Node) -> None:
+    playbook.succeed("stop")
+    for node in (head, worker):
+        assert node.inspect()["State"]["Running"] is False
+    playbook.succeed("start", "-e", "ansible_become_password=")
+    assert head.answers()
+
+
+def test_one_spark_goes_on_alone_while_the_other_one_is_off(head: Node, worker: Node) -> None:
+    refused = playbook.fail("single_eagle3")
+    assert "--limit" in refused.message
+    worker.spark.switch_off()
+    try:
+        playbook.succeed("single_eagle3", "--limit", "spark-1")
+        slot = head.spark.exec(["docker", "inspect", "--format", "{{json .Config.Labels}}", SLOT]).stdout
+        assert "single_eagle3" in slot
+    finally:
+        worker.spark.switch_on()
+    assert "spark-2" in playbook.run("status").output
+
+
+def test_both_are_tidied_away(head: Node, worker: Node) -> None:
+    playbook.succeed("cleanup", variables={"models": "all", "image": True, "network": True})
+    for node in (head, worker):
+        assert node.spark.exec(["test", "-e", HOME]).returncode != 0
+        assert node.spark.exec(["docker", "ps", "--all", "--quiet"]).stdout == ""
+        assert node.spark.exec(["docker", "images", "--quiet", "dgx-spark-speculative/release"]).stdout == ""
+        assert node.spark.exec("ls /etc/netplan /run/netplan 2>/dev/null | grep dgx-spark-speculative").stdout == ""
+        assert node.spark.exec("ls ~spark/.cache/huggingface/hub | grep models--").stdout == ""
+    assert "192.168.100" not in head.spark.exec(["ip", "-4", "addr"]).stdout

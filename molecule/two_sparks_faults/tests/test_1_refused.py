@@ -1,0 +1,150 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is refused before anything is changed, with one clear message each."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from conftest import Pair, refused, words
+
+from tests import playbook
+from tests.twin import cables
+from tests.twin.control import Internet
+from tests.twin.names import HOSTS, SUBNET
+
+pytest_plugins = ["tests.scenario"]
+
+IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
+FIRST, SECOND = (cables.interface(1, rail) for rail in cables.RAILS)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_touched(unchanged: None) -> None:
+    """Before the other fixtures, so that it looks again after them."""
+
+
+@pytest.fixture
+def default_route(pair: Pair) -> t.Iterator[None]:
+    """The worker has a way to the world by the port with the cable, too."""
+    # NetworkManager would clear it away in passing, as it does with everything on a port that waits for DHCP.
+    manage, route = f"nmcli device set {FIRST} managed", f"default dev {FIRST} metric 4000"
+    made = pair.worker.exec(f"{manage} no && ip link set {FIRST} up && ip route add {route}")
+    assert made.returncode == 0, made.stderr
+    yield
+    removed = pair.worker.exec(f"ip route del {route} && {manage} yes")
+    assert removed.returncode == 0, removed.stderr
+
+
+@pytest.fixture
+def silent(pair: Pair) -> t.Iterator[None]:
+    """Nobody can log in to the worker, and nobody stays logged in."""
+    pair.worker.exec("systemctl stop ssh; pkill sshd")
+    yield
+    pair.worker.exec("systemctl start ssh; until ss -Hltn | grep -q :22; do sleep 0.1; done")
+
+
+@pytest.fixture
+def port_taken(pair: Pair) -> t.Iterator[None]:
+    """Somebody else's server on the worker."""
+    command = "systemd-run --quiet --unit=somebody /usr/bin/python3 -m http.server 2233"
+    assert pair.worker.exec(f"{command} && until ss -Hltn | grep -q :2233; do sleep 0.1; done").returncode == 0
+    yield
+    pair.worker.exec("systemctl stop somebody")
+
+
+@pytest.fixture
+def small_disk(pair: Pair) -> t.Iterator[None]:
+    """The worker has two megabytes for its models."""
+    pair.worker.exec("mkdir -p .cache/huggingface", user="spark")
+    options = "size=2m,uid=1000,gid=1000,mode=755"
+    assert pair.worker.exec(f"mount -t tmpfs -o {options} tmpfs /home/spark/.cache/huggingface").returncode == 0
+    yield
+    pair.worker.exec("umount /home/spark/.cache/huggingface")
+
+
+def test_no_cable() -> None:
+    with cables.changed(rails=()):
+        text = refused("spark_network/preflight")
+    assert "spark-1 and spark-2: no QSFP port has a link at both ends, so there is no cable between them" in text
+    assert "Plug it into the same port of both until it clicks" in text
+    assert f"spark-2: port 0: {cables.interface(0, 0)} has no link" in text
+    # Once is enough.
+    assert "spark-2: the Sparks cannot be joined, as the message of spark-1 says." in text
+
+
+def test_a_dead_twin() -> None:
+    with cables.changed(rails=(0,)):
+        text = refused("spark_network/preflight")
+    assert f"only one of the two interfaces of port 1 has a link: {FIRST} has one, {SECOND} has none" in text
+    assert "take the power plugs out for a minute" in text
+    assert "name one interface of each Spark in spark_network_interfaces" in text
+
+
+def test_interfaces_that_do_not_exist() -> None:
+    text = refused("spark_network/preflight", spark_network_interfaces=[FIRST, "enP2p1s0f1np2"])
+    for name in ("spark-1", "spark-2"):
+        assert f"{name}: there is no ConnectX interface enP2p1s0f1np2 (spark_network_interfaces), only" in text
+    assert f"'{SECOND}'?" in text
+
+
+def test_a_plan_that_overlaps_a_network_in_use() -> None:
+    plan = [
+        {"subnet": f"{HOSTS}.128/25", "addresses": [f"{HOSTS}.200", f"{HOSTS}.201"]},
+        {"subnet": "192.168.7.0/24", "addresses": ["192.168.7.1", "192.168.7.2"]},
+    ]
+    text = refused("spark_network/preflight", spark_network_plan=plan)
+    for name in ("spark-1", "spark-2"):
+        assert f"{name}: the plan's {HOSTS}.128/25 overlaps {SUBNET}, which is in use by eth0." in text
+    assert "Give other addresses in spark_network_plan." in text
+
+
+def test_a_plan_with_the_same_address_twice() -> None:
+    plan = {name: ["192.168.7.1/24", "192.168.8.1/24"] for name in ("spark-1", "spark-2")}
+    text = refused("spark_network/preflight", spark_network_plan=plan)
+    assert "spark_network_plan gives 192.168.7.1 and 192.168.8.1 more than once." in text
+
+
+@pytest.mark.usefixtures("default_route")
+def test_a_port_that_carries_the_management_route() -> None:
+    text = refused("spark_network/preflight")
+    assert f"spark-2: {FIRST} carries the default route, so it is not configured." in text
+    assert "Reach the host by another interface" in text
+
+
+@pytest.mark.usefixtures("silent")
+def test_a_spark_that_cannot_be_reached() -> None:
+    text = refused("spark_network/main")
+    assert "spark-2]: UNREACHABLE!" in text
+    assert "Connection refused" in text
+    assert "TASK [Take a step]" not in text
+
+
+@pytest.mark.usefixtures("port_taken")
+def test_two_sparks_that_differ_and_a_port_that_is_taken(pair: Pair) -> None:
+    steps = ("docker_permissions/look", "spark_network/preflight", "spark_pair/preflight")
+    with pair.worker.gpu(driver_version="570.00.01", memory_bytes=64 * 2**30):
+        text = refused(*steps, spark_pair_base_image=IMAGE)
+    # Everything at once.
+    assert "spark-1 and spark-2 cannot serve as one:" in text
+    assert "and 570.00.01 on spark-2, with which one of them may wait for the other: bring both to the same" in text
+    assert "spark-2 has 64.0 GiB, but each holds half of the model: use two Sparks of the same kind" in text
+    assert "set spark_pair_tolerate: [driver]" in text
+    assert "port 2233 on 192.168.100.11 of spark-2 is in use by" in text
+    assert "choose another port with spark_pair_ssh_port" in text
+
+
+@pytest.mark.usefixtures("small_disk")
+def test_a_worker_without_room_for_the_models(pair: Pair, internet: Internet) -> None:
+    """The whole playbook: it comes to this before anything is downloaded."""
+    text = words(playbook.fail("two_sparks"))
+    assert "spark-2: " in text
+    assert "of /home/spark/.cache/huggingface" in text
+    assert "has only 2.1 MB free. Make room there" in text
+    assert internet.bytes_to(pair.head.address, "cdn-lfs.huggingface.co") == 0
+    assert internet.bytes_to(pair.head.address, "nvcr.io/v2/nvidia/tensorrt-llm/release/blobs") == 0
+    # The worker asks nobody.
+    assert internet.counters()["bytes"].get(pair.worker.address, {}) == {}

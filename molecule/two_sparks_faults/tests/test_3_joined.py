@@ -1,0 +1,150 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Two Sparks that are joined, by a cable in different ports, and what still comes between them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import typing as t
+
+import pytest
+from conftest import ROLES, Pair, reach, refused, run
+
+from tests import playbook
+from tests.twin import cables
+
+IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
+HEADS = [cables.interface(1, rail) for rail in cables.RAILS]
+WORKERS = [cables.interface(0, rail) for rail in cables.RAILS]
+HUB = "/home/spark/.cache/huggingface/hub"
+KEYS = "/home/spark/.local/share/dgx-spark-speculative/pair"
+KEY_STEPS = ("spark_network/preflight", "spark_pair/preflight", "spark_pair/main")
+SEND = (playbook.ROOT / "roles/spark_pair/files/send.py").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def joined(pair: Pair) -> t.Iterator[str]:
+    """What the run said that joined them; afterwards all is as it was."""
+    before = pair.look()
+    with cables.changed(port_b=0):
+        yield run("spark_network/main")
+        run("spark_network/absent")
+    assert pair.look() == before
+
+
+@pytest.fixture
+def silent_rail(pair: Pair) -> t.Iterator[None]:
+    """Nothing leaves the worker by its second interface."""
+    place = f"dev {WORKERS[1]} root"
+    assert pair.worker.exec(f"tc qdisc add {place} tbf rate 8bit burst 10 latency 1ms").returncode == 0
+    for spark, name in ((pair.head, HEADS[1]), (pair.worker, WORKERS[1])):
+        spark.exec(f"ip neighbour flush dev {name}")
+    yield
+    assert pair.worker.exec(f"tc qdisc del {place}").returncode == 0
+
+
+@pytest.fixture
+def double_address(pair: Pair) -> t.Iterator[None]:
+    """The head has an address that is the worker's."""
+    assert pair.head.exec("ip address add 192.168.100.11/32 dev lo").returncode == 0
+    yield
+    assert pair.head.exec("ip address del 192.168.100.11/32 dev lo").returncode == 0
+
+
+@pytest.fixture
+def docker(pair: Pair) -> None:
+    """The login users may use Docker."""
+    for spark in pair.sparks:
+        assert spark.exec("adduser --quiet spark docker").returncode == 0
+
+
+@contextlib.contextmanager
+def impostor(pair: Pair) -> t.Iterator[None]:
+    """Something else answers at the worker's address, with a key of its own."""
+    command = "ssh-keygen -q -t ed25519 -N '' -f /run/other_key </dev/null; mkdir -p /run/sshd;"
+    command += " systemd-run --quiet --unit=impostor /usr/sbin/sshd -D -f /dev/null -h /run/other_key -p 2234;"
+    command += " until ss -Hltn | grep -q :2234; do sleep 0.1; done"
+    assert pair.worker.exec(command).returncode == 0
+    try:
+        yield
+    finally:
+        pair.worker.exec("systemctl stop impostor; rm -f /run/other_key*")
+
+
+def test_a_cable_in_different_ports_works_with_a_finding(pair: Pair, joined: str) -> None:
+    ports = f"joins port 1 ({' and '.join(HEADS)}) with port 0 ({' and '.join(WORKERS)})"
+    assert f"spark-1 and spark-2: the cable {ports}. That works; NVIDIA advises the same port on both." in joined
+    assert pair.stages() == ["confirmed", "confirmed"]
+    for spark, names, last in ((pair.head, HEADS, 10), (pair.worker, WORKERS, 11)):
+        shown = pair.look()[spark.container]
+        for number, name in enumerate(names):
+            assert f"{name}    inet 192.168.{100 + number}.{last}/24" in shown
+            assert f"{name} mtu 9000" in shown
+        assert "/etc/netplan/40-dgx-spark-speculative.yaml 600" in shown
+        assert "/run/netplan/" not in shown
+    reach()
+
+
+@pytest.mark.usefixtures("unchanged", "silent_rail", "double_address")
+def test_addresses_that_clash_and_a_peer_that_does_not_answer() -> None:
+    text = refused("spark_network/main")
+    assert "192.168.100.11 should be spark-2's, but is on this host's lo." in text
+    assert "Each Spark needs addresses of its own" in text
+    assert f"192.168.101.11 does not answer on {HEADS[1]}. See on spark-2 that {WORKERS[1]} has this address" in text
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_a_firewall_between_the_nodes() -> None:
+    with cables.firewall(2):
+        text = refused("spark_network/main")
+    assert "spark-2 is there, but 192.168.100.11 does not answer to ping from 192.168.100.10." in text
+    assert "A firewall on either Spark drops it" in text
+    assert f"sudo ufw allow in on {WORKERS[0]} from 192.168.100.0/24" in text
+
+
+@pytest.mark.usefixtures("unchanged", "docker")
+def test_another_host_key_is_refused_and_that_of_a_new_installation_pinned(pair: Pair) -> None:
+    wishes = {
+        "steps": KEY_STEPS,
+        "spark_pair_base_image": IMAGE,
+        # The step before hands these out, which looks at models.
+        "huggingface_cache_hub": HUB,
+        "huggingface_cache_vocabulary_files": {},
+    }
+    first = playbook.succeed(ROLES, variables=wishes)
+    assert "Have a key" in first.changed
+    pinned = pair.head.read_file(f"{KEYS}/known_hosts")
+    host_key = pair.worker.read_file(f"{KEYS}/ssh_host_ed25519_key.pub").split()[1]
+    assert pinned.count(host_key) == len(pinned.splitlines()) == 4
+
+    pair.head.write_file("/home/spark/vocabulary", "0\n", user="spark")
+    task = {
+        "worker": "spark-2",
+        "user": "spark",
+        "addresses": ["192.168.100.11", "192.168.101.11"],
+        "port": 2234,
+        "key": f"{KEYS}/id_ed25519",
+        "known_hosts": f"{KEYS}/known_hosts",
+        "streams": 2,
+        "patience": 5,
+        "cache": HUB,
+        "receipts": "/home/spark/models",
+        "repositories": [],
+        "vocabularies": [{"path": "/home/spark/vocabulary", "sha256": "0" * 64}],
+    }
+    with impostor(pair):
+        sent = pair.head.exec(["python3", "-c", SEND, json.dumps(task)], user="spark")
+    assert sent.returncode != 0
+    assert "Copying to spark-2 stopped" in sent.stdout
+    assert "it shows another host key than the one that this run has put there" in sent.stdout
+    assert "so it is not the Spark of the inventory: look at the cable and the addresses, and run again" in sent.stdout
+
+    # The worker is installed anew.
+    pair.worker.exec(["rm", "-r", KEYS])
+    second = playbook.succeed(ROLES, variables=wishes)
+    assert "Trust the other Spark's key, and no other" in second.changed
+    host_key = pair.worker.read_file(f"{KEYS}/ssh_host_ed25519_key.pub").split()[1]
+    assert pair.head.read_file(f"{KEYS}/known_hosts").count(host_key) == 4

@@ -1,0 +1,68 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Other networks than that of DGX OS: somebody else has set the addresses, or a change cuts the way to the hosts."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ROLES, STATUS, Pair, reach, run
+
+from tests import playbook
+from tests.twin import lifecycle
+
+OWN_FILE = "/etc/netplan/40-dgx-spark-speculative.yaml"
+
+
+@pytest.fixture
+def network(request: pytest.FixtureRequest) -> None:
+    """New Sparks whose network is managed in this way."""
+    lifecycle.up(2, fresh=True, network=request.param)
+
+
+@pytest.mark.parametrize("network", ["foreign"], indirect=True)
+def test_addresses_of_somebody_else_are_used_and_nothing_is_written(network: None, pair: Pair) -> None:
+    before = pair.look()
+    outcome = playbook.succeed(ROLES, variables={"steps": ["spark_network/main"]})
+    assert outcome.changed == []
+    text = " ".join(outcome.output.split())
+    assert (
+        "the cable is used with MTU 1500, not 9000. That is left as it is, since it was set up by somebody else" in text
+    )
+    assert pair.look() == before
+    assert pair.stages() == ["", ""]
+    assert "10.77.1.2/24" in before[pair.worker.container]
+    reach()
+
+
+@pytest.mark.parametrize("network", ["wifi"], indirect=True)
+def test_a_change_that_cuts_the_way_to_the_hosts(network: None, pair: Pair, tmp_path: Path) -> None:
+    before = pair.look()
+    # The controller is killed while the way is cut.
+    wishes = {"steps": ["spark_network/main"], "spark_network_undo_timeout": 5}
+    running = playbook.Background(tmp_path / "log", ROLES, "-e", json.dumps(wishes))
+    try:
+        running.wait_for(lambda: "applying" in pair.stages(), 60)
+    finally:
+        running.kill()
+    deadline = time.monotonic() + 60
+    while pair.stages() != ["undone", "undone"]:
+        assert time.monotonic() < deadline, pair.worker.read_file(STATUS)
+        time.sleep(0.5)
+    # NetworkManager takes a moment longer to bring back the interface that it has just been told about again.
+    while pair.look() != before and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert pair.look() == before
+    reach()
+
+    # It is only cut, and comes back.
+    run("spark_network/main")
+    assert pair.stages() == ["confirmed", "confirmed"]
+    for shown in pair.look().values():
+        assert OWN_FILE in shown
+    reach()

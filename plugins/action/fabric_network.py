@@ -1,0 +1,81 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+
+MODULE = "dgx_spark.speculative.fabric_network"
+POLL_S = 1.0
+# Applying and undoing may both take their time, and each of them may hold up a connection.
+MORE_S = 300.0
+
+Result = dict[str, t.Any]
+
+
+class ActionModule(ActionBase):
+    """Stay in touch with a host whose network changes.
+
+    The connection may break at any moment between the start of the change and its end, which is no failure: others are
+    opened until one of them reaches the host. A task of its own for that would be lost with the connection.
+    """
+
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> Result:
+        super().run(tmp, task_vars)
+        arguments = dict(self._task.args)
+        state = arguments.get("state", "present")
+        if state == "confirmed":
+            # What is confirmed is that a new connection can be had.
+            self._let_go()
+        result = t.cast("Result", self._execute_module(MODULE, arguments, task_vars=task_vars))
+        if state not in ("present", "absent") or not result.get("trial"):
+            return result
+        deadline = time.monotonic() + float(arguments.get("timeout") or 120) + MORE_S
+        stage = self._until_applied(str(result["change"]), deadline, task_vars)
+        if stage.get("failed"):
+            return {**stage, "change": result["change"], "trial": True}
+        return {**result, "stage": stage["stage"]}
+
+    def _let_go(self) -> None:
+        """Close what is kept open of this connection; a local one has nothing to close."""
+        reset = getattr(self._connection, "reset", None)
+        if reset is not None:
+            reset()
+
+    def _look(self, change: str, task_vars: dict[str, t.Any] | None) -> Result:
+        try:
+            self._let_go()
+            found = self._execute_module(MODULE, {"state": "tried", "change": change}, task_vars=task_vars)
+        except AnsibleConnectionFailure as error:
+            return {"lost": str(error)}
+        return t.cast("Result", found)
+
+    def _until_applied(self, change: str, deadline: float, task_vars: dict[str, t.Any] | None) -> Result:
+        """How the change stands once it is in force or has ended, seen over a new connection."""
+        while True:
+            found = self._look(change, task_vars)
+            stage = found.get("stage")
+            if found.get("refused"):
+                return found
+            if stage in ("waiting", "confirmed"):
+                return found
+            if stage in ("undone", "failed"):
+                return {"failed": True, "refused": True, "msg": found.get("reason")}
+            if stage == "":
+                text = "the host was restarted while its network was changed, which undoes the change. Run again."
+                return {"failed": True, "refused": True, "msg": text}
+            if time.monotonic() > deadline:
+                said = found.get("lost") or found.get("msg") or "the change did not come to an end"
+                text = (
+                    f"the host cannot be reached since its network was changed ({said}). The change undoes itself; if "
+                    "the host stays silent, restart it, and it is as it was before."
+                )
+                return {"failed": True, "refused": True, "msg": text}
+            time.sleep(POLL_S)

@@ -1,0 +1,211 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""Where the proxy listens, under which names, and what speaks against it. Pure functions; one reads the host."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+import socket
+import subprocess
+import time
+import typing as t
+
+BRIDGE = "docker0"
+# TLS needs clocks that agree: the authority's certificates are valid from the minute they are made.
+CLOCK_S = 300
+
+# Interfaces of this machine's own containers: their addresses are no way in from elsewhere.
+_INNER = re.compile(r"lo|docker.*|br-.*|veth.*|virbr.*")
+_LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+
+
+class HostError(Exception):
+    """The host does not tell about itself; the text is one sentence for the user."""
+
+
+class Host(t.NamedTuple):
+    """What the proxy has to know of the Spark."""
+
+    name: str
+    addresses: dict[str, list[str]]
+    clock: float
+
+    @property
+    def all(self) -> list[str]:
+        """Every address."""
+        return [address for addresses in self.addresses.values() for address in addresses]
+
+    @property
+    def reachable(self) -> list[str]:
+        """The addresses under which others can reach it, IPv4 first."""
+        found = [one for name, addresses in self.addresses.items() if not _INNER.fullmatch(name) for one in addresses]
+        return sorted(found, key=lambda one: ":" in one)
+
+    @property
+    def gateway(self) -> str | None:
+        """Docker's bridge, as containers see the Spark."""
+        return next((one for one in self.addresses.get(BRIDGE, []) if ":" not in one), None)
+
+
+class Wish(t.NamedTuple):
+    """What was asked for."""
+
+    expose: str
+    port: int
+    docker_port: int
+    addresses: list[str]
+    names: list[str]
+    certificate_names: list[str] | None
+    reached_as: str
+    controller_clock: float
+
+
+def read_addresses(text: str) -> dict[str, list[str]]:
+    """The lasting addresses of each interface, out of the answer of 'ip -json address'."""
+    found: dict[str, list[str]] = {}
+    for interface in json.loads(text):
+        for info in interface.get("addr_info") or []:
+            # An address made to be thrown away would be in a certificate for a day.
+            if info.get("local") and info.get("scope") != "link" and not info.get("temporary"):
+                found.setdefault(interface["ifname"], []).append(info["local"])
+    return found
+
+
+def read_host() -> Host:
+    """Ask this host."""
+    try:
+        text = subprocess.run(["ip", "-json", "address"], capture_output=True, check=True, text=True).stdout
+        addresses = read_addresses(text)
+    except (OSError, subprocess.CalledProcessError, ValueError, KeyError) as e:
+        raise HostError(
+            f"The addresses of this host cannot be read ({e}); install iproute2 with 'sudo apt-get install iproute2'."
+        ) from e
+    return Host(socket.gethostname(), addresses, time.time())
+
+
+def is_address(text: str) -> bool:
+    """Whether this is an IP address and no name."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def in_url(host: str) -> str:
+    """A host as a URL has it."""
+    return f"[{host}]" if ":" in host else host
+
+
+def is_for(certificate_name: str, name: str) -> bool:
+    """Whether a certificate's name ('DNS:*.example.org', 'IP:10.0.0.2') is good for a host's name or address."""
+    kind, _separator, value = certificate_name.partition(":")
+    if kind.lower().startswith("ip"):
+        return is_address(name) and is_address(value) and ipaddress.ip_address(value) == ipaddress.ip_address(name)
+    value, name = value.lower().rstrip("."), name.lower().rstrip(".")
+    if value.startswith("*."):
+        return not is_address(name) and name.partition(".")[2] == value[2:]
+    return value == name
+
+
+def host_names(wish: Wish, host: Host) -> list[str]:
+    """Every name and address under which clients may ask, the best known first."""
+    own = [host.name] if "." in host.name else [f"{host.name}.local", host.name]
+    from_elsewhere = [] if wish.reached_as in ("", "localhost", "127.0.0.1", "::1") else [wish.reached_as]
+    names = [*wish.names, *own, *(wish.addresses or host.reachable), *from_elsewhere]
+    return list(dict.fromkeys(name for name in names if is_address(name) or _NAME.fullmatch(name)))
+
+
+def good_names(wish: Wish, host: Host) -> list[str]:
+    """Those of the names that the certificate is for."""
+    names = host_names(wish, host)
+    if wish.certificate_names is None:
+        return names
+    return [name for name in names if any(is_for(one, name) for one in wish.certificate_names)]
+
+
+def problems(wish: Wish, host: Host) -> list[str]:
+    """What speaks against it, each in a sentence."""
+    found = []
+    if host.gateway is None:
+        found.append(
+            f'There is no bridge {BRIDGE} with an address, on which containers could reach the proxy; take "bridge" '
+            "out of /etc/docker/daemon.json and run 'sudo systemctl restart docker'."
+        )
+    for name, port in (("api_proxy_port", wish.port), ("api_proxy_docker_port", wish.docker_port)):
+        if not 1024 <= port <= 65535:
+            found.append(f"{name} is {port}; the proxy does not run as root, so choose a port from 1024 to 65535.")
+    if wish.expose == "lan":
+        found += _lan_problems(wish, host)
+    return found
+
+
+def _lan_problems(wish: Wish, host: Host) -> list[str]:
+    found = []
+    for address in wish.addresses:
+        if not is_address(address):
+            found.append(f"api_proxy_addresses has '{address}', which is no IP address; names go to api_proxy_names.")
+        elif ipaddress.ip_address(address) not in {ipaddress.ip_address(one) for one in host.all}:
+            found.append(
+                f"api_proxy_addresses has {address}, which is no address of this host; it has "
+                f"{', '.join(host.reachable)}."
+            )
+    found += [
+        f"api_proxy_names has '{name}', which is no host name."
+        for name in wish.names
+        if not (is_address(name) or _NAME.fullmatch(name))
+    ]
+    if not wish.addresses and not host.reachable:
+        found.append("This host has no address under which others could reach it; connect it to a network.")
+    if wish.port == wish.docker_port and (not wish.addresses or host.gateway in wish.addresses):
+        found.append(f"api_proxy_port and api_proxy_docker_port are both {wish.port}; choose two ports.")
+    seconds = host.clock - wish.controller_clock
+    if abs(seconds) > CLOCK_S:
+        way = "ahead of" if seconds > 0 else "behind"
+        found.append(
+            f"The clock of this host is {abs(seconds) / 60:.0f} minutes {way} the controller's, so clients "
+            "would refuse its certificate; set it with 'sudo timedatectl set-ntp true'."
+        )
+    if wish.certificate_names is not None and not found and not good_names(wish, host):
+        found.append(
+            f"The certificate in api_proxy_certificate is for {', '.join(wish.certificate_names) or 'no name'}, and "
+            f"not for any of {', '.join(host_names(wish, host))}; give one that is, or add its name to api_proxy_names."
+        )
+    return found
+
+
+def plan(wish: Wish, host: Host) -> dict[str, t.Any]:
+    """Everything the proxy's configuration and its users need."""
+    found = problems(wish, host)
+    result: dict[str, t.Any] = {
+        "problems": found,
+        "gateway": host.gateway,
+        "names": [],
+        "urls": [],
+        "listens": [],
+        "check": None,
+    }
+    if found:
+        return result
+    result["listens"] = [{"address": host.gateway, "port": wish.docker_port}]
+    result["urls"] = [{"scope": "docker", "url": f"http://{host.gateway}:{wish.docker_port}"}]
+    if wish.expose != "lan":
+        return result
+    names = good_names(wish, host)
+    result["names"] = names
+    result["listens"] += [{"address": one, "port": wish.port} for one in wish.addresses or ["0.0.0.0"]]
+    result["urls"] += [{"scope": "lan", "url": f"https://{in_url(name)}:{wish.port}"} for name in names]
+    known = host_names(wish, host)
+    way_in = [*wish.addresses, *host.reachable][0]
+    if wish.reached_as in known and (not wish.addresses or wish.reached_as in wish.addresses):
+        way_in = wish.reached_as
+    asked_as = way_in if way_in in names else names[0]
+    result["check"] = {"url": f"https://{in_url(asked_as)}:{wish.port}", "connect_to": way_in}
+    return result

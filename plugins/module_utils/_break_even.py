@@ -1,0 +1,69 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""From which acceptance length on speculation pays.
+
+At batch 1 a pass costs what it reads from memory. A pass that checks k drafts makes as many tokens as the acceptance
+length says, and costs g + k c passes without drafts: c is a draft step's share of a pass; g is 1 for a dense model, and
+more for a mixture of experts, since k + 1 tokens touch more experts than one.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+
+class Bounds(t.NamedTuple):
+    """Break-even acceptance lengths: if all tokens share their experts, and if each takes its own at random."""
+
+    best: float
+    worst: float
+
+
+def distinct_experts(tokens: int, experts: int, active_experts: int) -> float:
+    """How many experts of a layer so many tokens touch, each choosing independently of the others."""
+    return experts * (1 - (1 - active_experts / experts) ** tokens)
+
+
+def break_even(
+    draft_length: int,
+    draft_cost: float,
+    expert_share: float = 0,
+    experts: int = 0,
+    active_experts: int = 0,
+) -> Bounds:
+    """The bounds for drafts of a length.
+
+    draft_cost is what one draft step reads, expert_share what the experts make up, both as a share of what one pass of
+    the target model reads for one token. A dense model has no experts.
+    """
+    if draft_length < 1:
+        raise ValueError(f"the draft length is {draft_length}, but must be at least 1")
+    if not 0 <= draft_cost < float("inf"):
+        raise ValueError(f"draft_cost is {draft_cost}, but must be a number that is not negative")
+    if not 0 <= expert_share <= 1:
+        raise ValueError(f"expert_share is {expert_share}, but must lie between 0 and 1")
+    if expert_share and not 0 < active_experts <= experts:
+        raise ValueError(f"active_experts is {active_experts}, but must lie between 1 and experts ({experts})")
+    drafts = draft_length * draft_cost
+    growth = distinct_experts(draft_length + 1, experts, active_experts) / active_experts if expert_share else 1
+    return Bounds(best=1 + drafts, worst=expert_share * growth + (1 - expert_share) + drafts)
+
+
+def verdict(acceptance_length: float | None, bounds: Bounds) -> str | None:
+    """A sentence if speculation does not surely pay; None if it does, or if the acceptance length is unknown."""
+    if acceptance_length is None or acceptance_length >= bounds.worst:
+        return None
+    if acceptance_length < bounds.best:
+        return (
+            f"Speculation costs more than it brings here (acceptance length {acceptance_length:.2f}, "
+            f"break-even {bounds.best:.2f}): try a smaller speculative_serve_draft_length, or "
+            "-e speculation=off."
+        )
+    return (
+        f"Speculation may or may not pay here (acceptance length {acceptance_length:.2f}): break-even lies between "
+        f"{bounds.best:.2f} and {bounds.worst:.2f}; compare the speed with that of -e speculation=off."
+    )

@@ -1,0 +1,163 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""Netplan's files: the one that is ours, and what the others say. Without a YAML parser, which a host may not have."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+import typing as t
+from pathlib import Path
+
+FILE = Path("/etc/netplan/40-dgx-spark-speculative.yaml")
+# A file of the same name here hides the other one until the next boot, which is what a trial needs.
+TRIAL_FILE = Path("/run/netplan") / FILE.name
+# Where the program that watches over a change tells how it stands.
+STATUS = Path("/run/dgx-spark-speculative/network.json")
+NETPLAN_DIRECTORIES = ("etc/netplan", "run/netplan", "usr/lib/netplan", "lib/netplan")
+
+MARKER = "# Written by the Ansible collection dgx_spark.speculative"
+_EXPLANATION = (
+    f"{MARKER} (role spark_network), which replaces and removes it:",
+    "# the addresses of the cable between two DGX Sparks. By hand: delete this file, then run 'sudo netplan apply'.",
+)
+_BEFORE = "# before: "
+# Keys of an entry that nobody has thought about.
+_BY_DEFAULT = {"accept-ra", "critical", "dhcp4", "dhcp6", "dhcp-identifier", "optional", "renderer", "wakeonlan"}
+
+Document = dict[str, t.Any]
+
+
+def netplan_files(root: Path) -> list[Path]:
+    """All files that netplan reads, in its order; one in the same place by two names only once."""
+    found: dict[Path, Path] = {}
+    for directory in NETPLAN_DIRECTORIES:
+        try:
+            names = sorted((root / directory).glob("*.yaml"))
+        except OSError:
+            continue
+        for path in names:
+            found.setdefault(path.resolve(), path)
+    return sorted(found.values(), key=lambda path: path.name)
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a YAML text without comments."""
+    return [re.sub(r"(^|\s)#.*$", "", line) for line in text.splitlines()]
+
+
+def _block(lines: t.Sequence[str], start: int) -> list[str]:
+    """What belongs to the key in this line: the rest of it, and the deeper lines below."""
+    depth = len(lines[start]) - len(lines[start].lstrip())
+    found = [lines[start].partition(":")[2]]
+    for line in lines[start + 1 :]:
+        if line.strip() and len(line) - len(line.lstrip()) <= depth:
+            break
+        found.append(line)
+    return found
+
+
+def claims(file: str, text: str, name: str, mac: str = "") -> bool:
+    """Whether a netplan file of this name sets up the interface in a way that ours must not change.
+
+    An installer writes an entry with DHCP for every interface there is. Ours comes later, and so has the last word.
+    """
+    lines = _lines(text)
+    own = [n for n, line in enumerate(lines) if re.match(rf"""\s*["']?{re.escape(name)}["']?\s*:""", line)]
+    if len(own) != 1 or file >= FILE.name:
+        return names_interface(text, name, mac)
+    block = _block(lines, own[0])
+    keys = re.findall(r"""([\w-]+)["']?\s*:""", "\n".join(block))
+    rest = lines[: own[0]] + lines[own[0] + len(block) :]
+    return not set(keys) <= _BY_DEFAULT or names_interface("\n".join(rest), name, mac)
+
+
+def names_interface(text: str, name: str, mac: str = "", driver: str = "mlx5_core") -> bool:
+    """Whether a netplan file sets up this interface: by name, by a pattern, by its address or by its driver."""
+    for line in _lines(text):
+        # An interface's own entry, and a mention in a bond or bridge.
+        if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", line):
+            return True
+        for key, value in re.findall(r"""\b(name|driver|macaddress)["']?\s*:\s*["']?([^"'\s,}\]]+)""", line):
+            wanted = {"name": name, "driver": driver, "macaddress": mac.lower()}[key]
+            if wanted and fnmatch.fnmatchcase(wanted, value.lower() if key == "macaddress" else value):
+                return True
+    return False
+
+
+def declared_renderer(texts: t.Iterable[str]) -> str | None:
+    """The renderer that files name for the whole host, the last one; one of a single interface stands deeper."""
+    found = None
+    for text in texts:
+        for line in _lines(text):
+            said = re.match(r"""(\s*)(?:network:\s*\{.*\b)?renderer["']?\s*:\s*["']?(\w+)""", line)
+            if said and len(said.group(1)) <= 4:
+                found = said.group(2)
+    return found
+
+
+def _scalar(value: t.Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    return str(value) if re.fullmatch(r"[A-Za-z][\w-]*|\d+(\.\d+){3}/\d+", str(value)) else json.dumps(str(value))
+
+
+def _yaml(value: t.Mapping[str, t.Any], depth: int = 0) -> t.Iterator[str]:
+    for key, item in value.items():
+        start = f"{'  ' * depth}{key}:"
+        if isinstance(item, dict):
+            yield start
+            yield from _yaml(item, depth + 1)
+        elif isinstance(item, (list, tuple)):
+            yield f"{start} [{', '.join(map(_scalar, item))}]"
+        else:
+            yield f"{start} {_scalar(item)}"
+
+
+def render(document: Document, before: t.Mapping[str, t.Any]) -> str:
+    """The file's text. It carries what was there before, so that it can be put back without any other file."""
+    comments = [*_EXPLANATION, _BEFORE + json.dumps(before, sort_keys=True)]
+    return "\n".join([*comments, *_yaml(document)]) + "\n"
+
+
+def is_ours(text: str) -> bool:
+    return text.startswith(MARKER)
+
+
+def before_of(text: str) -> dict[str, t.Any]:
+    """What the interfaces were like before the file was first written."""
+    line = next((line for line in text.splitlines() if line.startswith(_BEFORE)), _BEFORE + "{}")
+    try:
+        data = json.loads(line[len(_BEFORE) :])
+    except ValueError:
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def document_of(text: str) -> Document:
+    """The interfaces, addresses and renderers in a file of ours, which has only the shape that render() gives it."""
+    entries: dict[str, t.Any] = {}
+    name = ""
+    for line in _lines(text):
+        interface = re.fullmatch(r" {4}([\w.-]+):", line)
+        if interface:
+            name = interface.group(1)
+            entries[name] = {"addresses": []}
+        value = re.fullmatch(r" {6}(addresses|renderer): (.*)", line)
+        if value and name:
+            words = [word.strip(' "') for word in value.group(2).strip("[]").split(",")]
+            entries[name][value.group(1)] = words[0] if value.group(1) == "renderer" else [w for w in words if w]
+    return {"network": {"ethernets": entries}}
+
+
+def addresses_of(document: t.Mapping[str, t.Any]) -> dict[str, list[str]]:
+    """The addresses in a document, by interface."""
+    interfaces = (document.get("network") or {}).get("ethernets") or {}
+    return {name: list(entry.get("addresses") or []) for name, entry in interfaces.items()}

@@ -1,0 +1,169 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""Combinations of release, method, model and options that public threads report as bad on a DGX Spark.
+
+They are warnings and not errors: each was seen by somebody, on some machine, and may be repaired in an image whose tag
+does not say so. The range of releases is what the thread reports, not what may be affected.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm_releases import Version, within
+
+_UPSTREAM = "https://github.com/NVIDIA/TensorRT-LLM"
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """What an issue is compared with; without a target model, issues of particular models are left out."""
+
+    version: Version | None
+    method: str
+    options: t.Mapping[str, t.Any]
+    target_model: str = ""
+
+    def mapping(self, key: str) -> t.Mapping[str, t.Any]:
+        value = self.options.get(key)
+        return value if isinstance(value, dict) else {}
+
+
+def _always(case: Case) -> bool:
+    return True
+
+
+def _drafts_with_eagle3(case: Case) -> bool:
+    return case.method == "eagle3"
+
+
+def _drafts_in_one_model(case: Case) -> bool:
+    return case.method == "eagle3" and case.mapping("speculative_config").get("eagle3_one_model") is not False
+
+
+def _has_host_cache(case: Case) -> bool:
+    return bool(case.mapping("kv_cache_config").get("host_cache_size"))
+
+
+def _runs_experts_on_trtllm(case: Case) -> bool:
+    return case.mapping("moe_config").get("backend") == "TRTLLM"
+
+
+@dataclasses.dataclass(frozen=True)
+class KnownIssue:
+    """One combination, what comes of it, and where that was reported.
+
+    Without first it holds for all releases. Models is searched in the target model's name, which may be empty.
+    """
+
+    id: str
+    path: str
+    message: str
+    url: str
+    first: str | None = None
+    last: str | None = None
+    models: str = ""
+    applies: t.Callable[[Case], bool] = _always
+
+    def matches(self, case: Case) -> bool:
+        return (
+            self._is_of(case.version) and bool(re.search(self.models, case.target_model, re.I)) and self.applies(case)
+        )
+
+    def _is_of(self, version: Version | None) -> bool:
+        return self.first is None or (version is not None and within(version, self.first, self.last))
+
+    def __str__(self) -> str:
+        return f"{self.message}; see {self.url}"
+
+
+KNOWN_ISSUES: tuple[KnownIssue, ...] = (
+    KnownIssue(
+        id="eagle3-garbles-before-8944",
+        path="release",
+        first="1.2.0rc0",
+        last="1.2.0rc1",
+        applies=_drafts_with_eagle3,
+        message="with EAGLE-3 this release answers with endless repetition or nonsense on a DGX Spark;"
+        " use 1.2.0rc6 or a newer one, which have the fix (pull request 8944)",
+        url=f"{_UPSTREAM}/issues/8615",
+    ),
+    KnownIssue(
+        id="eagle3-gibberish-11125",
+        path="release",
+        first="1.2.0rc8",
+        last="1.2.0rc8",
+        applies=_drafts_with_eagle3,
+        message="with EAGLE-3 this release was seen to answer with gibberish on a GPU of the same generation;"
+        " use 1.3.0rc12",
+        url=f"{_UPSTREAM}/issues/11125",
+    ),
+    KnownIssue(
+        id="gpt-oss-illegal-instruction-11313",
+        path="release",
+        first="1.2.0rc8",
+        last="1.3.0rc2",
+        models=r"gpt-oss",
+        message="gpt-oss was seen to crash at random with an illegal instruction on a DGX Spark with 1.2.0rc8 and"
+        " 1.3.0rc2; use 1.3.0rc12",
+        url=f"{_UPSTREAM}/issues/11313",
+    ),
+    KnownIssue(
+        id="eagle3-one-model-hang-12795",
+        path="release",
+        first="1.3.0rc3",
+        # NVIDIA's playbook and other reports serve EAGLE-3 on a Spark with 1.3.0rc12 and 1.3.0rc13.
+        last="1.3.0rc11",
+        models=r"^(?!.*deepseek(?!.*distill))",
+        applies=_drafts_in_one_model,
+        message="before 1.3.0rc12 EAGLE-3 in one model may hang on a DGX Spark; use 1.3.0rc12, or try"
+        " eagle3_one_model: false",
+        url=f"{_UPSTREAM}/pull/12795",
+    ),
+    KnownIssue(
+        id="eagle3-drops-tool-calls-16377",
+        path="release",
+        first="1.3.0rc13",
+        last="1.3.0rc13",
+        models=r"gpt-oss",
+        applies=_drafts_with_eagle3,
+        message="with EAGLE-3 and gpt-oss on a DGX Spark this release was seen to drop tool calls in chat;"
+        " if you use tools, use method none or another release",
+        url=f"{_UPSTREAM}/issues/16377",
+    ),
+    KnownIssue(
+        id="nvfp4-experts-stall-14500",
+        path="release",
+        first="1.3.0rc15",
+        last="1.3.0rc15",
+        models=r"^(?=.*fp4)(?=.*(-a\d+(\.\d+)?b|moe|mixtral|llama-4|deepseek(?!.*distill)))",
+        message="this release was seen to stall while loading a mixture of experts in NVFP4 on a DGX Spark;"
+        " use 1.3.0rc12",
+        url=f"{_UPSTREAM}/issues/14500",
+    ),
+    KnownIssue(
+        id="host-cache-15793",
+        path="kv_cache_config.host_cache_size",
+        applies=_has_host_cache,
+        message="on a GB10 host and GPU share their memory; a host cache only wastes it",
+        url=f"{_UPSTREAM}/issues/15793",
+    ),
+    KnownIssue(
+        id="fp4-experts-11932",
+        path="moe_config.backend",
+        applies=_runs_experts_on_trtllm,
+        message="TRTLLM does not run FP4 experts on a GB10; use CUTLASS",
+        url=f"{_UPSTREAM}/issues/11932",
+    ),
+)
+
+
+def known_issues(case: Case) -> list[KnownIssue]:
+    """The known issues a case runs into, in the order of the list."""
+    return [issue for issue in KNOWN_ISSUES if issue.matches(case)]

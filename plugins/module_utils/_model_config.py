@@ -1,0 +1,233 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""What the small files of a model say: its size and shape, and whether a draft model belongs to its target model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import typing as t
+from pathlib import Path
+
+Config = t.Mapping[str, t.Any]
+
+CONFIG = "config.json"
+QUANTIZATION = "hf_quant_config.json"
+INDEX = "model.safetensors.index.json"
+TOKENIZER = "tokenizer.json"
+# The index of the largest models has a few MB.
+MOST_BYTES = 32_000_000
+# A number beyond this is none that a program counts with.
+MOST_NUMBER = 2**63 - 1
+# What the server loads; a model that has the first kind is not loaded from the others.
+WEIGHT_ENDINGS = (".safetensors", ".bin", ".pth", ".pt")
+
+PAIR_ARGUMENT: dict[str, t.Any] = {
+    "type": "dict",
+    "default": {},
+    "options": {"target": {"type": "str"}, "draft": {"type": "str"}, "method": {"type": "str"}},
+}
+
+
+class ModelFiles:
+    """The small files of a model in a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def json(self, name: str) -> dict[str, t.Any] | None:
+        """A file's object; None if there is none that can be read."""
+        path = self.directory / name
+        try:
+            if path.stat().st_size > MOST_BYTES:
+                return None
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return None
+        return data if isinstance(data, dict) else None
+
+    def tokenizer(self) -> frozenset[str]:
+        """The sums under which the Hub may know this tokenizer.json: as a large file's, and as git's."""
+        try:
+            data = (self.directory / TOKENIZER).read_bytes()
+        except OSError:
+            return frozenset()
+        return frozenset({hashlib.sha256(data).hexdigest(), git_sum(data)})
+
+
+def git_sum(data: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+def weight_files(sizes: t.Mapping[str, int]) -> dict[str, int]:
+    """The files with the weights that the server loads, of all files of a model."""
+    for ending in WEIGHT_ENDINGS:
+        found = {path: size for path, size in sizes.items() if "/" not in path and path.endswith(ending)}
+        # A second copy, in the form of the model's maker.
+        shards = {path: size for path, size in found.items() if not path.startswith("consolidated")}
+        if found:
+            return shards or found
+    return {}
+
+
+def weight_bytes(sizes: t.Mapping[str, int]) -> int | None:
+    return sum(weight_files(sizes).values()) or None
+
+
+def facts_of(files: ModelFiles, bytes_of_files: int | None) -> dict[str, t.Any]:
+    """What a memory plan has to know of a model; None for what its files do not say."""
+    config, quantization = files.json(CONFIG) or {}, files.json(QUANTIZATION) or {}
+    return model_facts(config, quantization, total_size(files.json(INDEX) or {}) or bytes_of_files)
+
+
+def total_size(index: Config) -> int | None:
+    """The bytes of all tensors, as an index of safetensors tells them."""
+    metadata = index.get("metadata")
+    size = metadata.get("total_size") if isinstance(metadata, dict) else None
+    # Some tools write it as a fraction.
+    if isinstance(size, float) and size.is_integer():
+        size = int(size)
+    return size if isinstance(size, int) and not isinstance(size, bool) and 0 < size <= MOST_NUMBER else None
+
+
+def model_facts(config: Config, quantization: Config, size: int | None) -> dict[str, t.Any]:
+    text = text_config(config)
+    heads, hidden = number(text, "num_attention_heads"), number(text, "hidden_size")
+    kv_heads = number(text, "num_key_value_heads") or heads
+    head_dim = number(text, "head_dim") or (hidden // heads if hidden and heads else None)
+    # Latent attention keeps something else than keys and values of its heads.
+    if number(text, "kv_lora_rank"):
+        kv_heads = head_dim = None
+    return {
+        "weights_bytes": size,
+        "architecture": next(iter(architectures(config) or architectures(text)), None),
+        "model_type": next((one for one in (config.get("model_type"), text.get("model_type")) if _is_word(one)), None),
+        "layers": number(text, "num_hidden_layers"),
+        "kv_heads": kv_heads,
+        "head_dim": head_dim,
+        "hidden_size": hidden,
+        "vocab_size": number(text, "vocab_size"),
+        "max_context": number(text, "max_position_embeddings"),
+        "experts": first_number(text, "num_local_experts", "num_experts", "n_routed_experts"),
+        "active_experts": first_number(text, "num_experts_per_tok", "experts_per_token"),
+        "kv_cache_dtype": kv_cache_dtype(config, quantization),
+    }
+
+
+def kv_cache_dtype(config: Config, quantization: Config) -> str | None:
+    """C(fp8) if the checkpoint was made for a KV cache of 8 bits."""
+    text = text_config(config)
+    for section in (
+        quantization.get("quantization"),
+        config.get("quantization_config"),
+        text.get("quantization_config"),
+    ):
+        if isinstance(section, dict):
+            scheme = section.get("kv_cache_scheme")
+            eight = isinstance(scheme, dict) and (scheme.get("num_bits"), scheme.get("type")) == (8, "float")
+            if eight or str(section.get("kv_cache_quant_algo")).upper() == "FP8":
+                return "fp8"
+    return None
+
+
+def _is_word(value: t.Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def architectures(config: Config) -> list[str]:
+    names = config.get("architectures")
+    return [name for name in names if _is_word(name)] if isinstance(names, list) else []
+
+
+def first_number(config: Config, *keys: str) -> int | None:
+    return next((found for found in (number(config, key) for key in keys) if found is not None), None)
+
+
+def eagle_head(config: Config) -> str | None:
+    """The architecture of an EAGLE head: it cannot serve or draft by itself."""
+    return next((name for name in architectures(config) if "eagle" in name.lower()), None)
+
+
+def judged_pair(pair: Config, models: t.Mapping[str, ModelFiles]) -> list[str]:
+    """Why the pair's draft does not belong to its target, as sentences; none if one of them is not among the models."""
+    target, draft = models.get(pair.get("target") or ""), models.get(pair.get("draft") or "")
+    if not target or not draft:
+        return []
+    theirs, ours = target.json(CONFIG), draft.json(CONFIG)
+    if theirs is None or ours is None:
+        return []
+    method = pair.get("method") or ""
+    problems = pair_problems(theirs, ours, method)
+    if problems:
+        problems = pair_problems(
+            theirs, ours, method, same_tokenizer=not target.tokenizer().isdisjoint(draft.tokenizer())
+        )
+    return [
+        f"The draft model {pair['draft']} does not belong to the target model {pair['target']}: {problem}. Give a "
+        "draft that was made for this target."
+        for problem in problems
+    ]
+
+
+def text_config(config: Config) -> Config:
+    """The part about the language model; models that also see or hear keep it in a section of its own."""
+    for key in ("text_config", "llm_config", "language_config"):
+        section = config.get(key)
+        if isinstance(section, dict):
+            return section
+    return config
+
+
+def number(config: Config, key: str) -> int | None:
+    value = config.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_NUMBER else None
+
+
+def pair_problems(
+    target_config: Config, draft_config: Config, method: str, same_tokenizer: bool | None = None
+) -> list[str]:
+    """Why the draft cannot draft for the target, a clause each; what the files do not say is no problem.
+
+    Sums of tokenizer.json can only excuse a difference, never make one: tools write the same tokenizer in several ways.
+    """
+    target, draft = text_config(target_config), text_config(draft_config)
+    if method == "eagle3":
+        return [*_vocabulary(target, draft), *_draft_vocabulary(target, draft), *_width(target, draft)]
+    if method == "draft_target":
+        # Of one family, models of different size may pad the vocabulary differently.
+        return _needs_hidden_states(draft_config) or ([] if same_tokenizer else _vocabulary(target, draft))
+    return []
+
+
+def _needs_hidden_states(draft: Config) -> list[str]:
+    """A head cannot draft by itself: it continues what the target has computed."""
+    eagle = eagle_head(draft)
+    return [f"it is an EAGLE head ({eagle}), which takes method eagle3"] if eagle else []
+
+
+def _vocabulary(target: Config, draft: Config) -> list[str]:
+    theirs, ours = number(target, "vocab_size"), number(draft, "vocab_size")
+    if theirs is None or ours is None or theirs == ours:
+        return []
+    return [f"its vocabulary has {ours} tokens and the target's has {theirs}"]
+
+
+def _draft_vocabulary(target: Config, draft: Config) -> list[str]:
+    """A head may draft from a part of the target's vocabulary, but not from more."""
+    theirs, ours = number(target, "vocab_size"), number(draft, "draft_vocab_size")
+    if theirs is None or ours is None or ours <= theirs:
+        return []
+    return [f"it drafts from {ours} tokens and the target's vocabulary has {theirs}"]
+
+
+def _width(target: Config, draft: Config) -> list[str]:
+    """The head reads the target's hidden states; it names their width where its own is another."""
+    theirs = number(target, "hidden_size")
+    ours = number(draft, "target_hidden_size") or number(draft, "hidden_size")
+    if theirs is None or ours is None or theirs == ours:
+        return []
+    return [f"it was made for a hidden size of {ours} and the target's is {theirs}"]

@@ -1,0 +1,273 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""Two Sparks as one, seen from one of them: which half it is, how the cable does now, whether the other one answers."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import ipaddress
+import socket
+import typing as t
+from pathlib import Path
+
+RANK_LABEL = "dgx_spark.speculative.rank"
+OPTIONS_LABEL = "dgx_spark.speculative.options"
+ROLES = ("head", "worker")
+SSH_PORT = 2233
+ASK_TIMEOUT_S = 2.0
+# What the container's first program says when the other half is missing.
+PEER_LOST = "peer lost"
+WAITING_FOR_WORKER = "waiting for the worker"
+WAITING_FOR_FABRIC = "waiting for the fabric"
+# What the worker's says while all is well: sshd runs, and a rank was started through it or not yet.
+WORKER_READY = "ready"
+WORKER_SERVING = "serving"
+
+# Whether something listens at the other Spark's address.
+OPEN, REFUSED, SILENT = "open", "refused", "silent"
+
+
+@dataclasses.dataclass(frozen=True)
+class Rail:
+    """One of the two ways through the cable, as it was set up."""
+
+    interface: str | None
+    address: str
+    peer_address: str | None
+    subnet: str | None = None
+    mtu: int | None = None
+    speed_mbps: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+    """The same as it is now; None is 'not known'."""
+
+    up: bool | None = None
+    # Whether this Spark has the address.
+    address_here: bool | None = None
+    mtu: int | None = None
+    speed_mbps: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """Which half of which pair this Spark is. Names are the inventory's, and known from the record only."""
+
+    rank: int
+    head: str | None
+    worker: str | None
+    rails: tuple[Rail, ...]
+    ssh_port: int = SSH_PORT
+
+    @property
+    def role(self) -> str:
+        return ROLES[self.rank]
+
+    @property
+    def peer_address(self) -> str | None:
+        return self.rails[0].peer_address if self.rails else None
+
+    @property
+    def peer(self) -> str:
+        """The other Spark, by the best name there is."""
+        name = self.worker if self.rank == 0 else self.head
+        return name or self.peer_address or f"the {ROLES[1 - self.rank]}"
+
+
+def _number(value: t.Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _text(value: t.Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _rail(row: t.Any) -> Rail | None:
+    address = _text(row.get("address")) if isinstance(row, dict) else None
+    if address is None:
+        return None
+    return Rail(
+        _text(row.get("interface")),
+        address,
+        _text(row.get("peer_address")),
+        _text(row.get("subnet")),
+        _number(row.get("mtu")),
+        _number(row.get("speed_mbps")),
+    )
+
+
+def _rails_of_environment(environment: t.Mapping[str, str]) -> tuple[Rail, ...]:
+    """A container that nobody has seen serve has no record, but what it was started with."""
+
+    def listed(name: str) -> list[str]:
+        return [one.strip() for one in environment.get(name, "").split(",") if one.strip()]
+
+    own, peers, names = (
+        listed(name) for name in ("DGX_SPARK_FABRIC_ADDRESSES", "DGX_SPARK_PEER_ADDRESSES", "NCCL_SOCKET_IFNAME")
+    )
+    # NCCL takes prefixes and exclusions, too; only plain names are names.
+    plain = len(names) == len(own) and not any(set(name) & set("=^") for name in names)
+    return tuple(
+        Rail(names[index] if plain else None, address, peers[index] if index < len(peers) else None)
+        for index, address in enumerate(own)
+    )
+
+
+def environment_of(inspected: t.Mapping[str, t.Any] | None) -> dict[str, str]:
+    """The variables that a container was made with."""
+    rows = ((inspected or {}).get("Config") or {}).get("Env") or []
+    return {name: value for name, _sign, value in (str(row).partition("=") for row in rows)}
+
+
+def pair_of(
+    labels: t.Mapping[str, str], environment: t.Mapping[str, str], record: t.Mapping[str, t.Any] | None
+) -> Pair | None:
+    """What the container's label says, and else the record; None for one Spark alone."""
+    recorded = (record or {}).get("pair")
+    recorded = recorded if isinstance(recorded, dict) else {}
+    label = labels.get(RANK_LABEL)
+    rank = {"0": 0, "1": 1}.get(str(label)) if label is not None else _number(recorded.get("rank"))
+    # A container without the label is one Spark's, whatever an older record says.
+    if rank not in (0, 1) or (labels and label is None):
+        return None
+    rows = recorded.get("rails")
+    rails = tuple(rail for rail in map(_rail, rows if isinstance(rows, list) else []) if rail)
+    port = environment.get("DGX_SPARK_SSH_PORT", "")
+    return Pair(
+        rank,
+        _text(recorded.get("head")),
+        _text(recorded.get("worker")),
+        rails or _rails_of_environment(environment),
+        int(port) if port.isdigit() else SSH_PORT,
+    )
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return None
+
+
+def address_here(address: str) -> bool | None:
+    """Whether this machine has an address: nothing but its own can be bound."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((address, 0))
+    except OSError as error:
+        return False if error.errno == errno.EADDRNOTAVAIL else None
+    return True
+
+
+def look_at_rail(rail: Rail, root: Path) -> Link:
+    """The interface as the kernel shows it in sysfs below a root directory."""
+    here = address_here(rail.address)
+    if rail.interface is None:
+        return Link(address_here=here)
+    place = root / "sys/class/net" / rail.interface
+    if not place.exists():
+        return Link(up=False, address_here=here)
+    # carrier cannot be read at all while the interface is switched off.
+    carrier, state = _read(place / "carrier"), _read(place / "operstate")
+    up = carrier == "1" if carrier is not None else (None if state is None else False)
+    mtu, speed = _read(place / "mtu"), _read(place / "speed")
+    return Link(
+        up,
+        here,
+        int(mtu) if mtu and mtu.isdigit() else None,
+        # -1 is the kernel's word for 'not known'.
+        int(speed) if speed and speed.isdigit() and int(speed) else None,
+    )
+
+
+def ask_peer(pair: Pair, timeout: float = ASK_TIMEOUT_S) -> str | None:
+    """Whether the other Spark answers through the cable; the head learns whether the worker's sshd is there, too."""
+    address = pair.peer_address
+    if address is None:
+        return None
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.settimeout(timeout)
+        # Not by the way round that the management network may offer.
+        with contextlib.suppress(OSError):
+            probe.bind((pair.rails[0].address, 0))
+        try:
+            probe.connect((address, pair.ssh_port))
+        except ConnectionRefusedError:
+            return REFUSED
+        except OSError:
+            return SILENT
+    return OPEN
+
+
+def one_subnet(rails: t.Sequence[Rail]) -> str | None:
+    """The network that two rails share, so that the kernel may answer for one on the other; None if all is well."""
+    networks = []
+    for rail in rails:
+        with contextlib.suppress(ValueError):
+            networks.append(ipaddress.ip_network(rail.subnet or "", strict=False))
+    shared = [one for number, one in enumerate(networks) if any(one.overlaps(other) for other in networks[:number])]
+    return str(shared[0]) if shared else None
+
+
+def noticed(state: t.Mapping[str, t.Any] | None) -> dict[str, t.Any] | None:
+    """What the container's first program last noticed of the other Spark."""
+    peer = (state or {}).get("peer")
+    return peer if isinstance(peer, dict) else None
+
+
+def speed(megabits: int | None) -> str | None:
+    """Megabits a second for a person."""
+    if not megabits:
+        return None
+    return f"{megabits / 1000:g} Gb/s" if megabits >= 1000 else f"{megabits} Mb/s"
+
+
+def describe_rail(rail: Rail, link: Link | None = None) -> str:
+    """One rail in a line: what it is, and what is not as it was set up."""
+    ways = f"{rail.address} - {rail.peer_address}" if rail.peer_address else rail.address
+    parts = [f"{rail.interface} {ways}" if rail.interface else ways]
+    parts += [part for part in (speed(rail.speed_mbps), f"MTU {rail.mtu}" if rail.mtu else None) if part]
+    text = ", ".join(parts)
+    wrong = faults(rail, link) if link else []
+    return f"{text}: {', '.join(wrong)}" if wrong else text
+
+
+def faults(rail: Rail, link: Link) -> list[str]:
+    """What is not as it was set up."""
+    found = []
+    if link.up is False:
+        found.append("the link is down")
+    if link.address_here is False:
+        found.append("the address is gone")
+    if link.up and rail.mtu and link.mtu and link.mtu < rail.mtu:
+        found.append(f"its MTU is {link.mtu} now")
+    if link.up and rail.speed_mbps and link.speed_mbps and link.speed_mbps < rail.speed_mbps:
+        found.append(f"it runs at {speed(link.speed_mbps)} now")
+    return found
+
+
+def ranks_of(data: t.Any) -> list[dict[str, t.Any]]:
+    """What the ranks said of themselves, in ranks.json or a record, as far as it is there."""
+    ranks = data.get("ranks") if isinstance(data, dict) else None
+    return [rank for rank in ranks if isinstance(rank, dict)] if isinstance(ranks, list) else []
+
+
+def cores(rank: t.Mapping[str, t.Any]) -> int | None:
+    """On how many cores a rank may run."""
+    return _number(rank.get("cores"))
+
+
+def differences_of(data: t.Any, severity: str) -> list[str]:
+    """What ranks.json says is not the same on both: an 'error' kept them from starting, a 'warning' did not."""
+    found = data.get("differences") if isinstance(data, dict) else None
+    rows = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+    return [str(row["message"]) for row in rows if row.get("severity") == severity and row.get("message")]

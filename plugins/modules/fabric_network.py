@@ -1,0 +1,307 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: fabric_network
+short_description: Set up the addresses of the cable between two Sparks, with a way back
+version_added: 0.1.0
+description:
+  - Writes one netplan file of its own, C(/etc/netplan/40-dgx-spark-speculative.yaml), and touches no other.
+  - A change is tried first. It lies in C(/run/netplan), where a reboot forgets it, and a unit of its own on the host
+    applies it and takes it back unless O(state=confirmed) comes in time. So a change that cuts the host off undoes
+    itself, whatever happened to whoever started it.
+  - Before that, netplan itself checks the change together with all other files, in a copy.
+  - Interfaces that another netplan file sets up are refused.
+extends_documentation_fragment:
+  - dgx_spark.speculative._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  state:
+    description:
+      - V(present) begins to try O(document), unless the host already is like that. A second run with the same
+        document joins the one that is being tried; one with another document waits for its end.
+      - V(absent) begins to try to be without it, and to put back what was there before.
+      - V(confirmed) makes permanent what is being tried. Use it over a new connection, which is the proof that the
+        host can still be reached. It is an error if the change has already been undone.
+      - V(reverted) takes back what is being tried, at once.
+      - V(tried) only tells RV(stage).
+    type: str
+    choices: [present, absent, confirmed, reverted, tried]
+    default: present
+  document:
+    description:
+      - What the netplan file is to say, as M(dgx_spark.speculative.fabric_plan) returns it.
+      - Required with O(state=present).
+    type: dict
+  change:
+    description:
+      - The RV(change) to confirm or to revert. Another one, of another run, is refused.
+    type: str
+  timeout:
+    description:
+      - After how many seconds without O(state=confirmed) a change is undone.
+    type: int
+    default: 120
+notes:
+  - Needs root, netplan and systemd on the host.
+  - Works together with an action plugin, which opens new connections until it has found one to the host as it is after
+    the change. So the task returns when the change is in force, and fails when it has been undone.
+seealso:
+  - module: dgx_spark.speculative.fabric_plan
+  - module: dgx_spark.speculative.fabric_check
+author:
+  - dgx_spark.speculative contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+---
+- name: Try the addresses
+  dgx_spark.speculative.fabric_network:
+    document: "{{ plan.document }}"
+  become: true
+  register: network
+
+- name: Prove the link
+  dgx_spark.speculative.fabric_check:
+    rails: "{{ plan.rails }}"
+
+- name: Keep the addresses
+  dgx_spark.speculative.fabric_network:
+    state: confirmed
+    change: "{{ network.change }}"
+  become: true
+  when: network.trial
+"""
+
+RETURN = r"""
+trial:
+  description: Whether a change is being tried, so that O(state=confirmed) is needed to keep it.
+  returned: success
+  type: bool
+  sample: true
+change:
+  description: What to give to O(change). Empty if nothing is being tried.
+  returned: success
+  type: str
+  sample: 0123456789abcdef
+path:
+  description: The netplan file.
+  returned: success
+  type: str
+  sample: /etc/netplan/40-dgx-spark-speculative.yaml
+stage:
+  description:
+    - How the change stands. V(starting), V(applying), V(waiting) for O(state=confirmed), V(undoing), V(confirmed),
+      V(undone) or V(failed). Empty where there was none since the host started.
+  returned: success
+  type: str
+  sample: waiting
+reason:
+  description: Why the change was undone.
+  returned: with O(state=tried), if it was
+  type: str
+  sample: the change of the network was undone, because it was asked to. The host is as it was before.
+refused:
+  description: That the message is the module's own, and not one about becoming root.
+  returned: failure
+  type: bool
+  sample: true
+"""
+
+import contextlib
+import os
+import typing as t
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import FabricError
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric_change import (
+    EMPTY,
+    END_DEADLINE_S,
+    Network,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric_netplan import FILE, Document
+
+ROOT = Path("/")
+STATES = ("present", "absent", "confirmed", "reverted", "tried")
+ENDED = ("confirmed", "undone", "failed")
+Result = dict[str, t.Any]
+
+
+def require_entries(document: Document) -> None:
+    """Raises FabricError for what M(fabric_plan) would not have written."""
+    entries = (document.get("network") or {}).get("ethernets") if isinstance(document.get("network"), dict) else None
+    whole = isinstance(entries, dict) and all(
+        isinstance(entry, dict) and isinstance(entry.get("addresses"), list) and isinstance(entry.get("mtu"), int)
+        for entry in entries.values()
+    )
+    if not entries or not whole:
+        raise FabricError(
+            "the document does not name network.ethernets with 'addresses' and 'mtu' each. Use the one that "
+            "fabric_plan returns."
+        )
+
+
+class Change:
+    """What the module is asked to do."""
+
+    def __init__(self, network: Network, params: t.Mapping[str, t.Any], check_mode: bool) -> None:
+        self.network = network
+        self.document: Document = params["document"] or {}
+        self.change: str = params["change"] or ""
+        self.timeout = params["timeout"]
+        self.check_mode = check_mode
+
+    def alone(self) -> t.ContextManager[None]:
+        return contextlib.nullcontext() if self.check_mode else self.network.locked()
+
+    def present(self) -> Result:
+        require_entries(self.document)
+        self.network.requirements()
+        self.network.check(self.document)
+        with self.alone():
+            wanted = self.network.wanted_text(self.document)
+            diff = {
+                "before": self.network.text() or "",
+                "after": wanted,
+                "before_header": str(FILE),
+                "after_header": str(FILE),
+            }
+            pending = self.network.pending()
+            if pending is not None:
+                if self.network.requested().get("content") == wanted and pending["state"] != "undoing":
+                    return {"changed": True, "trial": True, "change": pending["id"], "diff": diff}
+                if not self.check_mode:
+                    self._let_end()
+            elif self.network.text() == wanted and self.network.in_force(self.document):
+                return {"changed": False}
+            self.network.validate(wanted)
+            return self._start(self.document, diff)
+
+    def absent(self) -> Result:
+        with self.alone():
+            if self.network.pending() is not None and not self.check_mode:
+                self._let_end()
+            present = self.network.effective_text()
+            if present is None:
+                return {"changed": False}
+            self.network.requirements()
+            self.network.validate(EMPTY)
+            diff = {"before": present, "after": "", "before_header": str(FILE), "after_header": str(FILE)}
+            return self._start(None, diff)
+
+    def _start(self, document: Document | None, diff: dict[str, str]) -> Result:
+        if self.check_mode:
+            return {"changed": True, "diff": diff}
+        request = self.network.request(document, self.timeout)
+        self.network.start(request)
+        return {"changed": True, "trial": True, "change": request["id"], "diff": diff}
+
+    def _let_end(self) -> None:
+        """Another run's change: confirmed by it, or undone because it was abandoned."""
+        allowed = float(self.network.requested().get("timeout") or 0) + END_DEADLINE_S
+        state = self.network.wait(ENDED, allowed)
+        if state.get("state") not in ENDED:
+            raise FabricError(
+                "another change of the network has been going on for too long. Look at 'systemctl status "
+                "dgx-spark-speculative-network', or reboot, which undoes it; then run again."
+            )
+
+    def _same(self) -> Result | None:
+        state = self.network.state()
+        if state is not None and self.change and state.get("id") != self.change:
+            raise FabricError(
+                "another run has begun another change of the network meanwhile. Run again once it has ended."
+            )
+        return state
+
+    def tried(self) -> Result:
+        state = self._same() or {}
+        if state.get("state") not in ENDED and self.network.pending() is None:
+            # It may just have ended.
+            state = self.network.state() or {}
+        result: Result = {"changed": False, "stage": state.get("state") or "", "change": state.get("id") or ""}
+        if result["stage"] in ("undone", "failed"):
+            result["reason"] = why_not_kept(state)
+        return result
+
+    def confirmed(self) -> Result:
+        state = self._same()
+        if state is None:
+            raise FabricError(
+                "there is no change of the network to confirm: the host was restarted, which undoes it. Run again."
+            )
+        if state.get("state") == "confirmed" or self.check_mode:
+            return {"changed": state.get("state") != "confirmed", "stage": "confirmed"}
+        state = self.network.wait(("waiting", *ENDED), END_DEADLINE_S)
+        if state.get("state") == "waiting":
+            self.network.answer(state["id"], "keep")
+            state = self.network.wait(ENDED, END_DEADLINE_S)
+        if state.get("state") != "confirmed":
+            raise FabricError(why_not_kept(state))
+        return {"changed": True, "stage": "confirmed"}
+
+    def reverted(self) -> Result:
+        state = self._same()
+        if state is None or state.get("state") in ENDED:
+            return {"changed": False, "stage": (state or {}).get("state") or ""}
+        if self.check_mode:
+            return {"changed": True}
+        self.network.answer(state["id"], "undo")
+        state = self.network.wait(ENDED, END_DEADLINE_S)
+        if state.get("state") == "failed":
+            raise FabricError(why_not_kept(state))
+        return {"changed": True, "stage": state.get("state") or ""}
+
+
+def why_not_kept(state: t.Mapping[str, t.Any]) -> str:
+    """What the program on the host noted about a change that did not stay."""
+    reason = str(state.get("error") or "it gave no reason").rstrip(".")
+    if state.get("state") == "undone":
+        return f"the change of the network was undone, because {reason}. The host is as it was before."
+    if state.get("state") == "failed":
+        return (
+            f"the change of the network was undone, because {reason}. Run 'sudo netplan apply' on the host, or restart "
+            "it; the configuration on its disk is as it was before."
+        )
+    return (
+        "the change of the network did not come to an end. Look at 'systemctl status dgx-spark-speculative-network', "
+        "or restart the host, which undoes it."
+    )
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": list(STATES), "default": "present"},
+            "document": {"type": "dict"},
+            "change": {"type": "str"},
+            "timeout": {"type": "int", "default": 120},
+        },
+        required_if=[("state", "present", ["document"])],
+        supports_check_mode=True,
+    )
+    if os.geteuid() != 0:
+        module.fail_json(msg="Changing the network needs root: use this module with become.", refused=True)
+    change = Change(Network(root=ROOT), module.params, module.check_mode)
+    try:
+        result = getattr(change, module.params["state"])()
+    except FabricError as error:
+        module.fail_json(msg=str(error), refused=True)
+    except OSError as error:
+        module.fail_json(msg=f"{error.filename} cannot be used: {error.strerror}.", refused=True)
+    module.exit_json(**{"trial": False, "change": "", "stage": "", "path": str(FILE), **result})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: huggingface_cache_prune
+short_description: Remove what is of no use from a host's Hugging Face cache
+version_added: 0.1.0
+description:
+  - Removes whole models that no deployment uses, and of the others the files that are not served and incomplete
+    downloads that nobody is just writing.
+  - A model that has no receipt of this collection in just this cache is never touched, nor is anything outside of a
+    model's own directory. Links to elsewhere are not followed.
+extends_documentation_fragment:
+  - dgx_spark.speculative._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  cache_directory:
+    description:
+      - The Hub's part of the Hugging Face cache, where the C(models--*) directories are.
+    type: path
+    default: ~/.cache/huggingface/hub
+  receipts_directory:
+    description:
+      - Where the receipts of checked downloads are. The default is C(models) in O(state_directory).
+    type: path
+  state_directory:
+    description:
+      - Where the deployments are. Used are the models of the one in the serving container, and of the one before it.
+    type: path
+    default: ~/.local/share/dgx-spark-speculative
+  labels:
+    description:
+      - The labels of the serving container, which name its deployment. An empty dictionary if there is
+        no such container.
+    type: dict
+    required: true
+seealso:
+  - module: dgx_spark.speculative.huggingface_cache_info
+author:
+  - dgx_spark.speculative contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+---
+- name: Look at the serving container
+  dgx_spark.speculative.docker_access_info:
+    container: dgx-spark-speculative
+  register: docker
+
+- name: Remove what it does not need
+  dgx_spark.speculative.huggingface_cache_prune:
+    labels: "{{ docker.slot.labels | default({}) }}"
+"""
+
+RETURN = r"""
+removed:
+  description:
+    - What was removed, or would be in check mode.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description:
+        - V(model), V(unserved) or V(part).
+      type: str
+    id:
+      description:
+        - The model's name.
+      type: str
+    path:
+      description:
+        - The directory or part, for RV(removed[].kind=unserved) the path within the model.
+      type: str
+    bytes:
+      description:
+        - What it occupied.
+      type: int
+  sample:
+    - kind: unserved
+      id: openai/gpt-oss-120b
+      path: original/
+      bytes: 65200000000
+bytes_freed:
+  description:
+    - Sum of them.
+  returned: success
+  type: int
+  sample: 65200000000
+lines:
+  description:
+    - The same for people.
+  returned: success
+  type: list
+  elements: str
+  sample:
+    - original/ of openai/gpt-oss-120b, which is not served (65.2 GB)
+"""
+
+import dataclasses
+import typing as t
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._cache import (
+    Prune,
+    PruneError,
+    cached_models,
+    removals,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._records import (
+    PREVIOUS,
+    current,
+    deployment_directory,
+    models_in_use,
+    models_of,
+    read_record,
+)
+
+
+def unreadable_records(state: Path, labels: t.Mapping[str, str]) -> list[Path]:
+    """The records that are there and do not say what they use: without them everything would look unused."""
+    directory = deployment_directory(state, labels)
+    paths = [directory / "record.json"] if directory else []
+    before = state / PREVIOUS
+    paths += [before] if before.exists() or before.is_symlink() else []
+    return [path for path in paths if not models_of(read_record(path))]
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "cache_directory": {"type": "path", "default": "~/.cache/huggingface/hub"},
+            "receipts_directory": {"type": "path"},
+            "state_directory": {"type": "path", "default": "~/.local/share/dgx-spark-speculative"},
+            "labels": {"type": "dict", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    cache, state, labels = Path(params["cache_directory"]), Path(params["state_directory"]), params["labels"]
+    receipts = Path(params["receipts_directory"] or state / "models")
+    deployment = deployment_directory(state, labels)
+    if deployment and current(state, labels) is None:
+        module.fail_json(
+            msg=f"Which models are in use is not known, since the deployment {deployment.name} in the container has "
+            "not been seen to serve with its present configuration: deploy it again, or remove it first, then run again"
+        )
+    unreadable = unreadable_records(state, labels)
+    if unreadable:
+        module.fail_json(
+            msg=f"Which models are in use is not known, since {' and '.join(map(str, unreadable))} cannot be read or "
+            "names no model: deploy again, or remove the file if nothing is to be kept for it, then run again"
+        )
+    prune = Prune(cache, receipts)
+    try:
+        found = cached_models(cache, receipts, models_in_use(state, labels))
+        removed = [removal for removal in removals(found) if prune.is_free(removal)]
+        if not module.check_mode:
+            for removal in removed:
+                prune.remove(removal)
+    except PruneError as error:
+        module.fail_json(msg=str(error))
+    except PermissionError as error:
+        module.fail_json(
+            msg=f"The Hugging Face cache {cache} cannot be read ({error.filename}: {error.strerror}): give it back to "
+            "the login user with 'sudo chown -R', then run again"
+        )
+    lines = [removal.line() for removal in removed]
+    module.exit_json(
+        changed=bool(removed),
+        removed=[dataclasses.asdict(removal) for removal in removed],
+        bytes_freed=sum(removal.bytes for removal in removed),
+        lines=lines,
+        diff={"before": "".join(f"{line}\n" for line in lines), "after": ""},
+    )
+
+
+if __name__ == "__main__":
+    main()

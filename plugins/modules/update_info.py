@@ -1,0 +1,273 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: update_info
+short_description: Tell what is newer than a deployment
+version_added: 0.1.0
+description:
+  - Asks the registry for newer releases of the image's line, and the Hub for newer commits of the models. That a draft
+    model is replaced by another one is known from O(successors).
+  - Release candidates go on with the next candidate of the same release (1.3.0rc12 with 1.3.0rc13), releases with the
+    next one of the same minor version. What lies beyond is mentioned and not proposed. So is a tag that names no
+    release and leads to another image by now.
+  - A model that the recipe pins to a commit stays there. A commit that changes nothing but documentation is not
+    proposed. For a model in a directory nobody can be asked.
+  - A registry or Hub that cannot be asked is a sentence in the notes of its row, and not a failure.
+extends_documentation_fragment:
+  - dgx_spark.speculative._attributes
+  - dgx_spark.speculative._attributes.info_module
+options:
+  record:
+    description:
+      - What M(dgx_spark.speculative.deployment_records) returns of the deployment, or its keys V(deployment),
+        V(deployed_at), V(image), V(models), V(target_model), V(draft_model), V(method) and V(options). Empty if it was
+        never deployed.
+    type: dict
+    default: {}
+  recipe:
+    description:
+      - What M(dgx_spark.speculative.recipe_info) returns of the recipe, or its keys V(name), V(image), V(method),
+        V(options), V(target_model), V(draft_model) and V(repositories). Empty if it is not known; nothing counts as
+        pinned then.
+    type: dict
+    default: {}
+  subject:
+    description:
+      - What is asked about if O(record) and O(recipe) have different models; the other one is left aside.
+    type: str
+    choices: [record, recipe]
+    default: record
+  recipes:
+    description:
+      - Shipped recipes, for naming one that has a newer draft model. Each is a list of its name, its target model and
+        its draft model.
+    type: list
+    elements: list
+    default: []
+  successors:
+    description:
+      - For each draft model that another one replaces, a mapping with the other one's name in C(superseded_by) and
+        where that is said in C(superseded_source).
+    type: dict
+    default: {}
+  host:
+    description:
+      - What to call the host in RV(lines).
+    type: str
+    default: this host
+  platform:
+    description:
+      - The platform that an image must be there for, such as V(linux/arm64). By default the one of the host.
+    type: str
+  endpoint:
+    description:
+      - The Hub's address.
+    type: str
+    default: https://huggingface.co
+  token:
+    description:
+      - A token for the Hub. It is used only for a model that the Hub refuses to anonymous clients.
+    type: str
+  validate_certs:
+    description:
+      - Whether the registry's certificate must be valid.
+    type: bool
+    default: true
+author:
+  - dgx_spark.speculative contributors (!UNKNOWN)
+seealso:
+  - module: dgx_spark.speculative.deployment_records
+  - module: dgx_spark.speculative.recipe_info
+  - module: dgx_spark.speculative.registry_image_info
+"""
+
+EXAMPLES = r"""
+---
+- name: Read the recipe
+  dgx_spark.speculative.recipe_info:
+    recipe: single_eagle3
+  register: known
+
+- name: Ask what is newer than the recipe
+  dgx_spark.speculative.update_info:
+    recipe: "{{ known.recipe }}"
+  register: update
+
+- name: Show it
+  dgx_spark.speculative.report:
+    lines: "{{ update.lines }}"
+"""
+
+RETURN = r"""
+rows:
+  description: What was asked about, in the order image, models, draft.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: What it is. A draft is a row of its own only if another model replaces it.
+      type: str
+      choices: [image, model, draft]
+    name:
+      description: The image without its tag, or the model.
+      type: str
+    current:
+      description: The tag, commit or draft model that serves. Null if not known.
+      type: str
+    newest:
+      description: The newest of its line. Null if not known.
+      type: str
+    verdict:
+      description: How the two compare. V(unknown) if it could not be asked for.
+      type: str
+      choices: [newest, newer, pinned, superseded, directory, not deployed, unknown]
+    proposed:
+      description: What a switch would take, an image or a commit. Null if nothing.
+      type: str
+    bytes:
+      description: What there is to fetch at most. Null if not known.
+      type: int
+    notes:
+      description: What else there is to know, in sentences.
+      type: list
+      elements: str
+  sample:
+    - kind: image
+      name: nvcr.io/nvidia/tensorrt-llm/release
+      current: 1.3.0rc12
+      newest: 1.3.0rc13
+      verdict: newer
+      proposed: nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc13
+      bytes: 17500000000
+      notes: []
+newer:
+  description: Whether anything is proposed.
+  returned: success
+  type: bool
+recipe_fits:
+  description: Whether O(recipe) is that of what serves, so that the proposals can be switched to.
+  returned: success
+  type: bool
+overrides:
+  description: What of the recipe is different when all proposals are taken, to be combined with it.
+  returned: success
+  type: dict
+  sample:
+    image: nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc13
+lines:
+  description: The rows as a table for people, with their notes.
+  returned: success
+  type: list
+  elements: str
+closing:
+  description: What can be done about it, in lines.
+  returned: success
+  type: list
+  elements: str
+keep:
+  description: What to write down after a switch so that the next plain run serves the same, in lines.
+  returned: success
+  type: list
+  elements: str
+"""
+
+import dataclasses
+import functools
+import platform
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.dgx_spark.speculative.plugins.module_utils import _updates as updates
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._huggingface import Hub
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._registry import (
+    ARCHITECTURES,
+    Reference,
+    Registry,
+    fetch,
+)
+
+# Whoever looks for news does not wait as long as whoever needs a model.
+DELAYS = (1.0,)
+
+
+class UpdateInfo:
+    """The module's parameters and the one thing it does."""
+
+    def __init__(self, params: dict[str, t.Any]) -> None:
+        machine = platform.machine()
+        self._params = params
+        self._platform: str = params["platform"] or f"linux/{ARCHITECTURES.get(machine, machine)}"
+        self._hubs = updates.Hubs(
+            Hub(params["endpoint"], delays=DELAYS),
+            Hub(params["endpoint"], params["token"], delays=DELAYS) if params["token"] else None,
+        )
+
+    def act(self) -> dict[str, t.Any]:
+        record, recipe = self._params["record"], self._params["recipe"]
+        fits = bool(record and recipe) and updates.is_recipe_of(record, recipe)
+        notes = []
+        if record and recipe and not fits and self._params["subject"] == "record":
+            notes = [f"Recipe '{recipe.get('name')}' has other models than what serves, so it is left aside."]
+            recipe = {}
+        elif recipe and not fits:
+            record = {}
+        deployment = updates.deployment_of(record, recipe)
+        rows = self._rows(deployment)
+        rows[0].notes = notes + rows[0].notes
+        return {
+            "changed": False,
+            "rows": [dataclasses.asdict(row) for row in rows],
+            "newer": any(row.proposed for row in rows),
+            "recipe_fits": fits,
+            "overrides": updates.overrides(recipe, deployment, rows),
+            "lines": [
+                updates.heading(self._params["host"], record, recipe),
+                *updates.table(rows),
+                *updates.note_lines(rows),
+            ],
+            "closing": updates.closing(record, recipe, rows),
+            "keep": updates.keep_lines(deployment, rows),
+        }
+
+    def _rows(self, deployment: updates.Deployment) -> list[updates.Row]:
+        draft = updates.draft_row(deployment, self._params["successors"], self._params["recipes"])
+        return [
+            updates.ImageQuestion(deployment, self._platform, self._registry).row(),
+            *(updates.model_row(model, self._hubs) for model in deployment.models),
+            *([draft] if draft else []),
+        ]
+
+    def _registry(self, reference: Reference) -> Registry:
+        fetch_page = functools.partial(fetch, validate_certs=self._params["validate_certs"])
+        return Registry(reference.base_url, reference.repository, fetch_page)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "record": {"type": "dict", "default": {}},
+            "recipe": {"type": "dict", "default": {}},
+            "subject": {"type": "str", "choices": ["record", "recipe"], "default": "record"},
+            "recipes": {"type": "list", "elements": "list", "default": []},
+            "successors": {"type": "dict", "default": {}},
+            "host": {"type": "str", "default": "this host"},
+            "platform": {"type": "str"},
+            "endpoint": {"type": "str", "default": "https://huggingface.co"},
+            "token": {"type": "str", "no_log": True},
+            "validate_certs": {"type": "bool", "default": True},
+        },
+        supports_check_mode=True,
+    )
+    if not module.params["record"] and not module.params["recipe"]:
+        module.fail_json(msg="There is nothing to compare with: give a record, a recipe or both.")
+    module.exit_json(**UpdateInfo(module.params).act())
+
+
+if __name__ == "__main__":
+    main()

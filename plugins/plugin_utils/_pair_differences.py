@@ -1,0 +1,109 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""What only shows when two Sparks are looked at together: whether their containers belong to each other."""
+
+from __future__ import annotations
+
+import typing as t
+
+Facts = t.Mapping[str, t.Any]
+
+MACHINE = {"driver": "GPU driver", "kernel": "kernel"}
+
+
+def _pair(facts: Facts) -> Facts:
+    return facts.get("pair") or {}
+
+
+def _runs(facts: Facts) -> bool | None:
+    """Whether there is a container that runs; None if nobody could tell."""
+    container = facts.get("container")
+    if container:
+        return container.get("state") in ("running", "restarting")
+    return False if facts.get("state") == "absent" else None
+
+
+def _serves(facts: Facts) -> str:
+    """What a Spark that is no half of a pair does."""
+    if facts.get("state") == "absent" or not facts.get("deployment"):
+        return "has no container"
+    return f"has {facts['deployment']} for itself"
+
+
+def _belongs(host: str, other: str, facts: Facts) -> bool:
+    """Whether the other Spark is the one that a half of a pair, on this host, was deployed with."""
+    names = {_pair(facts).get("head"), _pair(facts).get("worker")} - {None}
+    # A container that was never seen to serve knows no names; two Sparks of one run are then taken for the pair.
+    return not names or names == {host, other}
+
+
+def _halves(host: str, own: Facts, other: str, its: Facts) -> t.Iterator[str]:
+    """Both are halves of something."""
+    mine, name = _pair(own), own.get("deployment")
+    role, other_role = mine["role"], _pair(its)["role"]
+    again = f"Run the playbook of the one that is to serve; stop.yml --limit {other} gives back the memory there."
+    if role == other_role:
+        yield f"{host} and {other} are both the {role} of a pair, of {name} and of {its.get('deployment')}. {again}"
+    elif name != its.get("deployment"):
+        yield f"{host} is the {role} of {name}, but {other} is the {other_role} of {its.get('deployment')}. {again}"
+    elif mine.get("options") != _pair(its).get("options"):
+        yield (
+            f"The containers of {host} and {other} were made for different images or engine options of {name}: a run "
+            "was cut off, or reached only one of them. Run its playbook again for both."
+        )
+    elif None not in (_runs(own), _runs(its)) and _runs(own) != _runs(its):
+        up, down = (host, other) if _runs(own) else (other, host)
+        yield (
+            f"The container of {up} runs and that of {down} does not; one cannot serve without the other. "
+            "start.yml starts both."
+        )
+
+
+def _machines(own: Facts, other: str, its: Facts) -> t.Iterator[str]:
+    mine, theirs = own.get("machine") or {}, its.get("machine") or {}
+    for key, what in MACHINE.items():
+        if mine.get(key) and theirs.get(key) and mine[key] != theirs[key]:
+            yield (
+                f"The {what} is {mine[key]} here and {theirs[key]} on {other}; two Sparks that differ may be slow "
+                "together. Bring both to the same release."
+            )
+
+
+def _alone(host: str, own: Facts, other: str, its: Facts) -> t.Iterator[str]:
+    """Exactly one of the two is half of something."""
+    half, of_half, whole, of_whole = (host, own, other, its) if _pair(own) else (other, its, host, own)
+    deployment = of_half.get("deployment")
+    if not _runs(of_half) or _runs(of_whole) is None:
+        return
+    if _pair(of_half)["role"] == "worker":
+        yield (
+            f"{half} still holds rank 1 of {deployment}, but its head {whole} {_serves(of_whole)}. "
+            f"Give back its memory with: stop.yml --limit {half}"
+        )
+    else:
+        yield (
+            f"{half} is the head of {deployment}, but its worker {whole} {_serves(of_whole)}. "
+            f"Run the playbook of {deployment} again for both, or another one with --limit {half}."
+        )
+
+
+def differences(statuses: t.Mapping[str, Facts | None], host: str) -> list[str]:
+    """What to say about a host beside what it says itself; empty for one Spark, and while all is well."""
+    own = statuses.get(host) or {}
+    found: list[str] = []
+    for other in statuses:
+        its = statuses[other] or {}
+        if other == host or not own or not _belongs(host, other, own) or not _belongs(host, other, its):
+            continue
+        if not its:
+            if _pair(own):
+                found.append(f"{other} could not be looked at; what is said of it here is what {host} sees.")
+        elif _pair(own) and _pair(its):
+            found += [*_halves(host, own, other, its), *_machines(own, other, its)]
+        elif _pair(own) or _pair(its):
+            found += _alone(host, own, other, its)
+    return found

@@ -1,0 +1,204 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Hand an image that the other Spark has sent to the Docker Engine: a program for the module watched_job.
+
+The arguments: the image's reference, and the directory in which receive.py has gathered its members. What the Engine
+has got is deleted there at once, since it keeps a copy of its own while it unpacks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import http.client
+import json
+import os
+import shutil
+import socket
+import sys
+import tarfile
+import time
+import typing as t
+from pathlib import Path
+
+SOCKET = "/var/run/docker.sock"
+CHUNK = 1024 * 1024
+BLOCK = 512
+REPORT_EVERY_S = 1.0
+
+Member = dict[str, t.Any]
+
+
+class LoadError(Exception):
+    """One sentence for the user."""
+
+
+def emit(message: dict[str, t.Any]) -> None:
+    print(json.dumps(message), flush=True)
+
+
+def amount(size: float) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
+
+
+class Connection(http.client.HTTPConnection):
+    """HTTP over the Engine's socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost")
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.connect(self._path)
+
+
+class Archive:
+    """The saved image as the Engine made it, from its members."""
+
+    def __init__(self, reference: str, folder: Path) -> None:
+        self.reference = reference
+        self.folder = folder
+        try:
+            self.members: list[Member] = json.loads((folder / "index.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as e:
+            raise LoadError(
+                f"The image {reference} has not come whole from the other Spark; run the same again."
+            ) from e
+        self.total = sum(member["size"] for member in self.members) or 1
+        self._sent = 0
+        self._told = 0.0
+
+    def path(self, member: Member) -> Path:
+        return self.folder / hashlib.sha256(member["name"].encode()).hexdigest()
+
+    def __iter__(self) -> t.Iterator[bytes]:
+        # Without it the next run copies again what this one deletes.
+        (self.folder / "index.json").unlink()
+        for member in self.members:
+            yield self.header(member)
+            if member["data"]:
+                yield from self.content(member)
+        yield bytes(2 * BLOCK)
+
+    @staticmethod
+    def header(member: Member) -> bytes:
+        info = tarfile.TarInfo(member["name"])
+        info.size, info.mode, info.mtime = member["size"], member["mode"], member["mtime"]
+        info.type, info.linkname = member["type"].encode("ascii"), member["link"]
+        return info.tobuf(tarfile.PAX_FORMAT)
+
+    def content(self, member: Member) -> t.Iterator[bytes]:
+        path = self.path(member)
+        try:
+            with path.open("rb") as file:
+                if os.fstat(file.fileno()).st_size != member["size"]:
+                    raise LoadError(f"A part of the image {self.reference} changed on the disk; run the same again.")
+                while data := file.read(CHUNK):
+                    yield data
+                    self.tell(len(data))
+        except FileNotFoundError as e:
+            raise LoadError(f"A part of the image {self.reference} vanished; run the same again.") from e
+        yield bytes(-member["size"] % BLOCK)
+        path.unlink()
+
+    def tell(self, count: int) -> None:
+        self._sent += count
+        now = time.monotonic()
+        if now - self._told >= REPORT_EVERY_S:
+            self._told = now
+            share = 100 * self._sent / self.total
+            text = f"loading the image: {amount(self._sent)} of {amount(self.total)}"
+            emit({"progress": {"percent": round(min(99.0, share), 1), "text": text}})
+
+
+class Engine:
+    """The few requests that loading needs."""
+
+    def __init__(self, path: str = SOCKET) -> None:
+        self._path = path
+
+    def find(self, path: str) -> dict[str, t.Any]:
+        connection = Connection(self._path)
+        try:
+            connection.request("GET", path)
+            answer = json.loads(connection.getresponse().read())
+        except (OSError, ValueError, http.client.HTTPException):
+            return {}
+        finally:
+            connection.close()
+        return answer if isinstance(answer, dict) else {}
+
+    def room(self) -> str:
+        root = str(self.find("/info").get("DockerRootDir") or "")
+        try:
+            free = shutil.disk_usage(root).free
+        except OSError:
+            return ""
+        return f"; {amount(free)} are free in {root}"
+
+    def load(self, archive: Archive) -> None:
+        connection = Connection(self._path)
+        try:
+            # The Engine may refuse the rest and say why.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.request(
+                    "POST",
+                    "/images/load?quiet=1",
+                    body=archive,
+                    headers={"Content-Type": "application/x-tar"},
+                    encode_chunked=True,
+                )
+                emit({"progress": {"percent": 99.0, "text": "loading the image: Docker is unpacking it"}})
+            response = connection.getresponse()
+            said = response.read().decode(errors="replace")
+        except (OSError, http.client.HTTPException) as e:
+            reason = getattr(e, "strerror", None) or e or type(e).__name__
+            raise LoadError(f"The Docker Engine went away while it loaded the image ({reason}); run it again.") from e
+        finally:
+            connection.close()
+        problem = error_in(said) if response.status == 200 else said
+        if problem is not None:
+            raise LoadError(self.explain(archive.reference, " ".join(problem.split()).rstrip(".")))
+
+    def explain(self, reference: str, problem: str) -> str:
+        if "no space left" in problem:
+            return (
+                f"Loading {reference} failed because Docker's disk is full ({problem}){self.room()}; make room there."
+            )
+        return f"Loading {reference} into Docker failed: {problem}."
+
+
+def error_in(said: str) -> str | None:
+    """What the Engine's stream calls an error."""
+    for line in said.splitlines():
+        with contextlib.suppress(ValueError, AttributeError):
+            message = json.loads(line)
+            error = message.get("error") or (message.get("errorDetail") or {}).get("message")
+            if error:
+                return str(error)
+    return None
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--socket", default=SOCKET, help="the Engine's socket")
+    parser.add_argument("reference")
+    parser.add_argument("folder", type=Path)
+    options = parser.parse_args(arguments)
+    try:
+        archive = Archive(options.reference, options.folder)
+        Engine(options.socket).load(archive)
+    except LoadError as e:
+        emit({"error": str(e)})
+        return 1
+    shutil.rmtree(options.folder, ignore_errors=True)
+    emit({"result": {"bytes": archive.total}})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

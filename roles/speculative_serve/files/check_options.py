@@ -1,0 +1,183 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What TensorRT-LLM's own classes in an image say of rendered engine options, before any weights are loaded.
+
+Runs inside a container of the image. The last line of its output is JSON:
+{"available": bool, "accepted": bool, "version": str, "error": str or null}.
+Importing TensorRT-LLM may hang or crash, so a process of its own does it, which has a deadline.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import typing as t
+from pathlib import Path
+
+OPTIONS = Path("/check/options.yml")
+DEADLINE_S = 55.0
+INSIDE = "--inside"
+MARK = "dgx-spark-speculative-answer:"
+# There is no model here; a complaint that names this path is about that and not about the options.
+MODEL = "/nonexistent/model"
+PATH_KEYS = ("speculative_model", "speculative_model_dir", "tokenizer", "custom_tokenizer", "checkpoint_dir")
+ERROR_LIMIT = 1500
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What the image says."""
+
+    available: bool
+    accepted: bool
+    version: str
+    error: str | None
+
+
+def not_available(reason: str, version: str = "") -> Answer:
+    return Answer(available=False, accepted=False, version=version, error=reason[:ERROR_LIMIT])
+
+
+def paths_in(options: t.Any) -> list[str]:
+    """The paths in the options that exist in the serving container only."""
+    found: list[str] = []
+    if isinstance(options, dict):
+        for key, value in options.items():
+            if key in PATH_KEYS and isinstance(value, str) and value:
+                found.append(value)
+            else:
+                found += paths_in(value)
+    return found
+
+
+def complaints(error: Exception) -> list[str]:
+    """An error in words; a pydantic error holds several. The values they are about are left out: they hold paths."""
+    list_errors = getattr(error, "errors", None)
+    if not callable(list_errors):
+        return [f"{type(error).__name__}: {error}" if str(error) else type(error).__name__]
+    return [": ".join(filter(None, (".".join(map(str, one["loc"])), str(one["msg"])))) for one in list_errors()]
+
+
+def about_options(texts: t.Sequence[str], missing: t.Sequence[str]) -> list[str]:
+    """The complaints that are not about a file that is missing here on purpose."""
+    return [text for text in texts if not any(path in text for path in missing)]
+
+
+def build(llm_args: t.Any, options: dict[str, t.Any]) -> None:
+    """Make the options' object as trtllm-serve does."""
+    given: dict[str, t.Any] = {"model": MODEL, "backend": "pytorch"}
+    merge = getattr(llm_args, "update_llm_args_with_extra_dict", None)
+    if callable(merge):
+        # Part of both families: it turns sections into objects where the class does not do so itself.
+        given = merge(given, options)
+    else:
+        from_dict = getattr(getattr(llm_args, "DecodingBaseConfig", None), "from_dict", None)
+        section = options.get("speculative_config")
+        given.update(options)
+        if callable(from_dict) and isinstance(section, dict):
+            given["speculative_config"] = from_dict(dict(section))
+    llm_args.TorchLlmArgs(**given)
+
+
+def version_of(package: t.Any) -> str:
+    return str(getattr(package, "__version__", None) or os.environ.get("TRT_LLM_VERSION", ""))
+
+
+def judge(options: dict[str, t.Any]) -> Answer:
+    """Ask the classes. What they refuse, they refuse with ValueError (pydantic's is one) or an assertion."""
+    try:
+        version = version_of(importlib.import_module("tensorrt_llm"))
+        llm_args = importlib.import_module("tensorrt_llm.llmapi.llm_args")
+        if not hasattr(llm_args, "TorchLlmArgs"):
+            return not_available("this TensorRT-LLM has no class TorchLlmArgs", version)
+    except Exception as error:  # A broken installation can raise anything.
+        return not_available(f"importing TensorRT-LLM failed: {type(error).__name__}: {error}")
+    missing = [MODEL, *paths_in(options)]
+    try:
+        build(llm_args, options)
+    except (ValueError, AssertionError, FileNotFoundError) as error:
+        texts = about_options(complaints(error), missing)
+        text = "; ".join(texts)[:ERROR_LIMIT] or None
+        return Answer(available=True, accepted=not texts, version=version, error=text)
+    except Exception as error:  # Another interface than the ones known here.
+        return not_available(f"asking its classes failed: {type(error).__name__}: {error}", version)
+    return Answer(available=True, accepted=True, version=version, error=None)
+
+
+def read_options(path: Path) -> dict[str, t.Any]:
+    """The options; ValueError says why there are none."""
+    try:
+        import yaml
+    except ImportError as error:
+        raise ValueError("the image has no YAML library") from error
+    try:
+        options = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path} is not YAML: {error}") from error
+    if options is not None and not isinstance(options, dict):
+        raise ValueError(f"{path} does not hold a mapping")
+    return options or {}
+
+
+def inside(path: Path) -> t.NoReturn:
+    """Answer, and leave at once: libraries that were imported may not let a process end."""
+    try:
+        answer = judge(read_options(path))
+    except ValueError as error:
+        answer = not_available(str(error))
+    print(f"\n{MARK}{json.dumps(dataclasses.asdict(answer))}", flush=True)
+    os._exit(0)
+
+
+def answer_in(output: str) -> Answer | None:
+    lines = [line for line in output.splitlines() if line.startswith(MARK)]
+    return Answer(**json.loads(lines[-1][len(MARK) :])) if lines else None
+
+
+def ask(path: Path, deadline: float) -> Answer:
+    """The answer of the process that imports TensorRT-LLM, or why it gave none."""
+    command = [sys.executable, str(Path(__file__).resolve()), INSIDE, str(path)]
+    # To a file and not a pipe, which a left-over child of its own could hold open.
+    with tempfile.TemporaryFile() as output_file:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output_file,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "HF_HUB_OFFLINE": "1"},
+            start_new_session=True,
+        )
+        try:
+            process.wait(timeout=deadline)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return not_available(f"TensorRT-LLM did not answer within {deadline:.0f} s")
+        output_file.seek(0)
+        output = output_file.read().decode(errors="replace")
+    answer = answer_in(output)
+    if answer is not None:
+        return answer
+    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "no output")
+    return not_available(f"TensorRT-LLM ended with code {process.returncode}: {last}")
+
+
+def main(arguments: t.Sequence[str]) -> int:
+    if arguments[:1] == [INSIDE]:
+        inside(Path(arguments[1]))
+    path = Path(arguments[0]) if arguments else OPTIONS
+    print(json.dumps(dataclasses.asdict(ask(path, DEADLINE_S))), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,160 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Print the figures of two Sparks: bytes from the internet, the rate of a copy, a second run, the time after a kill.
+
+Replaces the running twin by two bare Sparks. Times are compared in turn within one run and given as ratios.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import threading
+import time
+import typing as t
+from pathlib import Path
+
+from tests import playbook
+from tests.perf import NO_OP_TASKS, ROUNDS, no_ops, report, timed
+from tests.twin import cables, lifecycle
+from tests.twin.control import Internet, Spark
+
+HOME = "/home/spark/.local/share/dgx-spark-speculative"
+HUB = "/home/spark/.cache/huggingface/hub"
+NAME = "qwen3_235b_a22b_eagle3"
+ADDRESSES = ["192.168.100.11", "192.168.101.11"]
+ROLE = playbook.ROOT / "roles" / "spark_pair" / "files"
+BIG_MODEL = Path(__file__).parent / "big_model.py"
+SHARDS, SHARD_BYTES = 8, 64 * 2**20
+# What two cores can encrypt and check at both ends of a cable is less than an endless cable carries: once as it is, and
+# once with a cable that is the narrowest part, as on machines with more cores.
+WIRES_MBIT = (0, 400)
+STREAMS = 8
+TAKE = """
+import socket, time
+with socket.create_server(("192.168.100.11", 5999)) as door:
+    one, _ = door.accept()
+    taken, room, begin = 0, bytearray(1 << 20), time.monotonic()
+    while count := one.recv_into(room):
+        taken += count
+    print(taken / (time.monotonic() - begin))
+"""
+GIVE = """
+import socket, time
+with socket.create_connection(("192.168.100.11", 5999)) as one:
+    end = time.monotonic() + 6
+    while time.monotonic() < end:
+        one.sendall(bytes(1 << 20))
+"""
+
+
+def bytes_from_the_internet(internet: Internet, head: Spark, worker: Spark) -> None:
+    internet.reset_counters()
+    playbook.succeed("two_sparks")
+    record = json.loads(head.read_file(f"{HOME}/{NAME}/record.json"))
+    served = sum(model["bytes"] for model in record["models"].values())
+    fetched = sum(internet.bytes_to(one.address, "huggingface.co/") for one in (head, worker))
+    report("two Sparks: bytes from the Hub / bytes of one copy", f"{fetched / served:.4f}", "at most 1.02; by hand 2")
+    report("two Sparks: bytes from the internet to the worker", str(internet.bytes_to(worker.address)), "0")
+
+
+def second_run() -> None:
+    pairs = [(timed(lambda: playbook.succeed("two_sparks")), timed(no_ops)) for _round in range(ROUNDS)]
+    second, nothing = (statistics.median(column) for column in zip(*pairs))
+    report(f"two Sparks: second run, seconds (median of {ROUNDS})", f"{second:.2f}")
+    report(f"two Sparks: {NO_OP_TASKS} no-op tasks, seconds (median of {ROUNDS})", f"{nothing:.2f}")
+    report(f"two Sparks: second run / {NO_OP_TASKS} no-op tasks", f"{second / nothing:.2f}", "at most 1.5")
+
+
+def answers(head: Spark) -> bool:
+    question = json.dumps({"model": "Qwen3-235B-A22B-FP4", "prompt": "1, 2, 3,", "max_tokens": 4})
+    ask = ["curl", "-sf", "--max-time", "5", "-H", "Content-Type: application/json", "-d", question]
+    return head.exec([*ask, "http://127.0.0.1:8355/v1/completions"]).returncode == 0
+
+
+def from_kill_to_answer(head: Spark, worker: Spark) -> None:
+    worker.exec("pkill -9 -f mgmn_worker_node")
+    begin = time.monotonic()
+    while answers(head):
+        time.sleep(0.2)
+    while not answers(head):
+        time.sleep(0.2)
+    report("two Sparks: from a killed rank to the next answer, seconds", f"{time.monotonic() - begin:.1f}")
+
+
+def raw_stream(head: Spark, worker: Spark) -> float:
+    """Bytes a second that one TCP connection brings from the head to the worker."""
+    taken: list[subprocess.CompletedProcess[str]] = []
+    taker = threading.Thread(target=lambda: taken.append(worker.exec(["python3", "-c", TAKE])))
+    taker.start()
+    time.sleep(1)
+    head.exec(["python3", "-c", GIVE])
+    taker.join()
+    return float(taken[0].stdout)
+
+
+def copy(head: Spark, worker: Spark) -> float:
+    """Bytes a second of the role's own copy of a model."""
+    worker.exec(f"rm -rf {HUB}/models--big--model {HOME}/models/models--big--model.json")
+    serve = ["python3", "/tmp/serve_copies.py", "/usr/sbin/sshd", f"{HOME}/pair/copy/sshd_config", "5", "perf"]
+    service = threading.Thread(target=lambda: worker.exec(serve, user="spark"))
+    service.start()
+    time.sleep(2)
+    wanted = {
+        "worker": "spark-2",
+        "user": "spark",
+        "addresses": ADDRESSES,
+        "port": 2234,
+        "key": f"{HOME}/pair/id_ed25519",
+        "known_hosts": f"{HOME}/pair/known_hosts",
+        "streams": STREAMS,
+        "patience": 60,
+        "cache": HUB,
+        "receipts": f"{HOME}/models",
+        "repositories": [{"id": "big/model", "commit": "b" * 40}],
+        "vocabularies": [],
+    }
+    done = head.exec(["python3", "/tmp/send.py", json.dumps(wanted)], user="spark", timeout=300)
+    service.join()
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    result: dict[str, t.Any] = next((line["result"] for line in reversed(lines) if "result" in line), {})
+    if not result:
+        sys.exit(f"the copy failed: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return float(result["bytes_sent"]) / float(result["seconds"])
+
+
+def copy_rate(head: Spark, worker: Spark) -> None:
+    for spark in (head, worker):
+        for name in ("send.py", "serve_copies.py"):
+            spark.write_file(f"/tmp/{name}", (ROLE / name).read_text(encoding="utf-8"), user="spark")
+    made = head.exec(
+        ["python3", "-c", BIG_MODEL.read_text(encoding="utf-8"), str(SHARDS), str(SHARD_BYTES)], user="spark"
+    )
+    if made.returncode:
+        sys.exit(f"the model to be copied could not be made: {made.stderr}")
+    for mbit in WIRES_MBIT:
+        with cables.changed(mbit=mbit):
+            before, copied, after = raw_stream(head, worker), copy(head, worker), raw_stream(head, worker)
+        raw = (before + after) / 2
+        wire = f"each wire {mbit} Mbit/s" if mbit else "wires as fast as this machine"
+        report(f"two Sparks: copy, MB/s, {wire}", f"{copied / 1e6:.0f}")
+        report(f"two Sparks: one raw TCP stream, MB/s, {wire}", f"{raw / 1e6:.0f}")
+        report("two Sparks: copy / raw stream", f"{copied / raw:.2f}", "at least 0.8")
+
+
+def main() -> None:
+    lifecycle.up(sparks=2, fresh=True)
+    internet, head, worker = Internet(), Spark(1), Spark(2)
+    bytes_from_the_internet(internet, head, worker)
+    second_run()
+    from_kill_to_answer(head, worker)
+    playbook.succeed("stop")
+    copy_rate(head, worker)
+
+
+if __name__ == "__main__":
+    main()

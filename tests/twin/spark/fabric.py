@@ -1,0 +1,294 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ConnectX-7 of this twin: two ports with two network interfaces each, and what sysfs tells of them.
+
+Run as: fabric.py [once]
+
+Real are the interfaces (Ethernet, carrier, addresses, MTU, udev events) and the kernel's network stack. Each is one end
+of a veth pair; the other end is in a namespace of its own, where a bridge joins it to the wire that
+`tests/twin/cables.py` lays to the other Spark. No wire, or one whose far end is dead: no carrier, as without a cable.
+
+Simulated are the RDMA devices: files that follow the interfaces in state, rate and GID table. No verb works on them.
+`/sys/class/net/<interface>/speed` says what a ConnectX-7 says; `ethtool`, which asks the kernel, says 10000Mb/s.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import dataclasses
+import hashlib
+import ipaddress
+import json
+import os
+import pathlib
+import select
+import socket
+import subprocess
+import sys
+import time
+import typing as t
+
+FACTS = pathlib.Path("/run/dgx-spark-twin")
+# The namespace at the far end of the interfaces.
+CABLE = FACTS / "cable"
+# A test can have an RDMA device tell something else: {"rocep1s0f1": {"rate": "25 Gb/sec (1X EDR)"}}
+OVERRIDES = FACTS / "fabric.json"
+SYS = pathlib.Path("/sys")
+# What a ConnectX-7 can do is more; what counts is that it is more than the 9000 which are configured.
+MTU = 9216
+GIDS = 16
+FAST, NO_SPEED = 200_000, -1
+CLONE_NEWNET = 0x40000000
+# Links, and IPv4 and IPv6 addresses.
+NETLINK_GROUPS = 0x1 | 0x10 | 0x100
+
+
+@dataclasses.dataclass(frozen=True)
+class Port:
+    """One of the interfaces: a socket at the back has two, each on a PCIe link of its own."""
+
+    number: int
+    rail: int
+
+    @property
+    def index(self) -> int:
+        return 2 * self.rail + self.number
+
+    @property
+    def interface(self) -> str:
+        return f"en{self._place}np{self.number}"
+
+    @property
+    def rdma(self) -> str:
+        return f"roce{self._place}"
+
+    @property
+    def pci(self) -> str:
+        return f"{2 * self.rail:04d}:01:00.{self.number}"
+
+    @property
+    def bridge(self) -> str:
+        return f"bridge{self.index}"
+
+    @property
+    def _place(self) -> str:
+        return f"{'P2' if self.rail else ''}p1s0f{self.number}"
+
+
+PORTS = tuple(Port(number, rail) for rail in (0, 1) for number in (0, 1))
+
+
+def mac(machine: str, port: Port) -> str:
+    """An address that this interface has after a restart, too."""
+    middle = hashlib.sha256(machine.encode()).hexdigest()
+    return f"4c:bb:47:{middle[:2]}:{middle[2:4]}:{0x10 + port.index:02x}"
+
+
+def default_gid(address: str) -> str:
+    """The link-local GID that is made of an interface's hardware address."""
+    raw = bytes.fromhex(address.replace(":", ""))
+    host = bytes([raw[0] ^ 2]) + raw[1:3] + b"\xff\xfe" + raw[3:]
+    return ipaddress.IPv6Address(b"\xfe\x80" + bytes(6) + host).exploded
+
+
+def address_gid(address: str) -> str:
+    """The GID of an IP address."""
+    ip = ipaddress.ip_address(address)
+    return (ip if ip.version == 6 else ipaddress.IPv6Address(f"::ffff:{ip}")).exploded
+
+
+def table(before: t.Sequence[str], wanted: t.Sequence[str]) -> list[str]:
+    """The GIDs by their place: each is there for RoCE v1 and for v2, and stays where it is while it exists.
+
+    The kernel's table has 256 places, this one fewer; an empty place reads as zero there as here.
+    """
+    empty = ipaddress.IPv6Address(0).exploded
+    places = [gid if gid in wanted else empty for gid in (*before, *[empty] * GIDS)[:GIDS]]
+    for gid in wanted:
+        if gid not in places:
+            free = next((place for place in range(0, GIDS, 2) if places[place] == empty), None)
+            if free is not None:
+                places[free : free + 2] = [gid, gid]
+    return places
+
+
+def write(path: pathlib.Path, text: str) -> None:
+    """Write a file, unless it says so already; whoever reads it meanwhile sees all of it."""
+    text += "\n"
+    with contextlib.suppress(OSError):
+        if path.read_text() == text:
+            return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+    try:
+        os.pwrite(handle, text.encode(), 0)
+        os.ftruncate(handle, len(text))
+    finally:
+        os.close(handle)
+
+
+def describe(port: Port, link: t.Mapping[str, t.Any], overrides: t.Mapping[str, str], root: pathlib.Path) -> None:
+    """Write what the RDMA device of an interface tells."""
+    pci = root / "bus/pci/devices" / port.pci
+    device = pci / "infiniband" / port.rdma
+    up = "LOWER_UP" in link["flags"]
+    write(device / "node_type", "1: CA")
+    write(device / "hca_type", "MT4129")
+    write(device / "fw_ver", "28.45.4028")
+    told = {
+        "link_layer": "Ethernet",
+        "phys_state": "5: LinkUp" if up else "3: Disabled",
+        # A port without a link says what the driver starts from.
+        "rate": "200 Gb/sec (4X HDR)" if up else "40 Gb/sec (4X QDR)",
+        "state": "4: ACTIVE" if up else "1: DOWN",
+        **overrides,
+    }
+    directory = device / "ports/1"
+    for name, text in told.items():
+        write(directory / name, text)
+    wanted = [default_gid(link["address"])]
+    wanted += [gid for entry in link.get("addr_info", ()) if (gid := address_gid(entry["local"])) not in wanted]
+    places = directory / "gids"
+    before = [(places / str(place)).read_text().strip() for place in range(GIDS) if (places / str(place)).exists()]
+    for place, gid in enumerate(table(before, wanted)):
+        write(places / str(place), gid)
+        attributes = {"ndevs": port.interface, "types": ("IB/RoCE v1", "RoCE v2")[place % 2]}
+        for kind, text in attributes.items():
+            path = directory / "gid_attrs" / kind / str(place)
+            if gid in wanted:
+                write(path, text)
+            else:
+                # The kernel's file is there and cannot be read.
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.unlink(missing_ok=True)
+    for path, target in {
+        device / "device": "../..",
+        root / "class/infiniband" / port.rdma: f"../../bus/pci/devices/{port.pci}/infiniband/{port.rdma}",
+        pci / "net" / port.interface: f"../../../../../class/net/{port.interface}",
+    }.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.is_symlink():
+            path.symlink_to(target)
+
+
+def ip(*arguments: str, batch: str | None = None, cable: bool = False) -> str:
+    """Run `ip` here or at the far end of the interfaces."""
+    there = ["nsenter", f"--net={CABLE}"] if cable else []
+    return subprocess.run([*there, "ip", *arguments], input=batch, capture_output=True, text=True, check=True).stdout
+
+
+def links(kind: str, cable: bool = False) -> dict[str, dict[str, t.Any]]:
+    """What `ip` tells of all `link`s or their `address`es, by name."""
+    return {link["ifname"]: link for link in json.loads(ip("-json", kind, cable=cable) or "[]")}
+
+
+def make() -> None:
+    """Make the interfaces and their transceivers, those that are missing."""
+    if not CABLE.exists():
+        CABLE.touch()
+        # Nobody there speaks IP.
+        silence = "echo 1 | tee /proc/sys/net/ipv6/conf/all/disable_ipv6 /proc/sys/net/ipv6/conf/default/disable_ipv6"
+        subprocess.run(["unshare", f"--net={CABLE}", "sh", "-c", silence], check=True)
+    present, machine = links("link"), pathlib.Path("/etc/machine-id").read_text()
+    missing = [port for port in PORTS if port.interface not in present]
+    ip(
+        *("-batch", "-"),
+        batch="".join(
+            f"link add {port.interface} address {mac(machine, port)} type veth"
+            f" peer name {port.interface} mtu {MTU} netns {CABLE}\n"
+            for port in missing
+        ),
+    )
+    ip(
+        *("-batch", "-"),
+        cable=True,
+        batch="".join(
+            f"link add {port.bridge} mtu {MTU} type bridge forward_delay 0 stp_state 0 mcast_snooping 0\n"
+            f"link set {port.bridge} up\n"
+            f"link set {port.interface} master {port.bridge}\n"
+            for port in missing
+        ),
+    )
+    for port in missing:
+        speed = FACTS / "speed" / port.interface
+        write(speed, str(NO_SPEED))
+        told = SYS / "devices/virtual/net" / port.interface / "speed"
+        subprocess.run(["mount", "--bind", str(speed), str(told)], check=True)
+
+
+def follow_wires() -> None:
+    """Give each interface a carrier exactly when there is a wire that is alive."""
+    there = links("link", cable=True)
+    changes = []
+    for port in PORTS:
+        joined = [link for link in there.values() if link.get("master") == port.bridge]
+        alive = any("LOWER_UP" in link["flags"] for link in joined if link["ifname"] != port.interface)
+        if alive != ("UP" in there[port.interface]["flags"]):
+            changes.append(f"link set {port.interface} {'up' if alive else 'down'}\n")
+    if changes:
+        ip("-batch", "-", batch="".join(changes), cable=True)
+
+
+def refresh() -> None:
+    """Have everything say what is."""
+    follow_wires()
+    try:
+        overrides = json.loads(OVERRIDES.read_text())
+    except (OSError, ValueError):
+        overrides = {}
+    here = links("address")
+    for port in PORTS:
+        link = here[port.interface]
+        describe(port, link, overrides.get(port.rdma, {}), SYS)
+        up = "LOWER_UP" in link["flags"]
+        write(FACTS / "speed" / port.interface, str(FAST if up else NO_SPEED))
+
+
+def listen() -> socket.socket:
+    """A socket on which the kernel tells of links and addresses in the current namespace."""
+    result = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+    result.bind((0, NETLINK_GROUPS))
+    return result
+
+
+def listen_there() -> socket.socket:
+    """The same for the far end of the interfaces."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with pathlib.Path("/proc/self/ns/net").open() as own, CABLE.open() as there:
+        if libc.setns(there.fileno(), CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), f"cannot enter {CABLE}")
+        try:
+            return listen()
+        finally:
+            libc.setns(own.fileno(), CLONE_NEWNET)
+
+
+def ready() -> None:
+    """Tell systemd that the interfaces are there."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+        notify.connect(os.environ["NOTIFY_SOCKET"])
+        notify.send(b"READY=1")
+
+
+def main(arguments: list[str]) -> None:
+    if arguments == ["once"]:
+        refresh()
+        return
+    make()
+    sockets = [listen(), listen_there()]
+    refresh()
+    ready()
+    while True:
+        for changed in select.select(sockets, [], [])[0]:
+            # What comes at once is looked at once. Too much of it is no harm: what is counts, not what was told.
+            time.sleep(0.02)
+            with contextlib.suppress(OSError):
+                while changed.recv(65536, socket.MSG_DONTWAIT):
+                    pass
+        refresh()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,88 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which function a question asks for, and with which arguments: by its words, since the model behind is a small one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import typing as t
+
+Json = dict[str, t.Any]
+
+_WORD = re.compile(r"[a-z]{4,}")
+_COMMON = {
+    *("about", "current", "from", "given", "have", "into", "returns", "tell", "that", "this", "what", "when"),
+    *("where", "which", "with", "your"),
+}
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_NAMED = re.compile(r"\b(?:in|for|at|of|to|from|about)\s+([A-Z][\w'-]*(?:\s+[A-Z][\w'-]*)*)")
+_CAPITALISED = re.compile(r"(?<=[a-z,] )[A-Z][\w'-]*")
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A call of a function as the model words it."""
+
+    name: str
+    arguments: str
+
+    @property
+    def text(self) -> str:
+        """What the model generates for it."""
+        return json.dumps({"name": self.name, "arguments": json.loads(self.arguments)})
+
+
+def choose(tools: t.Sequence[Json], choice: str | Json | None, question: str) -> Call | None:
+    """The call that answers the question; None where words do."""
+    functions = [tool["function"] for tool in tools]
+    if not functions or choice == "none":
+        return None
+    if isinstance(choice, dict):
+        wanted = choice.get("function", {}).get("name")
+        found = next((function for function in functions if function["name"] == wanted), None)
+    else:
+        found = max(functions, key=lambda function: _fit(function, question))
+        if choice != "required" and not _fit(found, question):
+            return None
+    return Call(found["name"], json.dumps(_arguments(found, question))) if found else None
+
+
+def _fit(function: Json, question: str) -> int:
+    words = set(_WORD.findall(question.lower())) - _COMMON
+    name = set(_WORD.findall(function["name"].lower().replace("_", " "))) - _COMMON
+    description = set(_WORD.findall(str(function.get("description", "")).lower())) - _COMMON
+    return 2 * len(words & name) + len(words & description)
+
+
+def _arguments(function: Json, question: str) -> Json:
+    parameters = function.get("parameters") or {}
+    properties: dict[str, Json] = parameters.get("properties") or {}
+    names = parameters.get("required") or list(properties)
+    return {name: _value(properties.get(name) or {}, question) for name in names}
+
+
+def _value(schema: Json, question: str) -> t.Any:
+    if schema.get("enum"):
+        return next((item for item in schema["enum"] if str(item).lower() in question.lower()), schema["enum"][0])
+    kind = schema.get("type", "string")
+    if kind in ("integer", "number"):
+        found = _NUMBER.search(question)
+        number = float(found[0]) if found else 0.0
+        return int(number) if kind == "integer" else number
+    if kind == "boolean":
+        return True
+    if kind == "array":
+        return [_value(schema.get("items") or {}, question)]
+    if kind == "object":
+        return {name: _value(inner, question) for name, inner in (schema.get("properties") or {}).items()}
+    return _name_in(question)
+
+
+def _name_in(question: str) -> str:
+    named = _NAMED.search(question)
+    if named:
+        return named[1]
+    return (_CAPITALISED.findall(question) or [question.strip()])[-1]

@@ -1,0 +1,173 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every rank loads into the memory of its own GPU: its part of the weights, the draft model, the KV cache."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+from pathlib import Path
+
+from . import checkpoint as checkpoints
+from .checkpoint import Checkpoint
+from .machine import Gpu, count_gpus, log, occupy, progress, read_faults
+
+GIB = 2**30
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What the front tells the ranks to load."""
+
+    model: str
+    revision: str | None
+    draft: str | None
+    eagle: bool
+    world_size: int
+    free_fraction: float
+    max_tokens: int | None
+    tokens_per_block: int
+    max_seq_len: int | None
+    max_batch_size: int
+    max_num_tokens: int
+    chunked_prefill: bool
+    log_level: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    max_batch_size: int
+    max_num_tokens: int
+    max_seq_len: int
+    chunked_prefill: bool
+    kv_blocks: int
+    tokens_per_block: int
+
+
+class InsufficientMemory(RuntimeError):
+    """The simulated GPU is too small for a component."""
+
+    def __init__(self, component: str, wanted: float, free: float, total: float) -> None:
+        self.component = component
+        super().__init__(
+            f"CUDA out of memory. Tried to allocate {wanted / GIB:.2f} GiB. GPU 0 has a total capacity of "
+            f"{total / GIB:.2f} GiB of which {max(free, 0) / GIB:.2f} GiB is free."
+        )
+
+
+class OutOfMemoryError(RuntimeError):
+    """Named as torch names it in a traceback."""
+
+    __module__ = "torch"
+
+
+def find_draft(task: Task, target: Checkpoint) -> Checkpoint | None:
+    if task.draft is None:
+        return None
+    draft = checkpoints.inspect(_directory(task.draft, None))
+    checkpoints.check_draft(target, draft, eagle=task.eagle)
+    return draft
+
+
+def _directory(model: str, revision: str | None) -> Path:
+    """Where a rank looks: a path is a path, whether anything is there on its host or not."""
+    return Path(model) if model.startswith("/") else checkpoints.resolve(model, revision)
+
+
+def load(task: Task, gpu: Gpu) -> Limits:
+    """Load one rank's part, hold its memory until this process ends, and say how much it can serve."""
+    if count_gpus() == 0:
+        raise RuntimeError("No CUDA GPUs are available")
+    started = time.monotonic()
+    target = checkpoints.inspect(_directory(task.model, task.revision))
+    draft = find_draft(task, target)
+    room = free = gpu.memory_bytes - gpu.system_bytes
+    models = [one for one in (target, draft) if one is not None]
+    per_token = sum(checkpoints.kv_bytes_per_token(one.config) for one in models) // task.world_size
+    try:
+        free -= _load_weights("model", target, gpu, free, task.world_size)
+        if draft is not None:
+            # Small enough to be held in full by each rank.
+            free -= _load_weights("draft model", draft, gpu, free, 1)
+        log.info("Model init total -- %.2fs", time.monotonic() - started)
+        limits = _reserve(task, target, gpu, free, per_token)
+    except InsufficientMemory as failure:
+        log.error("Executor creation failed due to insufficient GPU memory.")
+        log.error("The following component could not be created: %s", failure.component)
+        raise OutOfMemoryError(str(failure)) from failure
+    occupy(room - free + limits.kv_blocks * limits.tokens_per_block * per_token)
+    return limits
+
+
+def common(limits: list[Limits]) -> Limits:
+    """What all ranks can serve: the KV cache is as small as the smallest."""
+    smallest = min(limits, key=lambda one: one.kv_blocks)
+    return dataclasses.replace(smallest, max_seq_len=min(one.max_seq_len for one in limits))
+
+
+def _load_weights(component: str, checkpoint: Checkpoint, gpu: Gpu, free: float, parts: int) -> float:
+    """Open every shard at the pace of the simulated disk; the bytes that one of so many parts takes on the GPU."""
+    complete = all(shard.exists() for shard in checkpoint.shards)
+    total = checkpoint.real_size / parts if complete else 0.0
+    scale = checkpoint.real_size / checkpoint.size if complete else 0.0
+    if total > free:
+        raise InsufficientMemory(component, total, free, gpu.memory_bytes)
+    title = "Loading safetensors weights in parallel"
+    count = len(checkpoint.shards)
+    progress(title, 0, count)
+    faults = read_faults()
+    for number, shard in enumerate(checkpoint.shards, start=1):
+        checkpoints.read_shard(checkpoint, shard)
+        time.sleep(shard.stat().st_size * scale / 1e9 * gpu.seconds_per_gb)
+        if faults.die_while_loading is not None and 2 * number >= count:
+            print(f"\n{faults.die_while_loading}", file=sys.stderr, flush=True)
+            sys.exit(1)
+        progress(title, number, count)
+    progress("Loading weights", count, count)
+    log.info("%s weights of %s: %.2f GiB", component.capitalize(), checkpoint.architecture, total / GIB)
+    return total
+
+
+def _reserve(task: Task, target: Checkpoint, gpu: Gpu, free: float, per_token: int) -> Limits:
+    """What is left of the memory goes to the KV cache."""
+    natural = int(target.config.get("max_position_embeddings", 4096))
+    length = task.max_seq_len
+    if length is None:
+        log.info("max_seq_len is not specified, using inferred value %d", natural)
+        length = natural
+    share = task.free_fraction
+    tokens = int(free * share / per_token)
+    if task.max_tokens is not None:
+        log.info(
+            "Both free_gpu_memory_fraction and max_tokens are set (to %s and %d, respectively). The smaller value "
+            "will be used.",
+            share,
+            task.max_tokens,
+        )
+        tokens = min(tokens, task.max_tokens)
+    blocks = tokens // task.tokens_per_block
+    if blocks < 1:
+        raise InsufficientMemory("KV cache", per_token * task.tokens_per_block, free * share, gpu.memory_bytes)
+    capacity = blocks * task.tokens_per_block
+    log.info("Using Sampler: TorchSampler")
+    log.info(
+        "[MemUsageChange] Allocated %.2f GiB for max tokens in paged KV cache (%d).",
+        capacity * per_token / GIB,
+        capacity,
+    )
+    log.info("Free GPU memory fraction %.2f of %.2f GiB", share, free / GIB)
+    if length > capacity:
+        log.warning(
+            "Attention window size %d exceeds the KV cache of %d tokens, reducing max_seq_len", length, capacity
+        )
+        length = capacity
+    return Limits(
+        max_batch_size=task.max_batch_size,
+        max_num_tokens=task.max_num_tokens,
+        max_seq_len=length,
+        chunked_prefill=task.chunked_prefill,
+        kv_blocks=blocks,
+        tokens_per_block=task.tokens_per_block,
+    )

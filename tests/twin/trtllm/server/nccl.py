@@ -1,0 +1,251 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What stands in for NCCL: a ring of two over real TCP connections, on the interfaces that NCCL would take.
+
+Each rank reads its own environment. Every interface is a rail of its own, and every exchange uses all of them; what the
+real one moves by RDMA over the devices in NCCL_IB_HCA goes over the interfaces, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import socket
+import struct
+import time
+import typing as t
+from pathlib import Path
+
+SIOCGIFADDR = 0x8915
+# An InfiniBand queue pair gives up after about this long without an answer.
+SECONDS = 30.0
+HEAD = struct.Struct(">4sI")
+PASS, REQUEST, STOP = b"PASS", b"NEXT", b"STOP"
+RDMA_NODES = Path("/dev/infiniband")
+LEVELS = ("VERSION", "WARN", "INFO", "TRACE")
+DEVICE = "f01000"
+
+
+class NcclError(RuntimeError):
+    """NCCL has failed; the real engine ends its rank then."""
+
+
+class Peer(t.NamedTuple):
+    """What a rank tells the other one about itself."""
+
+    host: str
+    addresses: list[tuple[str, int]]
+
+
+def interface_addresses() -> dict[str, str]:
+    """The IPv4 address of each interface that has one, in the system's order."""
+    found = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as anyone:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):
+                answer = fcntl.ioctl(anyone, SIOCGIFADDR, struct.pack("256s", name.encode()))
+                found[name] = socket.inet_ntoa(answer[20:24])
+    return found
+
+
+def default_interface(routes: Path = Path("/proc/net/route")) -> str | None:
+    """The interface of the default route, whose metric is the lowest."""
+    rows = [line.split() for line in routes.read_text().splitlines()[1:]]
+    defaults = [(int(row[6]), row[0]) for row in rows if row[1] == "00000000" and row[7] == "00000000"]
+    return min(defaults)[1] if defaults else None
+
+
+def matches(name: str, wanted: str) -> bool:
+    """Whether NCCL_SOCKET_IFNAME means this interface: beginnings of names, after = whole ones, after ^ all others."""
+    if wanted.startswith("^"):
+        return not matches(name, wanted[1:])
+    exact = wanted.startswith("=")
+    parts = [part.partition(":")[0] for part in wanted.removeprefix("=").split(",") if part]
+    return any(name == part if exact else name.startswith(part) for part in parts)
+
+
+def choose(wanted: str, found: t.Mapping[str, str], default: str | None) -> dict[str, str]:
+    """The interfaces that NCCL uses, with their addresses; without a wish the one of the default route."""
+    if len(wanted) > 1:
+        return {name: address for name, address in found.items() if matches(name, wanted)}
+    others = [name for name in found if matches(name, "^docker,lo,virbr")]
+    name = default if default in others else next(iter(others), None)
+    return {} if name is None else {name: found[name]}
+
+
+class Log:
+    """Speaks as loud as NCCL_DEBUG says: without it not at all."""
+
+    def __init__(self, environment: t.Mapping[str, str]) -> None:
+        wanted = environment.get("NCCL_DEBUG", "").upper()
+        self._level = LEVELS.index(wanted) if wanted in LEVELS else -1
+
+    def _say(self, level: str, text: str) -> None:
+        if self._level >= LEVELS.index(level):
+            process = f"{socket.gethostname()}:{os.getpid()}:{os.getpid()} [0]"
+            print(f"{process} NCCL {level} {text}", flush=True)
+
+    def info(self, text: str) -> None:
+        self._say("INFO", text)
+
+    def warn(self, text: str) -> None:
+        self._say("WARN", text)
+
+
+class Communicator:
+    """One end of the ring: what it sends goes out by its own connections, what it gets comes in by the other's."""
+
+    def __init__(self, environment: t.Mapping[str, str] = os.environ) -> None:
+        self._log = Log(environment)
+        wanted = environment.get("NCCL_SOCKET_IFNAME", "")
+        if wanted:
+            self._log.info(f"NCCL_SOCKET_IFNAME set by environment to {wanted}")
+        self.interfaces = choose(wanted, interface_addresses(), default_interface())
+        if not self.interfaces:
+            self._log.warn("Bootstrap : no socket interface found")
+            raise NcclError("invalid usage (run with NCCL_DEBUG=WARN for details)")
+        name, address = next(iter(self.interfaces.items()))
+        self._log.info(f"Bootstrap: Using {name}:{address}<0>")
+        self._network = self._choose_network(environment)
+        self._listeners = [socket.create_server((one, 0)) for one in self.interfaces.values()]
+        self._in: list[socket.socket] = []
+        self._out: list[socket.socket] = []
+
+    def _choose_network(self, environment: t.Mapping[str, str]) -> str:
+        """The name of the transport that the real one would take."""
+        devices = [name for name in environment.get("NCCL_IB_HCA", "").removeprefix("=").split(",") if name]
+        nodes = list(RDMA_NODES.glob("uverbs*")) if RDMA_NODES.is_dir() else []
+        if environment.get("NCCL_IB_DISABLE") != "1" and nodes:
+            named = devices or [node.name for node in nodes]
+            used = " ".join(f"[{number}]{name.partition(':')[0]}:1/RoCE" for number, name in enumerate(named))
+            self._log.info(f"NET/IB : Using {used} [RO]; OOB {next(iter(self.interfaces))}")
+            self._log.info("Using network IB")
+            return "IB"
+        self._log.info("NET/IB : No device found.")
+        used = " ".join(f"[{n}]{name}:{address}<0>" for n, (name, address) in enumerate(self.interfaces.items()))
+        self._log.info(f"NET/Socket : Using {used}")
+        self._log.info("Using network Socket")
+        return "Socket"
+
+    @property
+    def me(self) -> Peer:
+        return Peer(socket.gethostname(), [listener.getsockname() for listener in self._listeners])
+
+    @property
+    def identity(self) -> tuple[str, int]:
+        """Where the other rank finds this one: the unique id that is sent round by MPI."""
+        address: tuple[str, int] = self._listeners[0].getsockname()
+        return address
+
+    def lead(self) -> None:
+        """Wait for the other rank, and join the ring."""
+        with self._listeners[0].accept()[0] as bootstrap:
+            other = _receive_peer(bootstrap)
+            _send_peer(bootstrap, self.me)
+        self._join(other)
+
+    def follow(self, leader: tuple[str, int]) -> None:
+        """Go to the rank with this identity, and join the ring."""
+        with self._connect(leader) as bootstrap:
+            _send_peer(bootstrap, self.me)
+            other = _receive_peer(bootstrap)
+        self._join(other)
+
+    def _join(self, other: Peer) -> None:
+        if other.host == socket.gethostname():
+            self._log.warn(f"Duplicate GPU detected : rank 0 and rank 1 both on CUDA device {DEVICE}")
+            raise NcclError("invalid usage (run with NCCL_DEBUG=WARN for details)")
+        rails = max(len(self._listeners), len(other.addresses))
+        for rail in range(rails):
+            self._out.append(self._connect(other.addresses[rail % len(other.addresses)]))
+            self._log.info(f"Channel {rail:02d}/0 : 0[0] <-> 1[0] via NET/{self._network}/{rail}")
+        for rail in range(rails):
+            connection, _ = self._listeners[rail % len(self._listeners)].accept()
+            self._in.append(connection)
+        for connection in (*self._in, *self._out):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._log.info("ncclCommInitRank comm nranks 2 cudaDev 0 - Init COMPLETE")
+
+    def _connect(self, address: tuple[str, int]) -> socket.socket:
+        """The kernel chooses the way, as for the real one; only a refusal is tried again."""
+        deadline = time.monotonic() + 3.4
+        while True:
+            try:
+                return socket.create_connection((address[0], address[1]))
+            except ConnectionRefusedError as error:
+                if time.monotonic() > deadline:
+                    raise self._failure(address, error) from error
+                time.sleep(0.1)
+            except OSError as error:
+                raise self._failure(address, error) from error
+
+    def _failure(self, address: tuple[str, int], error: OSError) -> NcclError:
+        self._log.warn(f"socketStartConnect: Connect to {address[0]}<{address[1]}> failed : {error.strerror}")
+        return NcclError("unhandled system error (run with NCCL_DEBUG=INFO for details)")
+
+    def exchange(self, kind: bytes, size: int) -> None:
+        """Send the other rank its share over every rail, and wait for what it sends back."""
+        share = -(-size // len(self._out))
+        try:
+            for connection in self._out:
+                connection.sendall(HEAD.pack(kind, share) + bytes(share))
+            for connection in self._in:
+                connection.settimeout(SECONDS)
+                _read(connection, share)
+        except TimeoutError:
+            self._log.warn("NET/IB : Got completion from peer with status=12 opcode=0 (IBV_WC_RETRY_EXC_ERR)")
+            hang()
+        except OSError as error:
+            self._log.warn(f"socketProgress: Connection closed by remote peer ({error})")
+            raise NcclError("remote process exited or there was a network error") from error
+
+    def answer(self) -> bytes:
+        """Take part in what the leader does next: the kind of it."""
+        try:
+            kind, shares = b"", []
+            for connection in self._in:
+                kind, share = HEAD.unpack(_read(connection, HEAD.size))
+                _read(connection, share)
+                shares.append(share)
+            if kind != STOP:
+                for connection, share in zip(self._out, shares):
+                    connection.sendall(bytes(share))
+        except OSError as error:
+            self._log.warn(f"socketProgress: Connection closed by remote peer ({error})")
+            raise NcclError("remote process exited or there was a network error") from error
+        return kind
+
+    def stop(self) -> None:
+        for connection in self._out:
+            connection.sendall(HEAD.pack(STOP, 0))
+
+
+def hang() -> t.NoReturn:
+    """What a collective operation does that lost its peer."""
+    while True:
+        signal.pause()
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        piece = connection.recv(min(1 << 20, size - len(data)))
+        if not piece:
+            raise ConnectionError("the connection is closed")
+        data += piece
+    return bytes(data)
+
+
+def _send_peer(connection: socket.socket, peer: Peer) -> None:
+    data = json.dumps(peer).encode()
+    connection.sendall(HEAD.pack(PASS, len(data)) + data)
+
+
+def _receive_peer(connection: socket.socket) -> Peer:
+    _, size = HEAD.unpack(_read(connection, HEAD.size))
+    host, addresses = json.loads(_read(connection, size))
+    return Peer(host, [(address, port) for address, port in addresses])

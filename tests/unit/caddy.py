@@ -1,0 +1,99 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The real proxy with the role's own configuration, on ports of the loopback address, without Docker."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import jinja2
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._api_keys import Keys
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._caddy import Caddy
+
+from tests.unit.replay_server import free_port
+
+REPOSITORY = Path(__file__).parents[2]
+PROGRAM = Path(sys.executable).with_name("caddy")
+TEMPLATE = REPOSITORY / "roles/api_proxy/templates/Caddyfile.j2"
+
+
+class Proxy:
+    """A Caddy of its own."""
+
+    def __init__(self, directory: Path, upstream: str, **site: t.Any) -> None:
+        self.directory = directory
+        self.keys = Keys(directory / "keys")
+        self.site: dict[str, t.Any] = {
+            "host": "spark-1",
+            "upstream": upstream,
+            "gateway": "127.0.0.1",
+            "docker_port": free_port(),
+            "lan": True,
+            "port": free_port(),
+            "addresses": ["127.0.0.1"],
+            "names": ["spark-1.local", "127.0.0.1"],
+            "certificate": "",
+            "max_body_mb": 1,
+            "max_requests": 4,
+            **site,
+        }
+        (directory / "config").mkdir()
+        (directory / "data").mkdir()
+        self.caddy = Caddy(directory / "data/admin.sock")
+        self._log = (directory / "log").open("wb")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.site['docker_port']}"
+
+    @property
+    def tls_url(self) -> str:
+        return f"https://127.0.0.1:{self.site['port']}"
+
+    @property
+    def ca(self) -> Path:
+        return self.directory / "data/pki/authorities/local/root.crt"
+
+    @property
+    def log(self) -> str:
+        return (self.directory / "log").read_text()
+
+    def key(self, name: str) -> str:
+        return self.keys.path(name).read_text().strip()
+
+    def caddyfile(self) -> str:
+        # As Ansible renders it.
+        environment = jinja2.Environment(trim_blocks=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+        text = environment.from_string(TEMPLATE.read_text()).render(api_proxy_site=self.site)
+        for inside, outside in (("/etc/caddy", "config"), ("/keys", "keys"), ("/data", "data")):
+            text = text.replace(f"{inside}/", f"{self.directory / outside}/")
+        return text.replace("file_system /data", f"file_system {self.directory / 'data'}")
+
+    def start(self) -> None:
+        path = self.directory / "config/Caddyfile"
+        path.write_text(self.caddyfile())
+        environment = {
+            **os.environ,
+            "XDG_DATA_HOME": str(self.directory / "data"),
+            "HOME": str(self.directory / "data"),
+        }
+        command = [str(PROGRAM), "run", "--config", str(path), "--adapter", "caddyfile"]
+        self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log, env=environment)
+        self.caddy.wait(20)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def close(self) -> None:
+        self.kill()
+        self._log.close()

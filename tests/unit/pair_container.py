@@ -1,0 +1,163 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The main process of one of a pair's containers in a process of its own, and test doubles of what is around it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import typing as t
+from pathlib import Path
+
+from tests.unit.entrypoint_container import ENTRYPOINT, IMAGE, Container
+
+FILES = ENTRYPOINT.parent
+# Orphans come to it as they come to the first process of a container (PR_SET_CHILD_SUBREAPER is 36).
+RUN = """
+import ctypes, json, pathlib, sys
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+sys.path.insert(0, sys.argv[1])
+import entrypoint, pair
+directory = pathlib.Path(sys.argv[2])
+pair.KEYS, pair.RUN = directory / "pair", directory / "run"
+for name, value in json.loads(sys.argv[4]).items():
+    module, _, attribute = name.rpartition(".")
+    setattr(sys.modules[module], attribute, value)
+sys.exit(pair.main(json.loads(sys.argv[5]), directory, sys.argv[3]))
+"""
+QUICK = {"entrypoint.RESTART_DELAY_S": 0.1, "pair.RETRY_S": 0.1, "pair.STOP_RANKS_S": 1}
+HEAD, WORKER = "127.0.0.1", "127.0.0.2"
+
+# A test double of sshd: it listens where its configuration says, greets, and writes down what sshd would.
+SSHD = f"""#!{sys.executable}
+import pathlib, socket, sys
+configuration = pathlib.Path(sys.argv[sys.argv.index("-f") + 1])
+settings = dict(line.split(None, 1) for line in configuration.open() if line[0] != "#")
+assert pathlib.Path(settings["HostKey"].strip()).read_text() == "host key"
+listener = socket.create_server((settings["ListenAddress"].strip(), int(settings["Port"])))
+print("this is a test double of sshd", flush=True)
+while True:
+    connection, peer = listener.accept()
+    try:
+        connection.sendall(b"SSH-2.0-double\\r\\n")
+    except OSError:
+        pass
+    connection.close()
+    print(f"Connection closed by {{peer[0]}} port {{peer[1]}} [preauth]", flush=True)
+"""
+
+
+def free_port(address: str) -> int:
+    with socket.create_server((address, 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+class PairContainer(Container):
+    """The head's or the worker's container, on loopback addresses."""
+
+    def __init__(
+        self,
+        directory: Path,
+        arguments: t.Sequence[str] = (),
+        script: str = "sleep 60",
+        url: str = "http://127.0.0.1:1",
+        port: int = 1,
+        own: str = HEAD,
+        peer: str = WORKER,
+        lost_s: float = 60,
+        environment: t.Mapping[str, str] | None = None,
+        **constants: float,
+    ) -> None:
+        self.directory = directory
+        for name in ("state", "pair", "run", "bin"):
+            (directory / name).mkdir(exist_ok=True, parents=True)
+        (directory / "serve.sh").write_text(f"# image: {IMAGE}\n{script}\n", encoding="utf-8")
+        settings = {
+            "DGX_SPARK_IMAGE": IMAGE,
+            "DGX_SPARK_RANK": "1" if arguments else "0",
+            "DGX_SPARK_FABRIC_ADDRESSES": f"{own},127.0.1.1",
+            "DGX_SPARK_PEER_ADDRESSES": f"{peer},127.0.1.2",
+            "DGX_SPARK_SSH_PORT": str(port),
+            "DGX_SPARK_PEER_LOST_S": str(lost_s),
+            "DGX_SPARK_PROBE_INTERVAL_S": "0",
+            "PATH": f"{directory / 'bin'}:{os.environ['PATH']}",
+        }
+        changed = {**QUICK, **{name.replace("__", "."): value for name, value in constants.items()}}
+        command = [sys.executable, "-c", RUN, str(FILES), str(directory), url, json.dumps(changed)]
+        self.process = subprocess.Popen(
+            [*command, json.dumps(list(arguments))],
+            env={**os.environ, **settings, **(environment or {})},
+            stdout=subprocess.DEVNULL,
+        )
+
+    def wait_until(self, true: t.Callable[[dict[str, t.Any]], object]) -> dict[str, t.Any]:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            state = self.state()
+            if true(state):
+                return state
+            time.sleep(0.05)
+        raise AssertionError(f"it never came: {self.state()}\n{self.log()}")
+
+
+class Listener:
+    """A test double of the worker's sshd, as the head sees it; it can go and come back."""
+
+    def __init__(self, greeting: bytes = b"SSH-2.0-double\r\n") -> None:
+        self.port = free_port(WORKER)
+        self.greeting = greeting
+        self.socket: socket.socket | None = None
+
+    def open(self) -> None:
+        self.socket = listener = socket.create_server((WORKER, self.port))
+
+        def greet() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection = listener.accept()[0]
+                    with connection, contextlib.suppress(OSError):
+                        connection.sendall(self.greeting)
+
+        threading.Thread(target=greet, daemon=True).start()
+
+    def close(self) -> None:
+        if self.socket is not None:
+            with contextlib.suppress(OSError):
+                self.socket.shutdown(socket.SHUT_RDWR)
+            self.socket.close()
+
+
+class Server:
+    """Answers to looks at its health, and tells figures that move, or do not."""
+
+    def __init__(self) -> None:
+        self.moving = False
+        told = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.end_headers()
+                moved = time.monotonic() if told.moving else 0
+                self.wfile.write(f"trtllm_num_requests_running 1.0\ntrtllm_iterations {moved}\n".encode())
+
+            def log_message(self, format: str, *args: object) -> None:
+                del format, args
+
+        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
+        threading.Thread(target=self.http.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self) -> None:
+        self.http.shutdown()
+        self.http.server_close()

@@ -1,0 +1,85 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[4]
+RECORD: dict[str, t.Any] = {
+    "target_model": "example/target",
+    "served_model": "target",
+    "method": "eagle3",
+    "draft_length": 5,
+    "url": "http://127.0.0.1:8000",
+    "measurements": {"ttft_s": 0.214, "tokens_per_second": 61.26, "acceptance_length": 2.5},
+    "memory_available": 54_200_000_000,
+    "answer": {"text": "The distance is 276 km.", "reasoning": None},
+    "findings": [],
+    "checks": ["The model called a tool."],
+    "break_even": "{{ 5 | dgx_spark.speculative.break_even(parameters) }}",
+}
+
+
+def play(directory: Path, task: dict[str, t.Any], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run one task with the real ansible-playbook, for a host that cannot be reached."""
+    variables = {"parameters": {"draft_cost": 0.318, "expert_share": 0.381, "experts": 128, "active_experts": 4}}
+    name = {"name": "Summarise", "dgx_spark.speculative.deployment_summary": task, "register": "summarised"}
+    show = {
+        "name": "Show",
+        "ansible.builtin.copy": {"content": "{{ summarised | to_json }}", "dest": f"{directory}/out.json"},
+        "delegate_to": "localhost",
+        "vars": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable},
+    }
+    content = {"name": "Play", "hosts": "all", "gather_facts": False, "vars": variables, "tasks": [name, show]}
+    (directory / "play.yml").write_text(json.dumps([content]), encoding="utf-8")
+    (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n", encoding="utf-8")
+    environment = {
+        **os.environ,
+        "ANSIBLE_CONFIG": str(directory / "ansible.cfg"),
+        "ANSIBLE_LOCAL_TEMP": str(directory / "local"),
+        "ANSIBLE_REMOTE_TEMP": str(directory / "remote"),
+    }
+    command = [sys.executable, "-m", "ansible", "playbook", "-i", "spark-1,", *arguments, "play.yml"]
+    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_a_remote_spark_gets_a_tunnel_and_needs_no_connection(tmp_path: Path) -> None:
+    arguments = ["-e", "ansible_host=192.0.2.7", "-e", "ansible_user=me", "-e", "ansible_port=2222"]
+    done = play(tmp_path, {"record": RECORD}, *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert result["changed"] is False
+    # Plain lines, as they are to be copied: a debug task would quote them.
+    assert "\n" + "\n".join(result["summary"]) + "\n" in done.stdout
+    assert result["summary"][0] == "spark-1 serves example/target with EAGLE-3, draft length 5"
+    assert "    ssh -N -L 8000:127.0.0.1:8000 -p 2222 me@192.0.2.7" in result["summary"]
+    assert "    - The model called a tool." in result["summary"]
+    assert any("break-even 2.59)" in line for line in result["summary"])
+
+
+def test_a_local_spark_needs_none(tmp_path: Path) -> None:
+    done = play(tmp_path, {"record": RECORD}, "-c", "local", "-e", f"ansible_python_interpreter={sys.executable}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ssh" not in done.stdout
+    assert "  Ask it:" in done.stdout
+
+
+def test_a_record_is_needed(tmp_path: Path) -> None:
+    done = play(tmp_path, {})
+    assert done.returncode != 0
+    assert "missing required arguments: record" in done.stdout + done.stderr
+
+
+def test_the_head_speaks_for_its_worker(tmp_path: Path) -> None:
+    pair = {"rank": 1, "head": "spark-1", "worker": "spark-2", "rails": []}
+    done = play(tmp_path, {"record": {**RECORD, "pair": pair}})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["summary"] == []
+    assert "serve" not in done.stdout

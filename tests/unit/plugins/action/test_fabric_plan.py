@@ -1,0 +1,111 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The plan in a play with two hosts, with the real ansible-playbook."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[4]
+PORT = {
+    "name": "enp1s0f1np1",
+    "pci": "0000:01:00.1",
+    "port": 1,
+    "rdma": "rocep1s0f1",
+    "mac": "",
+    "up": True,
+    "carrier": True,
+    "operstate": "up",
+    "speed_mbps": 200_000,
+    "mtu": 1500,
+    "max_mtu": 9978,
+    "master": None,
+    "addresses": [],
+    "netplan_files": [],
+    "rdma_state": "ACTIVE",
+    "rdma_physical": "LinkUp",
+    "gids": [],
+    "manager": "NetworkManager",
+    "profile": None,
+    "file": None,
+}
+TWIN = {**PORT, "name": "enP2p1s0f1np1", "pci": "0002:01:00.1", "rdma": "roceP2p1s0f1"}
+INFO = {
+    "ports": [{"number": 1, "place": "01:00.1", "interfaces": [PORT, TWIN]}],
+    "management": [],
+    "networks": [{"network": "192.0.2.0/24", "interface": "enP7s7"}],
+    "renderer": "NetworkManager",
+    "netplan": True,
+    "netplan_unreadable": [],
+    "own_file": False,
+    "trial": None,
+    "nccl_conf": None,
+}
+
+
+def play(directory: Path, *arguments: str, **inputs: t.Any) -> subprocess.CompletedProcess[str]:
+    """The role's own task, with what a look at each host would have found."""
+    found = {"name": "Look", "ansible.builtin.set_fact": {"__spark_network_info": INFO}}
+    role = (REPOSITORY / "roles/spark_network/tasks/preflight.yml").read_text(encoding="utf-8")
+    assert 'hosts: "{{ __spark_network_hosts }}"' in role
+    arguments_of = {"hosts": "{{ __spark_network_hosts }}", **inputs}
+    task = {"name": "Plan", "dgx_spark.speculative.fabric_plan": arguments_of, "register": "plan"}
+    show = {
+        "name": "Show",
+        "ansible.builtin.copy": {
+            "content": "{{ plan | to_json }}",
+            "dest": f"{directory}/{{{{ inventory_hostname }}}}.json",
+        },
+        "check_mode": False,
+    }
+    content = {
+        "name": "Play",
+        "hosts": "all",
+        "gather_facts": False,
+        "vars_files": [str(REPOSITORY / "roles/spark_network/vars/main.yml")],
+        "tasks": [found, task, show],
+    }
+    (directory / "play.yml").write_text(json.dumps([content]), encoding="utf-8")
+    (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n", encoding="utf-8")
+    environment = {
+        **os.environ,
+        "ANSIBLE_CONFIG": str(directory / "ansible.cfg"),
+        "ANSIBLE_LOCAL_TEMP": str(directory / "local"),
+        "ANSIBLE_REMOTE_TEMP": str(directory / "remote"),
+    }
+    command = [sys.executable, "-m", "ansible", "playbook", "-i", "spark-b,spark-a,", "-c", "local", *arguments]
+    command += ["-e", f"ansible_python_interpreter={sys.executable}", "play.yml"]
+    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_each_host_gets_its_part_and_the_first_is_the_head(tmp_path: Path) -> None:
+    done = play(tmp_path, "--check")
+    assert done.returncode == 0, done.stdout + done.stderr
+    head, worker = (json.loads((tmp_path / f"spark-{name}.json").read_text()) for name in "ba")
+    assert (head["rank"], worker["rank"], head["changed"]) == (0, 1, False)
+    assert (head["configure"], head["any_configure"]) == (True, True)
+    assert [rail["address"] for rail in head["rails"]] == ["192.168.100.10", "192.168.101.10"]
+    assert worker["document"]["network"]["ethernets"]["enp1s0f1np1"]["addresses"] == ["192.168.100.11/24"]
+
+
+def test_a_refusal_is_its_sentences_and_nothing_else(tmp_path: Path) -> None:
+    done = play(tmp_path, mode="adopt")
+    assert done.returncode != 0
+    assert "spark-b and spark-a: spark_network_mode is adopt, but the port with the cable has no addresses" in " ".join(
+        (done.stdout + done.stderr).split()
+    )
+    assert "spark-a: the Sparks cannot be joined, as the message of spark-b says." in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_one_host_is_no_pair(tmp_path: Path) -> None:
+    done = play(tmp_path, "--limit", "spark-b")
+    assert done.returncode != 0
+    assert "A cable joins two Sparks, but this run has 1 (spark-b)." in " ".join((done.stdout + done.stderr).split())

@@ -1,0 +1,120 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The role's entry point with the real ansible-playbook."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[4]
+TARGET, DRAFT = "openai/gpt-oss-120b", "nvidia/gpt-oss-120b-Eagle3"
+SHAPE = {"layers": 36, "kv_heads": 8, "head_dim": 64, "max_context": 131_072}
+VARIABLES: dict[str, t.Any] = {
+    "speculative_serve_deployment": "mine",
+    "speculative_serve_target_model": TARGET,
+    "speculative_serve_draft_model": DRAFT,
+    "speculative_serve_draft_length": 5,
+    "speculative_serve_method": "eagle3",
+    "speculative_serve_family": "auto",
+    "speculative_serve_context": 131_072,
+    "speculative_serve_parallel": 1,
+    "speculative_serve_kv_cache": "planned",
+    "speculative_serve_show_plan": False,
+    "deployment_recipe": {
+        "sparks": 1,
+        "image": "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12",
+        "options": {"kv_cache_config": {"free_gpu_memory_fraction": 0.9}},
+    },
+    "huggingface_cache_facts": {
+        TARGET: {"weights_bytes": 65_200_000_000, **SHAPE},
+        DRAFT: {"weights_bytes": 431_000_000, **SHAPE, "layers": 1},
+    },
+    "trtllm_container_memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []},
+}
+SMALL = {"total": 60_000_000_000, "available": 55_000_000_000, "slot": 0, "holders": []}
+
+
+def play(directory: Path, *arguments: str, **changes: t.Any) -> subprocess.CompletedProcess[str]:
+    shown = "{'plan': speculative_serve_plan, 'options': __speculative_serve_validated.options}"
+    show = {
+        "name": "Show",
+        "ansible.builtin.copy": {
+            "content": f"{{{{ {shown} | to_json }}}}",
+            "dest": f"{directory}/out.json",
+        },
+        "check_mode": False,
+    }
+    role = {"name": "dgx_spark.speculative.speculative_serve", "tasks_from": "plan", "public": True}
+    include = {"name": "Plan", "ansible.builtin.include_role": role}
+    content = {"name": "Play", "hosts": "all", "gather_facts": False, "tasks": [include, show]}
+    (directory / "play.yml").write_text(json.dumps([{**content, "vars": {**VARIABLES, **changes}}]), encoding="utf-8")
+    (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n", encoding="utf-8")
+    environment = {
+        **os.environ,
+        "ANSIBLE_CONFIG": str(directory / "ansible.cfg"),
+        "ANSIBLE_LOCAL_TEMP": str(directory / "local"),
+        "ANSIBLE_REMOTE_TEMP": str(directory / "remote"),
+    }
+    command = [sys.executable, "-m", "ansible", "playbook", "-i", "spark-1,", "-c", "local", *arguments]
+    command += ["-e", f"ansible_python_interpreter={sys.executable}", "play.yml"]
+    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def result(directory: Path) -> dict[str, t.Any]:
+    return t.cast("dict[str, t.Any]", json.loads((directory / "out.json").read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("check", [[], ["--check"]])
+def test_what_fits_is_planned_without_a_word(tmp_path: Path, check: list[str]) -> None:
+    done = play(tmp_path, *check)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "weights of" not in done.stdout
+    assert result(tmp_path)["plan"]["verdict"] == "fits"
+    options = result(tmp_path)["options"]
+    # The recipe's own option is still there, and the sum of both is what the engine takes.
+    assert options["kv_cache_config"] == {"max_tokens": 131_104, "free_gpu_memory_fraction": 0.9}
+    assert (options["max_seq_len"], options["max_batch_size"]) == (131_072, 1)
+
+
+def test_the_plan_is_shown_when_asked_for(tmp_path: Path) -> None:
+    done = play(tmp_path, "-e", "speculative_serve_show_plan=true", "-e", "speculative_serve_context=8192")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "\n" + "\n".join(result(tmp_path)["plan"]["lines"]) + "\n" in done.stdout
+    assert "KV cache for 1 conversation of 8,192 tokens" in done.stdout
+
+
+def test_what_does_not_fit_is_refused_with_the_plan(tmp_path: Path) -> None:
+    done = play(tmp_path, trtllm_container_memory=SMALL)
+    assert done.returncode != 0
+    assert "\n  weights of openai/gpt-oss-120b" in done.stdout
+    assert "spark-1: openai/gpt-oss-120b with EAGLE-3, draft length 5, with 1 conversation" in done.stdout + done.stderr
+
+
+def test_what_does_not_fit_can_be_insisted_on(tmp_path: Path) -> None:
+    done = play(tmp_path, "-e", "speculative_serve_overcommit=true", trtllm_container_memory=SMALL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "It does not fit" in done.stdout
+    assert result(tmp_path)["options"]["max_seq_len"] == 131_072
+
+
+def test_unknown_models_are_warned_about(tmp_path: Path) -> None:
+    done = play(tmp_path, huggingface_cache_facts={}, speculative_serve_method="none", trtllm_container_memory=None)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert result(tmp_path)["plan"]["verdict"] == "unknown"
+    assert "do not give the size of its weights" in " ".join((done.stdout + done.stderr).split())
+
+
+def test_a_wrong_input_is_one_sentence(tmp_path: Path) -> None:
+    done = play(tmp_path, "-e", "speculative_serve_context=0")
+    assert done.returncode != 0
+    sentence = "speculative_serve_context is '0', but must be a whole number of tokens above 0."
+    assert sentence in " ".join((done.stdout + done.stderr).split())

@@ -1,0 +1,58 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[4]
+SPARK = {"objections": [], "gpus": [], "memory_total": 128_000_000_000, "memory_available": 100_000_000_000}
+
+
+def play(directory: Path, more: dict[str, t.Any] | None = None, **arguments: t.Any) -> tuple[int, str]:
+    """Of a run on this host, the status and what the screen shows."""
+    more = more or {}
+    (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n")
+    given = {"title": "a model", "image": "release:1", "hosts": {"spark-1": {"spark": SPARK, **arguments}, **more}}
+    tasks = [{"dgx_spark.speculative.preflight_report": given}]
+    (directory / "play.yml").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), "play.yml"]
+    environment = {**os.environ, "ANSIBLE_CONFIG": str(directory / "ansible.cfg"), "ANSIBLE_LOCALHOST_WARNING": "false"}
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_without_a_problem_it_succeeds(tmp_path: Path) -> None:
+    code, screen = play(tmp_path)
+    assert code == 0
+    assert "Nothing stands in the way, and nothing was changed." in screen
+
+
+def test_it_fails_with_every_problem_on_the_screen(tmp_path: Path) -> None:
+    spark = {**SPARK, "objections": ["it has no NVIDIA GPU"]}
+    code, screen = play(tmp_path, spark=spark, problems=["The port is in use.", "The token is missing."])
+    assert code == 2
+    for text in ("3 problems", "This is not a DGX Spark: it has no NVIDIA GPU.", "The port is in use.", "The token"):
+        assert text in screen
+
+
+def test_two_hosts_have_one_report(tmp_path: Path) -> None:
+    code, screen = play(
+        tmp_path, {"spark-2": {"spark": SPARK, "role": "worker", "problems": ["No room."]}}, role="head"
+    )
+    assert code == 2
+    assert screen.splitlines().count("spark-1 and spark-2, for a model") == 1
+    assert "  - spark-2: No room." in screen
+
+
+def test_what_is_not_known_of_a_host_is_refused(tmp_path: Path) -> None:
+    code, screen = play(tmp_path, prblems=["x"])
+    assert code == 2
+    assert "hosts, spark-1:" in screen
+    assert "prblems" in screen

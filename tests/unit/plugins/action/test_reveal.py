@@ -1,0 +1,54 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[4]
+SECRET = "sk-spark-shown-once-0123456789"
+
+
+def play(directory: Path, *options: str, no_log: bool = True) -> tuple[int, str, str]:
+    """A run on this host; what the screen shows, and what the log file keeps."""
+    (directory / "ansible.cfg").write_text(
+        f"[defaults]\ncollections_path={REPOSITORY}/collections\nlog_path={directory}/log\n"
+    )
+    (directory / "key").write_text(SECRET + "\n")
+    task = {"dgx_spark.speculative.reveal": {"paths": {"laptop": str(directory / "key")}, "what": "API key"}}
+    play = [{"hosts": "localhost", "gather_facts": False, "tasks": [{**task, "no_log": no_log}]}]
+    (directory / "play.yml").write_text(json.dumps(play))
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), "play.yml", *options]
+    environment = {**os.environ, "ANSIBLE_CONFIG": str(directory / "ansible.cfg"), "ANSIBLE_LOCALHOST_WARNING": "false"}
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr, (directory / "log").read_text()
+
+
+@pytest.mark.parametrize("options", [[], ["-vvvv", "--diff"]])
+def test_once_on_the_screen_and_never_in_the_log(tmp_path: Path, options: list[str]) -> None:
+    code, screen, log = play(tmp_path, *options)
+    assert code == 0
+    assert screen.count(SECRET) == 1
+    assert "new API key 'laptop', shown this once:" in screen
+    assert SECRET not in log
+    assert "PLAY RECAP" in log
+
+
+def test_not_in_check_mode(tmp_path: Path) -> None:
+    code, screen, _log = play(tmp_path, "--check")
+    assert code == 0
+    assert SECRET not in screen
+
+
+def test_not_without_no_log(tmp_path: Path) -> None:
+    code, screen, _log = play(tmp_path, no_log=False)
+    assert code != 0
+    assert "set 'no_log: true' on the task" in screen
+    assert SECRET not in screen

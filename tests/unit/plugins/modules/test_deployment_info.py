@@ -1,0 +1,604 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_access import Machine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._watched_job import boot_id, process_stat
+from ansible_collections.dgx_spark.speculative.plugins.modules import deployment_info
+
+from tests.unit.docker_server import DockerServer
+from tests.unit.replay_server import FIXTURES, Handler, Server, free_port, replay
+
+Look = t.Callable[..., dict[str, t.Any]]
+CONTAINER = "/containers/dgx-spark-speculative/json"
+TARGET, DRAFT = "openai/gpt-oss-120b", "nvidia/gpt-oss-120b-Eagle3-long-context"
+COMMIT = "b5c939de8f754692c1647ca79fbf85e8c1e70f8a"
+IMAGE = {"Id": "sha256:1", "RepoDigests": ["r/release@sha256:2"], "Size": 35_000_000_000}
+
+
+def docker_time(moment: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S.123456789Z", time.gmtime(moment))
+
+
+class Spark:
+    """A home with a deployment, a cache, a Docker Engine and a server's address."""
+
+    def __init__(self, tmp_path: Path, docker: DockerServer, url: str) -> None:
+        self.state = tmp_path / "dgx-spark-speculative"
+        self.cache = tmp_path / "hub"
+        self.docker = docker
+        self.url = url
+        # Of two Sparks the other one, as long as this one is there.
+        self.other: socket.socket | None = None
+        self.labels = {
+            "dgx_spark.speculative.deployment": "mine",
+            "dgx_spark.speculative.url": url,
+            "dgx_spark.speculative.configuration": "abc",
+        }
+        self.record: dict[str, t.Any] = {
+            "deployed_at": "2026-10-04T09:12:44Z",
+            "deployment": "mine",
+            "title": "A title",
+            "source": "https://example.com/source",
+            "url": url,
+            "listens_on": "127.0.0.1",
+            "image": {"reference": "r/release:1.3.0rc12", "id": "sha256:1", "digests": ["r/release@sha256:2"]},
+            "models": {TARGET: {"commit": COMMIT}, DRAFT: {"commit": "0" * 40}},
+            "target_model": TARGET,
+            "draft_model": DRAFT,
+            "method": "eagle3",
+            "draft_length": 5,
+            "findings": [{"id": "slow", "message": "Noted at deployment."}],
+            "measurements": {"tokens_per_second": 40.0, "acceptance_length": 2.0},
+            "container": {"labels": self.labels},
+        }
+
+    def deploy(self) -> None:
+        (self.state / "mine/state").mkdir(parents=True)
+        self.write("mine/record.json", self.record)
+        self.slot("running")
+        self.docker.pages["/images/sha256:1/json"] = IMAGE
+        self.docker.pages["/info"] = {"DockerRootDir": str(self.state)}
+        self.says("running")
+
+    def write(self, name: str, content: t.Any) -> None:
+        (self.state / name).write_text(json.dumps(content), encoding="utf-8")
+
+    def slot(self, status: str, started: float | None = None, **state: t.Any) -> None:
+        started = time.time() - 300 if started is None else started
+        self.docker.pages[CONTAINER] = {
+            "Id": "c1",
+            "Name": "/dgx-spark-speculative",
+            "Image": "sha256:1",
+            "RestartCount": 0,
+            "Config": {"Image": "r/release:1.3.0rc12", "Labels": self.labels},
+            "State": {"Status": status, "StartedAt": docker_time(started), "ExitCode": 0, "OOMKilled": False, **state},
+        }
+
+    def says(self, state: str, **values: t.Any) -> None:
+        content = {"state": state, "since": time.time(), "pid": 9, "restarts": 0, "last_exit": None, **values}
+        self.write("mine/state/state.json", content)
+
+    def logs(self, name: str) -> None:
+        shutil.copy(FIXTURES / f"server_log_{name}.txt", self.state / "mine/state/server.log")
+
+    def model(self, name: str, receipt: dict[str, t.Any] | None, **files: int) -> Path:
+        """A model in the cache, with a blob of a size for each file."""
+        folder = "models--" + name.replace("/", "--")
+        directory = self.cache / folder
+        (directory / "blobs").mkdir(parents=True)
+        for path, size in files.items():
+            blob = directory / "blobs" / path
+            blob.write_bytes(b"x" * size)
+            link = directory / "snapshots" / COMMIT / path.replace("_", "/")
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(blob)
+        if receipt is not None:
+            (self.state / "models").mkdir(parents=True, exist_ok=True)
+            self.write(f"models/{folder}.json", {"commit": COMMIT, "revisions": ["main"], "files": {}, **receipt})
+        return directory
+
+
+@pytest.fixture(name="docker")
+def fixture_docker(tmp_path: Path) -> t.Iterator[DockerServer]:
+    with DockerServer(tmp_path / "docker.sock", {"/info": {}}) as server:
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture(name="server")
+def fixture_server() -> t.Iterator[Server]:
+    server = Server()
+    server.ask = replay("chat_stream_speculative", 0.002)
+    yield server
+    server.close()
+
+
+@pytest.fixture(name="serving")
+def fixture_serving(tmp_path: Path, docker: DockerServer, server: Server) -> Spark:
+    spark = Spark(tmp_path, docker, server.url)
+    spark.deploy()
+    return spark
+
+
+@pytest.fixture(name="silent")
+def fixture_silent(tmp_path: Path, docker: DockerServer) -> Spark:
+    """Deployed, but nothing listens."""
+    spark = Spark(tmp_path, docker, f"http://127.0.0.1:{free_port()}")
+    spark.deploy()
+    return spark
+
+
+@pytest.fixture(name="look")
+def fixture_look(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Look:
+    machine = Machine(root=tmp_path / "root", uid=os.getuid(), home=tmp_path, docker_host="")
+    monkeypatch.setattr(deployment_info, "Machine", lambda: machine)
+
+    def look(**args: t.Any) -> dict[str, t.Any]:
+        args = {
+            "socket": str(tmp_path / "docker.sock"),
+            "state_directory": str(tmp_path / "dgx-spark-speculative"),
+            "cache_directory": str(tmp_path / "hub"),
+            "host": "spark-1",
+            **args,
+        }
+        with patch_module_args(args), pytest.raises(SystemExit):
+            deployment_info.main()
+        result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
+        assert (result.get("failed", False), result["changed"]) == (False, False), result
+        return result
+
+    return look
+
+
+def test_one_that_serves(serving: Spark, look: Look, server: Server) -> None:
+    serving.says("running", restarts=2)
+    result = look()
+    assert (result["state"], result["why"], result["version"]) == ("ready", None, "1.3.0rc12")
+    assert (result["deployment"], result["title"], result["method"], result["draft_length"]) == (
+        "mine",
+        "A title",
+        "eagle3",
+        5,
+    )
+    assert (result["acceptance_length"], result["measured"]) == (4.3, "now")
+    assert result["tokens_per_second"] != 40.0
+    assert result["restarts"] == 2
+    assert 300 <= result["container"]["uptime_s"] < 310
+    assert [(model["id"], model["role"]) for model in result["models"]] == [(TARGET, "target"), (DRAFT, "draft")]
+    assert result["image"] == {
+        "reference": "r/release:1.3.0rc12",
+        "id": "sha256:1",
+        "digests": ["r/release@sha256:2"],
+    }
+    assert result["disk"]["image_bytes"] == 35_000_000_000
+    assert result["disk"]["docker_free_bytes"] > 0
+    assert result["memory_total"] >= result["memory_available"] > 0
+    assert [finding["id"] for finding in result["findings"]] == ["slow"]
+    assert (result["unknown"], result["previous"], result["jobs"]) == ([], None, [])
+    assert result["lines"][0] == f"spark-1 serves {TARGET} with EAGLE-3, draft length 5"
+    assert (server.requests[0]["max_tokens"], server.requests[0]["temperature"]) == (64, 0.0)
+
+
+def test_what_runs_beside_it_is_told(serving: Spark, look: Look) -> None:
+    serving.says("running")
+    assert look()["beside"] == {}
+    serving.docker.pages["/containers/dgx-spark-speculative-proxy/json"] = serving.docker.pages[CONTAINER]
+    result = look()
+    assert result["beside"] == {"proxy": "running"}
+    assert ["proxy", "running"] in [line.split() for line in result["lines"]]
+
+
+def test_check_mode_is_the_same(serving: Spark, look: Look) -> None:
+    assert look(_ansible_check_mode=True)["state"] == "ready"
+
+
+def test_few_tokens_do_not_measure(serving: Spark, look: Look, server: Server) -> None:
+    server.ask = replay("completion_stream")
+    result = look()
+    assert (result["state"], result["measured"]) == ("ready", "deployed")
+    assert (result["tokens_per_second"], result["acceptance_length"]) == (40.0, 2.0)
+
+
+def test_not_asked(serving: Spark, look: Look, server: Server) -> None:
+    result = look(ask=False)
+    assert (result["state"], result["measured"]) == ("ready", "deployed")
+    assert server.requests == []
+
+
+def test_no_draft_accepted(serving: Spark, look: Look, server: Server) -> None:
+    server.ask = replay("chat_stream_no_speculation")
+    result = look()
+    assert result["state"] == "ready_without_speculation"
+    assert [finding["id"] for finding in result["findings"]] == ["slow", "no_draft_accepted"]
+    assert "diagnose.yml" in "\n".join(result["lines"])
+
+
+def test_a_model_that_goes_round_in_circles_is_no_finding(serving: Spark, look: Look, server: Server) -> None:
+    server.ask = replay("chat_stream_loop")
+    assert "repetition" not in [finding["id"] for finding in look()["findings"]]
+
+
+def test_busy(serving: Spark, look: Look, server: Server) -> None:
+    def hang(handler: Handler) -> None:
+        handler.told.release.wait(20)
+
+    server.ask = hang
+    result = look(deadline=0.3)
+    assert (result["state"], result["measured"]) == ("busy", "deployed")
+    assert result["why"].startswith("No token came from /v1/completions within 0.3 s")
+
+
+def test_unhealthy_with_the_word_of_the_watchdog(serving: Spark, look: Look, server: Server) -> None:
+    serving.says("running", verdict="unhealthy", reason="three looks in a row failed")
+    server.health = (503, b'"LLM is unavailable."')
+    result = look()
+    assert result["state"] == "unhealthy"
+    assert result["why"] == (
+        f'The server at {serving.url} answers 503 on /health: "LLM is unavailable.". '
+        "The watchdog says unhealthy: three looks in a row failed."
+    )
+
+
+def test_an_error_inside_a_stream(serving: Spark, look: Look, server: Server) -> None:
+    server.ask = replay("chat_stream_error")
+    result = look()
+    assert result["state"] == "unhealthy"
+    assert "illegal instruction" in result["why"]
+
+
+def test_something_else_listens(serving: Spark, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Handler, "do_GET", lambda handler: handler.reply(200, b"<html>", "text/html"))
+    result = look()
+    assert (result["state"], "lists no model" in result["why"]) == ("unhealthy", True)
+
+
+def test_loading(silent: Spark, look: Look) -> None:
+    silent.says("loading")
+    silent.logs("loading")
+    result = look()
+    assert (result["state"], result["why"]) == ("loading", "loading weights 3 of 5 (60 %)")
+    assert result["lines"][0].startswith("spark-1 is about to serve ")
+
+
+def test_loading_again_after_an_end(silent: Spark, look: Look) -> None:
+    silent.says("loading", restarts=1, last_exit={"code": 1, "signal": None, "at": time.time(), "reason": "Oops."})
+    result = look()
+    assert (result["state"], result["restarts"]) == ("loading", 1)
+    assert result["why"] == "starting, after it ended with exit code 1 (a Python error): Oops"
+
+
+def test_a_container_that_has_not_said_a_word(silent: Spark, look: Look) -> None:
+    silent.slot("running", started=time.time())
+    silent.says("running", since=1000)
+    assert (look()["state"], look()["why"]) == ("loading", "The container is being started.")
+    silent.slot("running", started=time.time() - 500)
+    result = look()
+    assert (result["state"], "has not said a word within 120 s" in result["why"]) == ("dead", True)
+
+
+def test_killed(silent: Spark, look: Look) -> None:
+    result = look()
+    assert result["state"] == "dead"
+    assert result["why"] == f"The state file says that the server runs, but nothing listens at {silent.url}."
+
+
+def test_restarting(silent: Spark, look: Look) -> None:
+    silent.says("restarting", last_exit={"code": None, "signal": 9, "at": time.time(), "reason": "Loading"})
+    result = look()
+    assert (result["state"], result["why"]) == (
+        "dead",
+        "The server ended with signal 9 (killed, usually because the memory ran out): Loading. "
+        "It is being started again.",
+    )
+
+
+def test_ended_by_the_watchdog(silent: Spark, look: Look) -> None:
+    last_exit = {"code": None, "signal": 9, "at": time.time(), "by": "watchdog", "reason": "stalled: no token came"}
+    silent.says("restarting", last_exit=last_exit)
+    why = look()["why"]
+    assert why == "The container's watchdog ended the server, stalled: no token came. It is being started again."
+
+
+def test_the_files_lie_where_the_container_says(silent: Spark, tmp_path: Path, look: Look) -> None:
+    silent.says("restarting", last_exit={"code": 1, "signal": None, "at": time.time(), "reason": "x"})
+    elsewhere = (silent.state / "mine").rename(tmp_path / "elsewhere")
+    silent.labels["dgx_spark.speculative.directory"] = str(elsewhere)
+    silent.slot("running")
+    silent.model(TARGET, {}, weights=1000)
+    result = look()
+    assert (result["state"], result["title"]) == ("dead", "A title")
+    assert [model["id"] for model in result["models"]] == [TARGET, DRAFT]
+    assert result["disk"]["models_unused"] == []
+
+
+def test_given_up(silent: Spark, look: Look) -> None:
+    silent.says("failed", last_exit={"code": 1, "signal": None, "at": time.time(), "reason": "x"})
+    silent.logs("unknown_option")
+    result = look()
+    assert result["state"] == "failed"
+    assert "speculative_config.Eagle3.max_draft_length: Extra inputs are not permitted" in result["why"]
+    assert result["why"].endswith("Remove or rename the key. It is not started again.")
+
+
+def test_refused_to_start(silent: Spark, look: Look) -> None:
+    last_exit = {"code": None, "signal": None, "at": time.time(), "reason": "serve.sh cannot be read"}
+    silent.says("failed", last_exit=last_exit)
+    why = look()["why"]
+    assert why == "The container did not start the server: serve.sh cannot be read. It is not started again."
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"state": 5, "since": "x", "last_exit": 7}'])
+def test_a_broken_state_file(silent: Spark, look: Look, content: str) -> None:
+    (silent.state / "mine/state/state.json").write_text(content, encoding="utf-8")
+    assert look()["state"] == "dead"
+
+
+@pytest.mark.parametrize(
+    ("status", "details", "said", "state", "why"),
+    [
+        ("exited", {}, "stopped", "stopped", "The container dgx-spark-speculative was stopped."),
+        ("created", {}, "running", "stopped", "The container dgx-spark-speculative was made and never started."),
+        ("paused", {}, "running", "stopped", "docker unpause dgx-spark-speculative"),
+        ("restarting", {"ExitCode": 3}, "running", "dead", "ended with exit code 3; Docker starts it again."),
+        ("exited", {"OOMKilled": True, "ExitCode": 137}, "running", "dead", "because the memory ran out."),
+        ("exited", {"ExitCode": 139}, "running", "dead", "exit code 139 (a crash in native code)"),
+        ("exited", {"ExitCode": 137}, "failed", "failed", "The server failed and is not started again."),
+    ],
+)
+def test_a_container_that_does_not_run(
+    silent: Spark, look: Look, status: str, details: dict[str, t.Any], said: str, state: str, why: str
+) -> None:
+    silent.slot(status, **details)
+    silent.says(said)
+    result = look()
+    assert (result["state"], why in result["why"]) == (state, True), result["why"]
+    assert (result["container"]["uptime_s"], result["restarts"]) == (None, None)
+
+
+def test_nothing_is_deployed(tmp_path: Path, docker: DockerServer, look: Look) -> None:
+    result = look()
+    assert (result["state"], result["container"], result["deployment"]) == ("absent", None, None)
+    assert (result["models"], result["image"], result["unknown"]) == ([], None, [])
+    assert result["disk"]["models_used_bytes"] == 0
+    assert result["lines"][0] == "spark-1 serves nothing"
+
+
+def test_half_a_deployment(silent: Spark, look: Look) -> None:
+    """The run was cut off after it had made the container."""
+    silent.record["container"]["labels"] = {**silent.labels, "dgx_spark.speculative.configuration": "older"}
+    silent.write("mine/record.json", silent.record)
+    silent.says("loading")
+    result = look()
+    assert (result["state"], result["deployment"], result["method"]) == ("loading", "mine", None)
+    assert [finding["id"] for finding in result["findings"]] == ["not_recorded"]
+    assert result["image"]["reference"] == "r/release:1.3.0rc12"
+    (silent.state / "mine/record.json").write_text("{", encoding="utf-8")
+    assert look()["deployment"] == "mine"
+    shutil.rmtree(silent.state)
+    assert (look()["state"], look()["deployment"]) == ("dead", "mine")
+
+
+def test_a_container_of_somebody_else(silent: Spark, look: Look) -> None:
+    silent.labels.clear()
+    silent.slot("running")
+    result = look()
+    assert (result["state"], result["deployment"]) == (None, None)
+    assert result["why"].endswith("has no label that says where it serves.")
+
+
+def test_no_docker(tmp_path: Path, look: Look) -> None:
+    result = look(socket=str(tmp_path / "none.sock"))
+    assert (result["state"], result["container"]) == (None, None)
+    assert result["unknown"] == ["Docker cannot be asked: it is not installed."]
+    assert result["memory_total"] > 0
+    assert result["disk"]["cache_free_bytes"] > 0
+    assert result["disk"]["docker_free_bytes"] is None
+
+
+def test_without_docker_the_last_deployment_is_asked(silent: Spark, tmp_path: Path, look: Look) -> None:
+    result = look(socket=str(tmp_path / "none.sock"))
+    assert (result["state"], result["deployment"]) == (None, "mine")
+    assert result["why"] == f"Nothing listens at {silent.url}, and Docker cannot be asked why."
+    assert result["lines"][0].startswith("It is not known what spark-1 serves; the last was openai/")
+
+
+def test_an_engine_that_fails(serving: Spark, look: Look) -> None:
+    serving.docker.pages[CONTAINER] = (500, {"message": "out of order"})
+    result = look()
+    assert (result["state"], result["deployment"]) == ("ready", "mine")
+    assert "out of order" in result["unknown"][0]
+
+
+def test_docker_refused(serving: Spark, tmp_path: Path, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_self: t.Any, _name: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    # Whoever runs the tests may be root, to whom no socket is closed.
+    monkeypatch.setattr(deployment_info.Engine, "container", refuse)
+    result = look()
+    assert result["unknown"][0].endswith(f"may not open {tmp_path}/docker.sock.")
+    assert result["state"] == "ready"
+
+
+def test_where_the_disk_went(serving: Spark, look: Look) -> None:
+    target = serving.model(TARGET, {"exclude": ["original/*"]}, weights=100, original_w=40)
+    (target / "blobs" / "aa.incomplete").write_bytes(b"x" * 7)
+    serving.model("meta/unused", {}, weights=30)
+    serving.model("somebody/elses", None, weights=50)
+    serving.logs("ready")
+    result = look()
+    disk = result["disk"]
+    assert result["models"][0]["bytes_on_disk"] == 147
+    assert result["models"][1]["bytes_on_disk"] is None
+    assert disk["models_used_bytes"] == 100
+    assert disk["models_unused"] == [{"id": "meta/unused", "bytes": 30}]
+    assert disk["unserved"] == [{"model": TARGET, "path": "original/", "bytes": 40}]
+    assert [(piece["model"], piece["bytes"]) for piece in disk["orphan_parts"]] == [(TARGET, 7)]
+    assert disk["logs_bytes"] == (FIXTURES / "server_log_ready.txt").stat().st_size
+    assert disk["removable_bytes"] == 30 + 40 + 7
+
+
+def test_the_way_back(serving: Spark, look: Look) -> None:
+    before = {**serving.record, "deployment": "before", "method": "draft_target", "draft_length": 4}
+    serving.write("previous.json", {**before, "image": {"id": "sha256:9"}, "models": {"meta/old": {"commit": COMMIT}}})
+    serving.docker.pages["/images/sha256:9/json"] = {**IMAGE, "Id": "sha256:9", "Size": 3}
+    serving.model("meta/old", {}, weights=5)
+    result = look()
+    assert result["previous"] == {
+        "deployment": "before",
+        "method": "draft_target",
+        "draft_length": 4,
+        "deployed_at": "2026-10-04T09:12:44Z",
+    }
+    assert result["disk"]["previous_image_bytes"] == 3
+    assert (result["disk"]["models_used_bytes"], result["disk"]["models_unused"]) == (5, [])
+    assert "    - Go back to before: serve.yml -e previous=true" in result["lines"]
+
+
+def test_a_download_under_way(serving: Spark, look: Look) -> None:
+    job = serving.state / "jobs/fetch"
+    job.mkdir(parents=True)
+    me = process_stat(os.getpid())
+    assert me is not None
+    state = {"finished": False, "boot": boot_id(), "pid": os.getpid(), "start_time": me[3]}
+    serving.write("jobs/fetch/job.json", {**state, "progress": {"percent": 42.0, "text": "a model"}})
+    assert look()["jobs"] == [{"name": "fetch", "percent": 42.0, "text": "a model"}]
+    serving.write("jobs/fetch/job.json", {**state, "finished": True})
+    assert look()["jobs"] == []
+
+
+RAIL = {"interface": "fabric0", "address": "127.0.0.1", "peer_address": "127.0.0.1", "mtu": 9000, "speed_mbps": 200_000}
+
+
+def paired(spark: Spark, rank: int, listening: bool = True) -> None:
+    """Make it half of two, the other of which is this machine as well."""
+    server = socket.socket()
+    server.bind(("127.0.0.1", 0))
+    if listening:
+        server.listen()
+    spark.labels["dgx_spark.speculative.rank"] = str(rank)
+    spark.labels["dgx_spark.speculative.options"] = "abc"
+    spark.record["pair"] = {"rank": rank, "head": "spark-1", "worker": "spark-2", "image": "p", "rails": [RAIL]}
+    spark.write("mine/record.json", spark.record)
+    spark.slot("running")
+    spark.docker.pages[CONTAINER]["Config"]["Env"] = [f"DGX_SPARK_SSH_PORT={server.getsockname()[1]}"]
+    spark.other = server
+
+
+def test_the_head_of_two(serving: Spark, look: Look) -> None:
+    paired(serving, 0)
+    serving.says("running", peer={"address": "127.0.0.1", "reachable": True, "since": 1})
+    result = look()
+    assert (result["state"], result["measured"]) == ("ready", "now")
+    assert (result["pair"]["role"], result["pair"]["options"]) == ("head", "abc")
+    assert (result["pair"]["peer"]["name"], result["pair"]["peer"]["answers"]) == ("spark-2", "open")
+    assert result["pair"]["peer"]["noticed"] == {"address": "127.0.0.1", "reachable": True, "since": 1}
+    assert (result["pair"]["rails"][0]["up"], result["pair"]["rails"][0]["address_here"]) == (False, True)
+    assert result["lines"][0] == f"spark-1 and spark-2 serve {TARGET} with EAGLE-3, draft length 5"
+
+
+def test_one_spark_is_no_half(serving: Spark, look: Look) -> None:
+    assert look()["pair"] is None
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "found", "why"),
+    [
+        ("serving", None, "serving", None),
+        ("ready", None, "waiting", "It waits for its head to start the rank here."),
+        (
+            "waiting for the fabric",
+            "it does not have 10.0.0.2",
+            "waiting",
+            "It waits for its address on the fabric: it does not have 10.0.0.2.",
+        ),
+        ("failed", "port 2233 is taken", "failed", "It cannot run a rank: port 2233 is taken."),
+        ("starting", None, "loading", "starting"),
+        ("stopped", None, "stopped", "The worker was stopped."),
+    ],
+)
+def test_the_worker_is_not_asked(
+    serving: Spark, look: Look, server: Server, state: str, reason: str | None, found: str, why: str | None
+) -> None:
+    paired(serving, 1)
+    serving.says(state, reason=reason)
+    result = look()
+    assert (result["state"], result["why"]) == (found, why)
+    assert server.requests == []
+    # These are the head's.
+    assert (result["findings"], result["tokens_per_second"]) == ([], None)
+    assert "rank 1 of mine; its head is spark-1" in result["lines"][0]
+
+
+def test_a_worker_whose_health_check_fails(serving: Spark, look: Look) -> None:
+    paired(serving, 1)
+    serving.docker.pages[CONTAINER]["State"]["Health"] = {"Status": "unhealthy"}
+    serving.says("ready")
+    result = look()
+    assert (result["state"], result["why"]) == ("unhealthy", "Docker's health check of the container fails.")
+
+
+def test_a_worker_whose_container_does_not_run(serving: Spark, look: Look) -> None:
+    paired(serving, 1, listening=False)
+    serving.says("stopped")
+    serving.slot("exited")
+    result = look()
+    assert (result["state"], result["lines"][0]) == (
+        "stopped",
+        "spark-1 does not run rank 1 of mine; its head is spark-1",
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict", "why"),
+    [
+        ("waiting for the worker", None, "The worker has not come up: no answer from 10.0.0.2."),
+        ("peer lost", None, "The worker is lost: no answer from 10.0.0.2."),
+        ("restarting", "peer lost", "The worker is lost: no answer from 10.0.0.2."),
+    ],
+)
+def test_the_head_without_its_worker(silent: Spark, look: Look, state: str, verdict: str | None, why: str) -> None:
+    paired(silent, 0, listening=False)
+    silent.says(state, verdict=verdict, reason="no answer from 10.0.0.2", restarts=1)
+    result = look()
+    assert (result["state"], result["why"]) == ("waiting", why)
+    assert result["pair"]["peer"]["answers"] == "refused"
+    assert result["lines"][0].startswith("spark-1 waits for spark-2, to serve ")
+
+
+def test_a_server_that_lost_its_worker_is_not_busy(serving: Spark, look: Look, server: Server) -> None:
+    def hang(handler: Handler) -> None:
+        handler.told.release.wait(20)
+
+    server.ask = hang
+    paired(serving, 0)
+    serving.says("running", verdict="peer lost", reason="no answer from 10.0.0.2")
+    result = look(deadline=0.3)
+    assert result["state"] == "unhealthy"
+    assert result["why"].endswith(" The watchdog says peer lost: no answer from 10.0.0.2.")
+
+
+def test_a_pair_that_was_never_seen_to_serve(serving: Spark, look: Look) -> None:
+    paired(serving, 1)
+    (serving.state / "mine/record.json").unlink()
+    serving.docker.pages[CONTAINER]["Config"]["Env"] += [
+        "DGX_SPARK_FABRIC_ADDRESSES=127.0.0.1",
+        "DGX_SPARK_PEER_ADDRESSES=127.0.0.1",
+    ]
+    serving.says("serving")
+    result = look()
+    assert (result["state"], result["pair"]["head"], result["pair"]["peer"]["answers"]) == ("serving", None, "open")
+    assert result["lines"][0] == "spark-1 is rank 1 of mine; its head is 127.0.0.1"

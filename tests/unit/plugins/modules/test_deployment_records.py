@@ -1,0 +1,137 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.modules.deployment_records import read
+
+LABELS = {"dgx_spark.speculative.deployment": "mine", "dgx_spark.speculative.configuration": "abc"}
+RECORD: dict[str, t.Any] = {
+    "deployment": "mine",
+    "deployed_at": "2026-10-04T09:12:44Z",
+    "url": "http://127.0.0.1:8000",
+    "image": {"id": "sha256:1", "reference": "r:1", "digests": []},
+    "models": {"lab/one": {"commit": "1" * 40, "snapshot": "/models/one"}},
+    "options": {},
+    "findings": [],
+    "container": {
+        "image": "r:1",
+        "labels": LABELS,
+        **{name: [] for name in ("command", "mounts", "ulimits", "devices", "device_requests")},
+        **{name: {} for name in ("environment", "healthcheck")},
+        **dict.fromkeys(("network", "ipc_mode", "stop_timeout", "log_max_size", "log_max_files"), "x"),
+    },
+    "files": {"options.yml": "", "serve.sh": "", "entrypoint.py": ""},
+}
+
+
+def store(directory: Path, text: str, name: str = "mine") -> None:
+    (directory / name).mkdir(exist_ok=True)
+    (directory / name / "record.json").write_text(text, encoding="utf-8")
+
+
+def test_nothing_was_ever_deployed(tmp_path: Path) -> None:
+    assert read(tmp_path, "mine", {}) == {
+        "own": None,
+        "slot_directory": None,
+        "slot": None,
+        "present": None,
+        "previous": None,
+        "previous_damaged": False,
+    }
+
+
+def test_what_is_in_the_slot(tmp_path: Path) -> None:
+    record = {**RECORD, "more": 1}
+    store(tmp_path, json.dumps(record))
+    found = read(tmp_path, "mine", LABELS)
+    assert found["own"] == found["slot"] == found["present"] == record
+    assert found["slot_directory"] == str(tmp_path / "mine")
+
+
+def test_another_configuration_was_never_seen_to_serve(tmp_path: Path) -> None:
+    store(tmp_path, json.dumps(RECORD))
+    found = read(tmp_path, "other", {**LABELS, "dgx_spark.speculative.configuration": "def"})
+    assert found["slot"] == RECORD
+    assert found["present"] is None
+    assert found["own"] is None
+
+
+def test_a_deployment_elsewhere(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "else"
+    elsewhere.mkdir()
+    store(elsewhere, json.dumps(RECORD))
+    labels = {**LABELS, "dgx_spark.speculative.directory": str(elsewhere / "mine")}
+    assert read(tmp_path, None, labels)["present"] == RECORD
+
+
+def test_what_served_before(tmp_path: Path) -> None:
+    (tmp_path / "previous.json").write_text(json.dumps(RECORD), encoding="utf-8")
+    found = read(tmp_path, None, {})
+    assert found["previous"] == RECORD
+    assert found["previous_damaged"] is False
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"deployment": "mi', "[]", "null", "{}", "[" * 100_000])
+def test_a_damaged_file_is_no_record(tmp_path: Path, text: str) -> None:
+    store(tmp_path, text)
+    (tmp_path / "previous.json").write_text(text, encoding="utf-8")
+    found = read(tmp_path, "mine", LABELS)
+    assert found["own"] is found["slot"] is found["present"] is found["previous"] is None
+    assert found["previous_damaged"] is True
+
+
+@pytest.mark.parametrize("key", RECORD)
+def test_what_a_record_needs(tmp_path: Path, key: str) -> None:
+    store(tmp_path, json.dumps({name: value for name, value in RECORD.items() if name != key}))
+    assert read(tmp_path, "mine", {})["own"] is None
+    store(tmp_path, json.dumps({**RECORD, key: 5}))
+    assert read(tmp_path, "mine", {})["own"] is None
+
+
+@pytest.mark.parametrize("key", RECORD["container"])
+def test_what_a_container_needs(tmp_path: Path, key: str) -> None:
+    container = {name: value for name, value in RECORD["container"].items() if name != key}
+    store(tmp_path, json.dumps({**RECORD, "container": container}))
+    assert read(tmp_path, "mine", {})["own"] is None
+
+
+@pytest.mark.parametrize("models", [{"lab/one": 5}, {"lab/one": {"commit": "1" * 40}}, {"/m": {"snapshot": None}}])
+def test_where_its_models_are_is_needed(tmp_path: Path, models: t.Any) -> None:
+    store(tmp_path, json.dumps({**RECORD, "models": models}))
+    assert read(tmp_path, "mine", {})["own"] is None
+
+
+@pytest.mark.parametrize(("ports", "whole"), [(["127.0.0.1:8000:8000"], True), (None, False), ("8000:8000", False)])
+def test_ports_of_a_record_are_a_list(tmp_path: Path, ports: t.Any, whole: bool) -> None:
+    store(tmp_path, json.dumps({**RECORD, "container": {**RECORD["container"], "published_ports": ports}}))
+    assert (read(tmp_path, "mine", {})["own"] is not None) is whole
+
+
+PAIR = {"rank": 0, "head": "a", "worker": "b", "image": "r/pair:1", "rails": [], "ranks": []}
+WORKERS_FILES = {"options.yml": "", "entrypoint.py": ""}
+
+
+@pytest.mark.parametrize(
+    ("changes", "whole"),
+    [
+        ({"pair": {}}, True),
+        ({"pair": PAIR}, True),
+        ({"pair": {**PAIR, "rank": 1}, "files": WORKERS_FILES}, True),
+        # Only a worker starts nothing by itself.
+        ({"pair": PAIR, "files": WORKERS_FILES}, False),
+        ({"files": WORKERS_FILES}, False),
+        ({"pair": {"rank": 1}, "files": WORKERS_FILES}, False),
+        ({"pair": None}, False),
+        ({"pair": []}, False),
+    ],
+)
+def test_a_record_of_two_sparks(tmp_path: Path, changes: dict[str, t.Any], whole: bool) -> None:
+    store(tmp_path, json.dumps({**RECORD, **changes}))
+    assert (read(tmp_path, "mine", {})["own"] is not None) is whole

@@ -1,0 +1,144 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.dgx_spark.speculative.plugins.modules import huggingface_cache_prune
+
+COMMIT = "1" * 40
+LABELS = {"dgx_spark.speculative.deployment": "one", "dgx_spark.speculative.configuration": "abc"}
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    """Four models, three of them with receipts; one is served, one was served before."""
+    models = tmp_path / "state" / "models"
+    models.mkdir(parents=True)
+    for name in ("served", "before", "unused", "theirs"):
+        snapshot = tmp_path / "hub" / f"models--lab--{name}" / "snapshots" / COMMIT
+        (snapshot / "original").mkdir(parents=True)
+        (snapshot / "config.json").write_bytes(b"{}")
+        (snapshot / "original" / "model.bin").write_bytes(b"x" * 100)
+        receipt = {"commit": COMMIT, "revisions": [], "include": [], "exclude": ["original/*"], "files": {}}
+        if name != "theirs":
+            (models / f"models--lab--{name}.json").write_text(json.dumps(receipt))
+    write_record(tmp_path / "state" / "one" / "record.json", "served")
+    write_record(tmp_path / "state" / "previous.json", "before")
+    return tmp_path
+
+
+def write_record(path: Path, model: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    record = {
+        "deployment": "one",
+        "models": {f"lab/{model}": {"commit": COMMIT}},
+        "container": {"labels": LABELS},
+    }
+    path.write_text(json.dumps(record))
+
+
+def run(capsys: pytest.CaptureFixture[str], host: Path, **more: t.Any) -> dict[str, t.Any]:
+    arguments = {
+        "cache_directory": str(host / "hub"),
+        "state_directory": str(host / "state"),
+        "labels": LABELS,
+        **more,
+    }
+    with patch_module_args(arguments), pytest.raises(SystemExit):
+        huggingface_cache_prune.main()
+    return json.loads(capsys.readouterr().out)
+
+
+def tree(host: Path) -> list[str]:
+    return sorted(str(path.relative_to(host)) for path in host.rglob("*"))
+
+
+def test_check_mode_tells_the_truth(capsys: pytest.CaptureFixture[str], host: Path) -> None:
+    before = tree(host)
+    predicted = run(capsys, host, _ansible_check_mode=True, _ansible_diff=True)
+    assert tree(host) == before
+    result = run(capsys, host, _ansible_diff=True)
+    assert {key: result[key] for key in ("changed", "removed", "bytes_freed", "lines", "diff")} == {
+        key: predicted[key] for key in ("changed", "removed", "bytes_freed", "lines", "diff")
+    }
+    assert result["bytes_freed"] == 302
+    assert result["diff"]["after"] == ""
+    assert result["lines"] == [
+        "original/ of lab/before, which is not served (100 bytes)",
+        "original/ of lab/served, which is not served (100 bytes)",
+        "lab/unused, which no deployment uses (102 bytes)",
+    ]
+    assert sorted(path.name for path in (host / "hub").iterdir()) == [
+        "models--lab--before",
+        "models--lab--served",
+        "models--lab--theirs",
+    ]
+    assert (host / "hub" / "models--lab--theirs" / "snapshots" / COMMIT / "original" / "model.bin").exists()
+    assert run(capsys, host)["changed"] is False
+
+
+def test_without_a_container_every_deployment_counts(capsys: pytest.CaptureFixture[str], host: Path) -> None:
+    result = run(capsys, host, labels={}, _ansible_check_mode=True)
+    assert [item["id"] for item in result["removed"] if item["kind"] == "model"] == ["lab/unused"]
+
+
+def test_a_container_that_was_never_seen_to_serve(capsys: pytest.CaptureFixture[str], host: Path) -> None:
+    before = tree(host)
+    result = run(capsys, host, labels={**LABELS, "dgx_spark.speculative.configuration": "new"})
+    assert result["failed"]
+    assert result["msg"] == (
+        "Which models are in use is not known, since the deployment one in the container has not been seen to serve "
+        "with its present configuration: deploy it again, or remove it first, then run again"
+    )
+    assert tree(host) == before
+
+
+@pytest.mark.parametrize("name", ["one/record.json", "previous.json"])
+@pytest.mark.parametrize("models", [None, {}, [], "lab/served", 5])
+def test_a_record_that_does_not_say_what_it_uses(
+    capsys: pytest.CaptureFixture[str], host: Path, name: str, models: t.Any
+) -> None:
+    path = host / "state" / name
+    path.write_text(json.dumps({**json.loads(path.read_text()), "models": models}))
+    before = tree(host)
+    result = run(capsys, host)
+    assert result["failed"]
+    assert f"{path} cannot be read or names no model" in result["msg"]
+    assert tree(host) == before
+
+
+@pytest.mark.parametrize("text", ["", '{"deployment": "one", "mod', "[]", "[" * 100_000])
+def test_a_damaged_record_of_the_one_before(capsys: pytest.CaptureFixture[str], host: Path, text: str) -> None:
+    (host / "state" / "previous.json").write_text(text)
+    before = tree(host)
+    assert run(capsys, host)["failed"]
+    assert tree(host) == before
+
+
+@pytest.mark.parametrize("key", ["include", "exclude"])
+def test_a_damaged_receipt_vouches_for_nothing(capsys: pytest.CaptureFixture[str], host: Path, key: str) -> None:
+    path = host / "state" / "models" / "models--lab--unused.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: 5}))
+    assert "lab/unused" not in [item["id"] for item in run(capsys, host)["removed"]]
+
+
+def test_links_are_not_followed(capsys: pytest.CaptureFixture[str], host: Path) -> None:
+    """Neither a model that is a link to elsewhere, nor one with links in it."""
+    elsewhere = host / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "precious").write_text("x")
+    snapshot = host / "hub/models--lab--served/snapshots" / COMMIT / "original"
+    (snapshot / "link").symlink_to(elsewhere / "precious")
+    (snapshot / "directory").symlink_to(elsewhere)
+    (host / "hub/models--lab--unused").rename(elsewhere / "unused")
+    (host / "hub/models--lab--unused").symlink_to(elsewhere / "unused")
+    run(capsys, host)
+    assert (elsewhere / "precious").exists()
+    assert (elsewhere / "unused" / "snapshots" / COMMIT / "config.json").exists()

@@ -1,0 +1,91 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.dgx_spark.speculative.plugins.modules import model_directory_info
+
+from tests.unit.plugins.module_utils.test__model_directory import write_model
+
+
+def run(capsys: pytest.CaptureFixture[str], directories: t.Iterable[t.Any], **more: t.Any) -> dict[str, t.Any]:
+    arguments = {"directories": [str(path) for path in directories], **more}
+    with patch_module_args(arguments), pytest.raises(SystemExit):
+        model_directory_info.main()
+    return t.cast("dict[str, t.Any]", json.loads(capsys.readouterr().out))
+
+
+def test_a_whole_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model", {"vocab_size": 5, "num_hidden_layers": 2}, total_size=77)
+    size = sum(path.stat().st_size for path in model.iterdir())
+    result = run(capsys, [model, model], _ansible_check_mode=True)
+    assert list(result["models"]) == list(result["facts"]) == [str(model)]
+    found = result["models"][str(model)]
+    assert (found["commit"], found["snapshot"], found["bytes"]) == (None, str(model), size)
+    facts = result["facts"][str(model)]
+    assert (facts["weights_bytes"], facts["layers"], facts["vocab_size"], facts["kv_heads"]) == (77, 2, 5, None)
+    assert (result["changed"], result["pair_problems"]) == (False, [])
+    assert result["lines"] == [f"Complete in a directory: {model} ({size} bytes)."]
+
+
+def test_the_fingerprint_follows_the_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model")
+
+    def fingerprint() -> str:
+        return str(run(capsys, [model])["models"][str(model)]["fingerprint"])
+
+    seen = [fingerprint()]
+    (model / ".git").mkdir()
+    (model / ".git" / "index").write_text("x")
+    assert fingerprint() == seen[0]
+    os.utime(model / "config.json", (1, 1))
+    seen.append(fingerprint())
+    (model / "README.md").write_text("x")
+    seen.append(fingerprint())
+    (model / "README.md").rename(model / "README.txt")
+    seen.append(fingerprint())
+    assert len(set(seen)) == 4
+
+
+def test_no_directory(capsys: pytest.CaptureFixture[str]) -> None:
+    result = run(capsys, [])
+    assert (result["models"], result["facts"], result["lines"]) == ({}, {}, [])
+
+
+def test_all_errors_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model")
+    (model / "tokenizer.json").unlink()
+    (model / "config.json").write_text("[]")
+    result = run(capsys, [tmp_path / "absent", model])
+    assert result["failed"]
+    assert result["errors"] == [
+        f"There is no directory {tmp_path}/absent on this Spark: copy the model there, or correct the directory in the "
+        "recipe",
+        f"{model}/config.json is not a model's configuration in JSON: copy or download it again",
+        f"{model} has no tokenizer (tokenizer.json or tokenizer.model): copy the whole model there",
+    ]
+    assert result["msg"] == "\n".join(f"- {error}" for error in result["errors"])
+
+
+def test_a_pair_of_directories(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    target = write_model(tmp_path / "big", {"vocab_size": 5})
+    draft = write_model(tmp_path / "small", {"vocab_size": 6})
+    (draft / "tokenizer.json").unlink()
+    pair = {"target": str(target), "draft": str(draft), "method": "draft_target"}
+    assert run(capsys, [target, draft], pair=pair)["pair_problems"] == [
+        f"The draft model {draft} does not belong to the target model {target}: its vocabulary has 6 tokens and the "
+        "target's has 5. Give a draft that was made for this target."
+    ]
+    # The same tokenizer excuses another padding of the vocabulary.
+    (draft / "tokenizer.json").write_bytes((target / "tokenizer.json").read_bytes())
+    assert run(capsys, [target, draft], pair=pair)["pair_problems"] == []
+    # A draft of the Hub is judged where that is asked.
+    assert run(capsys, [target], pair={**pair, "draft": "lab/small"})["pair_problems"] == []

@@ -1,0 +1,154 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+import typing as t
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.dgx_spark.speculative.plugins.modules import pair_info
+
+from tests.unit.docker_server import DockerServer
+
+BASE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
+PAIR = "dgx-spark-speculative/release:1.3.0rc12"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE0f2b0c1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f6a7b8c9d0"
+
+
+def image(**config: t.Any) -> dict[str, t.Any]:
+    return {
+        "Id": "sha256:1",
+        "Os": "linux",
+        "Architecture": "arm64",
+        "Size": 7,
+        "RootFS": {"Layers": []},
+        "Config": config,
+    }
+
+
+@pytest.fixture
+def docker(tmp_path: Path) -> t.Iterator[DockerServer]:
+    pages: dict[str, t.Any] = {
+        "/info": {"ServerVersion": "28.3.3", "DockerRootDir": str(tmp_path)},
+        "/containers/json": [],
+        f"/images/{quote(BASE, safe='/:@')}/json": image(Env=["A=1"]),
+        f"/images/{quote(PAIR, safe='/:@')}/json": image(Labels={"dgx_spark.speculative.base": "f"}),
+    }
+    server = DockerServer(tmp_path / "docker.sock", pages)
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def look(tmp_path: Path, capsys: pytest.CaptureFixture[str], **more: t.Any) -> dict[str, t.Any]:
+    arguments = {
+        "state_directory": str(tmp_path / "state"),
+        "container": "dgx-spark-speculative",
+        "image": BASE,
+        "socket": str(tmp_path / "docker.sock"),
+        **more,
+    }
+    with patch_module_args(arguments), pytest.raises(SystemExit):
+        pair_info.main()
+    return dict(json.loads(capsys.readouterr().out))
+
+
+def test_both_images_and_the_engine(docker: DockerServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = look(tmp_path, capsys)
+    assert result["changed"] is False
+    assert result["pair_image"] == PAIR
+    assert result["images"]["base"]["base"] is None
+    assert result["images"]["pair"]["base"] == "f"
+    assert result["images"]["base"]["fingerprint"] != result["images"]["pair"]["fingerprint"]
+    assert result["docker"]["version"] == "28.3.3"
+    assert result["docker"]["free"] > 0
+    assert result["hostname"] == socket.gethostname()
+    assert result["memory_total"] > 0
+    assert (result["has_directory"], result["client_key"], result["authorized"]) == (False, None, None)
+    assert (result["clock_offset"], result["ports"], result["slot"]) == (None, [], None)
+
+
+def test_what_is_there_of_an_earlier_run(
+    docker: DockerServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = tmp_path / "state/pair"
+    (pair / "spool" / "ab").mkdir(parents=True)
+    pair.chmod(0o700)
+    (pair / "spool/ab/member").write_bytes(b"12345")
+    (pair / "id_ed25519.pub").write_text(f"{KEY} dgx-spark-speculative\n")
+    (pair / "authorized_keys").write_text(f'restrict,from="10.0.0.1",command="x" {KEY}\n')
+    result = look(tmp_path, capsys)
+    assert result["has_directory"] is True
+    assert result["spooled_bytes"] == 5
+    assert result["client_key"] == KEY
+    assert result["authorized"] == {"from": ["10.0.0.1"], "key": KEY}
+
+
+def test_a_directory_that_others_may_enter_is_not_taken_for_ours(
+    docker: DockerServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "state/pair").mkdir(parents=True)
+    (tmp_path / "state/pair").chmod(0o755)
+    assert look(tmp_path, capsys)["has_directory"] is False
+
+
+def test_the_clock_is_compared_with_the_controllers(
+    docker: DockerServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    offset = look(tmp_path, capsys, sent=time.time() - 100)["clock_offset"]
+    assert 100 <= offset < 130
+
+
+@pytest.mark.parametrize("use", ["container", "copies"])
+def test_a_port_that_somebody_else_has(
+    docker: DockerServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], use: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        asked = {"address": "127.0.0.1", "port": port, "input": "spark_pair_ssh_port", "use": use}
+        (found,) = look(tmp_path, capsys, ports=[asked])["ports"]
+    assert (found["in_use"], found["ours"], found["input"]) == (True, False, "spark_pair_ssh_port")
+    assert str(os.getpid()) in found["holder"]
+    (free,) = look(tmp_path, capsys, ports=[{**asked, "address": "192.0.2.7"}])["ports"]
+    assert (free["in_use"], free["ours"]) == (False, False)
+
+
+def test_our_own_worker_may_have_its_port() -> None:
+    labels = {"dgx_spark.speculative.deployment": "x", "dgx_spark.speculative.rank": "1"}
+    slot = {"name": "slot", "labels": labels}
+    is_slots = pair_info.PairInfo.is_slots
+    assert is_slots({"container": "slot", "suspects": []}, slot)
+    # Who listens is known to root only.
+    assert is_slots({"container": None, "suspects": ["other", "slot"]}, slot)
+    assert not is_slots({"container": None, "suspects": ["other"]}, slot)
+    assert not is_slots({"container": "other", "suspects": []}, slot)
+    assert not is_slots({"container": "slot", "suspects": []}, {**slot, "labels": {}})
+    assert not is_slots({"container": "slot", "suspects": []}, None)
+
+
+def test_a_docker_that_cannot_be_asked_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = look(tmp_path, capsys)
+    assert result["docker"]["state"] == "unusable"
+    assert "docker.sock" in result["docker"]["detail"]
+    assert result["images"] == {"base": None, "pair": None}
+
+
+def test_only_network_cards_are_counted(tmp_path: Path) -> None:
+    for name, address in (
+        ("lo", "00:00:00:00:00:00"),
+        ("enP7s7", "3c:6d:66:00:00:01"),
+        ("docker0", "02:42:00:00:00:01"),
+        ("veth12", "02:42:00:00:00:02"),
+        ("wlan0", "3c:6d:66:00:00:02"),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "address").write_text(f"{address}\n")
+    assert pair_info.mac_addresses(tmp_path) == ["3c:6d:66:00:00:01", "3c:6d:66:00:00:02"]

@@ -1,0 +1,476 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The two containers of a pair, as processes; sshd and mpirun's daemon are test doubles where the test says so."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from tests.unit.pair_container import FILES, HEAD, SSHD, WORKER, Listener, PairContainer, Server, free_port
+
+sys.path.insert(0, str(FILES))
+
+import pair
+
+# As Open MPI 4.1.4 of Debian, HPC-X's of NVIDIA's images and Open MPI 5.0.7 send them.
+OPEN_MPI_4 = (
+    ' orted -mca ess "env" -mca ess_base_jobid "1326579712" -mca ess_base_vpid 1 -mca orte_hnp_uri '
+    '"1326579712.0;tcp://10.77.0.1:53893" --mca oob_tcp_if_include "10.77.0.0/24" -mca plm "rsh" --tree-spawn '
+    '-mca plm_rsh_agent "ssh -F /run/dgx-spark-pair/ssh_config" -mca pmix "^s1,s2,cray,isolated"'
+)
+HPCX = (
+    "   OPAL_PREFIX=/opt/hpcx/ompi ; export OPAL_PREFIX;    PATH=/opt/hpcx/ompi/bin:$PATH ; export PATH ; "
+    "LD_LIBRARY_PATH=/opt/hpcx/ompi/lib:${LD_LIBRARY_PATH:-} ; export LD_LIBRARY_PATH ; "
+    "DYLD_LIBRARY_PATH=/opt/hpcx/ompi/lib:${DYLD_LIBRARY_PATH:-} ; export DYLD_LIBRARY_PATH ;   "
+    '/opt/hpcx/ompi/bin/orted -mca ess "env" -mca orte_node_regex "spark-[4:1000-1001]@0(2)"'
+)
+OPEN_MPI_5 = (
+    "PRTE_PREFIX=/usr;export PRTE_PREFIX;LD_LIBRARY_PATH=/usr/lib:/usr/lib/pmix2/lib:$LD_LIBRARY_PATH;"
+    'export LD_LIBRARY_PATH;/usr/bin/prted --allow-run-as-root --prtemca ess "env" --prtemca prte_hnp_uri '
+    '"prterun-spark-a-6@0.0;tcp://10.77.0.1:43015:24" --prtemca prte_if_include "enp1s0f1np1" --tree-spawn'
+)
+
+
+def test_the_daemon_of_open_mpi_4_is_taken_from_its_line() -> None:
+    command, environment = pair.daemon_command(OPEN_MPI_4, {"PATH": "/bin"})
+    assert command[:3] == ["orted", "-mca", "ess"]
+    assert "1326579712.0;tcp://10.77.0.1:53893" in command
+    assert "ssh -F /run/dgx-spark-pair/ssh_config" in command
+    assert environment == {"PATH": "/bin"}
+
+
+def test_what_mpirun_sets_for_its_daemon_is_set_upon_the_containers_environment() -> None:
+    command, environment = pair.daemon_command(HPCX, {"PATH": "/bin", "NCCL_IB_HCA": "x"})
+    assert command[0] == "/opt/hpcx/ompi/bin/orted"
+    assert command[-1] == "spark-[4:1000-1001]@0(2)"
+    assert environment == {
+        "PATH": "/opt/hpcx/ompi/bin:/bin",
+        "NCCL_IB_HCA": "x",
+        "OPAL_PREFIX": "/opt/hpcx/ompi",
+        "LD_LIBRARY_PATH": "/opt/hpcx/ompi/lib:",
+        "DYLD_LIBRARY_PATH": "/opt/hpcx/ompi/lib:",
+    }
+
+
+def test_open_mpi_5_gets_the_workers_own_interfaces() -> None:
+    command, environment = pair.daemon_command(OPEN_MPI_5, {"LD_LIBRARY_PATH": "/own"})
+    assert environment["LD_LIBRARY_PATH"] == "/usr/lib:/usr/lib/pmix2/lib:/own"
+    changed = pair.with_own_interfaces(command, {"NCCL_SOCKET_IFNAME": "=enp1s0f0np0,enP2p1s0f0np0"})
+    assert [new for old, new in zip(command, changed) if old != new] == ["enp1s0f0np0,enP2p1s0f0np0"]
+    assert pair.with_own_interfaces(command, {}) == command
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "id",
+        "sh -c orted",
+        "orted; id",
+        "id; orted",
+        "orted && id",
+        "orted | id",
+        "orted > /etc/passwd",
+        "orted `id`",
+        "orted $(id)",
+        'orted "$(id)"',
+        "orted\nid",
+        "PATH=$(id); export PATH; orted",
+        "LD_PRELOAD=/x; export LD_PRELOAD; orted",
+        "PATH=/x id; orted",
+        "( test ! -r ./.profile || . ./.profile; orted",
+        "orted 'not closed",
+        "/usr/bin/env orted",
+        "orted; ''",
+    ],
+)
+def test_everything_else_is_refused(line: str) -> None:
+    with pytest.raises(pair.Refused):
+        pair.daemon_command(line, {"PATH": "/bin"})
+
+
+@pytest.mark.parametrize(
+    ("value", "known", "expected"),
+    [
+        ("/a:$X", {"X": "b"}, "/a:b"),
+        ("/a:$X", {}, "/a:"),
+        ("/a:${X}", {"X": "$HOME"}, "/a:$HOME"),
+        ("/a${X:+:}$X", {"X": "b"}, "/a:b"),
+        ("/a${X:+:}$X", {}, "/a"),
+    ],
+)
+def test_variables_are_put_in_as_a_shell_would(value: str, known: dict[str, str], expected: str) -> None:
+    assert pair.expand(value, known) == expected
+
+
+def test_an_environment_that_describes_no_pair_is_refused() -> None:
+    with pytest.raises(ValueError, match="DGX_SPARK_FABRIC_ADDRESSES"):
+        pair.Pair.from_environment({"DGX_SPARK_RANK": "0"})
+
+
+def test_why_nobody_opens_is_said() -> None:
+    port = free_port(WORKER)
+    assert pair.knock(WORKER, port, HEAD) == (
+        f"nothing listens at {WORKER} port {port}: its container does not run or is still starting"
+    )
+    assert pair.knock(WORKER, port, "192.0.2.1") == "this Spark's own fabric address 192.0.2.1 is gone"
+    listener = Listener(b"HTTP/1.1 400\r\n")
+    listener.open()
+    assert pair.knock(WORKER, listener.port, HEAD) is None
+    assert pair.knock(WORKER, listener.port, HEAD, greeting=True) == (
+        f"what listens at {WORKER} port {listener.port} is no SSH server"
+    )
+    listener.close()
+    # A kernel that lives takes connections until its queue is full; sshd may not.
+    with socket.create_server((WORKER, 0)) as silent:
+        where = f"{WORKER} port {silent.getsockname()[1]}"
+        assert pair.knock(WORKER, silent.getsockname()[1], HEAD) is None
+        assert pair.knock(WORKER, silent.getsockname()[1], HEAD, timeout=0.2, greeting=True) == (
+            f"no answer from {where} within 0.2 s: it is switched off, or a cable or a firewall is in the way"
+        )
+
+
+@pytest.fixture(name="listener")
+def fixture_listener() -> t.Iterator[Listener]:
+    listener = Listener()
+    yield listener
+    listener.close()
+
+
+@pytest.fixture(name="server")
+def fixture_server() -> t.Iterator[Server]:
+    server = Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture(name="start")
+def fixture_start(tmp_path: Path) -> t.Iterator[t.Callable[..., PairContainer]]:
+    started: list[PairContainer] = []
+
+    def start(*arguments: str, **options: t.Any) -> PairContainer:
+        started.append(PairContainer(tmp_path, arguments, **options))
+        return started[-1]
+
+    yield start
+    for container in started:
+        container.end()
+        container.process.wait()
+
+
+Start = t.Callable[..., PairContainer]
+
+
+def test_the_head_waits_for_its_worker(start: Start, listener: Listener, server: Server) -> None:
+    head = start(port=listener.port, url=server.url)
+    state = head.wait_for("waiting for the worker")
+    assert state["reason"] == (
+        f"nothing listens at {WORKER} port {listener.port}: its container does not run or is still starting"
+    )
+    assert (state["peer"]["address"], state["peer"]["reachable"]) == (WORKER, False)
+    listener.open()
+    state = head.wait_for("running")
+    assert (state["restarts"], state["reason"], state["peer"]["reachable"]) == (0, None, True)
+    assert head.stop() == 0
+
+
+def test_the_head_waits_for_its_own_address(start: Start) -> None:
+    state = start(own="192.0.2.1").wait_for("waiting for the worker")
+    assert state["reason"] == (
+        "this Spark does not have its fabric address 192.0.2.1: is the cable in, and does 'ip address' show it?"
+    )
+
+
+def test_a_head_that_waits_obeys_the_order_to_stop(start: Start, listener: Listener) -> None:
+    head = start(port=listener.port)
+    head.wait_for("waiting for the worker")
+    assert head.stop() == 0
+    assert head.state()["state"] == "stopped"
+
+
+def test_a_lost_worker_ends_the_server_which_comes_back_with_it(
+    start: Start, listener: Listener, server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listener.open()
+    head = start(port=listener.port, url=server.url, lost_s=1.2)
+    pid = head.wait_for("running")["pid"]
+    listener.close()
+    state = head.wait_for("peer lost")
+    assert state["reason"].startswith(("the worker has not answered for 1.2 s (nothing listens at ", "nothing listens"))
+    assert pair.entrypoint.health(head.directory, server.url) == 1
+    assert capsys.readouterr().out.startswith("peer lost: ")
+    head.wait_until(lambda state: state["pid"] is None)
+    assert not Path(f"/proc/{pid}").exists()
+    assert "peer lost: the worker has not answered for 1.2 s" in (head.directory / "state/stalled.log").read_text()
+    # However long it stays away.
+    time.sleep(1)
+    assert head.state()["state"] == "peer lost"
+    listener.open()
+    state = head.wait_for("running")
+    assert (state["restarts"], state["peer"]["reachable"]) == (0, True)
+    assert state["last_exit"]["by"] == "watchdog"
+    assert state["last_exit"]["reason"].startswith("peer lost: ")
+
+
+def test_a_short_loss_ends_nothing(start: Start, listener: Listener, server: Server) -> None:
+    listener.open()
+    head = start(port=listener.port, url=server.url, lost_s=6, entrypoint__METER_EVERY_S=0.2)
+    pid = head.wait_for("running")["pid"]
+    listener.close()
+    head.wait_until(lambda state: state["peer"]["reachable"] is False)
+    time.sleep(1.5)
+    assert head.state()["state"] == "running"
+    listener.open()
+    state = head.wait_until(lambda state: state["peer"]["reachable"] is True)
+    assert (state["state"], state["pid"]) == ("running", pid)
+
+
+def test_a_server_that_generates_is_not_ended_though_its_worker_does_not_answer(
+    start: Start, listener: Listener, server: Server
+) -> None:
+    server.moving = True
+    listener.open()
+    head = start(port=listener.port, url=server.url, lost_s=0.6, entrypoint__METER_EVERY_S=0.2)
+    pid = head.wait_for("running")["pid"]
+    listener.close()
+    head.wait_until(lambda state: state["peer"]["reachable"] is False)
+    time.sleep(2.5)
+    assert (head.state()["state"], head.state()["pid"]) == ("running", pid)
+    server.moving = False
+    head.wait_for("peer lost")
+
+
+def test_the_end_of_a_server_without_its_worker_does_not_count(start: Start, listener: Listener) -> None:
+    listener.open()
+    head = start(port=listener.port, script="sleep 1; echo lost communication; exit 1")
+    head.wait_for("loading")
+    listener.close()
+    state = head.wait_for("waiting for the worker")
+    assert state["restarts"] == 0
+    assert state["last_exit"]["reason"] == "lost communication"
+
+
+def test_with_its_worker_there_it_counts(start: Start, listener: Listener) -> None:
+    listener.open()
+    assert start(port=listener.port, script="exit 3").wait_for("failed")["restarts"] == 3
+
+
+def test_a_launcher_that_outlives_its_server_is_ended(start: Start, listener: Listener, tmp_path: Path) -> None:
+    front = tmp_path / "bin" / "trtllm-serve"
+    front.parent.mkdir()
+    front.write_text("#!/bin/sh\necho 'CUDA out of memory'; sleep 1\n", encoding="utf-8")
+    front.chmod(0o755)
+    listener.open()
+    head = start(
+        port=listener.port,
+        script="trtllm-serve & sleep 60",
+        pair__FRONT_EVERY_S=0.2,
+        pair__FRONT_GONE_S=0.5,
+    )
+    state = head.wait_until(lambda state: state.get("last_exit"))
+    assert state["last_exit"]["reason"] == "unhealthy: trtllm-serve has ended, but mpirun goes on: CUDA out of memory"
+
+
+# The worker.
+
+
+def add_keys(directory: Path) -> None:
+    (directory / "pair").mkdir(exist_ok=True)
+    (directory / "pair" / "ssh_host_ed25519_key").write_text("host key", encoding="utf-8")
+    (directory / "pair" / "authorized_keys").write_text("keys", encoding="utf-8")
+
+
+def add_program(directory: Path, name: str, text: str) -> Path:
+    path = directory / "bin" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture(name="worker")
+def fixture_worker(start: Start, tmp_path: Path) -> t.Callable[..., PairContainer]:
+    add_keys(tmp_path)
+    add_program(tmp_path, "sshd", SSHD)
+
+    def worker(**options: t.Any) -> PairContainer:
+        return start("worker", **{"own": WORKER, "peer": HEAD, "port": free_port(WORKER), **options})
+
+    return worker
+
+
+def health(worker: PairContainer, port: int, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    code = pair.worker_health(worker.directory, pair.Pair(1, WORKER, HEAD, port, 60))
+    return code, capsys.readouterr().out.strip()
+
+
+def test_a_worker_is_ready_when_sshd_is(
+    worker: t.Callable[..., PairContainer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = free_port(WORKER)
+    container = worker(port=port)
+    container.wait_for("ready")
+    assert health(container, port, capsys) == (0, "ready")
+    run = container.directory / "run"
+    assert stat.S_IMODE(run.stat().st_mode) == 0o700
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in run.iterdir()} == dict.fromkeys(
+        ("ssh_host_ed25519_key", "authorized_keys", "sshd_config", "worker.json"), 0o600
+    )
+    configuration = (run / "sshd_config").read_text(encoding="utf-8")
+    for line in (
+        f"ListenAddress {WORKER}",
+        "AuthenticationMethods publickey",
+        "PermitRootLogin forced-commands-only",
+        "UsePAM no",
+        "DisableForwarding yes",
+        f"ForceCommand {sys.executable} {container.directory / 'entrypoint.py'} launch {run / 'worker.json'}",
+    ):
+        assert line in configuration.splitlines()
+    # That somebody looked in is no news.
+    assert container.log().splitlines() == ["this is a test double of sshd"]
+    assert container.stop() == 0
+    assert container.state()["state"] == "stopped"
+    assert health(container, port, capsys) == (1, "stopped")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((WORKER, port))
+
+
+def test_an_sshd_that_dies_comes_back(
+    worker: t.Callable[..., PairContainer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = free_port(WORKER)
+    container = worker(port=port)
+    pid = container.wait_for("ready")["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    # A port that takes connections is not enough for its health.
+    code, text = health(container, port, capsys)
+    assert code == 1
+    assert text.startswith("ready, but no answer from ")
+    os.kill(pid, signal.SIGKILL)
+    state = container.wait_until(lambda state: state["state"] == "ready" and state["pid"] != pid)
+    assert state["pid"] is not None
+    assert "failed: sshd ended with signal 9" in container.log()
+
+
+def test_a_port_that_is_taken_is_named_and_waited_for(worker: t.Callable[..., PairContainer]) -> None:
+    with socket.create_server((WORKER, 0)) as other:
+        port = other.getsockname()[1]
+        container = worker(port=port)
+        state = container.wait_for("failed")
+        assert state["reason"].startswith(f"port {port} of {WORKER} is taken by another program of this Spark; ")
+    container.wait_for("ready")
+
+
+def test_missing_keys_are_named(worker: t.Callable[..., PairContainer], tmp_path: Path) -> None:
+    (tmp_path / "pair" / "authorized_keys").unlink()
+    container = worker()
+    assert container.wait_for("failed")["reason"] == (
+        f"{tmp_path / 'pair' / 'authorized_keys'} cannot be used (No such file or directory); run the playbook again"
+    )
+    add_keys(tmp_path)
+    container.wait_for("ready")
+
+
+def test_an_image_without_sshd_is_named(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which("sshd", path=pair.SSHD_PATH):
+        pytest.skip("this machine has an sshd")
+    add_keys(tmp_path)
+    state = start("worker", own=WORKER, peer=HEAD).wait_for("failed")
+    assert state["reason"].startswith("there is no sshd in this image")
+
+
+def test_the_worker_waits_for_the_fabric(worker: t.Callable[..., PairContainer]) -> None:
+    state = worker(own="192.0.2.1").wait_for("waiting for the fabric")
+    assert state["reason"].startswith("this Spark does not have its fabric address 192.0.2.1")
+
+
+# A test double of mpirun's daemon: it says what it was given, and stays.
+ORTED = """#!/bin/sh
+echo "$NCCL_IB_HCA $LEAKED $*" > {0}
+exec sleep 71
+"""
+
+
+def launch(container: PairContainer, command: str) -> subprocess.Popen[str]:
+    """As sshd does: with nothing of the container's environment. The test stands in for the login."""
+    script = "import sys; sys.path.insert(0, sys.argv.pop(1)); import pair; sys.exit(pair.main(sys.argv[1:], None, ''))"
+    worker_file = str(container.directory / "run" / "worker.json")
+    return subprocess.Popen(
+        [sys.executable, "-c", script, str(FILES), "launch", worker_file],
+        env={"PATH": os.environ["PATH"], "SSH_ORIGINAL_COMMAND": command, "LEAKED": "leaked"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_rank_has_the_environment_of_the_workers_container(
+    worker: t.Callable[..., PairContainer], tmp_path: Path
+) -> None:
+    add_program(tmp_path, "orted", ORTED.format(tmp_path / "given"))
+    container = worker(environment={"NCCL_IB_HCA": "rocep1s0f1"})
+    container.wait_for("ready")
+    process = launch(container, ' orted -mca ess "env"')
+    try:
+        deadline = time.monotonic() + 10
+        while not (tmp_path / "given").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.2)
+        assert (tmp_path / "given").read_text(encoding="utf-8") == "rocep1s0f1  -mca ess env\n"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_launch_refuses_aloud(worker: t.Callable[..., PairContainer]) -> None:
+    container = worker()
+    container.wait_for("ready")
+    process = launch(container, "cat /etc/shadow")
+    said = process.communicate(timeout=20)[1]
+    assert process.returncode == 126
+    assert said == "[launch] only mpirun may log in here: 'cat /etc/shadow' is not mpirun's daemon\n"
+    assert f"[entrypoint] {said.removeprefix('[').replace('launch] ', 'launch: ')}" in container.log()
+    process = launch(container, "/opt/other/orted")
+    assert "/opt/other/orted cannot be run on the worker (No such file" in process.communicate(timeout=20)[1]
+
+
+# An sshd, as a test double, that has let somebody in who left a rank in a session of its own.
+SSHD_WITH_RANK = SSHD.replace(
+    "while True:",
+    "import subprocess\nsubprocess.run(['sh', '-c', 'setsid sleep 72 & echo $! > RANK'], check=True)\nwhile True:",
+    1,
+)
+
+
+def test_what_is_left_of_an_earlier_rank_is_ended_first(
+    worker: t.Callable[..., PairContainer], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = free_port(WORKER)
+    add_program(tmp_path, "sshd", SSHD_WITH_RANK.replace("RANK", str(tmp_path / "rank")))
+    add_program(tmp_path, "orted", ORTED.format(tmp_path / "given"))
+    container = worker(port=port)
+    sshd = container.wait_for("serving")["pid"]
+    rank = int((tmp_path / "rank").read_text(encoding="utf-8"))
+    assert health(container, port, capsys) == (0, "serving")
+    process = launch(container, "orted")
+    try:
+        container.wait_until(lambda _state: not Path(f"/proc/{rank}").exists())
+        assert f"ending what is left of an earlier rank: sleep ({rank})" in container.log()
+        # sshd goes on, and the new rank is not a process of this container: it was started by the test.
+        assert container.wait_for("ready")["pid"] == sshd
+        assert health(container, port, capsys)[0] == 0
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,207 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The program that hands a copied image to Docker, against an Engine on a socket; and the one that takes in copies."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import io
+import json
+import socketserver
+import subprocess
+import sys
+import tarfile
+import threading
+import typing as t
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+
+FILES = Path(__file__).parents[3] / "roles/spark_pair/files"
+LAYER = bytes(range(256)) * 20000
+
+
+def load(name: str) -> t.Any:
+    spec = importlib.util.spec_from_file_location(name, FILES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+load_image = load("load_image")
+serve_copies = load("serve_copies")
+
+
+class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    """An Engine that takes an image, or refuses it."""
+
+    daemon_threads = True
+    status = 200
+    answer: bytes = b'{"stream": "Loaded image: pair:1"}\n'
+    # How much it reads before it answers.
+    most = 1 << 40
+    got = b""
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        while len(self.server.got) < self.server.most:
+            size = int(self.rfile.readline(), 16)
+            self.server.got += self.rfile.read(size)
+            self.rfile.readline()
+            if not size:
+                break
+        self.reply(self.server.status, self.server.answer)
+        self.close_connection = True
+
+    def do_GET(self) -> None:
+        self.reply(200, b'{"DockerRootDir": "/"}')
+
+    def reply(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: t.Any) -> None: ...
+
+    def address_string(self) -> str:
+        return "unix"
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> t.Iterator[Server]:
+    server = Server(str(tmp_path / "docker.sock"), Handler)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Path:
+    folder = tmp_path / "spool"
+    folder.mkdir()
+    members = [
+        {"name": "layer.tar", "size": len(LAYER), "mode": 0o644, "mtime": 1, "type": "0", "link": "", "data": True},
+        {"name": "same.tar", "size": 0, "mode": 0o777, "mtime": 1, "type": "2", "link": "layer.tar", "data": False},
+    ]
+    (folder / hashlib.sha256(b"layer.tar").hexdigest()).write_bytes(LAYER)
+    (folder / "index.json").write_text(json.dumps(members))
+    return folder
+
+
+def run(tmp_path: Path, spool: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, t.Any]]:
+    code = load_image.main(["--socket", str(tmp_path / "docker.sock"), "pair:1", str(spool)])
+    return code, json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+def test_docker_gets_the_image_as_it_was_saved(
+    engine: Server, tmp_path: Path, spool: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, spool, capsys) == (0, {"result": {"bytes": len(LAYER)}})
+    with tarfile.open(fileobj=io.BytesIO(engine.got)) as archive:
+        layer = archive.extractfile("layer.tar")
+        assert layer is not None
+        assert layer.read() == LAYER
+        assert archive.getmember("same.tar").linkname == "layer.tar"
+    assert not spool.exists()
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "expected"),
+    [
+        (200, b'{"stream": "x"}\n{"errorDetail": {"message": "no space left on device"}}\n', "Docker's disk is full"),
+        (500, b'{"message": "invalid tar header"}', 'failed: {"message": "invalid tar header"}'),
+    ],
+)
+def test_docker_says_why_it_does_not_take_it(
+    engine: Server,
+    tmp_path: Path,
+    spool: Path,
+    capsys: pytest.CaptureFixture[str],
+    status: int,
+    answer: bytes,
+    expected: str,
+) -> None:
+    engine.status, engine.answer = status, answer
+    code, said = run(tmp_path, spool, capsys)
+    assert code == 1
+    assert expected in said["error"]
+
+
+def test_docker_may_refuse_before_it_has_got_everything(
+    engine: Server, tmp_path: Path, spool: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine.status, engine.answer, engine.most = 500, b"no", 100_000
+    code, said = run(tmp_path, spool, capsys)
+    assert code == 1
+    assert said["error"].startswith(("Loading pair:1 into Docker failed: no", "The Docker Engine went away"))
+
+
+def test_no_docker(tmp_path: Path, spool: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = run(tmp_path, spool, capsys)
+    assert code == 1
+    assert "went away" in said["error"]
+
+
+def test_an_image_that_came_in_half(tmp_path: Path, spool: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (spool / "index.json").unlink()
+    code, said = run(tmp_path, spool, capsys)
+    assert (code, said["error"]) == (1, "The image pair:1 has not come whole from the other Spark; run the same again.")
+
+
+# What takes in copies.
+
+
+def service(tmp_path: Path, program: str, idle: str = "0.3") -> subprocess.Popen[str]:
+    sshd = tmp_path / "sshd"
+    sshd.write_text(f"#!/bin/sh\n{program}\n")
+    sshd.chmod(0o755)
+    command = [sys.executable, str(FILES / "serve_copies.py"), str(sshd), "/config", idle, "word"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_the_service_ends_when_nobody_comes(tmp_path: Path) -> None:
+    process = service(tmp_path, "echo 'Server listening on 10.0.0.2 port 2234.' >&2; exec sleep 60")
+    out, _error = process.communicate(timeout=20)
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert lines[0]["progress"]["text"] == "Server listening on 10.0.0.2 port 2234"
+    assert lines[-1]["error"] == "The copy service ended, since nobody copied anything for 0.3 s."
+
+
+def test_the_service_stays_while_somebody_is_connected(tmp_path: Path) -> None:
+    process = service(tmp_path, "sleep 3 & wait; exec sleep 60")
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(2)
+    process.communicate(timeout=20)
+
+
+def test_the_service_says_why_it_cannot_run(tmp_path: Path) -> None:
+    process = service(tmp_path, "echo 'Bind to port 2234 on 10.0.0.2 failed: Address already in use.' >&2; exit 255")
+    out, _error = process.communicate(timeout=20)
+    assert json.loads(out.splitlines()[-1])["error"] == (
+        "The copy service cannot run (Bind to port 2234 on 10.0.0.2 failed: Address already in use); "
+        "run the same again."
+    )
+
+
+def test_the_service_ends_with_its_sshd(tmp_path: Path) -> None:
+    process = service(tmp_path, f"echo $$ > {tmp_path}/pid; exec sleep 60", idle="60")
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        pass
+    process.terminate()
+    process.communicate(timeout=20)
+    pid = (tmp_path / "pid").read_text().strip()
+    status = Path(f"/proc/{pid}/stat")
+    assert not status.exists() or status.read_text().rpartition(")")[2].split()[0] in "ZX"

@@ -1,0 +1,433 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The entrypoint's watchdog against real servers that answer, hang, fail, or serve somebody else."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import importlib.util
+import json
+import os
+import signal
+import socket
+import threading
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from tests.unit.entrypoint_container import ENTRYPOINT, Container
+
+SPEC = importlib.util.spec_from_file_location("entrypoint", ENTRYPOINT)
+assert SPEC is not None
+assert SPEC.loader is not None
+entrypoint = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(entrypoint)
+
+COMPLETION = {"choices": [{"index": 0, "text": " 4", "finish_reason": "length"}]}
+
+
+class Server:
+    """Answers like trtllm-serve; its engine hangs while `hanging` is set, or replies what it is told."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.hanging = threading.Event()
+        self.health = 200
+        self.reply: tuple[int, object] = (200, COMPLETION)
+        self.metrics: t.Callable[[], str] | None = None
+        told = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                path = self.path.removesuffix("?asked-by=watchdog")
+                told.asked.append(path)
+                if path == "/health":
+                    self.answer(told.health, b"")
+                elif path == "/v1/models":
+                    self.answer(200, json.dumps({"data": [{"id": "some/model"}]}).encode())
+                elif path == "/prometheus/metrics" and told.metrics:
+                    self.answer(200, told.metrics().encode())
+                else:
+                    self.answer(404, b"")
+
+            def do_POST(self) -> None:
+                told.asked.append(self.path.removesuffix("?asked-by=watchdog"))
+                question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                assert (question["model"], question["max_tokens"]) == ("some/model", 1)
+                while told.hanging.is_set():
+                    time.sleep(0.05)
+                status, body = told.reply
+                with contextlib.suppress(OSError):
+                    self.answer(status, json.dumps(body).encode())
+
+            def answer(self, status: int, body: bytes) -> None:
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                del format, args
+
+        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.daemon_threads = True
+        self.port = self.http.server_port
+        self.url = f"http://127.0.0.1:{self.port}"
+        threading.Thread(target=self.http.serve_forever, args=(0.05,), daemon=True).start()
+
+    @contextlib.contextmanager
+    def visitor(self) -> t.Iterator[None]:
+        """Somebody who is connected and waits."""
+        with socket.create_connection(("127.0.0.1", self.port)):
+            yield
+
+    def close(self) -> None:
+        self.hanging.clear()
+        self.http.shutdown()
+        self.http.server_close()
+
+
+@pytest.fixture(name="server")
+def fixture_server() -> t.Iterator[Server]:
+    server = Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture(name="quick", autouse=True)
+def fixture_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entrypoint, "TICK_S", 0.05)
+    monkeypatch.setattr(entrypoint, "METER_EVERY_S", 0.1)
+    monkeypatch.setattr(entrypoint, "HELD_S", 0.2)
+    monkeypatch.setattr(entrypoint, "SMALL_REQUEST_S", 2.0)
+
+
+def watchdog(server: Server, stall: float = 1.0) -> t.Any:
+    return entrypoint.Watchdog(server.url, 60, stall)
+
+
+def verdicts(dog: t.Any) -> list[tuple[str | None, str | None]]:
+    found = []
+    while not dog.verdicts.empty():
+        verdict = dog.verdicts.get()
+        found.append((verdict.name, verdict.reason))
+    return found
+
+
+def test_a_server_that_generates_answers(server: Server) -> None:
+    dog = watchdog(server)
+    dog.look()
+    dog.look()
+    assert verdicts(dog) == [("answering", None)] * 2
+    # Its name is asked for once.
+    assert server.asked == ["/v1/models", "/v1/completions", "/v1/completions"]
+    assert dog.http.own_ports == set()
+
+
+def test_an_engine_that_hangs_alone_is_stalled(server: Server) -> None:
+    server.hanging.set()
+    dog = watchdog(server, stall=0.5)
+    begin = time.monotonic()
+    dog.look()
+    assert 0.5 <= time.monotonic() - begin < 3
+    assert verdicts(dog) == [("stalled", "no token came for 0.5 s though nobody else was served")]
+
+
+def test_with_others_connected_it_is_busy_and_not_asked(server: Server) -> None:
+    dog = watchdog(server)
+    with server.visitor():
+        dog.look()
+    assert verdicts(dog) == [("busy", "others are connected")]
+    assert "/v1/completions" not in server.asked
+
+
+def test_somebody_who_came_while_it_waits_stops_the_clock(server: Server) -> None:
+    server.hanging.set()
+    dog = watchdog(server, stall=0.6)
+    thread = threading.Thread(target=dog.look, daemon=True)
+    thread.start()
+    while "/v1/completions" not in server.asked:
+        time.sleep(0.02)
+    with server.visitor():
+        time.sleep(2)
+        assert thread.is_alive()
+        server.hanging.clear()
+        thread.join(5)
+    assert verdicts(dog) == [("busy", "others are connected"), ("answering", None)]
+
+
+def test_visitors_who_only_look_in_do_not_stop_the_clock(server: Server) -> None:
+    """Docker's health check comes every 30 s, and finds no answer for 8 s each time when the server hangs."""
+    server.hanging.set()
+    dog = watchdog(server, stall=0.8)
+    thread = threading.Thread(target=dog.look, daemon=True)
+    thread.start()
+    while "/v1/completions" not in server.asked:
+        time.sleep(0.02)
+    end = time.monotonic() + 5
+    while thread.is_alive() and time.monotonic() < end:
+        with server.visitor():
+            time.sleep(0.1)
+        time.sleep(0.05)
+    assert [name for name, _reason in verdicts(dog)] == ["stalled"]
+
+
+def test_a_server_whose_figures_stand_still_is_stalled_though_others_wait(server: Server) -> None:
+    server.hanging.set()
+    server.metrics = lambda: 'trtllm_num_requests_running{model_name="x"} 1.0\n'
+    dog = watchdog(server, stall=0.5)
+    with server.visitor():
+        dog.look()
+        # The first look has nothing to compare with.
+        assert verdicts(dog) == [("busy", "others are connected")]
+        dog.look()
+    assert [name for name, _reason in verdicts(dog)] == ["stalled"]
+
+
+def test_a_server_whose_figures_move_is_busy(server: Server) -> None:
+    server.hanging.set()
+    server.metrics = lambda: f"trtllm_num_requests_running 1.0\ntrtllm_kv_cache_utilization {time.monotonic()}\n"
+    dog = watchdog(server, stall=0.5)
+    with server.visitor():
+        for _ in range(3):
+            dog.look()
+    assert verdicts(dog) == [("busy", "others are connected")] * 3
+
+
+@pytest.mark.parametrize("text", ["trtllm_request_success_total 3.0\n", "trtllm_num_requests_running 0.0\n"])
+def test_figures_that_only_count_finished_requests_prove_nothing(server: Server, text: str) -> None:
+    server.metrics = lambda: text
+    dog = watchdog(server, stall=0.2)
+    with server.visitor():
+        for _ in range(3):
+            dog.look()
+    assert [name for name, _reason in verdicts(dog)] == ["busy"] * 3
+
+
+@pytest.mark.parametrize(
+    "reply", [(500, {"message": "engine is dead"}), (200, {"object": "error"}), (200, {"choices": []})]
+)
+def test_three_failed_looks_in_a_row_are_unhealthy(server: Server, reply: tuple[int, object]) -> None:
+    dog = watchdog(server)
+    server.reply = reply
+    dog.look()
+    dog.look()
+    assert [name for name, _reason in verdicts(dog)] == [None, None]
+    server.reply = (200, COMPLETION)
+    dog.look()
+    assert verdicts(dog) == [("answering", None)]
+    server.reply = reply
+    for _ in range(3):
+        dog.look()
+    found = verdicts(dog)
+    assert [name for name, _reason in found] == ["answering", "answering", "unhealthy"]
+    assert found[0][1] is not None
+    assert found[0][1].startswith("look 1 of 3 failed at /v1/completions: status ")
+
+
+def test_a_refused_connection_is_a_failed_look(server: Server) -> None:
+    dog = watchdog(server)
+    server.close()
+    for _ in range(3):
+        dog.look()
+    assert verdicts(dog)[-1][0] == "unhealthy"
+
+
+def test_a_dead_engine_is_found_though_others_are_connected(server: Server) -> None:
+    server.health = 503
+    dog = watchdog(server)
+    with server.visitor():
+        for _ in range(3):
+            dog.look()
+    assert verdicts(dog)[-1] == ("unhealthy", "3 looks in a row failed, the last one at /health: status 503")
+
+
+def test_a_question_that_was_never_taken_condemns_nobody(server: Server) -> None:
+    server.reply = (400, {"message": "no such route"})
+    dog = watchdog(server)
+    for _ in range(4):
+        dog.look()
+    assert {name for name, _reason in verdicts(dog)} == {None}
+    server.reply = (200, COMPLETION)
+    dog.look()
+    # Once it was taken, the same question cannot be wrong: some releases say 400 for a dead engine.
+    server.reply = (400, {"message": "engine is dead"})
+    for _ in range(3):
+        dog.look()
+    assert verdicts(dog)[-1][0] == "unhealthy"
+
+
+def test_addresses_are_read_as_the_kernel_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = tmp_path / "tcp"
+    table.write_text(
+        "  sl  local_address rem_address   st tx_queue rx_queue\n"
+        "   0: 0100007F:1F40 00000000:0000 0A 00000000:00000000\n"
+        "   1: 0100007F:1F40 0100007F:A001 01 00000000:00000000\n"
+        "   2: 0100007F:1F40 0100007F:A002 01 00000000:00000000\n"
+        "   3: 0100007F:1F40 0100007F:A003 08 00000000:00000000\n"
+        "   4: 0100007F:A001 0100007F:1F40 01 00000000:00000000\n",
+        encoding="ascii",
+    )
+    monkeypatch.setattr(entrypoint.Visitors, "TABLES", (table, tmp_path / "tcp6"))
+    assert entrypoint.Visitors(8000, {0xA002}).peers() == {"0100007F:A001"}
+
+
+class Script:
+    """A container whose serve script only sleeps; the test's own server answers for it."""
+
+    def __init__(self, directory: Path, server: Server, stall: float = 1, interval: float = 0.2) -> None:
+        environment = {"DGX_SPARK_STALL_S": str(stall), "DGX_SPARK_PROBE_INTERVAL_S": str(interval)}
+        self.container = Container(
+            directory,
+            "sleep 60 & echo $!; wait",
+            server.url,
+            environment=environment,
+            TICK_S=0.05,
+            HELD_S=0.2,
+            SMALL_REQUEST_S=1,
+        )
+
+    def wait_for(self, **values: object) -> dict[str, t.Any]:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            state = self.container.state()
+            if all(state.get(key) == value for key, value in values.items()):
+                return state
+            time.sleep(0.05)
+        raise AssertionError(f"{values} never came: {self.container.state()}")
+
+
+@pytest.fixture(name="start")
+def fixture_start(tmp_path: Path, server: Server) -> t.Iterator[t.Callable[..., Script]]:
+    started: list[Script] = []
+
+    def start(**options: float) -> Script:
+        started.append(Script(tmp_path, server, **options))
+        return started[-1]
+
+    yield start
+    for script in started:
+        script.container.end()
+        script.container.process.wait()
+
+
+def health(script: Script, server: Server, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    code = entrypoint.health(script.container.directory, server.url)
+    return code, capsys.readouterr().out.strip()
+
+
+def test_the_first_verdict_comes_at_once(
+    start: t.Callable[..., Script], server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = start(interval=3600)
+    state = script.wait_for(verdict="answering")
+    assert (state["state"], state["reason"]) == ("running", None)
+    assert abs(state["verdict_at"] - time.time()) < 10
+    assert health(script, server, capsys) == (0, "answering")
+    server.health = 503
+    assert health(script, server, capsys)[0] == 1
+
+
+def test_a_stalled_server_is_restarted_and_then_left_alone(
+    start: t.Callable[..., Script], server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = start(stall=0.3)
+    script.wait_for(verdict="answering")
+    server.hanging.set()
+    state = script.wait_for(restarts=1)
+    assert state["last_exit"]["by"] == "watchdog"
+    assert state["last_exit"]["reason"] == "stalled: no token came for 0.3 s though nobody else was served"
+    state = script.wait_for(state="failed")
+    assert (state["restarts"], state["verdict"]) == (3, "stalled")
+    assert script.container.log().count("[entrypoint] the watchdog ends the server, which is stalled") == 4
+    assert health(script, server, capsys) == (
+        1,
+        "failed: stalled: no token came for 0.3 s though nobody else was served",
+    )
+    pids = [line for line in script.container.log().splitlines() if line.isdigit()]
+    assert len(pids) == 4
+    assert not any(Path(f"/proc/{pid}/cmdline").exists() and is_alive(pid) for pid in pids)
+    assert script.container.stop() == 0
+
+
+def is_alive(pid: str) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+
+
+def test_a_server_that_loads_is_not_asked(start: t.Callable[..., Script], server: Server) -> None:
+    server.health = 503
+    server.hanging.set()
+    script = start(stall=0.2, interval=0.1)
+    time.sleep(2)
+    assert script.container.state()["state"] == "loading"
+    assert set(server.asked) == {"/health"}
+
+
+def test_the_watchdog_can_be_turned_off(
+    start: t.Callable[..., Script], server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.hanging.set()
+    script = start(stall=0.1, interval=0)
+    script.wait_for(state="running")
+    time.sleep(1)
+    assert script.container.state()["verdict"] is None
+    assert health(script, server, capsys) == (0, "running, not asked yet")
+
+
+def test_a_pause_is_no_stall(start: t.Callable[..., Script], server: Server) -> None:
+    script = start(stall=2)
+    script.wait_for(verdict="answering")
+    server.hanging.set()
+    asked = len(server.asked)
+    while len(server.asked) == asked:
+        time.sleep(0.05)
+    script.container.process.send_signal(signal.SIGSTOP)
+    time.sleep(3)
+    script.container.process.send_signal(signal.SIGCONT)
+    time.sleep(0.5)
+    server.hanging.clear()
+    before = time.time()
+    while (script.container.state()["verdict_at"] or 0) < before:
+        time.sleep(0.05)
+    state = script.container.state()
+    assert (state["verdict"], state["restarts"]) == ("answering", 0)
+
+
+def test_an_order_to_stop_does_not_wait_for_the_watchdog(start: t.Callable[..., Script], server: Server) -> None:
+    script = start(stall=60)
+    script.wait_for(verdict="answering")
+    server.hanging.set()
+    time.sleep(0.5)
+    begin = time.monotonic()
+    assert script.container.stop() == 0
+    assert time.monotonic() - begin < 3
+    assert script.container.state()["state"] == "stopped"
+
+
+def test_what_a_hanging_server_looked_like_is_kept(start: t.Callable[..., Script], server: Server) -> None:
+    server.metrics = lambda: "trtllm_num_requests_running 0.0\n"
+    script = start(stall=0.3)
+    script.wait_for(verdict="answering")
+    server.hanging.set()
+    script.wait_for(restarts=1)
+    kept = (script.container.directory / "state" / "stalled.log").read_text(encoding="utf-8")
+    assert "stalled: no token came for 0.3 s though nobody else was served" in kept.splitlines()[0]
+    # Its processes, with their command lines; the engine's figures; its last words.
+    assert "sleep 60" in kept
+    assert "trtllm_num_requests_running 0.0" in kept
+    assert script.container.log().splitlines()[0] in kept
+    # The one before is kept, too.
+    script.wait_for(restarts=2)
+    assert (script.container.directory / "state" / "stalled.log.1").exists()
+
+
+def test_nothing_is_kept_of_a_server_that_ends_by_itself(start: t.Callable[..., Script], server: Server) -> None:
+    script = start(stall=60)
+    state = script.wait_for(verdict="answering")
+    os.killpg(state["pid"], signal.SIGKILL)
+    script.wait_for(restarts=1)
+    assert not (script.container.directory / "state" / "stalled.log").exists()

@@ -1,0 +1,111 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import collections
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from tools import test
+
+SCENARIOS = {path.parent.name for path in test.ROOT.glob("molecule/*/molecule.yml")} - {"default"}
+
+
+@pytest.fixture(autouse=True)
+def _logs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(test, "LOGS", tmp_path)
+
+
+def run_of(*scripts: str) -> test.Run:
+    stages = [test.Stage(f"stage {number}", ("sh", "-c", script)) for number, script in enumerate(scripts)]
+    return test.Run(collections.deque(stages))
+
+
+def test_the_order_names_no_scenario_that_is_gone() -> None:
+    assert set(test.LONGEST_FIRST) <= SCENARIOS
+
+
+def test_a_scenario_of_unknown_length_goes_first_and_the_checks_beside_it() -> None:
+    names = [stage.name for stage in test.queue_of(["sudo_only", "interrupted", "new", "day_two"])]
+    assert names == [
+        *("molecule new", "lint", "units", "sanity", "build"),
+        *("molecule interrupted", "molecule day_two", "molecule sudo_only"),
+    ]
+
+
+def test_a_failed_stage_keeps_no_other_from_running(capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_of("echo one; exit 3", "echo two $TWIN", "echo three")
+    run.lanes()
+    assert {result.name: result.passed for result in run.results} == {
+        "stage 0": False,
+        "stage 1": True,
+        "stage 2": True,
+    }
+    printed = capsys.readouterr().out
+    assert "==> stage 0\none\n" in printed
+    assert "two a" in printed or "two b" in printed
+    text = test.summary(run.results, 7)
+    assert "Failed:\n     0 s  FAILED  stage 0\n" in text
+    assert text.endswith("2 passed, 1 failed")
+
+
+def test_the_slowest_come_first_in_the_summary() -> None:
+    lines = test.summary([test.Result(str(number), number, True) for number in range(12)], 66).splitlines()
+    assert lines[0] == "==> Wall times, slowest ten of 12 stages in 66 s"
+    assert [line.split()[-1] for line in lines[1:11]] == [str(number) for number in range(11, 1, -1)]
+    assert lines[-1] == "12 passed, 0 failed"
+
+
+def test_stop_ends_what_has_left_its_process_group(tmp_path: pathlib.Path) -> None:
+    # A stage that minds no signal, and what it started in a session of its own.
+    script = f"trap '' TERM; setsid sh -c \"echo \\$\\$ >{tmp_path}/pid; exec sleep 600\" & sleep 600 & wait; sleep 600"
+    run = run_of(script, "true")
+    run.mark = f"{test.MARK}={os.getpid()}-{tmp_path.name}"
+    lanes = threading.Thread(target=run.lanes)
+    lanes.start()
+    deadline = time.monotonic() + 10
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert test.marked(run.mark)
+    run.stop()
+    lanes.join(10)
+    assert not lanes.is_alive()
+    assert not test.marked(run.mark)
+    assert [result.name for result in run.results] == ["stage 1"]
+
+
+def test_the_twin_of_a_lane_shares_only_what_all_share() -> None:
+    script = "from tests.twin import keys, names as n; print(n.CACHE, keys.SSH_KEY, n.SPARK_IMAGE); print("
+    script += "n.STATE, n.SUBNET, n.INTERNET, n.REGISTRY_VOLUME, n.spark_name(1), n.spark_address(2), n.NEIGHBOUR)"
+
+    def told(twin: str) -> list[list[str]]:
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=test.ROOT,
+            env={**os.environ, "TWIN": twin},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return [line.split() for line in done.stdout.splitlines()]
+
+    shared, own = told("")
+    shared_b, own_b = told("b")
+    assert shared == shared_b
+    assert not set(own) & set(own_b)
+    assert own_b[1:] == [
+        *("172.30.59.0/24", "dgx-spark-twin-b-internet", "dgx-spark-twin-b-registry"),
+        *("dgx-spark-twin-b-1", "172.30.59.12", "dgx-spark-twin-b-neighbour"),
+    ]
+    assert own[1:5] == ["172.30.57.0/24", "dgx-spark-twin-internet", "dgx-spark-twin-registry", "dgx-spark-twin-1"]
+    with pytest.raises(subprocess.CalledProcessError):
+        told("ab")

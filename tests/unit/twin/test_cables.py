@@ -1,0 +1,195 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The twin's ports and cable, as far as no kernel is needed for them."""
+
+from __future__ import annotations
+
+import pathlib
+import typing as t
+
+import pytest
+
+from tests.twin import cables
+from tests.twin.names import TwinError
+from tests.twin.spark import fabric
+
+ZERO = "0000:0000:0000:0000:0000:0000:0000:0000"
+LINK_LOCAL = "fe80:0000:0000:0000:4ebb:47ff:fe01:0211"
+FIRST, SECOND = (f"0000:0000:0000:0000:0000:ffff:c0a8:{end}" for end in ("640a", "650a"))
+
+
+def link(*addresses: str, up: bool = True) -> dict[str, t.Any]:
+    """What `ip` tells of an interface."""
+    return {
+        "address": "4c:bb:47:01:02:11",
+        "flags": ["BROADCAST", "UP", *(["LOWER_UP"] if up else ["NO-CARRIER"])],
+        "addr_info": [{"local": address} for address in addresses],
+    }
+
+
+@pytest.fixture
+def laid(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> list[cables.Cable | None]:
+    """What was on record each time the cables were laid."""
+    found: list[cables.Cable | None] = []
+    monkeypatch.setattr(cables, "RECORD", tmp_path / "state" / "cables.json")
+    monkeypatch.setattr(cables, "connect", lambda: found.append(cables.recorded()))
+    return found
+
+
+def test_ports_are_named_as_on_a_spark() -> None:
+    assert {(port.interface, port.rdma, port.pci) for port in fabric.PORTS} == {
+        ("enp1s0f0np0", "rocep1s0f0", "0000:01:00.0"),
+        ("enp1s0f1np1", "rocep1s0f1", "0000:01:00.1"),
+        ("enP2p1s0f0np0", "roceP2p1s0f0", "0002:01:00.0"),
+        ("enP2p1s0f1np1", "roceP2p1s0f1", "0002:01:00.1"),
+    }
+    assert len({port.bridge for port in fabric.PORTS}) == 4
+    assert cables.interface() == "enp1s0f1np1"
+    assert cables.interface(0, 1) == "enP2p1s0f0np0"
+
+
+def test_hardware_addresses_last_and_differ() -> None:
+    found = {fabric.mac(machine, port) for machine in ("one", "two") for port in fabric.PORTS}
+    assert len(found) == 8
+    assert found == {fabric.mac(machine, port) for machine in ("one", "two") for port in fabric.PORTS}
+
+
+def test_gids_are_those_the_kernel_would_make() -> None:
+    assert fabric.default_gid("4c:bb:47:01:02:11") == LINK_LOCAL
+    assert fabric.address_gid("192.168.100.10") == FIRST
+    assert fabric.address_gid("fe80::1") == "fe80:0000:0000:0000:0000:0000:0000:0001"
+
+
+def test_a_gid_stays_where_it_is_while_others_come_and_go() -> None:
+    before = fabric.table([], [LINK_LOCAL, FIRST, SECOND])
+    assert before[:6] == [LINK_LOCAL, LINK_LOCAL, FIRST, FIRST, SECOND, SECOND]
+    without = fabric.table(before, [LINK_LOCAL, SECOND])
+    assert without[:6] == [LINK_LOCAL, LINK_LOCAL, ZERO, ZERO, SECOND, SECOND]
+    assert fabric.table(without, [LINK_LOCAL, SECOND, FIRST]) == before
+    assert len(before) == fabric.GIDS
+
+
+def test_no_more_gids_than_there_are_places() -> None:
+    many = [fabric.address_gid(f"10.0.0.{number}") for number in range(20)]
+    assert fabric.table([], many) == [gid for gid in many[: fabric.GIDS // 2] for _ in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("up", "state", "physical", "rate"),
+    [
+        (True, "4: ACTIVE", "5: LinkUp", "200 Gb/sec (4X HDR)"),
+        (False, "1: DOWN", "3: Disabled", "40 Gb/sec (4X QDR)"),
+    ],
+)
+def test_rdma_device_follows_its_interface(
+    tmp_path: pathlib.Path, up: bool, state: str, physical: str, rate: str
+) -> None:
+    port = cables.port(1, 1)
+    fabric.describe(port, link("192.168.101.10", up=up), {}, tmp_path)
+    directory = tmp_path / "class/infiniband/roceP2p1s0f1/ports/1"
+    texts = {name: (directory / name).read_text() for name in ("state", "phys_state", "rate", "link_layer")}
+    assert texts == {
+        "state": f"{state}\n",
+        "phys_state": f"{physical}\n",
+        "rate": f"{rate}\n",
+        "link_layer": "Ethernet\n",
+    }
+    device = tmp_path / "class/infiniband/roceP2p1s0f1/device"
+    assert device.resolve() == tmp_path / "bus/pci/devices/0002:01:00.1"
+    assert [path.name for path in (device / "net").iterdir()] == ["enP2p1s0f1np1"]
+
+
+def test_gid_files_follow_the_addresses(tmp_path: pathlib.Path) -> None:
+    port = cables.port(1, 0)
+    directory = tmp_path / "class/infiniband/rocep1s0f1/ports/1"
+    fabric.describe(port, link("192.168.100.10"), {}, tmp_path)
+    assert (directory / "gids/3").read_text() == f"{FIRST}\n"
+    assert (directory / "gid_attrs/types/2").read_text() == "IB/RoCE v1\n"
+    assert (directory / "gid_attrs/types/3").read_text() == "RoCE v2\n"
+    assert (directory / "gid_attrs/ndevs/3").read_text() == "enp1s0f1np1\n"
+    fabric.describe(port, link(), {}, tmp_path)
+    assert (directory / "gids/3").read_text() == f"{ZERO}\n"
+    assert {path.name for path in (directory / "gid_attrs/types").iterdir()} == {"0", "1"}
+
+
+def test_a_device_can_tell_something_else(tmp_path: pathlib.Path) -> None:
+    port = cables.port(1, 0)
+    fabric.describe(port, link(), {"rate": "25 Gb/sec (1X EDR)"}, tmp_path)
+    rate = tmp_path / "class/infiniband/rocep1s0f1/ports/1/rate"
+    assert rate.read_text() == "25 Gb/sec (1X EDR)\n"
+    fabric.describe(port, link(), {}, tmp_path)
+    assert rate.read_text() == "200 Gb/sec (4X HDR)\n"
+
+
+def test_what_is_on_record_stays_until_it_is_changed(laid: list[cables.Cable | None]) -> None:
+    assert cables.recorded() is None
+    cables.plug(1, 0)
+    cables.unplug(0)
+    cables.unplug()
+    cables.plug()
+    assert laid == [
+        cables.Cable(1, 0),
+        cables.Cable(1, 0, rails=(1,)),
+        cables.Cable(1, 0, rails=()),
+        cables.Cable(),
+    ]
+    cables.record(None)
+    assert cables.recorded() is None
+
+
+def test_a_changed_cable_is_put_back_whatever_happens(laid: list[cables.Cable | None]) -> None:
+    cables.plug()
+    with pytest.raises(RuntimeError), cables.changed(mtu=1500, mbit=200):
+        raise RuntimeError
+    assert laid == [cables.Cable(), cables.Cable(mtu=1500, mbit=200), cables.Cable()]
+
+
+def test_a_cable_has_a_wire_for_each_rail() -> None:
+    names = [[cables.name(*ends) for ends in cable.wires()] for cable in (cables.Cable(), cables.Cable(0, 1, (1,)))]
+    assert names == [["wire1-1", "wire3-3"], ["wire2-3"]]
+    assert [(a.interface, b.interface) for a, b in cables.Cable(0, 1, (1,)).wires()] == [
+        ("enP2p1s0f0np0", "enP2p1s0f1np1")
+    ]
+
+
+def test_the_link_is_there_when_exactly_these_interfaces_have_it() -> None:
+    links = {port.interface: {"flags": ["UP"] if port.number else []} for port in fabric.PORTS}
+    assert cables.alive({"enp1s0f1np1", "enP2p1s0f1np1"}, links)
+    assert not cables.alive({"enp1s0f1np1"}, links)
+    assert not cables.alive({"enp1s0f1np1", "enP2p1s0f1np1"}, {})
+
+
+@pytest.mark.parametrize(
+    ("cable", "expected", "unexpected"),
+    [
+        (cables.Cable(), ["ethtool -K wire1-1 tso on gso on", "tc qdisc del dev wire1-1 root"], "htb"),
+        (cables.Cable(mtu=1500), ["ethtool -K wire1-1 tso off gso off"], "htb"),
+        (cables.Cable(mbit=200), ["tso on", "htb rate 200mbit"], "off"),
+    ],
+)
+def test_a_poor_cable_is_made_with_the_kernels_own_means(
+    monkeypatch: pytest.MonkeyPatch, cable: cables.Cable, expected: list[str], unexpected: str
+) -> None:
+    calls: list[tuple[str, ...]] = []
+    monkeypatch.setattr(cables.engine, "docker", lambda *arguments: calls.append(arguments))
+    cables.shape(2, cable, ["wire1-1"])
+    [call] = calls
+    assert all(part in call[-1] for part in expected)
+    assert unexpected not in call[-1]
+    assert f"--net={fabric.CABLE}" in call
+
+
+def test_nothing_is_laid_where_a_spark_is_off(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cables, "RECORD", tmp_path / "cables.json")
+    cables.record(cables.Cable())
+    states = iter([{"State": {"Running": True, "Pid": 7}}, {"State": {"Running": False, "Pid": 0}}])
+    monkeypatch.setattr(cables.engine, "inspect", lambda _kind, _name: next(states))
+    monkeypatch.setattr(cables.subprocess, "run", lambda *_arguments, **_options: pytest.fail("touched a Spark"))
+    cables.connect()
+
+
+def test_a_command_that_fails_says_what_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cables, "as_root", lambda *_command: ["sh", "-c", "echo no such device >&2; exit 1"])
+    with pytest.raises(TwinError, match=r"`ip link del wire1-1`: no such device"):
+        cables.Namespace(7).run("ip", "link", "del", "wire1-1")

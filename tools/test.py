@@ -1,0 +1,221 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Everything there is to test. Run as: python -m tools.test
+
+Two lanes, each with a twin of its own, take stages from one queue, because a scenario keeps one core busy. A stage that
+fails does not keep the next from running. Ends with the wall times and with the sums.
+"""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import contextlib
+import dataclasses
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+import typing as t
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LOGS = ROOT / ".cache" / "test"
+# The letters of their twins; the twin without one may be somebody's demo.
+LANES = ("a", "b")
+TWIN_DOWN = ("tools/twin.sh", "down")
+CHECKS = ("lint", "units", "sanity", "build")
+# The scenarios that take longest, so that the lanes end at about the same time; any other comes before them.
+LONGEST_FIRST = (
+    *("interrupted", "two_sparks", "recipes", "day_two", "bad_luck", "single_eagle3", "exposed", "two_sparks_faults"),
+    *("already_there", "releases"),
+    *("local_connection", "bad_input", "watched_jobs", "secrets", "sudo_only"),
+)
+# In the environment of everything that a run starts, whatever sessions it makes for itself.
+MARK = "SPECULATIVE_TEST_RUN"
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """Something to test: a command that succeeds or fails."""
+
+    name: str
+    command: tuple[str, ...]
+
+    @property
+    def log(self) -> pathlib.Path:
+        return LOGS / f"{self.name.replace(' ', '-')}.log"
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """How a stage ended."""
+
+    name: str
+    seconds: float
+    passed: bool
+
+    def __str__(self) -> str:
+        return f"{self.seconds:6.0f} s  {'passed' if self.passed else 'FAILED'}  {self.name}"
+
+
+def make(target: str) -> Stage:
+    return Stage(target, ("make", "--no-print-directory", target))
+
+
+def module(name: str, *arguments: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", name, *arguments)
+
+
+def scenario(name: str) -> Stage:
+    return Stage(f"molecule {name}", ("tools/molecule.sh", name))
+
+
+def queue_of(scenarios: t.Collection[str]) -> collections.deque[Stage]:
+    """All stages in the order in which the lanes take them.
+
+    While the first lane builds the twins' images, the other one does what needs none.
+    """
+    rank = {name: number for number, name in enumerate(LONGEST_FIRST)}
+    first, *rest = [scenario(name) for name in sorted(scenarios, key=lambda name: (rank.get(name, -1), name))]
+    return collections.deque([first, *map(make, CHECKS), *rest])
+
+
+def summary(results: t.Sequence[Result], seconds: float) -> str:
+    """The slowest stages, the failed ones, and the sums."""
+    slowest = sorted(results, key=lambda result: -result.seconds)[:10]
+    failed = [result for result in results if not result.passed]
+    lines = [f"==> Wall times, slowest ten of {len(results)} stages in {seconds:.0f} s", *map(str, slowest), ""]
+    if failed:
+        lines += ["Failed:", *map(str, failed), ""]
+    return "\n".join([*lines, f"{len(results) - len(failed)} passed, {len(failed)} failed"])
+
+
+def marked(mark: str) -> list[int]:
+    """The processes that have this in their environment."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found
+
+
+class Run:
+    """One run of all stages."""
+
+    def __init__(self, stages: collections.deque[Stage]) -> None:
+        self.stages = stages
+        self.results: list[Result] = []
+        self.mark = f"{MARK}={os.getpid()}"
+        self.stopped = threading.Event()
+        self._groups: set[int] = set()
+        self._one = threading.Lock()
+        self._pool = concurrent.futures.ThreadPoolExecutor(len(LANES))
+
+    def stage(self, stage: Stage, lane: str = "") -> bool:
+        """Run a stage, print its output in one piece, and say whether it passed."""
+        environment = {**os.environ, "TWIN": lane}
+        if lane:
+            # What is started for all lanes, the Docker Engine, is not ended with them.
+            environment[MARK] = self.mark.partition("=")[2]
+        started = time.monotonic()
+        with stage.log.open("wb") as log:
+            with self._one:
+                if self.stopped.is_set():
+                    return False
+                print(f"==> {stage.name} ...", flush=True)
+                process = subprocess.Popen(
+                    stage.command,
+                    cwd=ROOT,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+                self._groups.add(process.pid)
+            code = process.wait()
+        with self._one:
+            self._groups.discard(process.pid)
+            if self.stopped.is_set():
+                return False
+            result = Result(stage.name, time.monotonic() - started, code == 0)
+            self.results.append(result)
+            print(
+                f"\n==> {stage.name}\n{stage.log.read_text(encoding='utf-8', errors='replace')}\n{result}\n", flush=True
+            )
+        return result.passed
+
+    def take(self) -> Stage | None:
+        with self._one:
+            return self.stages.popleft() if self.stages else None
+
+    def lane(self, letter: str) -> None:
+        """Take stages until there are none; a scenario brings the lane's twin up if it is not."""
+        while not self.stopped.is_set() and (stage := self.take()):
+            self.stage(stage, letter)
+
+    def lanes(self) -> None:
+        futures = [self._pool.submit(self.lane, letter) for letter in LANES]
+        for future in futures:
+            future.result()
+
+    def stop(self) -> None:
+        """End everything that runs, also what has left its process group."""
+        self.stopped.set()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with self._one:
+                for group in self._groups:
+                    with contextlib.suppress(OSError):
+                        os.killpg(group, number)
+            for process in marked(self.mark):
+                with contextlib.suppress(OSError):
+                    os.kill(process, number)
+            deadline = time.monotonic() + 5
+            while marked(self.mark) and time.monotonic() < deadline:
+                time.sleep(0.1)
+
+
+def interrupt(*_details: object) -> t.NoReturn:
+    raise KeyboardInterrupt
+
+
+def everything(run: Run) -> None:
+    """All stages, between two looks at the machine."""
+    if not run.stage(make("engine")):
+        return
+    subprocess.run(module("tests.twin.machine", "save"), cwd=ROOT, check=True)
+    run.lanes()
+    for letter in LANES:
+        run.stage(Stage(f"twin {letter} down", TWIN_DOWN), letter)
+    run.stage(Stage("machine untouched", module("tests.twin.machine", "compare")))
+
+
+def main() -> int:
+    started = time.monotonic()
+    LOGS.mkdir(parents=True, exist_ok=True)
+    scenarios = {path.parent.name for path in ROOT.glob("molecule/*/molecule.yml")} - {"default"}
+    run = Run(queue_of(scenarios))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+    try:
+        everything(run)
+    except KeyboardInterrupt:
+        print("\n==> Ending what runs, and the twins ...", flush=True)
+        run.stop()
+        for letter in LANES:
+            subprocess.run(TWIN_DOWN, cwd=ROOT, env={**os.environ, "TWIN": letter}, check=False)
+        return 130
+    finally:
+        subprocess.run(("tools/engine.sh", "down"), cwd=ROOT, check=False)
+    print(summary(run.results, time.monotonic() - started))
+    return 0 if all(result.passed for result in run.results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
