@@ -65,7 +65,7 @@ fi
 echo "Installing ${group:+the tools of group $group and }Ansible into .venv (the first time takes a minute or two) ..."
 if ! .venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement /dev/stdin <<<"$requirements"; then
     echo "pip could not install Ansible into .venv: see its message above. Without a package index within reach, point" \
-        "PIP_NO_INDEX=1 PIP_FIND_LINKS=/directory at a directory of wheels (pip download 'ansible>=12,<15' netaddr)." >&2
+        "PIP_NO_INDEX=1 PIP_FIND_LINKS=/directory at a directory of wheels (pip download 'ansible>=12,<15' matplotlib netaddr)." >&2
     exit 1
 fi
 printf '%s\n' "$requirements" >"$stamp"

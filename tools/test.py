@@ -31,7 +31,8 @@ TWIN_DOWN = ("tools/twin.sh", "down")
 CHECKS = ("lint", "units", "sanity", "build")
 # The scenarios that take longest, so that the lanes end at about the same time; any other comes before them.
 LONGEST_FIRST = (
-    *("interrupted", "two_sparks", "recipes", "day_two", "bad_luck", "single_eagle3", "exposed", "two_sparks_faults"),
+    *("interrupted", "two_sparks", "recipes", "day_two", "benchmark", "bad_luck", "single_eagle3", "exposed"),
+    "two_sparks_faults",
     *("already_there", "releases"),
     *("local_connection", "bad_input", "watched_jobs", "secrets", "sudo_only"),
 )

@@ -10,6 +10,8 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.dgx_spark.speculative.plugins.module_utils import _break_even
 
 NUMBERS = {"draft_cost": float, "expert_share": float, "experts": int, "active_experts": int}
+# What only the bound of a benchmark is made from.
+UNUSED = ("target_gb",)
 
 
 def break_even(draft_length: t.Any, parameters: t.Any) -> dict[str, float] | None:
@@ -18,11 +20,13 @@ def break_even(draft_length: t.Any, parameters: t.Any) -> dict[str, float] | Non
         return None
     if not isinstance(parameters, t.Mapping) or "draft_cost" not in parameters:
         raise AnsibleFilterError("break_even needs a dictionary of parameters with at least draft_cost.")
-    unknown = sorted(set(parameters) - set(NUMBERS))
+    unknown = sorted(set(parameters) - {*NUMBERS, *UNUSED})
     if unknown:
         raise AnsibleFilterError(f"break_even does not know {', '.join(unknown)}; it knows {', '.join(NUMBERS)}.")
     try:
-        numbers: dict[str, t.Any] = {name: NUMBERS[name](value) for name, value in parameters.items()}
+        numbers: dict[str, t.Any] = {
+            name: NUMBERS[name](value) for name, value in parameters.items() if name in NUMBERS
+        }
         bounds = _break_even.break_even(int(draft_length), **numbers)
     except (TypeError, ValueError, OverflowError) as error:
         raise AnsibleFilterError(f"break_even cannot be computed: {error}.") from error

@@ -930,6 +930,15 @@ CATALOGUE: tuple[Row, ...] = (
         fact="waits_for_other",
     ),
     Row(
+        "trial",
+        RECORD,
+        "A benchmark tries other engine options than the deployment's own",
+        "Wait; the deployment's own options are served again when it ends. status.yml shows how far it is.",
+        THIS,
+        WARNING,
+        fact="trial",
+    ),
+    Row(
         "still_loading",
         RECORD,
         "The server still loads",

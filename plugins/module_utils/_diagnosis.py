@@ -33,9 +33,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._log_signals
     WRAPPER,
     Signal,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._look import TRIAL_FAILED
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair_view import WORKER_SERVING
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server_log import (
     Reason,
+    after_last_end,
     last_lines,
     reason,
     remarks,
@@ -50,7 +52,9 @@ SHOWN_LINES = 8
 KERNEL_WINDOW_S = 3600.0
 FAILURE = "message"
 # Nothing is wrong: the server only does not generate now.
-BENIGN = ("still_loading", "busy", "stopped", "download_under_way", "waits_for_other")
+BENIGN = ("trial", "still_loading", "busy", "stopped", "download_under_way", "waits_for_other")
+# When the server's log and its last exit say nothing of what is wrong: a trial's end is the benchmark's to tell of.
+PAST = ("running", "stopped", WORKER_SERVING, TRIAL_FAILED)
 PLACES = {DOCKER: "Docker", RECORD: "the deployment", "machine": "this machine", FAILURE: "the message"}
 HEADLINES = {
     "healthy": "healthy: the server generates",
@@ -177,12 +181,14 @@ class Diagnoser:
         evidence = self._evidence
         if undone(evidence) and (evidence.failure or not evidence.running):
             self._log(evidence.failed_log, "failed.log", True)
-        if evidence.said in ("running", "stopped", WORKER_SERVING):
+        if evidence.said in PAST:
             # What is in the log is past.
             pass
         elif evidence.server_log:
             ended = bool((evidence.state or {}).get("last_exit")) or not evidence.running
-            self._log(evidence.server_log, "server.log", ended)
+            # A server may also have ended because another one was wanted.
+            log = evidence.server_log if ended else after_last_end(evidence.server_log)
+            self._log(log, "server.log", ended)
         elif evidence.docker_log:
             self._log(evidence.docker_log, "container output", not evidence.running)
         for remark in remarks(evidence.server_log):
@@ -228,7 +234,7 @@ class Diagnoser:
         state = self._evidence.state or {}
         last_exit = state.get("last_exit")
         said = [state.get("reason"), last_exit.get("reason") if isinstance(last_exit, dict) else None]
-        if self._evidence.said not in ("running", "stopped", WORKER_SERVING):
+        if self._evidence.said not in PAST:
             self._rows("\n".join(str(one) for one in said if one), "state.json", {RECORD, DOCKER, LOG})
 
 
@@ -296,8 +302,8 @@ def is_broken(evidence: Evidence, findings: t.Sequence[Finding]) -> bool:
         "worker_failed",
         "ranks_silent",
     }
-    ended = evidence.said in ("failed", "restarting") or (
-        evidence.said == "loading" and bool((evidence.state or {}).get("last_exit"))
+    ended = evidence.said == "failed" or (
+        evidence.said in ("restarting", "loading") and bool((evidence.state or {}).get("last_exit"))
     )
     return bool(evidence.failure or failed or ended or ids & {"machine_restarted", "state_contradicts"})
 

@@ -16,7 +16,12 @@ import typing as t
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_holders import memory_holders
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._evidence import Evidence
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._log_signals import STAGES, START_MARKERS
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._look import describe_exit
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._look import (
+    TRIAL_FAILED,
+    describe_exit,
+    how_far,
+    trial_of,
+)
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair_view import (
     PEER_LOST,
     REFUSED,
@@ -34,7 +39,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair_view i
     speed,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server_log import (
-    loading_progress,
     reason,
     remarks,
 )
@@ -211,14 +215,14 @@ def machine_restarted(evidence: Evidence) -> Answer:
     if evidence.slot is None or evidence.running or not isinstance(since, (int, float)) or evidence.boot_time is None:
         return None
     was = (evidence.state or {}).get("state")
-    if was not in ("running", "loading", "restarting") or since >= evidence.boot_time:
+    if was not in ("running", "loading", "restarting", TRIAL_FAILED) or since >= evidence.boot_time:
         return None
     return f"state.json still says {was}, from before the machine started"
 
 
 def _last_exit(evidence: Evidence) -> dict[str, t.Any]:
-    """How the server ended; nothing if it has served since."""
-    if evidence.said == "running":
+    """How the server ended; nothing if it has served since, or was only a benchmark's."""
+    if evidence.said in ("running", TRIAL_FAILED):
         return {}
     last_exit = (evidence.state or {}).get("last_exit")
     return last_exit if isinstance(last_exit, dict) else {}
@@ -259,7 +263,8 @@ def container_missing(evidence: Evidence) -> Answer:
 
 
 def state_contradicts(evidence: Evidence) -> Answer:
-    states: tuple[str, ...] = ("running", "loading", "restarting", "failed", "starting", PEER_LOST, WAITING_FOR_WORKER)
+    states: tuple[str, ...] = ("running", "loading", "restarting", "failed", "starting", TRIAL_FAILED)
+    states += (PEER_LOST, WAITING_FOR_WORKER)
     if evidence.rank == 1:
         states = ("starting", "failed", WAITING_FOR_FABRIC, WORKER_READY, WORKER_SERVING)
     if not evidence.running or evidence.said in states:
@@ -344,10 +349,10 @@ def kernel_version(evidence: Evidence) -> Answer:
 
 
 def still_loading(evidence: Evidence) -> Answer:
-    if not evidence.running or evidence.said not in ("loading", "starting"):
-        return None
-    progress = loading_progress(evidence.server_log)
-    return progress.text if progress else "starting"
+    state = evidence.state or {}
+    # One that was ended for another one has not failed.
+    begun = evidence.said in ("loading", "starting") or (evidence.said == "restarting" and not state.get("last_exit"))
+    return how_far(state, evidence.server_log)[1] if evidence.running and begun else None
 
 
 def busy(evidence: Evidence) -> Answer:
@@ -368,6 +373,15 @@ def deployed_at(evidence: Evidence) -> float:
         return float(calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")))
     except ValueError:
         return 0.0
+
+
+def trial(evidence: Evidence) -> Answer:
+    title = trial_of(evidence.state)
+    if not evidence.running or not evidence.said or not title:
+        return None
+    if evidence.said != TRIAL_FAILED:
+        return title
+    return f"{title}, which failed: {_reason_said(evidence) or 'no reason given'}"
 
 
 def earlier_attempt(evidence: Evidence) -> Answer:
@@ -622,6 +636,7 @@ FACTS: dict[str, Fact] = {
     "cache_not_mounted": cache_not_mounted,
     "shared_memory_large": shared_memory_large,
     "kernel_version": kernel_version,
+    "trial": trial,
     "still_loading": still_loading,
     "busy": busy,
     "earlier_attempt": earlier_attempt,

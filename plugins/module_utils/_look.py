@@ -40,6 +40,8 @@ PROMPT = "The sky is blue because"
 MAX_TOKENS = 64
 # Below this many tokens a speed is chance.
 TOKENS_TO_MEASURE = 32
+# What the container's main process says when a benchmark's trial has ended by itself.
+TRIAL_FAILED = "trial failed"
 # A chat model that is given a text to go on with may well go round in circles; that is no fault of the server.
 NOT_JUDGED = ("repetition", "unfinished", "wrong_answer")
 
@@ -122,6 +124,23 @@ def why_ended(last_exit: t.Mapping[str, t.Any], log: str) -> str:
     return sentence
 
 
+def trial_of(server: t.Mapping[str, t.Any] | None) -> str:
+    """What a benchmark tries in place of the deployment's own options, in words; empty if it does not."""
+    trial = (server or {}).get("trial")
+    return str(trial.get("title") or "other options") if isinstance(trial, dict) else ""
+
+
+def how_far(server: t.Mapping[str, t.Any], log: str) -> tuple[float | None, str]:
+    """How far a server has come that is being started, and in words."""
+    if server.get("state") == "restarting" and not server.get("last_exit") and _reason(server):
+        # It did not end by itself, but for another one; what is in the log is past.
+        return None, _reason(server)
+    progress = loading_progress(log)
+    percent, text = (progress.percent, progress.text) if progress else (None, "starting")
+    trial = trial_of(server)
+    return percent, f"a benchmark tries {trial}: {text}" if trial else text
+
+
 def of_container(slot: t.Mapping[str, t.Any], files: Files) -> Look | None:
     """What a container that does not run says; None if it runs, so that the server has to be asked."""
     name, state = slot["name"], slot["state"]
@@ -163,16 +182,20 @@ def of_files(files: Files, started: float | None, url: str) -> Look:
     ended = last_exit if isinstance(last_exit, dict) and _moment(last_exit.get("at")) >= int(started or 0) else None
     if state == "failed":
         return Look("failed", _given_up(files))
+    if state == TRIAL_FAILED:
+        ending = why_ended(ended, files.log) if ended else "Its server did not come up."
+        return Look("trial", f"A benchmark tried {trial_of(server)}. {ending}")
     if state == "stopped":
         return Look("stopped", "The server was stopped.")
     if state == "running":
         return Look("dead", f"The state file says that the server runs, but nothing listens at {url}.")
     if state == "restarting" and ended:
         return Look("dead", f"{why_ended(ended, files.log)} It is being started again.")
-    progress = loading_progress(files.log)
-    text = progress.text if progress else "starting"
-    if progress and progress.percent is not None:
-        text += f" ({progress.percent:.0f} %)"
+    percent, text = how_far(server, files.log)
+    if percent is not None:
+        text += f" ({percent:.0f} %)"
+    if trial_of(server):
+        return Look("trial", text)
     if ended:
         return Look("loading", f"{text}, after it {_briefly(ended)}")
     return Look("loading", text)
@@ -269,6 +292,11 @@ class ServerLook:
         self._models = self._client.models()
         if not self._models:
             return self._unhealthy("lists no model on /v1/models; is it trtllm-serve?")
+        trial = trial_of(self._files.server)
+        if trial:
+            # Whoever asked would be measured, too.
+            why = f"A benchmark tries {trial}; the deployment's own options come back when it ends."
+            return Look("trial", why, self._client.version())
         return Look("ready", version=self._client.version())
 
     def _ask(self, found: Look, speculation: bool, deadline: float) -> Look:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+import time
 import typing as t
 from pathlib import Path
 
@@ -18,7 +19,9 @@ Record = dict[str, t.Any]
 PREVIOUS = "previous.json"
 LABEL = "dgx_spark.speculative."
 # Directories beside those of the deployments.
-NOT_DEPLOYMENTS = ("jobs", "models", "pair", "proxy")
+NOT_DEPLOYMENTS = ("benchmark", "jobs", "models", "pair", "proxy")
+# As the container's main process has it, which is what obeys a lease.
+LONGEST_LEASE_S = 24 * 3600
 # The types of what is read from a record. It may be of another release, or half of it may be lost.
 SHAPE: dict[str, t.Any] = {
     **dict.fromkeys(("deployment", "deployed_at", "title", "source", "url", "listens_on", "method"), str),
@@ -52,6 +55,7 @@ NEEDED: dict[str, t.Any] = {
     },
     "files": {"options.yml": str, "entrypoint.py": str},
 }
+CHOICE = {"draft_length": int, **dict.fromkeys(("method", "date", "sentence", "recipe", "image"), str), "models": dict}
 NEEDED_OF_PAIR: dict[str, t.Any] = {"rank": int, "head": str, "worker": str, "image": str, "rails": list}
 
 
@@ -124,6 +128,30 @@ def current(state_directory: Path, labels: t.Mapping[str, str]) -> Record | None
     directory = deployment_directory(state_directory, labels)
     record = read_record(directory / "record.json") if directory else None
     return record if record and is_of(record, labels) else None
+
+
+def choice(directory: Path | None) -> dict[str, t.Any] | None:
+    """What a benchmark has chosen for a deployment; None if nothing, or if it cannot be read."""
+    if directory is None:
+        return None
+    try:
+        found = json.loads((directory / "benchmark.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if fits(found, CHOICE) else None
+
+
+def leased_trial(directory: Path) -> dict[str, t.Any] | None:
+    """What a benchmark has served in place of a deployment's own options; None without a lease that is valid now."""
+    try:
+        lease = json.loads((directory / "trial" / "lease.json").read_text(encoding="utf-8"))
+        words, until = (lease["id"], lease["title"]), lease["until"]
+        now = time.time()
+        printable = all(isinstance(word, str) and word and word.isprintable() for word in words)
+        valid = printable and now < until <= now + LONGEST_LEASE_S
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return {"id": words[0], "title": words[1], "until": until} if valid else None
 
 
 def previous(state_directory: Path) -> Record | None:

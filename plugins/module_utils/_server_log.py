@@ -213,6 +213,12 @@ def last_lines(text: str, count: int) -> list[str]:
     return [_shorten(line.rstrip()) for line in lines[-count:]]
 
 
+def after_last_end(text: str) -> str:
+    """What was written since a server ended last."""
+    _before, mark, after = text.rpartition(END_MARKER)
+    return after.partition("\n")[2] if mark else text
+
+
 def _last_ended_run(lines: list[str]) -> list[str]:
     ends = [index for index, line in enumerate(lines) if line.startswith(END_MARKER)]
     if not ends:

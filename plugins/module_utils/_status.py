@@ -26,6 +26,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair_view i
 )
 
 SERVING = ("ready", "ready_without_speculation", "busy")
+# A benchmark tries other engine options than the deployment's own.
+TRIAL = "trial"
 METHODS = {"eagle3": "EAGLE-3", "draft_target": "Draft-Target"}
 WIDTH = 110
 COLUMN = 21
@@ -81,7 +83,7 @@ class Disk:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A pull or a download that is under way."""
+    """A pull, a download or a benchmark that is under way."""
 
     name: str
     percent: float | None
@@ -206,6 +208,8 @@ def _worker_heading(host: str, status: Status, pair: Facts) -> str:
 
 def _pair_heading(host: str, status: Status, pair: Facts, what: str) -> str:
     both = f"{host} and {pair['peer']['name']}"
+    if status.state == TRIAL:
+        return f"A benchmark has {both}, which otherwise serve {what}"
     if status.state in SERVING:
         return f"{both} serve {what}"
     if status.state == "loading":
@@ -227,6 +231,8 @@ def heading(host: str, status: Status) -> str:
     what += f" {how}" if how else ""
     if status.pair:
         return _pair_heading(host, status, status.pair, what)
+    if status.state == TRIAL:
+        return f"A benchmark has {host}, which otherwise serves {what}"
     if status.state in SERVING:
         return f"{host} serves {what}"
     if status.state == "loading":
@@ -339,7 +345,7 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
     yield "", status.why
     for job in status.jobs:
         percent = "" if job.percent is None else f" ({job.percent:.0f} %)"
-        yield f"{job.name} under way", f"{job.text or 'starting'}{percent}"
+        yield f"{job.name} runs", f"{job.text or 'starting'}{percent}"
     if status.deployment:
         when = f", deployed {status.deployed_at}" if status.deployed_at else ""
         yield "deployment", f"{status.deployment}{when}"
@@ -370,11 +376,13 @@ def hints(status: Status) -> list[str]:
         found.append("Find out what is wrong: diagnose.yml. Read the server's log: logs.yml")
     if status.state == "loading":
         found.append("Watch it load: start.yml. Read the server's log: logs.yml")
+    if status.state == TRIAL:
+        found.append("Watch the benchmark, or go on with it: benchmark.yml")
     if status.pair and status.state == "waiting":
         found.append(f"See what {status.pair['peer']['name']} does: status.yml. Start both: start.yml")
     if status.state is None:
         found.append("Find out what is wrong: diagnose.yml")
-    if status.previous and status.state != "loading":
+    if status.previous and status.state not in ("loading", TRIAL):
         found.append(f"Go back to {status.previous.deployment}: serve.yml -e previous=true")
     removable = status.disk.removable_bytes or 0
     if removable >= WORTH_REMOVING:

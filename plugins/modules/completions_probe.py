@@ -156,7 +156,8 @@ state:
   description:
     - What the server does.
     - V(absent) means that nothing listens and nothing says that a server is being started.
-    - V(loading) means that the server was started and does not listen yet.
+    - V(loading) means that the server was started and does not listen yet. So does a benchmark's server that has ended,
+      since another one follows.
     - V(unhealthy) means that it listens and cannot generate, or says so itself.
     - V(busy) means that it is up and no token came within O(deadline). It serves someone else's request, or it hangs.
     - V(ready) means that it generates.
@@ -369,9 +370,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._log_lines i
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._look import (
     LOG_TAIL_BYTES,
     STARTS_WITHIN_S,
+    TRIAL_FAILED,
+    how_far,
+    trial_of,
     why_ended,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server_log import loading_progress
 
 QUESTIONS = {
     "chat": (
@@ -546,6 +549,9 @@ class CompletionsProbe:
             return self.not_yet_started(url, server)
         if state == "stopped":
             return Look("absent", f"The server at {url} is stopped; start it.", server=server)
+        if state == TRIAL_FAILED:
+            # The benchmark goes on to the next one, or gives the deployment's own options back.
+            return Look("loading", text=f"a benchmark tried {trial_of(server)}, which failed", server=server)
         last_exit = server.get("last_exit")
         if isinstance(last_exit, dict) and (last_exit.get("at") or 0) >= self.since:
             return Look("dead", self.why_dead(last_exit, str(state)), server=server)
@@ -554,9 +560,8 @@ class CompletionsProbe:
         if state == "running":
             message = f"The state file says that the server runs, but {reason}; start the container again."
             return Look("dead", message, server=server)
-        progress = loading_progress(self.read_log())
-        text = progress.text if progress else "starting"
-        return Look("loading", None, progress.percent if progress else None, text + self.quiet(), server=server)
+        percent, text = how_far(server, self.read_log())
+        return Look("loading", None, percent, text + self.quiet(), server=server)
 
     def not_yet_started(self, url: str, server: dict[str, t.Any]) -> Look:
         """The state file is that of the container before: this one's main process has not come to write its own."""

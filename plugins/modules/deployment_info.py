@@ -49,7 +49,7 @@ options:
   ask:
     description:
       - Whether to ask the server for a few tokens. Without that RV(state=ready) says only that C(/health) and
-        C(/v1/models) answer.
+        C(/v1/models) answer. While a benchmark measures it, it is never asked.
     type: bool
     default: true
   deadline:
@@ -89,6 +89,8 @@ state:
       started and does not listen yet.
     - V(ready) means that it generates, V(ready_without_speculation) that it does and accepts no draft, V(busy) that no
       token came in time, as when it serves someone else.
+    - V(trial) means that a benchmark has other engine options served for now, whether their server answers, loads or
+      has ended. RV(why) says which, and RV(jobs) how far the benchmark is.
     - V(unhealthy) means that it listens and cannot generate, V(dead) that it exited, V(failed) that it did and is not
       started again.
     - Of two Sparks that serve as one, V(waiting) means that this one waits for the other one. The worker has no port
@@ -331,7 +333,7 @@ pair:
   sample: null
 jobs:
   description:
-    - The pull of an image or the download of models, if one is under way.
+    - The pull of an image, the download of models or the benchmark, if one is under way.
   returned: success
   type: list
   elements: dict
@@ -402,7 +404,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._status impo
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._watched_job import Job as WatchedJob
 
-JOBS = ("pull", "fetch")
+JOBS = ("pull", "fetch", "benchmark")
 LOGS = ("*/state/*.log", "*/state/*.log.1", "*/failed.log", "jobs/*/log")
 MEMINFO = Path("/proc/meminfo")
 # As the roles api_proxy and open_webui name their containers.

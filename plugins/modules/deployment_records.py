@@ -85,6 +85,36 @@ previous_damaged:
   description: Whether there is a file for RV(previous) and nothing usable in it.
   returned: success
   type: bool
+choice:
+  description:
+    - What a benchmark has chosen for O(deployment), or without that for what is in the slot. Null if it has chosen
+      nothing.
+  returned: success
+  type: dict
+  sample:
+    draft_length: 3
+    method: eagle3
+    date: "2026-11-22"
+trial:
+  description:
+    - What a benchmark has served in the slot now, in place of the deployment's own engine options. Null if there is no
+      benchmark, or none that lives.
+  returned: success
+  type: dict
+  contains:
+    id:
+      description: What the benchmark calls it.
+      type: str
+    title:
+      description: The same for a person.
+      type: str
+    until:
+      description: The Unix time at which it ends unless the benchmark goes on renewing it.
+      type: float
+  sample:
+    id: draft-3
+    title: draft length 3
+    until: 1790000000.0
 """
 
 import typing as t
@@ -106,6 +136,8 @@ def read(state_directory: Path, deployment: str | None, labels: t.Mapping[str, s
         "present": slot if slot and records.is_of(slot, labels) else None,
         "previous": records.complete_record(previous),
         "previous_damaged": previous.exists() and records.complete_record(previous) is None,
+        "trial": records.leased_trial(directory) if directory else None,
+        "choice": records.choice(state_directory / deployment if deployment else directory),
     }
 
 

@@ -23,7 +23,7 @@ METHODS = ("eagle3", "draft_target", "none")
 KV_CACHES = ("planned", "fraction")
 NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 # A deployment's directory is named after it and lies beside these, which hold watched jobs and receipts.
-TAKEN_NAMES = ("jobs", "models", "pair", "proxy")
+TAKEN_NAMES = ("benchmark", "jobs", "models", "pair", "proxy")
 HUB_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]*/[\w-][\w.-]*", re.ASCII)
 # Neither the root nor a way back up, which would lead elsewhere where a part is a link.
 DIRECTORY = re.compile(r"(?!.*/\.\.?(?:/|$))/+[^\x00-\x1f/][^\x00-\x1f]*")
@@ -104,6 +104,8 @@ RECIPE: dict[str, Field] = {
     "break_even": Field(
         dict,
         fields={
+            # What a pass of the target model reads for one token; of two Sparks, both together.
+            "target_gb": Field(float),
             # One pass of the draft model by one pass of the target model.
             "draft_cost": Field(float, required=True),
             # Of a mixture of experts: the experts' share of what a pass reads, all experts, and those a token uses.
@@ -201,6 +203,8 @@ def check_break_even(recipe: t.Mapping[str, t.Any]) -> list[str]:
     """Shares and counts that cannot be would only be noticed after the deployment."""
     given = recipe.get("break_even") or {}
     errors = []
+    if not 0 < (given.get("target_gb") or 1) < math.inf:
+        errors.append("break_even.target_gb must be above 0")
     if not 0 < given.get("draft_cost", 1) < math.inf:
         errors.append("break_even.draft_cost must be above 0")
     if not 0 <= (given.get("expert_share") or 0) <= 1:

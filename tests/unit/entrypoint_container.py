@@ -29,6 +29,8 @@ for name, value in json.loads(sys.argv[4]).items():
     setattr(entrypoint, name, value)
 sys.exit(entrypoint.Supervisor(pathlib.Path(sys.argv[2]), sys.argv[3]).run())
 """
+SAYS_OPTIONS = "options: "
+SAY_OPTIONS = f'echo "{SAYS_OPTIONS}$DGX_SPARK_OPTIONS"'
 # Nobody waits for a test.
 QUICK = {"RESTART_DELAY_S": 0.1}
 
@@ -62,15 +64,24 @@ class Container:
             return {"state": "absent"}
 
     def wait_for(self, state: str) -> dict[str, t.Any]:
+        return self.wait_until(lambda found: found["state"] == state)
+
+    def wait_until(self, true: t.Callable[[dict[str, t.Any]], object]) -> dict[str, t.Any]:
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
-            if self.state()["state"] == state:
-                return self.state()
+            state = self.state()
+            if true(state):
+                return state
             time.sleep(0.05)
-        raise AssertionError(f"no state {state}, but {self.state()}")
+        raise AssertionError(f"it never came: {self.state()}\n{self.log()}")
 
     def log(self) -> str:
         return (self.directory / "state" / "server.log").read_text(encoding="utf-8")
+
+    def options(self) -> list[str]:
+        """The files with options that servers were started with which say so, one after the other."""
+        said = [line for line in self.log().splitlines() if line.startswith(SAYS_OPTIONS)]
+        return [str(Path(line[len(SAYS_OPTIONS) :]).relative_to(self.directory)) for line in said]
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
@@ -84,3 +95,28 @@ class Container:
         if server is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(server, signal.SIGKILL)
+
+
+class Benchmark:
+    """What a benchmark writes into a deployment's directory."""
+
+    def __init__(self, deployment: Path) -> None:
+        self.directory = deployment / "trial"
+
+    def try_out(self, number: int, seconds: float = 60) -> dict[str, str]:
+        """A trial as the entrypoint writes it down; its lease is as the benchmark writes it."""
+        trial = {"id": f"draft-{number}", "title": f"draft length {number}"}
+        self.write(json.dumps({**trial, "until": time.time() + seconds}))
+        return trial
+
+    def write(self, lease: str) -> None:
+        self.directory.mkdir(exist_ok=True)
+        (self.directory / "options.yml").write_text("x: 1\n", encoding="utf-8")
+        draft = self.directory / "lease.tmp"
+        draft.write_text(lease, encoding="utf-8")
+        draft.replace(self.directory / "lease.json")
+
+    def take_back(self) -> None:
+        (self.directory / "lease.json").unlink()
+        (self.directory / "options.yml").unlink()
+        self.directory.rmdir()

@@ -99,15 +99,6 @@ class PairContainer(Container):
             stdout=subprocess.DEVNULL,
         )
 
-    def wait_until(self, true: t.Callable[[dict[str, t.Any]], object]) -> dict[str, t.Any]:
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            state = self.state()
-            if true(state):
-                return state
-            time.sleep(0.05)
-        raise AssertionError(f"it never came: {self.state()}\n{self.log()}")
-
 
 class Listener:
     """A test double of the worker's sshd, as the head sees it; it can go and come back."""

@@ -10,6 +10,9 @@ most; after that the container stays up without a server, so that the reason can
 Its watchdog asks a server that nobody uses for one token now and then, and ends it when none comes: /health of some
 releases says 200 for a dead engine, and a process that lives but does not generate is nothing that Docker restarts.
 
+A benchmark may have other engine options served for as long as its lease is valid: a trial. Nobody else asks the server
+meanwhile, and a trial's server that ends is not started again; afterwards the deployment's own options come back.
+
 Run as: entrypoint.py            serve
         entrypoint.py health     Docker's health check: the watchdog's verdict; exit 0 if the server answers, 1 if not
         entrypoint.py worker     of two Sparks the second one: see pair.py, which is needed for two only
@@ -50,6 +53,10 @@ RESTART_DELAY_S = 5
 STOP_GRACE_S = 100
 # The kernel may need some time to take back the memory of a killed process.
 KILL_WITHIN_S = 20
+# A benchmark that takes its trial back, or whose lease has run out, waits for no answer any more.
+SWITCH_GRACE_S = 30
+# A lease is renewed all the time: one that would last longer than this is a mistake, and not obeyed.
+LONGEST_LEASE_S = 24 * 3600
 LOG_BYTES = 20_000_000
 SERVER_IMAGE_MARK = "# image: "
 # The server writes every request into its log: these are told from the users' by it.
@@ -80,6 +87,8 @@ class State:
             "verdict": None,
             "verdict_at": None,
             "reason": None,
+            "trial": None,
+            "loading_s": None,
         }
 
     def write(self, state: str, **values: t.Any) -> None:
@@ -148,6 +157,26 @@ def script_image(script: Path) -> str:
         if line.startswith(SERVER_IMAGE_MARK):
             return line[len(SERVER_IMAGE_MARK) :].strip()
     return ""
+
+
+class Trial(t.NamedTuple):
+    """What a benchmark has served instead of the deployment's own options."""
+
+    id: str
+    title: str
+
+
+def leased_trial(directory: Path) -> Trial | None:
+    """The trial whose lease is valid now; a lease that cannot be read, is over or lasts for days is none."""
+    try:
+        lease = json.loads((directory / "lease.json").read_text(encoding="utf-8"))
+        trial, until = Trial(lease["id"], lease["title"]), lease["until"]
+        now = time.time()
+        words = all(isinstance(word, str) and word and word.isprintable() for word in trial)
+        valid = words and now < until <= now + LONGEST_LEASE_S
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return trial if valid else None
 
 
 def answers(url: str, timeout: float) -> bool:
@@ -462,6 +491,7 @@ class Supervisor:
     """Runs serve.sh, and runs it again when it dies or no longer generates."""
 
     def __init__(self, deployment: Path, url: str) -> None:
+        self.deployment = deployment
         self.script = deployment / "serve.sh"
         self.url = url
         self.state = State(deployment / "state")
@@ -470,6 +500,9 @@ class Supervisor:
         self.stop_signal: int | None = None
         self.server: subprocess.Popen[bytes] | None = None
         self.condemned: str | None = None
+        # Of the server that runs or ran last, and whether it is ended for another one's sake.
+        self.trial: Trial | None = None
+        self.switching = False
 
     def take_signals(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -493,9 +526,17 @@ class Supervisor:
             code = self.serve_once()
             if self.stop_signal is not None:
                 break
-            last_exit = self.last_exit(code)
-            self.state.write(self.ended_as, pid=None, last_exit=last_exit, reason=last_exit["reason"])
             self.log.say(f"the server ended with {describe_exit(code)}")
+            if self.switching:
+                self.state.note(pid=None)
+                continue
+            last_exit = self.last_exit(code)
+            ended_as = self.ended_as if self.trial is None else "trial failed"
+            self.state.write(ended_as, pid=None, last_exit=last_exit, reason=last_exit["reason"])
+            if self.trial is not None:
+                self.log.say("it was a trial's and is not started again; what comes next is the benchmark's to say")
+                self.wait_for_switch()
+                continue
             if not self.at_fault():
                 continue
             if not self.may_restart():
@@ -504,7 +545,7 @@ class Supervisor:
                 self.idle(None)
                 break
             self.idle(RESTART_DELAY_S)
-        self.state.write("stopped", pid=None, reason=None)
+        self.state.write("stopped", pid=None, trial=None, reason=None)
         return 0
 
     @property
@@ -522,6 +563,25 @@ class Supervisor:
         """Whether the end of a server counts against its restarts."""
         return True
 
+    def begin_switch(self) -> bool:
+        """Whether another trial than the server's, or none, is wanted by now; writes it down if so."""
+        wanted = leased_trial(self.deployment / "trial")
+        if wanted == self.trial:
+            return False
+        reason = "switching back to the deployment's own options"
+        if wanted is not None:
+            reason = f"switching to a trial: {wanted.title}"
+        self.switching = True
+        self.log.say(reason)
+        # How the server ends that has to go says nothing about the next one, and neither does how a trial's ended.
+        self.state.write("restarting", trial=wanted and wanted._asdict(), last_exit=None, reason=reason)
+        return True
+
+    def wait_for_switch(self) -> None:
+        """Stay without a server until the benchmark is done with its trial, or no longer there."""
+        while self.stop_signal is None and not self.begin_switch():
+            self.idle(0.5)
+
     def refuse(self, reason: str) -> int:
         self.log.say(reason)
         last_exit = {"code": None, "signal": None, "at": time.time(), "reason": reason}
@@ -532,8 +592,12 @@ class Supervisor:
 
     def serve_once(self) -> int:
         """Start the server and stay with it until it ends; returns its exit status as Popen gives it."""
+        self.trial = leased_trial(self.deployment / "trial")
+        self.switching = False
+        options = self.deployment / ("options.yml" if self.trial is None else "trial/options.yml")
         self.server = subprocess.Popen(
             ["/bin/bash", str(self.script)],
+            env={**os.environ, "DGX_SPARK_OPTIONS": str(options)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -541,16 +605,17 @@ class Supervisor:
         )
         self.log.tail.clear()
         self.condemned = None
-        self.state.write("loading", pid=self.server.pid, verdict=None, verdict_at=None)
+        trial = self.trial and self.trial._asdict()
+        self.state.write("loading", pid=self.server.pid, trial=trial, verdict=None, verdict_at=None)
         assert self.server.stdout is not None
         self.pump(self.server.stdout.fileno(), self.server)
         return self.end_group(self.server)
 
     def pump(self, output: int, server: subprocess.Popen[bytes]) -> None:
-        """Pass output on until the server has ended or must, watch for readiness and for the order to stop."""
+        """Pass output on until the server has ended or must, watch for readiness and for orders to stop or switch."""
         ready = False
         watchdog: Watchdog | None = None
-        look_at = time.monotonic()
+        began = look_at = time.monotonic()
         kill_at: float | None = None
         ended_at: float | None = None
         os.set_blocking(output, False)
@@ -568,18 +633,20 @@ class Supervisor:
                 ended_at = ended_at or now
                 if not data or now - ended_at > 1:
                     break
-            if self.stop_signal is not None and kill_at is None:
+            if kill_at is None and (self.stop_signal is not None or (not ended and self.begin_switch())):
                 signal_group(server, signal.SIGTERM)
-                kill_at = now + STOP_GRACE_S
-            if kill_at is not None and now > kill_at:
-                signal_group(server, signal.SIGKILL)
+                kill_at = now + (SWITCH_GRACE_S if self.switching else STOP_GRACE_S)
+            if kill_at is not None:
+                if now > kill_at:
+                    signal_group(server, signal.SIGKILL)
+                continue
             if not ready and not ended and now >= look_at:
                 ready = answers(self.url, timeout=2)
                 look_at = now + 1
                 if ready:
-                    self.state.write("running", reason=None)
+                    self.state.write("running", reason=None, loading_s=round(time.monotonic() - began, 1))
                     watchdog = self.watch()
-            if self.stop_signal is None and not ended:
+            if not ended:
                 if watchdog is not None:
                     self.heed(watchdog)
                 self.look_round()
@@ -590,10 +657,10 @@ class Supervisor:
             watchdog.stop()
 
     def watch(self) -> Watchdog | None:
-        """A watchdog for the server that has become ready; none if it is turned off."""
+        """A watchdog for the server that has become ready; none if it is turned off, or would be measured, too."""
         interval = seconds_from("DGX_SPARK_PROBE_INTERVAL_S", PROBE_INTERVAL_S)
         stall = seconds_from("DGX_SPARK_STALL_S", STALL_S)
-        if interval <= 0 or stall <= 0:
+        if interval <= 0 or stall <= 0 or self.trial is not None:
             return None
         watchdog = Watchdog(self.url, interval, stall)
         watchdog.start()
@@ -787,14 +854,18 @@ def health(deployment: Path, url: str) -> int:
     except (OSError, ValueError) as error:
         print(f"no state: {error}")
         return 1
-    running = state["state"] == "running"
+    running, trial = state["state"] == "running", state.get("trial")
     name, reason = state.get("verdict") if running else state["state"], state.get("reason")
-    text = f"{name or 'no verdict'}: {reason}" if reason else name or "running, not asked yet"
+    if running and trial:
+        # Nobody else asks its server.
+        text = f"a benchmark tries {trial['title']}"
+    else:
+        text = f"{name or 'no verdict'}: {reason}" if reason else name or "running, not asked yet"
     if not running or name in ("stalled", "unhealthy"):
         print(text)
         return 1
     if not answers(url, timeout=8):
-        print(f"running, but /health does not answer; the watchdog's last word: {text}")
+        print(f"running, but /health does not answer; the last word: {text}")
         return 1
     print(text)
     return 0

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.entrypoint_container import SAY_OPTIONS, Benchmark
 from tests.unit.pair_container import FILES, HEAD, SSHD, WORKER, Listener, PairContainer, Server, free_port
 
 sys.path.insert(0, str(FILES))
@@ -266,6 +267,27 @@ def test_the_end_of_a_server_without_its_worker_does_not_count(start: Start, lis
 def test_with_its_worker_there_it_counts(start: Start, listener: Listener) -> None:
     listener.open()
     assert start(port=listener.port, script="exit 3").wait_for("failed")["restarts"] == 3
+
+
+def test_a_trial_ends_with_the_worker(start: Start, listener: Listener, server: Server, tmp_path: Path) -> None:
+    listener.open()
+    benchmark = Benchmark(tmp_path)
+    head = start(port=listener.port, url=server.url, script=f"{SAY_OPTIONS}; exec sleep 60", lost_s=1.2)
+    head.wait_for("running")
+    trial = benchmark.try_out(3)
+    head.wait_until(lambda state: (state["state"], state["trial"]) == ("running", trial))
+    listener.close()
+    state = head.wait_for("trial failed")
+    assert state["reason"].startswith("peer lost: the worker has not answered for 1.2 s")
+    assert state["trial"] == trial
+    # The deployment's own server waits for the worker as ever.
+    benchmark.take_back()
+    state = head.wait_for("peer lost")
+    assert (state["trial"], state["last_exit"]) == (None, None)
+    listener.open()
+    state = head.wait_for("running")
+    assert (state["trial"], state["restarts"]) == (None, 0)
+    assert head.options() == ["options.yml", "trial/options.yml", "options.yml"]
 
 
 def test_a_launcher_that_outlives_its_server_is_ended(start: Start, listener: Listener, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ THINK: Token = "<|think|>"
 FINAL: Token = "<|final|>"
 END: Token = "<|end|>"
 CONTROL = frozenset({THINK, FINAL, END})
+WRONG: Token = "<|wrong|>"  # what no model ever says
 
 TARGET_ORDER = 10
 DRAFT_ORDER = 2
@@ -279,12 +280,16 @@ class Step:
 
 
 class Generation:
-    """The tokens of one request."""
+    """The tokens of one request; a share of the drafts can be wrong on purpose, which costs passes and changes nothing."""
 
-    def __init__(self, target: Conditioned, draft: Conditioned | None, sampling: Sampling) -> None:
+    def __init__(
+        self, target: Conditioned, draft: Conditioned | None, sampling: Sampling, draft_errors: float = 0.0
+    ) -> None:
         self._target = target
         self._draft = draft
         self._sampling = sampling
+        self._draft_errors = draft_errors
+        self._luck = random.Random(1)
         self._random = random.Random(sampling.seed)
         self.tokens: list[Token] = []
 
@@ -311,6 +316,8 @@ class Generation:
             return drafts
         for _ in range(draft_length):
             guess = self._shaped(self._draft, [*self.tokens, *(token for token, _ in drafts)])
+            if self._draft_errors and self._luck.random() < self._draft_errors:
+                guess = {WRONG: 1.0}
             drafts.append((self._draw(guess), guess))
         return drafts
 

@@ -29,6 +29,7 @@ class Gpu:
     seconds_per_gb: float = 0.0  # load time
     pass_ms: float = 12.0  # one pass of the target model
     draft_ms: float = 1.5  # one drafted token
+    draft_errors: float = 0.0  # share of the drafted tokens that are wrong on purpose
     prefill_us: float = 100.0  # one token of the prompt
 
 

@@ -13,7 +13,7 @@ import os
 import time
 import typing as t
 
-from . import engine
+from . import diary, engine
 from .loading import Limits
 from .machine import Faults, Gpu, log
 
@@ -234,7 +234,7 @@ class Runtime:
                 draft = self._draft.condition(engine.THINK if job.chat else engine.FINAL)
             if self._speculation.greedy_only:
                 sampling = engine.Sampling()
-        return engine.Generation(target, draft, sampling)
+        return engine.Generation(target, draft, sampling, self._gpu.draft_errors)
 
     def _drafting_seconds(self, drafted: int) -> float:
         if self._speculation is None or self._speculation.kind == "lookup":
@@ -314,6 +314,13 @@ class Runtime:
         totals.first_token.append(first_token - arrival)
         totals.per_token.append((now - first_token) / max(1, piece.completion_tokens - 1))
         totals.queue.append(scheduled - arrival)
+        diary.write(
+            draft_length=self._speculation.length_for(1) if self._speculation else 0,
+            prompt_tokens=job.prompt_tokens,
+            tokens=piece.completion_tokens,
+            passes=piece.iterations,
+            seconds_after_first_pass=now - first_token,
+        )
         self.requests.append(
             {
                 "request_id": identifier,

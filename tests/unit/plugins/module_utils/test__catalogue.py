@@ -137,6 +137,7 @@ def finding(name: str) -> dict[str, t.Any]:
     return {"findings": [{"id": name, "message": "It is so."}]}
 
 
+TRIAL = {"id": "draft-3", "title": "draft length 3"}
 NO_NETWORK = "Pulling x failed because nvcr.io could not be reached well enough (dial tcp: no such host); run it again."
 CUDA = "CUDA out of memory\n[entrypoint] the server ended with exit code 1\n"
 FULL = [Disk("images", "/var/lib/docker", 4096, 100 * GB)]
@@ -233,6 +234,8 @@ PROVOKED: list[tuple[str, Evidence]] = [
     ("shared_memory_large", serving(slot={**slot(), "HostConfig": {"IpcMode": "private", "ShmSize": 64 * GB}})),
     ("kernel_version", serving(kernel_release="7.0.0-1019-nvidia")),
     ("disk_nearly_full", serving(disks=[Disk("images", "/", 2 * GB, 100 * GB)])),
+    ("trial", serving(state=said("running", trial=TRIAL), look=Look("trial"))),
+    ("trial", serving(state=said("trial failed", trial=TRIAL, reason="too long"), look=None, server_log=CUDA)),
     ("still_loading", serving(state=said("loading"), look=None)),
     ("busy", serving(look=Look("busy", "No token came within 20 s"))),
     ("stopped", serving(slot=slot("exited", ExitCode=0), state=said("stopped"), look=None)),

@@ -86,6 +86,44 @@ def test_a_wrapper_counts_where_nothing_better_is_found() -> None:
     assert "executor_worker_died" not in [finding.id for finding in judged.findings]
 
 
+TRIAL = {"id": "draft-3", "title": "draft length 3"}
+SWITCHED = f"CUDA out of memory{END}[entrypoint] switching to a trial: draft length 3\n"
+
+
+@pytest.mark.parametrize(
+    ("state", "evidence"),
+    [
+        ({"state": "running", "trial": TRIAL}, "draft length 3"),
+        ({"state": "loading", "trial": TRIAL, "last_exit": None}, "draft length 3"),
+        ({"state": "restarting", "trial": TRIAL, "last_exit": None}, "draft length 3"),
+        (
+            {
+                "state": "trial failed",
+                "trial": TRIAL,
+                "reason": "CUDA out of memory",
+                "last_exit": {"code": None, "signal": 9, "at": NOW, "reason": "CUDA out of memory"},
+            },
+            "draft length 3, which failed: CUDA out of memory",
+        ),
+    ],
+)
+def test_a_benchmark_is_no_problem_of_the_deployment(state: dict[str, t.Any], evidence: str) -> None:
+    judged = judge(state={"since": NOW, **state}, look=Look("trial"), server_log=SWITCHED)
+    assert (judged.verdict, ids(judged)) == ("warning", [])
+    assert [finding.evidence for finding in judged.findings if finding.id == "trial"] == [evidence]
+
+
+def test_what_was_ended_for_another_server_has_not_failed() -> None:
+    loading: dict[str, t.Any] = {"state": "restarting", "since": NOW, "trial": None, "last_exit": None, "reason": "why"}
+    judged = judge(state=loading, look=None, server_log=SWITCHED)
+    assert (judged.verdict, judged.findings[0].evidence) == ("warning", "why")
+    loading["state"] = "loading"
+    assert judge(state=loading, look=None, server_log=SWITCHED).verdict == "warning"
+    # Without a switch it has.
+    loading["last_exit"] = {"code": 1, "at": NOW}
+    assert ids(judge(state=loading, look=None, server_log=SWITCHED)) == ["memory_cuda"]
+
+
 def test_the_root_comes_first() -> None:
     job = {"finished": True, "error": "Pulling x failed: could not be reached well enough (no such host)", "ended": NOW}
     judged = judge(jobs={"pull": job}, name_servers=[], slot=None, state=None, look=None)

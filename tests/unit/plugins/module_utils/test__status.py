@@ -116,6 +116,10 @@ def test_lines_are_not_too_wide_and_lose_nothing() -> None:
         ("loading", "spark-1 is about to serve openai/gpt-oss-120b with EAGLE-3, draft length 5"),
         ("failed", "spark-1 does not serve openai/gpt-oss-120b with EAGLE-3, draft length 5"),
         ("absent", "spark-1 serves nothing"),
+        (
+            "trial",
+            "A benchmark has spark-1, which otherwise serves openai/gpt-oss-120b with EAGLE-3, draft length 5",
+        ),
         (None, "It is not known what spark-1 serves; the last was openai/gpt-oss-120b with EAGLE-3, draft length 5"),
     ],
 )
@@ -140,6 +144,7 @@ def test_heading_without_a_record() -> None:
         ("dead", "diagnose.yml"),
         ("failed", "diagnose.yml"),
         ("unhealthy", "diagnose.yml"),
+        ("trial", "benchmark.yml"),
         (None, "diagnose.yml"),
     ],
 )
@@ -153,8 +158,20 @@ def test_nothing_to_do_for_one_that_serves() -> None:
 
 def test_jobs_and_an_open_address() -> None:
     lines = render("s", dataclasses.replace(SERVING, jobs=[Job("fetch", 42.4, "model")], listens_on="0.0.0.0"))
-    assert "  fetch under way    model (42 %)" in lines
+    assert "  fetch runs         model (42 %)" in lines
     assert "  URL                http://127.0.0.1:8000/v1 (open to everyone who can reach 0.0.0.0)" in lines
+
+
+def test_a_benchmark_that_has_the_server() -> None:
+    why = "A benchmark tries draft length 3; the deployment's own options come back when it ends."
+    job = Job("benchmark", 41.6, "draft length 3 (4 of 5): prompt 7 of 45")
+    lines = render("spark-1", dataclasses.replace(SERVING, state="trial", why=why, measured="deployed", jobs=[job]))
+    assert row(lines, "state").startswith("trial, up 3 days 3 h")
+    assert row(lines, "state").endswith(why)
+    assert row(lines, "benchmark runs") == "draft length 3 (4 of 5): prompt 7 of 45 (42 %)"
+    assert row(lines, "speed").endswith("(when it was deployed)")
+    # What would end the benchmark is not proposed.
+    assert not [line for line in lines if "previous=true" in line]
 
 
 @pytest.mark.parametrize(
@@ -231,6 +248,12 @@ def test_the_worker_tells_of_its_rank() -> None:
     [
         (0, "loading", "spark-1 and spark-2 are about to serve openai/gpt-oss-120b with EAGLE-3, draft length 5"),
         (0, "waiting", "spark-1 waits for spark-2, to serve openai/gpt-oss-120b with EAGLE-3, draft length 5"),
+        (
+            0,
+            "trial",
+            "A benchmark has spark-1 and spark-2, which otherwise serve openai/gpt-oss-120b with EAGLE-3, draft "
+            "length 5",
+        ),
         (0, "unhealthy", "spark-1 and spark-2 do not serve openai/gpt-oss-120b with EAGLE-3, draft length 5"),
         (1, "waiting", "spark-1 is rank 1 of single_eagle3; its head is spark-1"),
         (1, "stopped", "spark-1 does not run rank 1 of single_eagle3; its head is spark-1"),

@@ -268,6 +268,41 @@ def test_an_exit_before_since_is_ignored(container: Container, probe: Probe, sta
     assert probe(since=999, **container.args)["state"] == "dead"
 
 
+TRIAL = {"id": "draft-3", "title": "draft length 3"}
+
+
+@pytest.mark.parametrize(
+    ("state", "values", "text"),
+    [
+        ("loading", {"trial": TRIAL}, "a benchmark tries draft length 3: loading weights 3 of 5"),
+        (
+            "restarting",
+            {"trial": TRIAL, "reason": "switching to a trial: draft length 3"},
+            "switching to a trial: draft length 3",
+        ),
+        (
+            "restarting",
+            {"trial": None, "reason": "switching back to the deployment's own options"},
+            "switching back to the deployment's own options",
+        ),
+        # It is the benchmark's to go on from there, and no reason to give up the deployment.
+        (
+            "trial failed",
+            {"trial": TRIAL, "reason": "CUDA out of memory", "last_exit": exited()},
+            "a benchmark tried draft length 3, which failed",
+        ),
+    ],
+)
+def test_a_trial_is_waited_for(
+    container: Container, probe: Probe, state: str, values: dict[str, t.Any], text: str
+) -> None:
+    container.says(state, **values)
+    container.logs("loading")
+    result = probe(**container.args)
+    assert (result["state"], result["finished"], result["error"]) == ("loading", False, None)
+    assert result["progress"]["text"] == text
+
+
 def test_killed_container(container: Container, probe: Probe) -> None:
     container.says("running")
     result = probe(**container.args)

@@ -333,6 +333,45 @@ def test_given_up(silent: Spark, look: Look) -> None:
     assert result["why"].endswith("Remove or rename the key. It is not started again.")
 
 
+TRIAL = {"id": "draft-3", "title": "draft length 3"}
+
+
+def test_a_trial_is_neither_asked_nor_taken_for_the_deployment(serving: Spark, look: Look, server: Server) -> None:
+    serving.says("running", trial=TRIAL)
+    result = look()
+    assert (result["state"], result["version"]) == ("trial", "1.3.0rc12")
+    assert result["why"] == "A benchmark tries draft length 3; the deployment's own options come back when it ends."
+    assert server.requests == []
+    assert (result["tokens_per_second"], result["measured"]) == (40.0, "deployed")
+    assert result["lines"][0] == (
+        f"A benchmark has spark-1, which otherwise serves {TARGET} with EAGLE-3, draft length 5"
+    )
+
+
+def test_a_trial_that_loads(silent: Spark, look: Look) -> None:
+    silent.logs("loading")
+    silent.says("loading", trial=TRIAL)
+    result = look()
+    assert (result["state"], result["why"]) == (
+        "trial",
+        "a benchmark tries draft length 3: loading weights 3 of 5 (60 %)",
+    )
+    silent.says("restarting", trial=TRIAL, reason="switching to a trial: draft length 3")
+    assert (look()["state"], look()["why"]) == ("trial", "switching to a trial: draft length 3")
+    silent.says("restarting", trial=None, reason="switching back to the deployment's own options")
+    assert (look()["state"], look()["why"]) == ("loading", "switching back to the deployment's own options")
+
+
+def test_a_trial_that_failed(silent: Spark, look: Look) -> None:
+    last_exit = {"code": 1, "signal": None, "at": time.time(), "reason": "too long"}
+    silent.says("trial failed", trial=TRIAL, last_exit=last_exit, reason="too long")
+    result = look()
+    assert (result["state"], result["why"]) == (
+        "trial",
+        "A benchmark tried draft length 3. The server ended with exit code 1 (a Python error): too long.",
+    )
+
+
 def test_refused_to_start(silent: Spark, look: Look) -> None:
     last_exit = {"code": None, "signal": None, "at": time.time(), "reason": "serve.sh cannot be read"}
     silent.says("failed", last_exit=last_exit)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import time
 import typing as t
 from pathlib import Path
 
@@ -44,7 +45,21 @@ def test_nothing_was_ever_deployed(tmp_path: Path) -> None:
         "present": None,
         "previous": None,
         "previous_damaged": False,
+        "trial": None,
+        "choice": None,
     }
+
+
+def test_what_a_benchmark_has_chosen(tmp_path: Path) -> None:
+    store(tmp_path, json.dumps(RECORD))
+    choice = {"draft_length": 3, "models": {}, **dict.fromkeys(("method", "date", "sentence", "recipe", "image"), "x")}
+    (tmp_path / "mine" / "benchmark.json").write_text(json.dumps(choice), encoding="utf-8")
+    assert read(tmp_path, "mine", {})["choice"] == choice
+    assert read(tmp_path, None, LABELS)["choice"] == choice
+    assert read(tmp_path, "other", LABELS)["choice"] is None
+    for damaged in ("{", "[]", json.dumps({**choice, "models": None})):
+        (tmp_path / "mine" / "benchmark.json").write_text(damaged, encoding="utf-8")
+        assert read(tmp_path, "mine", {})["choice"] is None
 
 
 def test_what_is_in_the_slot(tmp_path: Path) -> None:
@@ -76,6 +91,19 @@ def test_what_served_before(tmp_path: Path) -> None:
     found = read(tmp_path, None, {})
     assert found["previous"] == RECORD
     assert found["previous_damaged"] is False
+
+
+def test_a_trial_of_the_deployment_in_the_slot(tmp_path: Path) -> None:
+    store(tmp_path, json.dumps(RECORD))
+    lease = {"id": "draft-3", "title": "draft length 3", "until": time.time() + 60}
+    (tmp_path / "mine" / "trial").mkdir()
+    path = tmp_path / "mine" / "trial" / "lease.json"
+    path.write_text(json.dumps(lease), encoding="utf-8")
+    assert read(tmp_path, None, LABELS)["trial"] == lease
+    # Not of what is in the slot.
+    assert read(tmp_path, "mine", {})["trial"] is None
+    path.write_text(json.dumps({**lease, "until": time.time() - 1}), encoding="utf-8")
+    assert read(tmp_path, None, LABELS)["trial"] is None
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"deployment": "mi', "[]", "null", "{}", "[" * 100_000])

@@ -1,0 +1,72 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import datetime
+import typing as t
+from pathlib import Path
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils import _benchmark_plan as planning
+
+# Of the collection, in a clone and installed.
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class ActionModule(ActionBase):
+    """Plan on the controller, where the prompts are."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        super().run(tmp, task_vars)
+        host = str((task_vars or {}).get("inventory_hostname", ""))
+        _result, arguments = self.validate_argument_spec(
+            argument_spec={
+                "record": {"type": "dict", "required": True},
+                "choice": {"type": "dict"},
+                "draft_lengths": {"type": "list", "elements": "raw", "default": []},
+                "quick": {"type": "bool", "default": False},
+                "prompts": {"type": "path", "required": True},
+                "max_tokens": {"type": "int", "default": 256, "no_log": False},
+                "repetitions": {"type": "int", "default": 3},
+                "warmup": {"type": "int", "default": 2},
+                "prompt_lengths": {"type": "list", "elements": "int", "default": []},
+                "load_s": {"type": "float"},
+            },
+        )
+        try:
+            return {"changed": False, **self.plan(host, arguments)}
+        except planning.BenchmarkError as error:
+            raise AnsibleActionFail(f"{host}: {error}") from None
+
+    def plan(self, host: str, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
+        low = [name for name in ("max_tokens", "repetitions") if arguments[name] < 1]
+        low += ["warmup"] if arguments["warmup"] < 0 else []
+        low += ["prompt_lengths"] if any(length < 1 for length in arguments["prompt_lengths"]) else []
+        if low:
+            raise planning.BenchmarkError(f"speculative_benchmark_{low[0]} is too small: {arguments[low[0]]}.")
+        settings = planning.Settings(
+            arguments["max_tokens"], arguments["repetitions"], arguments["warmup"], tuple(arguments["prompt_lengths"])
+        )
+        path = Path.cwd() / arguments["prompts"]
+        try:
+            prompts = planning.read_prompts(path.read_text(encoding="utf-8"), str(path))
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+            raise planning.BenchmarkError(f"The prompts {path} cannot be read ({reason}).") from None
+        record = arguments["record"]
+        choice = arguments["choice"] or {}
+        wanted = planning.wishes(arguments["draft_lengths"], arguments["quick"], int(record.get("draft_length") or 0))
+        now = datetime.datetime.now()
+        return {
+            "points": planning.points(record, choice, wanted, prompts, settings),
+            "prompts": prompts,
+            "speculative_config": planning.speculation_of(record, choice),
+            "collection_version": planning.collection_version(ROOT),
+            "lines": planning.announcement(host, record, wanted, len(prompts), settings, arguments["load_s"], now),
+        }

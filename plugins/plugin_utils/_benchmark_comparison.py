@@ -1,0 +1,167 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""Two reports of benchmarks side by side: by how much the figures changed, and what else is not the same."""
+
+from __future__ import annotations
+
+import math
+import typing as t
+
+Report = t.Mapping[str, t.Any]
+Figure = t.Mapping[str, t.Any]
+
+FIGURES = ("tokens_per_second", "speedup", "pass_ms", "acceptance_length", "ttft_s")
+# In what the reports may differ, in words.
+FACTS = {
+    "title": "title",
+    "deployment": "deployment",
+    "method": "method",
+    "image.reference": "image",
+    "image.id": "image id",
+    "image.digests": "image digest",
+    "models": "model",
+    "hardware": "hardware",
+    "versions": "version",
+    "settings": "setting",
+}
+SETTINGS = "setting"
+
+
+class Change(t.TypedDict):
+    """A figure in both reports, and by which factor it changed."""
+
+    before: float | None
+    after: float | None
+    ratio: float | None
+    low: float | None
+    high: float | None
+
+
+class Row(t.TypedDict):
+    """A draft length that both reports measured."""
+
+    draft_length: int
+    figures: dict[str, Change]
+
+
+class Difference(t.TypedDict):
+    """What the two reports do not have in common besides their figures."""
+
+    what: str
+    before: str | None
+    after: str | None
+
+
+class Comparison(t.TypedDict):
+    """What two reports say together."""
+
+    date: str
+    verdict: str
+    rows: list[Row]
+    differences: list[Difference]
+    only_before: list[int]
+    only_after: list[int]
+    notes: list[str]
+
+
+def compare(before: Report, after: Report) -> Comparison:
+    """The later report seen from the earlier one."""
+    old, new = _measured(before), _measured(after)
+    differences = list(_differences(before, after))
+    return Comparison(
+        date=before["date"],
+        verdict=before["verdict"]["sentence"],
+        rows=[
+            Row(
+                draft_length=length,
+                figures={key: change(old[length].get(key), new[length].get(key)) for key in FIGURES},
+            )
+            for length in sorted(old.keys() & new.keys())
+        ],
+        differences=differences,
+        only_before=sorted(old.keys() - new.keys()),
+        only_after=sorted(new.keys() - old.keys()),
+        notes=list(_notes(differences, old, new)),
+    )
+
+
+def change(before: Figure | None, after: Figure | None) -> Change:
+    """By which factor a figure changed.
+
+    The reports hold means and intervals only, so the prompts cannot be paired. The interval is that of two independent
+    measurements, which is wider than need be, since most of their spread is that of the prompts.
+    """
+    old, new = (None if figure is None else figure["mean"] for figure in (before, after))
+    if not old or not new:
+        return Change(before=old, after=new, ratio=None, low=None, high=None)
+    ratio = new / old
+    reaches = [_reach(figure) for figure in (before, after) if figure]
+    if None in reaches or ratio <= 0:
+        return Change(before=old, after=new, ratio=ratio, low=None, high=None)
+    factor = math.exp(math.hypot(*(reach for reach in reaches if reach is not None)))
+    return Change(before=old, after=new, ratio=ratio, low=ratio / factor, high=ratio * factor)
+
+
+def judgement(found: Change) -> str:
+    """Whether the factor surely differs from one, and in which direction."""
+    if found["low"] is None or found["high"] is None:
+        return "unknown"
+    if found["low"] > 1:
+        return "more"
+    return "less" if found["high"] < 1 else "same"
+
+
+def _reach(figure: Figure) -> float | None:
+    """Half of the interval's width, on logarithms."""
+    low, high = figure.get("low"), figure.get("high")
+    return math.log(high / low) / 2 if low and high and 0 < low <= high else None
+
+
+def _measured(report: Report) -> dict[int, t.Mapping[str, t.Any]]:
+    return {p["draft_length"]: p for p in report["points"] if not p["error"] and p.get("tokens_per_second")}
+
+
+def flat(value: t.Any, name: str = "") -> dict[str, str]:
+    """Nested facts as name and text; what is unknown is left out."""
+    if isinstance(value, t.Mapping):
+        found: dict[str, str] = {}
+        for key, item in value.items():
+            found |= flat(item, f"{name} {key}".strip())
+        return found
+    if isinstance(value, (list, tuple)):
+        value = ", ".join(str(item) for item in value)
+    return {} if value is None or value == "" else {name: str(value)}
+
+
+def _differences(before: Report, after: Report) -> t.Iterator[Difference]:
+    for path, what in FACTS.items():
+        old, new = (flat(_at(report, path)) for report in (before, after))
+        for name in [*old, *(name for name in new if name not in old)]:
+            if old.get(name) != new.get(name):
+                yield Difference(
+                    what=f"{what} {name}".strip().replace("_", " "), before=old.get(name), after=new.get(name)
+                )
+
+
+def _at(report: Report, path: str) -> t.Any:
+    value: t.Any = report
+    for key in path.split("."):
+        value = (value or {}).get(key)
+    return value
+
+
+def _notes(
+    differences: t.Sequence[Difference], old: t.Mapping[int, t.Any], new: t.Mapping[int, t.Any]
+) -> t.Iterator[str]:
+    if not old.keys() & new.keys():
+        yield "No draft length was measured in both, so there is nothing to compare."
+    settings = [one["what"] for one in differences if one["what"].startswith(f"{SETTINGS} ")]
+    counts = any(old[length]["n"] != new[length]["n"] for length in old.keys() & new.keys())
+    if settings or counts:
+        yield "The two did not ask the same: settings or prompts differ, so a factor is not of the change alone."
+    elif not differences:
+        yield "Image, models and settings are the same in both: this is how much two measurements of the same differ."

@@ -1,0 +1,157 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import analyse
+
+from tests.unit import benchmark_reports as reports
+from tests.unit import benchmark_results as measured
+
+REPOSITORY = Path(__file__).parents[4]
+HOST, USER = "athena.lan.example", "alice"
+# What a server may say when it ends, with all that strangers need not know.
+LAST_WORDS = (
+    f"http://10.1.2.3:8000/health of {HOST} (athena, 10.1.2.3): /home/{USER}/.cache/huggingface/token "
+    f"hf_CANARYabcd1234, user={USER}, ssh {USER}@10.1.2.3, localhost:8000"
+)
+PRIVATE = ("athena", "10.1.2.3", f"/{USER}", f"{USER}@", f"={USER}", "CANARY", "://", "localhost")
+
+
+def play(directory: Path, *tasks: dict[str, t.Any], **environment: str) -> str:
+    """Run tasks on a host that nobody can reach, and return what was printed."""
+    (directory / "measured.json").write_text(json.dumps(measured.results(errors={2: LAST_WORDS})))
+    (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n")
+    book: dict[str, t.Any] = {"hosts": HOST, "gather_facts": False, "vars": {"ansible_user": USER}}
+    book["tasks"] = [
+        {"name": "Report", "dgx_spark.speculative.benchmark_report": task, "ignore_errors": True} for task in tasks
+    ]
+    (directory / "play.yml").write_text(json.dumps([book]))
+    done = subprocess.run(
+        [Path(sys.executable).parent / "ansible-playbook", "-i", f"{HOST},", "play.yml"],
+        cwd=directory,
+        env={
+            **os.environ,
+            "ANSIBLE_CONFIG": "ansible.cfg",
+            "ANSIBLE_LOCAL_TEMP": str(directory / "local"),
+            "ANSIBLE_NOCOLOR": "1",
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    return " ".join(done.stdout.split()) + done.stderr
+
+
+def task(**changes: t.Any) -> dict[str, t.Any]:
+    return {
+        "results": "{{ lookup('ansible.builtin.file', 'measured.json') }}",
+        "context": measured.context(),
+        "html_path": "new/report.html",
+        "json_path": "new/report.json",
+        **changes,
+    }
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Three reports: one, the same beside an older one, and one of the same again."""
+    directory = tmp_path_factory.mktemp("controller")
+    (directory / "older.json").write_text(json.dumps(reports.older()))
+    compared = {"html_path": str(directory / "both.html"), "json_path": "both.json", "compare_with": "older.json"}
+    printed = play(directory, task(), task(**compared), task(html_path="again.html", json_path="again.json"))
+    return directory, printed
+
+
+def test_the_report_is_kept_and_printed(made: tuple[Path, str]) -> None:
+    directory, printed = made
+    report = json.loads((directory / "new/report.json").read_text())
+    # All but the last words, which name the Spark.
+    wanted = analyse(measured.results(errors={2: ""}), measured.context())
+    assert report["points"][2]["error"].count("<host>") == 2
+    report["points"][2]["error"] = ""
+    assert report == wanted
+    assert wanted["verdict"]["sentence"] in printed
+    assert wanted["verdict"]["sentence"] in (directory / "new/report.html").read_text()
+    assert f"The report: {directory}/new/report.html The same as JSON: {directory}/new/report.json" in printed
+    assert "changed=0" in printed
+    for name in ("report.html", "report.json"):
+        assert (directory / "new" / name).stat().st_mode & 0o777 == 0o600
+    assert sorted(one.name for one in (directory / "new").iterdir()) == ["report.html", "report.json"]
+
+
+@pytest.mark.parametrize("name", ["new/report.html", "new/report.json", "both.html", "both.json"])
+def test_no_token_and_no_address(made: tuple[Path, str], name: str) -> None:
+    text = (made[0] / name).read_text()
+    assert not [word for word in PRIVATE if word in text]
+    assert not re.search(r"\d+\.\d+\.\d+\.\d+", text)
+
+
+def test_the_same_results_make_the_same_files(made: tuple[Path, str]) -> None:
+    for kind in ("html", "json"):
+        assert (made[0] / f"new/report.{kind}").read_bytes() == (made[0] / f"again.{kind}").read_bytes()
+
+
+def test_two_reports_in_one_page(made: tuple[Path, str]) -> None:
+    directory, printed = made
+    assert "Compared with the report of 2026-09-30, which said: Use draft length" in printed
+    assert "off 41.7 -> 50.0 1.20 (1." in printed
+    assert "What changed since" in (directory / "both.html").read_text()
+    assert json.loads((directory / "both.json").read_text()) == json.loads((directory / "new/report.json").read_text())
+
+
+def test_what_cannot_be_done_is_told_in_a_sentence_and_nothing_is_written(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text(json.dumps(measured.results()))
+    (tmp_path / "new.json").write_text(json.dumps(reports.older()))
+    (tmp_path / "file").write_text("")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    printed = play(
+        tmp_path,
+        task(compare_with="results.json"),
+        task(compare_with="none.json"),
+        task(json_path="new.json", compare_with="./new.json"),
+        task(json_path="new/report.html"),
+        task(json_path="file/report.json"),
+        task(results={"schema": 7}),
+        task(results={"schema": 1, "points": [{"id": "off"}]}),
+    )
+    for sentence in (
+        f"{tmp_path}/results.json is no report of a benchmark of this collection: compare with the JSON file that an "
+        "earlier benchmark.yml wrote.",
+        f"The report to compare with, {tmp_path}/none.json, cannot be read (No such file or directory).",
+        f"The report to compare with, {tmp_path}/new.json, is where the new one is written: copy it, and compare with "
+        "the copy.",
+        f"html_path and json_path are the same file, {tmp_path}/new/report.html; name two.",
+        f"The report {tmp_path}/file/report.json cannot be written (File exists); choose another path.",
+        "have schema 7",
+        "What the benchmark has measured cannot be judged: KeyError: 'draft_length'",
+    ):
+        assert sentence in printed
+    assert "ignored=7" in printed
+    assert {path: path.read_bytes() for path in before} == before
+    assert not [path for path in tmp_path.rglob("report.*") if path.is_file()]
+
+
+def test_without_matplotlib(tmp_path: Path) -> None:
+    (tmp_path / "stand_in/matplotlib").mkdir(parents=True)
+    (tmp_path / "stand_in/matplotlib/__init__.py").write_text("raise ImportError('not here')\n")
+    printed = play(tmp_path, task(compare_with=""), PYTHONPATH=str(tmp_path / "stand_in"))
+    assert "matplotlib is not installed where Ansible runs: pip install matplotlib there" in printed
+    assert " speed-up tokens/s " in printed
+    assert json.loads((tmp_path / "new/report.json").read_text())["schema"] == 1
+    page = (tmp_path / "new/report.html").read_text()
+    assert "pip install matplotlib" in page
+    assert 'role="img"' not in page

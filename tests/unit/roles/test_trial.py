@@ -1,0 +1,342 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A benchmark's trials: the entrypoint with real processes, and who else reads a lease."""
+
+from __future__ import annotations
+
+import http.server
+import importlib.util
+import json
+import os
+import shlex
+import signal
+import subprocess
+import threading
+import time
+import typing as t
+from pathlib import Path
+
+import jinja2
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils import _records as records
+
+from tests.unit.entrypoint_container import ENTRYPOINT, SAY_OPTIONS, Benchmark, Container
+
+SPEC = importlib.util.spec_from_file_location("entrypoint", ENTRYPOINT)
+assert SPEC is not None
+assert SPEC.loader is not None
+entrypoint = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(entrypoint)
+
+OWN_BACK = "switching back to the deployment's own options"
+SERVE = f"{SAY_OPTIONS}; exec sleep 60"
+# What dies of a trial's options, and serves with the deployment's own.
+FAILS = f"{SAY_OPTIONS}; case $DGX_SPARK_OPTIONS in */trial/*) echo too long; ENDING;; esac; exec sleep 60"
+TEMPLATE = ENTRYPOINT.parents[1] / "templates" / "serve.sh.j2"
+
+
+class Server:
+    """Answers every look; remembers what was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        told = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                told.asked.append(self.path.partition("?")[0])
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b'{"data": [{"id": "m"}], "choices": [{}]}')
+
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.do_GET()
+
+            def log_message(self, format: str, *args: object) -> None:
+                del format, args
+
+        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
+        threading.Thread(target=self.http.serve_forever, args=(0.05,), daemon=True).start()
+
+
+@pytest.fixture(name="server")
+def fixture_server() -> t.Iterator[Server]:
+    server = Server()
+    yield server
+    server.http.shutdown()
+    server.http.server_close()
+
+
+@pytest.fixture(name="benchmark")
+def fixture_benchmark(tmp_path: Path) -> Benchmark:
+    return Benchmark(tmp_path)
+
+
+Start = t.Callable[..., Container]
+
+
+@pytest.fixture(name="start")
+def fixture_start(tmp_path: Path, server: Server) -> t.Iterator[Start]:
+    started: list[Container] = []
+
+    def start(script: str = SERVE, **options: t.Any) -> Container:
+        started.append(Container(tmp_path, script, server.url, **options))
+        return started[-1]
+
+    yield start
+    for container in started:
+        container.end()
+
+
+def wait_for(container: Container, state: str, trial: dict[str, str] | None, **values: t.Any) -> dict[str, t.Any]:
+    """The state of a server that was started with a trial, or without."""
+    wanted = {"state": state, "trial": trial, **values}
+    return container.wait_until(lambda found: {name: found.get(name) for name in wanted} == wanted)
+
+
+def lease(**changes: t.Any) -> str:
+    return json.dumps({"id": "draft-3", "title": "draft length 3", "until": time.time() + 60, **changes})
+
+
+@pytest.mark.parametrize(
+    ("text", "valid"),
+    [
+        (lease(), True),
+        (lease(until=int(time.time()) + 3600), True),
+        (lease(more=1), True),
+        (lease(until=time.time() - 1), False),
+        (lease(until=time.time() + 2 * 24 * 3600), False),
+        (lease(until=10**400), False),
+        (lease(until=float("nan")), False),
+        (lease(until=float("inf")), False),
+        (lease(until=True), False),
+        (lease(until="1790000000"), False),
+        (lease(until=None), False),
+        (lease(id=3), False),
+        (lease(id=""), False),
+        (lease(title=None), False),
+        (lease(title="two\nlines"), False),
+        (lease(title="\ud800"), False),
+        ("", False),
+        ("{", False),
+        ("{}", False),
+        ("[]", False),
+        ("3", False),
+        ("[" * 100_000, False),
+    ],
+)
+def test_whoever_reads_a_lease_takes_the_same_for_valid(
+    tmp_path: Path, benchmark: Benchmark, text: str, valid: bool
+) -> None:
+    benchmark.write(text)
+    obeyed, told = entrypoint.leased_trial(tmp_path / "trial"), records.leased_trial(tmp_path)
+    assert (obeyed is not None, told is not None) == (valid, valid)
+    if valid:
+        assert obeyed._asdict() == {"id": "draft-3", "title": "draft length 3"}
+        assert told == {**obeyed._asdict(), "until": json.loads(text)["until"]}
+
+
+def test_no_lease_is_none(tmp_path: Path, benchmark: Benchmark) -> None:
+    assert entrypoint.leased_trial(tmp_path / "trial") is records.leased_trial(tmp_path) is None
+    benchmark.directory.mkdir()
+    (benchmark.directory / "lease.json").write_bytes(b"\xff")
+    assert entrypoint.leased_trial(tmp_path / "trial") is records.leased_trial(tmp_path) is None
+
+
+def test_a_trial_comes_and_goes(start: Start, benchmark: Benchmark) -> None:
+    # A child in a session of its own, as mpirun has.
+    container = start(f"setsid sleep 61 & {SERVE}")
+    own = container.wait_for("running")
+    assert (own["trial"], own["loading_s"] >= 0) == (None, True)
+
+    trial = benchmark.try_out(1)
+    first = wait_for(container, "running", trial)
+    assert first["pid"] != own["pid"]
+    # Another trial takes its place.
+    second = wait_for(container, "running", benchmark.try_out(3))
+    benchmark.take_back()
+    last = wait_for(container, "running", None)
+
+    assert container.options() == ["options.yml", "trial/options.yml", "trial/options.yml", "options.yml"]
+    assert (last["restarts"], last["last_exit"], last["reason"]) == (0, None, None)
+    assert len({own["pid"], first["pid"], second["pid"], last["pid"]}) == 4
+    said = [line for line in container.log().splitlines() if "switching" in line]
+    assert said == [
+        "[entrypoint] switching to a trial: draft length 1",
+        "[entrypoint] switching to a trial: draft length 3",
+        f"[entrypoint] {OWN_BACK}",
+    ]
+    for ended in (own, first, second):
+        assert not Path(f"/proc/{ended['pid']}").exists()
+    # Nothing of theirs is left that would hold memory: only the last server's.
+    family = entrypoint.descendants(container.process.pid)
+    assert sorted(process.name for process in family.values()) == ["sleep", "sleep"]
+    assert container.stop() == 0
+
+
+def test_a_switch_says_what_for(start: Start, benchmark: Benchmark) -> None:
+    # One that does not obey is killed after a while, and meanwhile it is no server any more.
+    container = start("trap '' TERM; sleep 60 & sleep 60; wait", SWITCH_GRACE_S=1)
+    container.wait_for("running")
+    trial = benchmark.try_out(3)
+    state = wait_for(container, "restarting", trial)
+    assert (state["reason"], state["last_exit"]) == ("switching to a trial: draft length 3", None)
+    begin = time.monotonic()
+    wait_for(container, "running", trial)
+    assert time.monotonic() - begin < 5
+    benchmark.take_back()
+    assert wait_for(container, "restarting", None)["reason"] == OWN_BACK
+    # The order to stop comes before everything else.
+    assert container.stop() == 0
+    assert (container.state()["state"], container.state()["trial"]) == ("stopped", None)
+
+
+def test_a_dead_benchmark_gives_the_server_back(start: Start, benchmark: Benchmark) -> None:
+    trial = benchmark.try_out(3, seconds=2.5)
+    container = start()
+    wait_for(container, "running", trial)
+    # As long as it renews the lease, nothing changes.
+    benchmark.try_out(3, seconds=2)
+    time.sleep(1)
+    assert container.state()["trial"] == trial
+    begin = time.monotonic()
+    wait_for(container, "running", None)
+    assert time.monotonic() - begin < 4
+    assert container.options() == ["trial/options.yml", "options.yml"]
+
+
+@pytest.mark.parametrize("serves_first", [False, True])
+def test_a_trial_that_fails_is_not_tried_again(start: Start, benchmark: Benchmark, serves_first: bool) -> None:
+    container = start(FAILS.replace("ENDING", "sleep 0.8; exit 7" if serves_first else "exit 7"))
+    container.wait_for("running")
+    trial = benchmark.try_out(8)
+    if serves_first:
+        wait_for(container, "running", trial)
+    state = wait_for(container, "trial failed", trial)
+    assert (state["last_exit"]["code"], state["reason"], state["restarts"], state["pid"]) == (7, "too long", 0, None)
+    assert entrypoint.health(container.directory, "http://127.0.0.1:1") == 1
+    benchmark.try_out(8)
+    time.sleep(1)
+    assert (container.state()["state"], len(container.options())) == ("trial failed", 2)
+
+    # The next one is another one's chance, also to fail.
+    wait_for(container, "trial failed", benchmark.try_out(5))
+    benchmark.take_back()
+    state = wait_for(container, "running", None)
+    # What a trial died of is nothing that the deployment suffers from.
+    assert (state["restarts"], state["last_exit"], state["reason"]) == (0, None, None)
+    assert container.options() == ["options.yml", *["trial/options.yml"] * 2, "options.yml"]
+
+
+def test_a_failed_trial_whose_benchmark_is_dead(start: Start, benchmark: Benchmark) -> None:
+    trial = benchmark.try_out(8, seconds=2)
+    container = start(FAILS.replace("ENDING", "exit 7"))
+    wait_for(container, "trial failed", trial)
+    wait_for(container, "running", None)
+
+
+def test_a_container_that_waits_for_a_benchmark_stops(start: Start, benchmark: Benchmark) -> None:
+    trial = benchmark.try_out(8)
+    container = start("exit 7")
+    wait_for(container, "trial failed", trial)
+    assert container.stop() == 0
+    assert container.state()["state"] == "stopped"
+
+
+def test_the_deployments_own_faults_still_count(start: Start, benchmark: Benchmark) -> None:
+    container = start()
+    os.kill(container.wait_for("running")["pid"], signal.SIGKILL)
+    wait_for(container, "running", None, restarts=1)
+    assert wait_for(container, "running", benchmark.try_out(1), restarts=1)["last_exit"] is None
+    benchmark.take_back()
+    os.kill(wait_for(container, "running", None, restarts=1)["pid"], signal.SIGKILL)
+    assert wait_for(container, "running", None, restarts=2)["last_exit"]["signal"] == signal.SIGKILL
+
+
+def test_after_a_power_cut(start: Start, benchmark: Benchmark, tmp_path: Path) -> None:
+    """The container is started again with what the benchmark has left, and with an old state."""
+    trial = benchmark.try_out(3)
+    (tmp_path / "state").mkdir()
+    old = {"state": "running", "trial": trial, "restarts": 2}
+    (tmp_path / "state" / "state.json").write_text(json.dumps(old), encoding="utf-8")
+    container = start()
+    wait_for(container, "running", trial, restarts=0)
+    assert container.options() == ["trial/options.yml"]
+    container.end()
+    benchmark.try_out(3, seconds=-1)
+    container = start()
+    wait_for(container, "running", None, restarts=0)
+    assert container.options() == ["options.yml"]
+
+
+def test_nobody_else_asks_a_trials_server(start: Start, benchmark: Benchmark, server: Server) -> None:
+    trial = benchmark.try_out(3)
+    container = start(environment={"DGX_SPARK_PROBE_INTERVAL_S": "0.1"})
+    wait_for(container, "running", trial)
+    server.asked.clear()
+    time.sleep(1)
+    assert server.asked == []
+    benchmark.take_back()
+    wait_for(container, "running", None)
+    deadline = time.monotonic() + 10
+    while "/v1/completions" not in server.asked and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert "/v1/completions" in server.asked
+
+
+def test_a_trial_that_answers_is_healthy(
+    start: Start, benchmark: Benchmark, server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trial = benchmark.try_out(3)
+    container = start()
+    wait_for(container, "running", trial)
+    assert entrypoint.health(container.directory, server.url) == 0
+    assert entrypoint.health(container.directory, "http://127.0.0.1:1") == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "a benchmark tries draft length 3",
+        "running, but /health does not answer; the last word: a benchmark tries draft length 3",
+    ]
+
+
+PAIR = {"head": "10.0.0.1", "worker": "10.0.0.2", "ssh_port": 2233, "subnets": ["10.0.0.0/24"]}
+
+
+@pytest.mark.parametrize("pair", [{}, PAIR], ids=["one", "two"])
+@pytest.mark.parametrize("given", [None, "/deployment/trial/options.yml"])
+def test_the_serve_script_serves_the_options_it_is_given(
+    tmp_path: Path, pair: dict[str, t.Any], given: str | None
+) -> None:
+    environment = jinja2.Environment(trim_blocks=True)
+    environment.filters.update(quote=shlex.quote, comment=lambda text: f"# {text}")
+    script = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+        ansible_managed="managed",
+        __speculative_serve_reference="r/release:1",
+        __speculative_serve_pair=pair,
+        __speculative_serve_target_path=str(tmp_path / "target"),
+        __speculative_serve_draft_path="",
+        __speculative_serve_served_path=str(tmp_path / "served"),
+        __speculative_serve_listen="127.0.0.1",
+        speculative_serve_port=8000,
+        speculative_serve_log_level="info",
+        speculative_serve_environment={},
+    )
+    for program in ("trtllm-serve", "python3", "mkdir"):
+        (tmp_path / program).write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n', encoding="utf-8")
+        (tmp_path / program).chmod(0o755)
+    variables = {} if given is None else {"DGX_SPARK_OPTIONS": given}
+    ran = subprocess.run(
+        ["/bin/bash", "-c", script],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    words = ran.stdout.splitlines()
+    assert words[words.index("--extra_llm_api_options") + 1] == (given or "/deployment/options.yml")
+    if pair:
+        # Both Sparks have it, and only the head has a trial's.
+        assert words[words.index("--path") + 1] == "/deployment/options.yml"
