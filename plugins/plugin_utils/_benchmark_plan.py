@@ -201,7 +201,9 @@ def read_prompt(line: str, number: int) -> dict[str, t.Any]:
 
 def duration(seconds: float) -> str:
     """A time as a person says it."""
-    minutes = max(1, round(seconds / 60))
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
 
 
@@ -220,7 +222,8 @@ def announcement(
     measured = f"{host} is measured at draft length {', '.join(surely)}"
     if perhaps:
         measured += f", and at {', '.join(perhaps)} while longer drafts gain"
-    asked = f"{prompts} prompts, {settings.repetitions} times each, {settings.max_tokens} tokens at most."
+    times = "once" if settings.repetitions == 1 else f"{settings.repetitions} times"
+    asked = f"{prompts} prompts, {times} each, {settings.max_tokens} tokens at most."
     loads = len(surely) + 1
     most = f" to {len(wanted) + 1}" if perhaps else ""
     lines = [

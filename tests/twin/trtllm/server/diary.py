@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the engine itself saw of each finished request, a line of JSON each: the truth that measurements are held against."""
+"""What the engine itself saw of each finished request, a line of JSON each: the truth for measurements."""
 
 from __future__ import annotations
 

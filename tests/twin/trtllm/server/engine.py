@@ -280,7 +280,7 @@ class Step:
 
 
 class Generation:
-    """The tokens of one request; a share of the drafts can be wrong on purpose, which costs passes and changes nothing."""
+    """The tokens of one request; a share of the drafts can be wrong on purpose, which only costs passes."""
 
     def __init__(
         self, target: Conditioned, draft: Conditioned | None, sampling: Sampling, draft_errors: float = 0.0

@@ -199,6 +199,7 @@ class Runtime:
         first_iteration = self._iteration
         first_token = 0.0
         iterations = 0
+        made = 0
         finished = False
         while not finished:
             length = self._speculation.length_for(self.running) if self._speculation and iterations else 0
@@ -211,12 +212,15 @@ class Runtime:
             prompt_seconds = 0.0
             iterations += 1
             first_token = first_token or time.monotonic()
+            # The end of an answer may cut its last pass short.
+            made += len(step.tokens) if iterations > 1 else 0
             before = answer.tokens
             piece = answer.add(step.tokens, iterations)
             self._count(step, piece.completion_tokens - before, drafting)
             finished = piece.finish_reason is not None
             if finished:
                 self._finish(job, identifier, piece, arrival, scheduled, first_token, first_iteration)
+                self._note(job, piece, made, first_token)
             yield piece
 
     def _start(self, job: Job, faults: Faults) -> engine.Generation:
@@ -296,6 +300,16 @@ class Runtime:
             }
         )
 
+    def _note(self, job: Job, piece: Piece, made: int, first_token: float) -> None:
+        diary.write(
+            draft_length=self._speculation.length_for(1) if self._speculation else 0,
+            prompt_tokens=job.prompt_tokens,
+            tokens=piece.completion_tokens,
+            later_passes=piece.iterations - 1,
+            made_by_later_passes=made,
+            seconds_of_later_passes=time.monotonic() - first_token,
+        )
+
     def _finish(
         self,
         job: Job,
@@ -314,13 +328,6 @@ class Runtime:
         totals.first_token.append(first_token - arrival)
         totals.per_token.append((now - first_token) / max(1, piece.completion_tokens - 1))
         totals.queue.append(scheduled - arrival)
-        diary.write(
-            draft_length=self._speculation.length_for(1) if self._speculation else 0,
-            prompt_tokens=job.prompt_tokens,
-            tokens=piece.completion_tokens,
-            passes=piece.iterations,
-            seconds_after_first_pass=now - first_token,
-        )
         self.requests.append(
             {
                 "request_id": identifier,
