@@ -62,7 +62,8 @@ def read_length(value: t.Any) -> int | None:
         return None
     if isinstance(value, str) and value.isdecimal():
         value = int(value)
-    return value if isinstance(value, int) and 0 < value <= LONGEST else None
+    # Ansible's own kind of number, which remembers where it was written, is none for YAML.
+    return int(value) if isinstance(value, int) and 0 < value <= LONGEST else None
 
 
 def wishes(given: t.Sequence[t.Any], quick: bool, serving: int) -> list[Wish]:

@@ -21,8 +21,8 @@ ROLES = "../molecule/two_sparks_faults/roles"
 # Still long enough for what is tried more than once.
 IMPATIENT = {"spark_network_check_timeout": 3}
 STATUS = "/run/dgx-spark-speculative/network.json"
-# Addresses of IPv6 come and go by themselves; that NetworkManager tries DHCP on a port is as DGX OS has it, and so is that
-# it numbers its routes' metrics in the order in which it meets the interfaces.
+# Addresses of IPv6 come and go by themselves; that NetworkManager tries DHCP on a port is as DGX OS has it, and so is
+# that it numbers its routes' metrics in the order in which it meets the interfaces.
 LOOK = r"""
 ip -4 -oneline address | sed -E 's/ +valid_lft.*//'
 ip -4 route | sed -E 's/ metric [0-9]+//'

@@ -61,6 +61,15 @@ def test_a_list_is_measured_as_it_is_given() -> None:
     assert planning.wishes([False, "3", 1, "off", 3], False, 5) == [Wish(0, True), Wish(3, True), Wish(1, True)]
 
 
+def test_a_number_that_ansible_has_tagged_becomes_a_plain_one() -> None:
+    class Tagged(int):
+        """As Ansible's numbers are: YAML refuses what is only nearly an int."""
+
+    (wish,) = planning.wishes([Tagged(2)], False, 5)
+    assert type(wish.length) is int
+    assert yaml.safe_load(points(lengths=[wish.length])[0]["options"])["speculative_config"]["max_draft_len"] == 2
+
+
 @pytest.mark.parametrize("wrong", [-1, True, "many", 65, 2.5, None, [1]])
 def test_what_is_no_draft_length_is_refused(wrong: t.Any) -> None:
     with pytest.raises(BenchmarkError, match="a number from 1 to 64, or off"):
