@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
+import json
 import typing as t
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils import _benc
 
 # Of the collection, in a clone and installed.
 ROOT = Path(__file__).resolve().parent.parent.parent
+LEAST = {"max_tokens": 1, "repetitions": 1, "warmup": 0, "prompt_lengths": 1, "concurrency": 1}
 
 
 class ActionModule(ActionBase):
@@ -36,6 +39,8 @@ class ActionModule(ActionBase):
                 "repetitions": {"type": "int", "default": 3},
                 "warmup": {"type": "int", "default": 2},
                 "prompt_lengths": {"type": "list", "elements": "int", "default": []},
+                "aiperf": {"type": "str", "default": ""},
+                "concurrency": {"type": "list", "elements": "int", "default": [1]},
                 "load_s": {"type": "float"},
             },
         )
@@ -45,11 +50,18 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(f"{host}: {error}") from None
 
     def plan(self, host: str, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
-        low = [name for name in ("max_tokens", "repetitions") if arguments[name] < 1]
-        low += ["warmup"] if arguments["warmup"] < 0 else []
-        low += ["prompt_lengths"] if any(length < 1 for length in arguments["prompt_lengths"]) else []
-        if low:
-            raise planning.BenchmarkError(f"speculative_benchmark_{low[0]} is too small: {arguments[low[0]]}.")
+        for name, least in LEAST.items():
+            given = arguments[name]
+            if any(value < least for value in (given if isinstance(given, list) else [given])):
+                raise planning.BenchmarkError(
+                    f"speculative_benchmark_{name} is too small: {given}; give {least} or more."
+                )
+        if not arguments["aiperf"] and arguments["concurrency"] != [1]:
+            raise planning.BenchmarkError(
+                "speculative_benchmark_concurrency is for AIPerf, which plays several users at once: name its program "
+                "in speculative_benchmark_aiperf. The README of the role speculative_benchmark says how to install it."
+            )
+        concurrency = arguments["concurrency"] if arguments["aiperf"] else []
         settings = planning.Settings(
             arguments["max_tokens"], arguments["repetitions"], arguments["warmup"], tuple(arguments["prompt_lengths"])
         )
@@ -58,15 +70,21 @@ class ActionModule(ActionBase):
             prompts = planning.read_prompts(path.read_text(encoding="utf-8"), str(path))
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
-            raise planning.BenchmarkError(f"The prompts {path} cannot be read ({reason}).") from None
-        record = arguments["record"]
-        choice = arguments["choice"] or {}
+            raise planning.BenchmarkError(
+                f"The prompts {path} cannot be read ({reason}); give a file of JSON lines."
+            ) from None
+        # Written in a playbook, values are of Ansible's own types, which YAML does not write.
+        record, choice = json.loads(json.dumps([arguments["record"], arguments["choice"] or {}]))
         wanted = planning.wishes(arguments["draft_lengths"], arguments["quick"], int(record.get("draft_length") or 0))
         now = datetime.datetime.now()
         return {
             "points": planning.points(record, choice, wanted, prompts, settings),
             "prompts": prompts,
+            "settings": dataclasses.asdict(settings),
+            "concurrency": concurrency,
             "speculative_config": planning.speculation_of(record, choice),
             "collection_version": planning.collection_version(ROOT),
-            "lines": planning.announcement(host, record, wanted, len(prompts), settings, arguments["load_s"], now),
+            "lines": planning.announcement(
+                host, record, wanted, len(prompts), settings, arguments["load_s"], now, concurrency
+            ),
         }

@@ -67,6 +67,18 @@ options:
     type: list
     elements: int
     default: []
+  aiperf:
+    description:
+      - The program AIPerf on the host, if it is to measure every point as well. Here it only tells whether there is
+        one.
+    type: str
+    default: ""
+  concurrency:
+    description:
+      - How many users at once AIPerf plays, one run for each number. Anything but V([1]) is refused without O(aiperf).
+    type: list
+    elements: int
+    default: [1]
   load_s:
     description:
       - How long the deployment takes to load, in seconds. Without it no duration is announced.
@@ -118,7 +130,7 @@ points:
       type: str
     fingerprint:
       description:
-        - A hash of everything that the figures depend on.
+        - A hash of everything that the figures depend on. The same again need not be measured again.
       type: str
 prompts:
   description:
@@ -126,14 +138,31 @@ prompts:
   returned: success
   type: list
   elements: dict
+settings:
+  description:
+    - How each point is measured, with O(max_tokens), O(repetitions), O(warmup) and O(prompt_lengths).
+  returned: success
+  type: dict
+  sample:
+    max_tokens: 256
+    repetitions: 3
+    warmup: 2
+    prompt_lengths: []
+concurrency:
+  description:
+    - How many users at once AIPerf plays. Empty without O(aiperf).
+  returned: success
+  type: list
+  elements: int
+  sample: [1, 4]
 speculative_config:
   description:
-    - How the deployment drafts.
+    - How the deployment drafts, or would if a benchmark had not turned drafts off. In TensorRT-LLM's own spelling.
   returned: success
   type: dict
 collection_version:
   description:
-    - The version of this collection.
+    - The version of this collection. Null if its files do not say it.
   returned: success
   type: str
   sample: 0.1.0

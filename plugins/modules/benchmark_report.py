@@ -82,7 +82,7 @@ RETURN = r"""
 report:
   description:
     - The report, as the JSON file has it.
-  returned: success
+  returned: when O(results) is given
   type: dict
   contains:
     verdict:
@@ -105,7 +105,7 @@ report:
 lines:
   description:
     - The lines that were printed.
-  returned: success
+  returned: when O(results) is given
   type: list
   elements: str
   sample: ["gpt-oss-120b with EAGLE-3 on one Spark (single_eagle3), 2026-11-22"]

@@ -87,6 +87,7 @@ def page(report: Report, before: Report | None = None) -> str:
         without_matplotlib=WITHOUT_MATPLOTLIB,
         drafting=[point for point in report["points"] if point["draft_length"] and not point["error"]],
         categories=categories(report),
+        by_aiperf=[(point, entry) for point in report["points"] for entry in point.get("aiperf") or []],
         different=[
             (point, parted(first))
             for point in known(report, "identical")

@@ -56,6 +56,7 @@ class Settings:
 
 def read_length(value: t.Any) -> int | None:
     """A draft length as people write it; YAML takes a bare off for false. None if it is none."""
+    value = value.strip() if isinstance(value, str) else value
     if value is False or value in ("off", "0", 0):
         return 0
     if isinstance(value, bool):
@@ -93,7 +94,7 @@ def speculation_of(record: t.Mapping[str, t.Any], choice: t.Mapping[str, t.Any])
     if not isinstance(section.get(LENGTH), int):
         raise BenchmarkError(
             f"The {SECTION} of what serves here ({record['deployment']}) has no {LENGTH}, so there is no draft length "
-            "to change."
+            f"to change. Deploy it with a {SECTION} that has one."
         )
     return dict(section)
 
@@ -155,7 +156,15 @@ def points(
         )
     if errors:
         lines = [f"- draft length {', '.join(map(str, lengths))}: {error}" for error, lengths in errors.items()]
-        raise BenchmarkError("\n".join(["TensorRT-LLM would refuse the engine options of some points:", *lines]))
+        raise BenchmarkError(
+            "\n".join(
+                [
+                    "TensorRT-LLM would refuse the engine options of some points; leave these out of "
+                    "speculative_benchmark_draft_lengths, or correct the options and deploy again:",
+                    *lines,
+                ]
+            )
+        )
     return found
 
 
@@ -216,6 +225,7 @@ def announcement(
     settings: Settings,
     load_s: float | None,
     now: datetime.datetime,
+    concurrency: t.Sequence[int] = (),
 ) -> list[str]:
     """What is going to happen, how often the model is loaded, and until when."""
     surely = [wish.id for wish in wanted if wish.always]
@@ -232,9 +242,13 @@ def announcement(
         f"{measured}: {asked}",
         f"The model is loaded {loads}{most} times, the last time to serve as it does now.",
     ]
+    if concurrency:
+        lines.insert(2, f"AIPerf asks them again, {', '.join(map(str, concurrency))} at a time.")
     speed = (record.get("measurements") or {}).get("tokens_per_second")
     if speed and load_s:
-        a_point = load_s + prompts * settings.repetitions * settings.max_tokens / speed
+        # AIPerf asks everything once, and warms up by itself; several at a time take no longer than one by one.
+        answers = prompts * settings.repetitions + (prompts + 1) * len(concurrency)
+        a_point = load_s + answers * settings.max_tokens / speed
         least, longest = (count * a_point + load_s for count in (len(surely), len(wanted)))
         until = now + datetime.timedelta(seconds=longest + 60)
         spread = duration(longest) if not perhaps else f"{duration(least)} to {duration(longest)}"

@@ -98,6 +98,20 @@ def same_answers(point: Point) -> str:
     return f"{found['same']} of {found['compared']}" if found else UNKNOWN
 
 
+def by_aiperf(point: Point) -> str | None:
+    """What AIPerf saw; what it could not is among the findings."""
+    seen = []
+    for entry in point.get("aiperf") or []:
+        each, total = entry.get("tokens_per_second"), entry.get("total_tokens_per_second")
+        if entry.get("error") or each is None:
+            continue
+        users = entry["concurrency"]
+        figures = digits(each) if users == 1 else f"{digits(each)} each and {digits(total)} in all"
+        seen.append(f"{figures} with {users} at a time")
+    drafts = f"with draft length {point['draft_length']}" if point["draft_length"] else "without drafts"
+    return f"AIPerf saw {drafts}, in tokens/s: {', '.join(seen)}." if seen else None
+
+
 def cells(report: Report, point: Point) -> tuple[str, ...]:
     """A point in the order of COLUMNS."""
     drafts = bool(point["draft_length"])
@@ -144,6 +158,7 @@ def table(report: Report) -> list[str]:
     lines = [*wrapped(heading, "", ""), "", *aligned(COLUMNS, rows), "", *wrapped(report["verdict"]["sentence"])]
     besides = [
         *(finding["message"] for finding in report["findings"]),
+        *(seen for point in report["points"] if (seen := by_aiperf(point)) is not None),
         *(f"Draft length {one['id']} was not measured: {one['reason']}" for one in report["skipped"]),
         *(f"Prompt {one['prompt']} was left out: {one['reason']}" for one in report["left_out"]),
     ]

@@ -108,7 +108,10 @@ def room(context: int, parallel: int) -> str:
 
 
 def gain(record: t.Mapping[str, t.Any]) -> list[str]:
-    """A sentence where speculation does not surely pay, wrapped; nothing where it does, or nobody knows."""
+    """A benchmark's verdict, or a sentence where speculation does not surely pay, wrapped; nothing where it does."""
+    measured = record.get("benchmark")
+    if measured:
+        return textwrap.wrap(f"By the benchmark of {measured['date']}: {measured['sentence']}", WIDTH - 2)
     bounds = record.get("break_even")
     length = (record["measurements"] or {}).get("acceptance_length")
     if not bounds:

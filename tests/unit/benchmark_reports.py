@@ -54,6 +54,18 @@ def older() -> Report:
     return report(truth, (0, 1, 2, 3), date="2026-09-30", image=image)
 
 
+def asked_by_aiperf() -> Report:
+    """By AIPerf one at a time and four, of which the latter failed once."""
+    results = measured.results(draft_lengths=(0, 3))
+    for point, speeds in zip(results["points"], ((50.0, 30.2, 110.4), (75.1, None, None)), strict=True):
+        one, each, total = speeds
+        alone = {"concurrency": 1, "tokens_per_second": one, "total_tokens_per_second": one, "ttft_s": 0.146}
+        several = {"concurrency": 4, "tokens_per_second": each, "total_tokens_per_second": total, "ttft_s": None}
+        error = None if each else "AIPerf did not finish within 30 s."
+        point["aiperf"] = [{**alone, "error": None}, {**several, "error": error}]
+    return analyse(results, measured.context())
+
+
 class Page(html.parser.HTMLParser):
     """Elements, ids and text of a page; fails where an element is not closed."""
 

@@ -94,6 +94,31 @@ def test_an_engine_that_hangs_is_started_again_once_with_the_evidence(head: Node
     assert head.state["last_exit"]["by"] == "watchdog"
 
 
+def test_both_are_measured_on_the_head(head: Node, worker: Node, tmp_path: Path) -> None:
+    before = [node.inspect()["Id"] for node in (head, worker)]
+    path = tmp_path / "report.json"
+    wishes = {
+        "yes": True,
+        "speculative_benchmark_draft_lengths": ["off", 1],
+        "speculative_benchmark_max_tokens": 24,
+        "speculative_benchmark_repetitions": 1,
+        "speculative_benchmark_html": str(tmp_path / "report.html"),
+        "speculative_benchmark_json": str(path),
+    }
+    playbook.succeed("benchmark", variables=wishes)
+    report = json.loads(path.read_text(encoding="utf-8"))
+    assert report["hardware"]["sparks"] == 2
+    off, drafts = report["points"]
+    assert off["error"] is drafts["error"] is None
+    assert drafts["acceptance_length"]["mean"] > 1
+    assert drafts["identical"]["same"] == drafts["identical"]["compared"] > 0
+    # They are longer than what the recipe's max_num_tokens takes.
+    assert {left["prompt"].rpartition("-")[0] for left in report["left_out"]} == {"long-context"}
+    assert [node.inspect()["Id"] for node in (head, worker)] == before
+    assert head.state["trial"] is None
+    assert head.answers()
+
+
 def test_stop_and_start_are_for_both(head: Node, worker: Node) -> None:
     playbook.succeed("stop")
     for node in (head, worker):

@@ -77,17 +77,18 @@ def profile(
 ) -> dict[str, t.Any]:
     """What AIPerf measures with so many users at once; its own files are not kept."""
     shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
     lines = directory / "prompts.jsonl"
-    lines.write_text(
-        "".join(json.dumps({"text": prompt, "output_length": max_tokens}) + "\n" for prompt in prompts),
-        encoding="utf-8",
-    )
     # Offline, AIPerf 0.13.0 takes the path of a tokenizer for a model of the Hub.
     environment = {name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"}
     output = directory / "output"
     words = command(program, url, model, tokenizer, lines, concurrency, len(prompts), output)
+    said = ""
     try:
+        directory.mkdir(parents=True)
+        lines.write_text(
+            "".join(json.dumps({"text": prompt, "output_length": max_tokens}) + "\n" for prompt in prompts),
+            encoding="utf-8",
+        )
         done = subprocess.run(
             words,
             stdin=subprocess.DEVNULL,
@@ -97,12 +98,17 @@ def profile(
             check=False,
             env=environment,
         )
+        said = done.stdout + done.stderr
         found = json.loads((output / "profile_export_aiperf.json").read_text(encoding="utf-8"))
+        if not isinstance(found, dict):
+            raise ValueError("its report is no object")
     except subprocess.TimeoutExpired as error:
         raise AiperfError(f"AIPerf did not finish within {timeout:.0f} s.") from error
     except (OSError, ValueError) as error:
-        reason = re.findall(r"Reason: (.*)", done.stdout + done.stderr)
-        raise AiperfError(f"AIPerf measured nothing{': ' + reason[0].strip(' │') if reason else ''}.") from error
+        reasons = re.findall(r"Reason: (.*)", said)
+        # Where it has not even run, what was in the way is all there is to tell.
+        reason = reasons[0].strip(" │") if reasons else "" if said else getattr(error, "strerror", None)
+        raise AiperfError(f"AIPerf measured nothing{f': {reason}' if reason else ''}.") from error
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     return figures(found, concurrency)
@@ -112,7 +118,8 @@ def figures(found: t.Mapping[str, t.Any], concurrency: int) -> dict[str, t.Any]:
     """What is kept of AIPerf's report; unknown is None."""
 
     def average(name: str, scale: float = 1.0) -> float | None:
-        value = (found.get(name) or {}).get("avg")
+        entry = found.get(name)
+        value = entry.get("avg") if isinstance(entry, dict) else None
         return round(value * scale, 4) if isinstance(value, (int, float)) else None
 
     return {

@@ -142,6 +142,10 @@ class Task:
         wrong = [point.id for point in task.points if not re.fullmatch(r"[A-Za-z0-9_.-]+", point.id)]
         if wrong:
             raise SweepError(f"The id {wrong[0]!r} of a point cannot be the name of a file.")
+        for name in ("lease_s", "ready_timeout", "answer_timeout"):
+            given = getattr(task, name)
+            if not 0 < given < LONGEST_LEASE_S:
+                raise SweepError(f"speculative_benchmark_{name} is {given}: give seconds, above 0 and less than a day.")
         return task
 
 
@@ -236,10 +240,14 @@ def make_room(directory: Path, needed: int = ROOM_BYTES) -> None:
         )
 
 
-def finished_point(path: Path, fingerprint: str) -> Json | None:
-    """A point that was measured before under the same conditions; one with an error has no samples."""
+def finished_point(path: Path, fingerprint: str, users: t.Sequence[int] = ()) -> Json | None:
+    """A point that was measured before under the same conditions, by AIPerf with so many users as well."""
     found = read_object(path)
-    return found if found.get("fingerprint") == fingerprint and found.get("samples") else None
+    # A point with an error has no samples.
+    if found.get("fingerprint") != fingerprint or not found.get("samples"):
+        return None
+    known = {entry["concurrency"] for entry in found.get("aiperf") or [] if not entry.get("error")}
+    return found if known.issuperset(users) else None
 
 
 # Figures
@@ -719,7 +727,8 @@ class Sweep:
     # The points
 
     def measure_points(self) -> None:
-        kept = {point.id: finished_point(self.file_of(point), point.fingerprint) for point in self.task.points}
+        users = (self.task.aiperf or {}).get("concurrency", [])
+        kept = {point.id: finished_point(self.file_of(point), point.fingerprint, users) for point in self.task.points}
         for before in kept.values():
             if before is not None:
                 self.outlook.learn(before)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A value gets stronger in this order: role default, recipe, inventory, command line."""
+"""A value gets stronger in this order: role default, recipe, a benchmark's choice, inventory, command line."""
 
 from __future__ import annotations
 
@@ -38,6 +38,13 @@ PLAY = """
       ansible.builtin.debug:
         msg: "port={{ speculative_serve_port }} length={{ speculative_serve_draft_length }}"
 """
+# What a benchmark has chosen for just this recipe and image.
+REPORT = {"date": "2026-11-22", "verdict": {"kind": "use", "draft_length": 4, "sentence": "Use draft length 4."}}
+CHOICE = (
+    "{{ report | dgx_spark.speculative.benchmark_chosen("
+    "{'image': {'reference': __recipe.recipe.image}, 'models': {}}, __recipe.recipe, {}) }}"
+)
+CHOSEN: dict[str, t.Any] = {"report": REPORT, "__speculative_serve_records": {"choice": CHOICE}}
 
 
 def shown(directory: Path, inventory: t.Mapping[str, t.Any], *arguments: str) -> str:
@@ -65,8 +72,21 @@ def shown(directory: Path, inventory: t.Mapping[str, t.Any], *arguments: str) ->
         ({"speculative_serve_draft_length": 3}, [], "port=8000 length=3"),
         ({"speculative_serve_draft_length": 3}, ["-e", "speculative_serve_draft_length=2"], "port=8000 length=2"),
         ({"speculative_serve_port": 8001}, [], "port=8001 length=5"),
+        (CHOSEN, [], "port=8000 length=4"),
+        (CHOSEN, ["-e", "trtllm_container_image=another"], "port=8000 length=5"),
+        ({**CHOSEN, "speculative_serve_use_benchmark": False}, [], "port=8000 length=5"),
+        ({**CHOSEN, "speculative_serve_draft_length": 3}, [], "port=8000 length=3"),
     ],
-    ids=["the recipe beats the default", "the inventory beats the recipe", "-e beats the inventory", "default"],
+    ids=[
+        "the recipe beats the default",
+        "the inventory beats the recipe",
+        "-e beats the inventory",
+        "default",
+        "a benchmark beats the recipe",
+        "but not for another image",
+        "nor where it is not wanted",
+        "the inventory beats a benchmark",
+    ],
 )
 def test_precedence(tmp_path: Path, inventory: dict[str, t.Any], arguments: list[str], expected: str) -> None:
     assert expected in shown(tmp_path, inventory, *arguments)

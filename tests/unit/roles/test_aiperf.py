@@ -112,3 +112,20 @@ def test_a_run_without_a_report_is_told_in_its_own_words(tmp_path: Path) -> None
     path.chmod(0o755)
     with pytest.raises(aiperf.AiperfError, match=r"measured nothing: All 6 inference request\(s\) failed\.$"):
         profile(str(path), tmp_path)
+
+
+def test_a_report_of_another_shape_is_no_figures(tmp_path: Path) -> None:
+    path = tmp_path / "aiperf"
+    path.write_text(DOUBLE.replace("json.dumps(report)", "json.dumps([report])"), encoding="utf-8")
+    path.chmod(0o755)
+    with pytest.raises(aiperf.AiperfError, match=r"measured nothing\.$"):
+        profile(str(path), tmp_path)
+    assert aiperf.figures({"output_token_throughput_per_user": 50.0}, 1)["tokens_per_second"] is None
+
+
+def test_a_program_that_has_gone_and_a_place_that_cannot_be_written(program: str, tmp_path: Path) -> None:
+    with pytest.raises(aiperf.AiperfError, match="measured nothing: No such file or directory"):
+        profile(str(tmp_path / "none"), tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(aiperf.AiperfError, match="measured nothing: Not a directory"):
+        profile(program, tmp_path / "file")

@@ -283,6 +283,10 @@ def test_a_task_that_makes_no_sense_is_one_sentence(spark: Spark) -> None:
     assert "colour" in messages(done.stdout)[-1]["error"]
     with pytest.raises(sweep.SweepError, match="name of a file"):
         spark.sweep({**point(0), "id": "../off"})
+    for name in ("lease_s", "ready_timeout", "answer_timeout"):
+        for seconds in (0, 86_400):
+            with pytest.raises(sweep.SweepError, match=rf"^speculative_benchmark_{name} is {seconds}: give seconds"):
+                spark.sweep(point(0), **{name: seconds})
 
 
 # Which points are measured
@@ -748,3 +752,71 @@ def test_a_gain_is_paired() -> None:
     assert sweep.gain(samples(a=20, b=50), samples(a=10, b=100)) == pytest.approx(1.0)
     assert sweep.gain(samples(a=30, only=1), samples(a=10)) == pytest.approx(3.0)
     assert sweep.gain(samples(only=1), samples(a=10)) is None
+
+
+# The second opinion
+
+
+class SecondClient:
+    """AIPerf's stand-in; it fails with as many users as it is told."""
+
+    class AiperfError(Exception):
+        """As the program's own."""
+
+    def __init__(self, fails: int = 0, version: str = "0.13.0") -> None:
+        self.fails = fails
+        self.asked: list[int] = []
+        self._version = version
+
+    def version(self, program: str) -> str:
+        if not self._version:
+            raise self.AiperfError(f"AIPerf cannot be run as {program}: install it.")
+        return self._version
+
+    def profile(self, _program: str, *given: t.Any) -> dict[str, t.Any]:
+        prompts, users = given[3], given[5]
+        assert prompts == [prompt["prompt"] for prompt in PROMPTS]
+        self.asked.append(users)
+        if users == self.fails:
+            raise self.AiperfError("AIPerf measured nothing.")
+        return {"concurrency": users, "tokens_per_second": 50.0, "error": None}
+
+
+def with_aiperf(spark: Spark, client: SecondClient, *users: int) -> dict[str, t.Any]:
+    text = json.dumps(spark.task(point(0), aiperf={"program": "aiperf", "tokenizer": "/models", "concurrency": users}))
+    made = sweep.Sweep(sweep.Task.read(text), _completions, lambda **_message: None, client)
+    try:
+        result = made.run()
+    finally:
+        made.lease.release()
+    return by_id(json.loads(Path(result["results"]).read_text()))["off"]
+
+
+def test_aiperf_that_fails_costs_its_own_figures_only(spark: Spark) -> None:
+    found = with_aiperf(spark, SecondClient(fails=4), 1, 4)
+    assert found["error"] is None
+    assert len(found["samples"]) == len(PROMPTS)
+    assert [entry["error"] for entry in found["aiperf"]] == [None, "AIPerf measured nothing."]
+
+
+def test_a_point_is_finished_when_aiperf_has_measured_it_as_well(spark: Spark) -> None:
+    spark.run(point(0))
+    client = SecondClient()
+    with_aiperf(spark, client, 1)
+    assert client.asked == [1], "it was measured before, but not by AIPerf"
+    with_aiperf(spark, client, 1)
+    assert client.asked == [1]
+    client.fails = 4
+    with_aiperf(spark, client, 1, 4)
+    with_aiperf(spark, client, 1, 4)
+    assert client.asked == [1, 1, 4, 1, 4]
+    restarts = len(spark.titles())
+    # Nobody asks for AIPerf any more: what there is will do.
+    spark.run(point(0))
+    assert len(spark.titles()) == restarts
+
+
+def test_aiperf_that_is_missing_is_told_before_any_restart(spark: Spark) -> None:
+    with pytest.raises(sweep.SweepError, match="cannot be run as aiperf: install it"):
+        with_aiperf(spark, SecondClient(version=""), 1)
+    assert spark.titles() == [None]

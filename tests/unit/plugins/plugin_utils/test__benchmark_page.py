@@ -285,3 +285,12 @@ def test_two_reports() -> None:
     assert ["image digest", "unknown", "nvcr.io/nvidia/tensorrt-llm/release@sha256:222222222222"] in made.rows
     assert not [cells for cells in made.rows if cells[0].startswith(("model", "setting", "hardware"))]
     assert "break-even before" in text
+
+
+def test_what_aiperf_saw(wins: reports.Page) -> None:
+    made = reports.Page(page(reports.asked_by_aiperf()))
+    assert "Several at once, by AIPerf" in made.text
+    assert ["off", "1", "50.0", "50.0", "0.15"] in made.rows
+    assert ["off", "4", "30.2", "110", "unknown"] in made.rows
+    assert ["3 best", "4", "Failed. AIPerf did not finish within 30 s."] in made.rows
+    assert "AIPerf" not in wins.text

@@ -59,6 +59,8 @@ def test_a_quick_look_is_three_points_and_what_serves() -> None:
 def test_a_list_is_measured_as_it_is_given() -> None:
     # YAML takes a bare off for false.
     assert planning.wishes([False, "3", 1, "off", 3], False, 5) == [Wish(0, True), Wish(3, True), Wish(1, True)]
+    # From the command line, with a blank after the comma.
+    assert planning.wishes(["off", " 3"], False, 5) == [Wish(0, True), Wish(3, True)]
 
 
 def test_a_number_that_ansible_has_tagged_becomes_a_plain_one() -> None:
@@ -87,6 +89,7 @@ def test_without_drafts_means_no_speculative_configuration_at_all() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
+        ("deployment", "another"),
         ("image", {"reference": RECORD["image"]["reference"], "id": "sha256:2"}),
         ("models", {"openai/gpt-oss-120b": {"commit": "c6d"}}),
         ("files", {"serve.sh": "exec trtllm-serve --other"}),
@@ -171,6 +174,15 @@ def test_it_is_said_how_often_the_model_is_loaded_and_until_when() -> None:
     # A point: 300 s and 45 answers of 256 tokens at 50 a second; seven of them and the way back.
     assert "49 min to 67 min, until 13:07 at the latest" in text
     assert "http://127.0.0.1:8000 answers with other drafts than yours, or not at all" in text
+
+
+def test_what_aiperf_is_going_to_ask_is_said_and_counted() -> None:
+    now = datetime.datetime(2026, 11, 22, 12, 0)
+    wanted = planning.wishes([0, 1], False, 5)
+    lines = planning.announcement("spark-1", RECORD, wanted, 15, SETTINGS, 300.0, now, [1, 4])
+    assert lines[2] == "AIPerf asks them again, 1, 4 at a time."
+    # Two points: 300 s, and 45 and twice 16 answers of 256 tokens at 50 a second; and the way back.
+    assert "That takes 28 min, until 12:29 at the latest." in " ".join(lines)
 
 
 def test_no_time_is_promised_that_nobody_knows() -> None:

@@ -116,3 +116,13 @@ def test_checksums_are_shortened() -> None:
     assert terminal.short(f"a@sha256:{digest} at {commit}, {commit[:39]}") == (
         f"a@sha256:cd34cd34cd34 at ab12ab12ab12, {commit[:39]}"
     )
+
+
+def test_what_aiperf_saw() -> None:
+    text = " ".join("\n".join(terminal.table(reports.asked_by_aiperf())).split())
+    assert (
+        "- AIPerf saw without drafts, in tokens/s: 50.0 with 1 at a time, 30.2 each and 110 in all with 4 at a time."
+    ) in text
+    assert "- AIPerf saw with draft length 3, in tokens/s: 75.1 with 1 at a time. " in f"{text} "
+    assert "- With draft length 3 AIPerf with 4 at a time failed: AIPerf did not finish within 30 s." in text
+    assert "AIPerf" not in "".join(terminal.table(reports.wins()))

@@ -112,6 +112,13 @@ def test_drafts_that_may_not_pay_are_named(length: float | None, words: str | No
     assert max(len(line) for line in text.split("It answered")[0].splitlines()) <= 100
 
 
+def test_what_was_measured_is_worth_more_than_what_is_computed() -> None:
+    chosen = {"date": "2026-11-22", "sentence": "Use draft length 2: it is 1.41 times as fast as without drafts."}
+    text = render("spark-1", record(benchmark=chosen, break_even={"best": 9.0, "worst": 9.0}), LOCAL)
+    assert "  By the benchmark of 2026-11-22: Use draft length 2: it is 1.41 times as fast as without drafts." in text
+    assert "break-even" not in text
+
+
 def test_without_a_break_even_nothing_is_said_of_it() -> None:
     assert "Speculation" not in render("spark-1", record(break_even=None), LOCAL)
 

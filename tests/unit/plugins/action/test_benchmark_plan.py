@@ -1,0 +1,110 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[4]
+RECORD: dict[str, t.Any] = {
+    "deployment": "single_eagle3",
+    "target_model": "openai/gpt-oss-120b",
+    "method": "eagle3",
+    "draft_length": 5,
+    "url": "http://127.0.0.1:8000",
+    "image": {"reference": "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12", "id": "sha256:1"},
+    "models": {"openai/gpt-oss-120b": {"commit": "b5c"}},
+    "files": {},
+    "options": {"speculative_config": {"decoding_type": "Eagle3", "max_draft_len": 5, "speculative_model": "/draft"}},
+}
+PROMPTS = {"record": RECORD, "prompts": "prompts.jsonl"}
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, t.Any]:
+    """What came of one task after the other, by its name."""
+    directory = tmp_path_factory.mktemp("controller")
+    (directory / "prompts.jsonl").write_text('{"prompt": "Why?"}\n')
+    (directory / "no_text.jsonl").write_bytes(b"\xff")
+    # All as from the command line, where a list is a text.
+    given: dict[str, dict[str, t.Any]] = {
+        "planned": {"draft_lengths": "off,3", "prompt_lengths": "1000,4000", "aiperf": "~/a", "concurrency": "1,4"},
+        "without aiperf": {"draft_lengths": "off"},
+        "none asked for": {"repetitions": "0"},
+        "nobody at a time": {"concurrency": "1,0", "aiperf": "~/a"},
+        "several at once": {"concurrency": "1,4"},
+        "no file": {"prompts": "none.jsonl"},
+        "no text": {"prompts": "no_text.jsonl"},
+    }
+    tasks = [
+        {
+            "name": name,
+            "dgx_spark.speculative.benchmark_plan": {**PROMPTS, **task},
+            "register": f"seen_{number}",
+            "ignore_errors": True,
+        }
+        for number, (name, task) in enumerate(given.items())
+    ]
+    kept = "{{ [" + ", ".join(f"seen_{number}" for number in range(len(given))) + "] | to_json }}"
+    keep = {"name": "Keep", "ansible.builtin.copy": {"content": kept, "dest": f"{directory}/seen.json"}}
+    play = {
+        "name": "Plan",
+        "hosts": "localhost",
+        "connection": "local",
+        "gather_facts": False,
+        "vars": {"ansible_python_interpreter": sys.executable},
+    }
+    (directory / "play.yml").write_text(json.dumps([{**play, "tasks": [*tasks, keep]}]))
+    (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n")
+    done = subprocess.run(
+        [Path(sys.executable).parent / "ansible-playbook", "-i", "localhost,", "play.yml"],
+        cwd=directory,
+        env={**os.environ, "ANSIBLE_CONFIG": "ansible.cfg", "ANSIBLE_LOCAL_TEMP": str(directory / "local")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return dict(zip(given, json.loads((directory / "seen.json").read_text()), strict=True))
+
+
+def test_lists_from_the_command_line_are_read(seen: dict[str, t.Any]) -> None:
+    found = seen["planned"]
+    assert [point["id"] for point in found["points"]] == ["off", "3"]
+    assert found["settings"] == {
+        "max_tokens": 256,
+        "repetitions": 3,
+        "warmup": 2,
+        "prompt_lengths": [1000, 4000],
+    }
+    assert found["concurrency"] == [1, 4]
+    assert "AIPerf asks them again, 1, 4 at a time." in found["lines"]
+    assert found["changed"] is False
+
+
+def test_without_aiperf_nobody_is_played(seen: dict[str, t.Any]) -> None:
+    assert seen["without aiperf"]["concurrency"] == []
+    assert "AIPerf" not in "".join(seen["without aiperf"]["lines"])
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("none asked for", "speculative_benchmark_repetitions is too small: 0; give 1 or more."),
+        ("nobody at a time", "speculative_benchmark_concurrency is too small: [1, 0]; give 1 or more."),
+        ("several at once", "name its program in speculative_benchmark_aiperf."),
+        ("no file", "none.jsonl cannot be read (No such file or directory); give a file of JSON lines."),
+        ("no text", "no_text.jsonl cannot be read (it is no UTF-8 text); give a file of JSON lines."),
+    ],
+)
+def test_what_cannot_be_planned_is_told_with_the_way_out(seen: dict[str, t.Any], name: str, sentence: str) -> None:
+    assert sentence in seen[name]["msg"]
+    assert seen[name]["msg"].startswith("localhost: ")
