@@ -172,7 +172,7 @@ def read_prompts(text: str, path: str) -> list[dict[str, t.Any]]:
     """Prompts from JSON lines: prompt (or text), and if wanted id, category and optional. All errors at once."""
     prompts: list[dict[str, t.Any]] = []
     errors = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
         if not line.strip():
             continue
         try:
@@ -192,6 +192,8 @@ def read_prompt(line: str, number: int) -> dict[str, t.Any]:
     """One prompt; the key text is what AIPerf's files have."""
     try:
         data = json.loads(line)
+    except RecursionError:
+        raise BenchmarkError("has too many brackets within each other") from None
     except ValueError as error:
         raise BenchmarkError(f"is no JSON ({error})") from None
     if not isinstance(data, dict):
@@ -204,6 +206,9 @@ def read_prompt(line: str, number: int) -> dict[str, t.Any]:
             raise BenchmarkError(
                 f"'{name}' " + ("must be a text that is not empty" if name in prompt else "is missing")
             )
+        # JSON can write half a character, which nobody can send.
+        if prompt[name] != prompt[name].encode("utf-8", "ignore").decode():
+            raise BenchmarkError(f"'{name}' has half a character in it, a \\uD8.. or \\uDC.. without its other half")
     if not isinstance(prompt["optional"], bool):
         raise BenchmarkError("'optional' must be true or false")
     return {name: prompt[name] for name in (*FIELDS, "optional")}

@@ -55,6 +55,10 @@ WARM_UP = "This is warm-up number {}. Tell the story of a lighthouse keeper who 
 START_AGAIN = "start it with start.yml and run the same again, which keeps the finished points."
 STOPPED = "The benchmark was stopped: the deployment's own options are served again soon, and finished points are kept."
 
+# Without these a point that was kept cannot be judged.
+POINT_KEYS = {"id", "draft_length", "seconds", "loading_s", "error", "samples", "lengths", "aiperf"}
+SAMPLE_KEYS = {"prompt", "category", "repetition", "tokens", "ttft_s", "first_tokens", "decode_s", "text"}
+
 Json = dict[str, t.Any]
 
 
@@ -244,10 +248,20 @@ def finished_point(path: Path, fingerprint: str, users: t.Sequence[int] = ()) ->
     """A point that was measured before under the same conditions, by AIPerf with so many users as well."""
     found = read_object(path)
     # A point with an error has no samples.
-    if found.get("fingerprint") != fingerprint or not found.get("samples"):
+    if found.get("fingerprint") != fingerprint or not found.get("samples") or not is_whole(found):
         return None
-    known = {entry["concurrency"] for entry in found.get("aiperf") or [] if not entry.get("error")}
+    known = {entry["concurrency"] for entry in found["aiperf"] if not entry.get("error")}
     return found if known.issuperset(users) else None
+
+
+def is_whole(point: Json) -> bool:
+    """Whether a point has all that is read of it: not so if its file is damaged or another version's."""
+    samples, aiperf = point["samples"], point.get("aiperf")
+    if not POINT_KEYS <= point.keys() or not isinstance(samples, list) or not isinstance(aiperf, list):
+        return False
+    return all(isinstance(sample, dict) and SAMPLE_KEYS <= sample.keys() for sample in samples) and all(
+        isinstance(entry, dict) and "concurrency" in entry for entry in aiperf
+    )
 
 
 # Figures

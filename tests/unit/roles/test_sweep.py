@@ -329,7 +329,9 @@ def write_point(spark: Spark, draft_length: int, speed: float) -> None:
             "category": prompt["category"],
             "repetition": 0,
             "tokens": 101,
+            "ttft_s": 0.1,
             "first_tokens": 1,
+            "text": "So it is.",
             "decode_s": 100 / (speed * factor),
         }
         for prompt, factor in zip(PROMPTS, (0.5, 2.0), strict=True)
@@ -344,8 +346,22 @@ def write_point(spark: Spark, draft_length: int, speed: float) -> None:
         "loading_s": 100.0,
         "seconds": 250.0,
         "samples": samples,
+        "lengths": [],
+        "aiperf": [],
     }
     path.write_text(json.dumps(kept))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"samples": [{"x": 1}]}, {"samples": ["x"]}, {"samples": {"x": 1}}, {"aiperf": None}, {"aiperf": [{}]}],
+)
+def test_a_kept_point_that_cannot_be_judged_is_measured_again(spark: Spark, damage: dict[str, t.Any]) -> None:
+    write_point(spark, 0, 50.0)
+    path = spark.results / "points" / "off.json"
+    assert sweep.finished_point(path, "print of off") is not None
+    path.write_text(json.dumps({**json.loads(path.read_text()), **damage}))
+    assert sweep.finished_point(path, "print of off") is None
 
 
 def test_longer_drafts_are_measured_only_while_they_gain(spark: Spark) -> None:

@@ -159,6 +159,23 @@ def test_all_that_is_wrong_with_the_prompts_is_told_by_line() -> None:
     assert text[-1] == "- the id 'a' is there more than once"
 
 
+def test_a_line_ends_where_json_lines_end() -> None:
+    text = '\ufeff{"prompt": "one\u2028two\x85three"}\r\n{"prompt": "four"}\r\n'
+    assert [prompt["prompt"] for prompt in planning.read_prompts(text, "p.jsonl")] == ["one\u2028two\x85three", "four"]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"prompt": ' + "[" * 100_000, "has too many brackets within each other"),
+        (r'{"prompt": "a \ud83d b"}', "'prompt' has half a character in it"),
+    ],
+)
+def test_a_hostile_line_is_named(line: str, reason: str) -> None:
+    with pytest.raises(planning.BenchmarkError, match=f"line 2: {reason}"):
+        planning.read_prompts('{"prompt": "\\ud83d\\ude00 fine"}\n' + line, "mine.jsonl")
+
+
 def test_a_file_without_prompts_is_refused() -> None:
     with pytest.raises(BenchmarkError, match=r"no prompts in mine\.jsonl"):
         planning.read_prompts("\n", "mine.jsonl")
