@@ -257,9 +257,9 @@ def finished_point(path: Path, fingerprint: str, users: t.Sequence[int] = ()) ->
 def is_whole(point: Json) -> bool:
     """Whether a point has all that is read of it: not so if its file is damaged or another version's."""
     samples, aiperf = point["samples"], point.get("aiperf")
-    if not POINT_KEYS <= point.keys() or not isinstance(samples, list) or not isinstance(aiperf, list):
+    if not point.keys() >= POINT_KEYS or not isinstance(samples, list) or not isinstance(aiperf, list):
         return False
-    return all(isinstance(sample, dict) and SAMPLE_KEYS <= sample.keys() for sample in samples) and all(
+    return all(isinstance(sample, dict) and sample.keys() >= SAMPLE_KEYS for sample in samples) and all(
         isinstance(entry, dict) and "concurrency" in entry for entry in aiperf
     )
 

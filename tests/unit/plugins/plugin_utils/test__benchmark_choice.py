@@ -10,7 +10,10 @@ import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark_choice import chosen, honoured
 
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
-MODELS = {"target": {"commit": "aaa"}, "/models/draft": {"commit": None, "fingerprint": "bbb"}}
+MODELS: dict[str, dict[str, t.Any]] = {
+    "target": {"commit": "aaa"},
+    "/models/draft": {"commit": None, "fingerprint": "bbb"},
+}
 RECIPE: dict[str, t.Any] = {
     "name": "mine",
     "method": "eagle3",
