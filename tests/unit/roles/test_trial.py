@@ -58,7 +58,11 @@ class Server:
             def log_message(self, format: str, *args: object) -> None:
                 del format, args
 
-        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        class Quiet(http.server.ThreadingHTTPServer):
+            def handle_error(self, request: t.Any, client_address: t.Any) -> None:
+                """A client that is ended with its server leaves early."""
+
+        self.http = Quiet(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.http.server_port}"
         threading.Thread(target=self.http.serve_forever, args=(0.05,), daemon=True).start()
 
