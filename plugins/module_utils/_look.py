@@ -135,6 +135,9 @@ def how_far(server: t.Mapping[str, t.Any], log: str) -> tuple[float | None, str]
     if server.get("state") == "restarting" and not server.get("last_exit") and _reason(server):
         # It did not end by itself, but for another one; what is in the log is past.
         return None, _reason(server)
+    if server.get("state") in (PEER_LOST, WAITING_FOR_WORKER):
+        # The log is that of the start before.
+        return None, f"{server['state']}: {_reason(server)}" if _reason(server) else str(server["state"])
     progress = loading_progress(log)
     percent, text = (progress.percent, progress.text) if progress else (None, "starting")
     trial = trial_of(server)
@@ -220,7 +223,12 @@ def _missing_half(server: t.Mapping[str, t.Any]) -> str:
         return ""
     sentence = "The worker is lost" if PEER_LOST in said else "The worker has not come up"
     reason = _reason(server)
-    return f"{sentence}: {reason}." if reason else f"{sentence}."
+    return _sentence(f"{sentence}: {reason}" if reason else sentence)
+
+
+def _sentence(text: str) -> str:
+    """A reason may end with a question."""
+    return text if text.endswith("?") else f"{text}."
 
 
 def of_worker(files: Files, started: float | None, health: str | None) -> Look:
@@ -234,7 +242,7 @@ def of_worker(files: Files, started: float | None, health: str | None) -> Look:
     if state == "stopped":
         return Look("stopped", "The worker was stopped.")
     if state == WAITING_FOR_FABRIC:
-        return Look("waiting", f"It waits for its address on the fabric{': ' + reason if reason else ''}.")
+        return Look("waiting", _sentence(f"It waits for its address on the fabric{': ' + reason if reason else ''}"))
     if health == "unhealthy" and state in (WORKER_READY, WORKER_SERVING):
         return Look("unhealthy", f"Docker's health check of the container fails{': ' + reason if reason else ''}.")
     if state == WORKER_SERVING:

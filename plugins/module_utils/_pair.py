@@ -8,7 +8,9 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import itertools
 import json
 import re
 import typing as t
@@ -92,6 +94,42 @@ def public_key(text: str) -> str:
     if not found:
         raise ValueError(f"'{text[:60]}' is not the public half of an ed25519 key")
     return found[0]
+
+
+ARMOUR = re.compile(r"-----BEGIN OPENSSH PRIVATE KEY-----\s(.+)\s-----END OPENSSH PRIVATE KEY-----\s*", re.DOTALL)
+MAGIC = b"openssh-key-v1\0"
+
+
+def _fields(data: bytes) -> t.Iterator[bytes]:
+    """The strings in OpenSSH's binary formats: each has its length before it."""
+    while data:
+        end = 4 + int.from_bytes(data[:4], "big")
+        if len(data) < end:
+            raise ValueError("cut off")
+        yield data[4:end]
+        data = data[end:]
+
+
+def whole_key(private: str, public: str) -> str | None:
+    """The public half of an ed25519 key pair of which both files are whole and belong together, without a passphrase.
+
+    OpenSSH's PROTOCOL.key: cipher, derivation and its options as strings, the number of keys, then the public and the
+    private part as strings; in the latter two equal numbers precede the key's type, its public and its secret half.
+    """
+    named, body = KEY.match(public.strip()), ARMOUR.fullmatch(private.strip() + "\n")
+    if not named or not body:
+        return None
+    try:
+        data = base64.b64decode("".join(body[1].split()), validate=True)
+        wanted = base64.b64decode(named[0].split()[1], validate=True)
+        cipher, derivation, choices = itertools.islice(_fields(data.removeprefix(MAGIC)), 3)
+        length = len(MAGIC) + 12 + len(cipher) + len(derivation) + len(choices) + 4
+        known, secret = _fields(data[length:])
+        kind, half, both = itertools.islice(_fields(secret[8:]), 3)
+    except ValueError:
+        return None
+    whole = known == wanted and secret[:4] == secret[4:8] and kind == b"ssh-ed25519" and both.endswith(half)
+    return named[0] if whole and cipher == b"none" and len(both) == 64 and known.endswith(half) else None
 
 
 def known_hosts(addresses: t.Iterable[str], ports: t.Sequence[int], key: str) -> str:

@@ -108,3 +108,34 @@ def objections(gpus: t.Sequence[Gpu], connectx: int) -> list[str]:
     if not connectx:
         found.append("it has no ConnectX-7 network card")
     return found
+
+
+QUERY = ("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
+DEVICES = Path("/sys/bus/pci/devices")
+
+
+class Module(t.Protocol):
+    """The part of an Ansible module that runs programs."""
+
+    def get_bin_path(self, arg: str) -> str | None: ...
+    def run_command(self, args: list[str], *, handle_exceptions: bool) -> tuple[int, str, str]: ...
+
+
+def look(module: Module) -> dict[str, t.Any]:
+    """What kind of machine this is, and what memory it has."""
+    code, output = 1, ""
+    if module.get_bin_path(QUERY[0]):
+        code, output, _error = module.run_command(list(QUERY), handle_exceptions=False)
+    gpus = parse_gpus(output) if code == 0 else []
+    connectx = count_connectx(DEVICES)
+    memory = parse_meminfo(Path("/proc/meminfo").read_text(encoding="ascii"))
+    reasons = objections(gpus, connectx)
+    return {
+        "is_spark": not reasons,
+        "objections": reasons,
+        "gpus": [dataclasses.asdict(gpu) for gpu in gpus],
+        "connectx": connectx,
+        "memory_total": memory["MemTotal"],
+        "memory_available": memory["MemAvailable"],
+        "memory_free": memory["MemFree"],
+    }

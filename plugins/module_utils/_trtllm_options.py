@@ -24,6 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm_chec
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm_findings import Finding, Report
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm_releases import (
     AUTO,
+    FAMILIES,
     Release,
     find_release,
     release_of,
@@ -39,6 +40,18 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm_sche
 NONE = "none"
 RAW = "raw"
 METHODS = ("eagle3", "draft_target", NONE)
+# The neutral inputs of a module or an action that takes a request.
+ARGUMENTS: dict[str, dict[str, t.Any]] = {
+    "release": {"type": "str", "required": True},
+    "family": {"type": "str", "choices": [AUTO, *(family["name"] for family in FAMILIES)], "default": AUTO},
+    "method": {"type": "str", "choices": list(METHODS)},
+    "draft_model": {"type": "str"},
+    "max_draft_len": {"type": "int"},
+    "target_model": {"type": "str"},
+    "revision": {"type": "str"},
+    "options": {"type": "dict", "default": {}},
+    "world_size": {"type": "int", "default": 1},
+}
 HEADER = "# Managed by Ansible, module dgx_spark.speculative.trtllm_config; local edits are overwritten.\n"
 
 
@@ -173,3 +186,31 @@ def render(options: t.Mapping[str, t.Any]) -> str:
         dict(options), Dumper=yaml.SafeDumper, sort_keys=False, default_flow_style=False, allow_unicode=True, width=4096
     )
     return HEADER + body
+
+
+def requested(arguments: t.Mapping[str, t.Any]) -> Request:
+    """The request in validated arguments."""
+    return Request(**{name: arguments[name] for name in ARGUMENTS})
+
+
+def failure(built: Built) -> str:
+    """A headline and one line for each error."""
+    count = "1 error" if len(built.errors) == 1 else f"{len(built.errors)} errors"
+    headline = f"Validating the engine options for TensorRT-LLM {built.release} found {count}, to be corrected:"
+    return "\n".join([headline, *(f"- {error}" for error in built.errors)])
+
+
+def answer(built: Built) -> dict[str, t.Any]:
+    """What a task returns of it, whether it fails with it or not."""
+    about = {"release": built.release, "family": built.family, "method": built.method}
+    if built.errors:
+        errors = [{"path": error.path, "message": error.message} for error in built.errors]
+        return {**about, "msg": failure(built), "errors": errors}
+    issues = [{"id": issue.id, "message": issue.message, "url": issue.url} for issue in built.known_issues]
+    return {
+        **about,
+        "changed": False,
+        "known_issues": issues,
+        "options": built.options,
+        "text": render(built.options),
+    }

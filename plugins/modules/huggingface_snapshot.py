@@ -75,6 +75,22 @@ options:
     type: str
     choices: [refuse, accept]
     default: refuse
+  cache:
+    description:
+      - Also look at the cache as M(dgx_spark.speculative.huggingface_cache_info) does, in the same call, and use the
+        directory that it finds.
+    type: dict
+    suboptions:
+      from_environment:
+        description:
+          - As the option of that module.
+        type: bool
+        default: false
+      state_directory:
+        description:
+          - As the option of that module.
+        type: path
+        required: true
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """
@@ -97,6 +113,12 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+cache:
+  description:
+    - What M(dgx_spark.speculative.huggingface_cache_info) returns.
+  returned: success, if O(cache) is given
+  type: dict
+  sample: {directory: /home/me/.cache/huggingface/hub, lines: []}
 files_missing:
   description:
     - Those of O(files) that are not there or have another checksum.
@@ -350,6 +372,8 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._cache_found import EnvironmentValueError
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._cache_look import CacheLook, unreadable
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._huggingface import (
     REPOSITORIES_ARGUMENT,
     CachedModelFiles,
@@ -377,7 +401,12 @@ class SnapshotSurvey:
         self.module = module
         params = module.params
         self.wanted = [Wanted.of(item) for item in params["repositories"]]
-        self.cache = Path(params["cache_directory"])
+        self.found: dict[str, t.Any] = {}
+        if params["cache"] is not None:
+            take_over = params["foreign_paths"] == "accept"
+            given = {key: params[key] for key in ("repositories", "cache_directory", "receipts_directory")}
+            self.found = CacheLook({**given, **params["cache"], "in_use": None, "take_over": take_over}).look()
+        self.cache = Path(self.found.get("directory") or params["cache_directory"])
         self.receipts = Path(params["receipts_directory"])
         self.hub = None if params["offline"] else Hub(params["endpoint"], params["token"] or "")
         if params["known"] is not None:
@@ -424,6 +453,7 @@ class SnapshotSurvey:
             self.module.fail_json(msg=text, errors=errors)
         return {
             "changed": False,
+            **({"cache": self.found} if self.found else {}),
             "repositories": found.views,
             "models": {
                 view["id"]: {"commit": view["commit"], "snapshot": view["snapshot"], "bytes": view["bytes_total"]}
@@ -465,10 +495,23 @@ def main() -> None:
             "files": {"type": "dict", "default": {}},
             "foreign_paths": {"type": "str", "choices": ["refuse", "accept"], "default": "refuse"},
             "pair": PAIR_ARGUMENT,
+            "cache": {
+                "type": "dict",
+                "options": {
+                    "from_environment": {"type": "bool", "default": False},
+                    "state_directory": {"type": "path", "required": True},
+                },
+            },
         },
         supports_check_mode=True,
     )
-    module.exit_json(**SnapshotSurvey(module).look())
+    try:
+        survey_of = SnapshotSurvey(module)
+    except EnvironmentValueError as error:
+        module.fail_json(msg=str(error))
+    except PermissionError as error:
+        module.fail_json(msg=unreadable(module.params["cache_directory"], error))
+    module.exit_json(**survey_of.look())
 
 
 if __name__ == "__main__":

@@ -60,6 +60,10 @@ options:
         type: str
         choices: [container, copies]
         required: true
+  key:
+    description:
+      - The private key of which RV(key) tells.
+    type: path
   sent:
     description:
       - The time where Ansible runs, in seconds since 1970. Without it nothing is said about the clock.
@@ -199,6 +203,13 @@ client_key:
   returned: success
   type: str
   sample: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE0
+key:
+  description:
+    - The public half of O(key), if both files of the key pair are whole and belong together, and nobody else can read the
+      private one. Null where there is none or it has to be made anew.
+  returned: success
+  type: str
+  sample: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE0
 authorized:
   description: Whose key this host's container accepts. Null where there is none.
   returned: success
@@ -240,11 +251,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair import
     authorized,
     image_facts,
     pair_image,
+    whole_key,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import parse_gpus, parse_meminfo
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import QUERY, parse_gpus, parse_meminfo
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._watched_job import Job
 
-QUERY = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
 # An ordinary user's PATH need not lead to it.
 SSHD_PLACES = ("/usr/sbin", "/usr/local/sbin", "/sbin", "/usr/bin")
 # What Docker, libvirt and others make.
@@ -312,6 +323,7 @@ class PairInfo:
             "state_directory": str(self.state),
             "has_directory": self.has_directory(),
             "client_key": key[0] if key else None,
+            "key": self.key(),
             "authorized": authorized(read(self.pair / "authorized_keys")),
             "spooled_bytes": self.spooled(),
         }
@@ -319,7 +331,7 @@ class PairInfo:
     def drivers(self) -> list[str]:
         if not self.module.get_bin_path(QUERY[0]):
             return []
-        code, output, _error = self.module.run_command(QUERY, handle_exceptions=False)
+        code, output, _error = self.module.run_command(list(QUERY), handle_exceptions=False)
         return [gpu.driver for gpu in parse_gpus(output)] if code == 0 else []
 
     def docker(self) -> tuple[list[dict[str, t.Any]], dict[str, t.Any]]:
@@ -379,6 +391,17 @@ class PairInfo:
         state, running = Job(self.state / "jobs", "copies").settled()
         return running and state is not None
 
+    def key(self) -> str | None:
+        """The key pair that this one of the two needs, if it can be used as it is."""
+        path = Path(self.params["key"] or "/nonexistent")
+        try:
+            status, directory = path.stat(), path.parent.stat()
+        except OSError:
+            return None
+        if status.st_mode & 0o7777 != 0o600 or status.st_uid != directory.st_uid:
+            return None
+        return whole_key(read(path), read(path.with_name(f"{path.name}.pub")))
+
     def has_directory(self) -> bool:
         try:
             return self.pair.is_dir() and self.pair.stat().st_mode & 0o777 == 0o700
@@ -411,6 +434,7 @@ def main() -> None:
                     "use": {"type": "str", "choices": ["container", "copies"], "required": True},
                 },
             },
+            "key": {"type": "path"},
             "sent": {"type": "float"},
             "socket": {"type": "path", "default": "/var/run/docker.sock"},
         },

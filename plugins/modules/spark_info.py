@@ -80,39 +80,13 @@ memory_free:
   sample: 4294967296
 """
 
-import dataclasses
-from pathlib import Path
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import (
-    count_connectx,
-    objections,
-    parse_gpus,
-    parse_meminfo,
-)
-
-QUERY = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import look
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    code, output, _error = (
-        module.run_command(QUERY, handle_exceptions=False) if module.get_bin_path(QUERY[0]) else (1, "", "")
-    )
-    gpus = parse_gpus(output) if code == 0 else []
-    connectx = count_connectx(Path("/sys/bus/pci/devices"))
-    memory = parse_meminfo(Path("/proc/meminfo").read_text(encoding="ascii"))
-    reasons = objections(gpus, connectx)
-    module.exit_json(
-        changed=False,
-        is_spark=not reasons,
-        objections=reasons,
-        gpus=[dataclasses.asdict(gpu) for gpu in gpus],
-        connectx=connectx,
-        memory_total=memory["MemTotal"],
-        memory_available=memory["MemAvailable"],
-        memory_free=memory["MemFree"],
-    )
+    module.exit_json(changed=False, **look(module))
 
 
 if __name__ == "__main__":

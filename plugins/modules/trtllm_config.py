@@ -16,7 +16,7 @@ description:
   - Validates all of them without the server and without an image. What the server would refuse is an error, and all
     errors are reported at once, each with its dotted path and the nearest valid key or value. What the server accepts
     but is unwise on a DGX Spark is a warning.
-  - Without O(path), only validates.
+  - Without O(path), only validates, which needs no host and happens on the controller.
   - The file has a fixed order of keys, so that the same options always give the same text.
 extends_documentation_fragment:
   - ansible.builtin.files
@@ -246,7 +246,6 @@ errors:
       sample: is missing; always write it where kv_cache_config is given
 """
 
-import dataclasses
 import importlib.util
 import os
 import tempfile
@@ -255,20 +254,11 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible.module_utils.common.text.converters import to_bytes, to_text
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm_options import (
-    METHODS,
-    Built,
-    Request,
+    ARGUMENTS,
+    answer,
     build,
-    render,
+    requested,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm_releases import AUTO, FAMILIES
-
-
-def failure(built: Built) -> str:
-    """A headline and one line for each error."""
-    count = "1 error" if len(built.errors) == 1 else f"{len(built.errors)} errors"
-    headline = f"Validating the engine options for TensorRT-LLM {built.release} found {count}, to be corrected:"
-    return "\n".join([headline, *(f"- {error}" for error in built.errors)])
 
 
 def read(path: str) -> str | None:
@@ -291,34 +281,13 @@ class TrtllmConfig:
         self.path: str | None = module.params["path"]
 
     def run(self) -> dict[str, t.Any]:
-        built = build(self._request())
+        built = build(requested(self.module.params))
         for warning in built.warnings:
             self.module.warn(str(warning))
+        result = answer(built)
         if built.errors:
-            self.module.fail_json(
-                msg=failure(built),
-                release=built.release,
-                family=built.family,
-                method=built.method,
-                errors=[{"path": error.path, "message": error.message} for error in built.errors],
-            )
-        text = render(built.options)
-        result = {
-            "changed": False,
-            "release": built.release,
-            "family": built.family,
-            "method": built.method,
-            "known_issues": [
-                {"id": issue.id, "message": issue.message, "url": issue.url} for issue in built.known_issues
-            ],
-            "options": built.options,
-            "text": text,
-        }
-        return result if self.path is None else {**result, **self._write(self.path, text)}
-
-    def _request(self) -> Request:
-        names = (field.name for field in dataclasses.fields(Request))
-        return Request(**{name: self.module.params[name] for name in names})
+            self.module.fail_json(**result)
+        return result if self.path is None else {**result, **self._write(self.path, result["text"])}
 
     def _write(self, path: str, text: str) -> dict[str, t.Any]:
         before = self._read(path)
@@ -358,15 +327,7 @@ class TrtllmConfig:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "release": {"type": "str", "required": True},
-            "family": {"type": "str", "choices": [AUTO, *(family["name"] for family in FAMILIES)], "default": AUTO},
-            "method": {"type": "str", "choices": list(METHODS)},
-            "draft_model": {"type": "str"},
-            "max_draft_len": {"type": "int"},
-            "target_model": {"type": "str"},
-            "revision": {"type": "str"},
-            "options": {"type": "dict", "default": {}},
-            "world_size": {"type": "int", "default": 1},
+            **ARGUMENTS,
             "path": {"type": "path"},
             "backup": {"type": "bool", "default": False},
         },

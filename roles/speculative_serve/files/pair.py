@@ -68,24 +68,31 @@ class Pair:
     peer: str
     port: int
     lost_s: float
+    # The own addresses besides the first one, which NCCL takes, too.
+    others: tuple[str, ...] = ()
 
     @classmethod
     def from_environment(cls, environment: t.Mapping[str, str]) -> Pair:
         """Raises ValueError for an environment that is not one of a pair."""
         try:
             own, peer = (
-                environment[name].replace(",", " ").split()[0]
+                environment[name].replace(",", " ").split()
                 for name in ("DGX_SPARK_FABRIC_ADDRESSES", "DGX_SPARK_PEER_ADDRESSES")
             )
             return cls(
                 int(environment["DGX_SPARK_RANK"]),
-                own,
-                peer,
+                own[0],
+                peer[0],
                 int(environment.get("DGX_SPARK_SSH_PORT", "2233")),
                 float(environment.get("DGX_SPARK_PEER_LOST_S", PEER_LOST_S)),
+                tuple(own[1:]),
             )
         except (KeyError, IndexError, ValueError) as error:
             raise ValueError(f"the container's environment does not describe a pair ({error!r})") from error
+
+    def gone(self) -> str | None:
+        """The first of the own addresses that this Spark does not have."""
+        return next((one for one in (self.own, *self.others) if not is_here(one)), None)
 
 
 def is_here(address: str) -> bool:
@@ -228,8 +235,9 @@ class Head(entrypoint.Supervisor):
 
     def missing(self) -> str | None:
         """What the server cannot start without, and does not have."""
-        if not is_here(self.pair.own):
-            return no_address(self.pair.own)
+        gone = self.pair.gone()
+        if gone is not None:
+            return no_address(gone)
         return knock(self.pair.peer, self.pair.port, self.pair.own, greeting=True)
 
     def look_round(self) -> None:
@@ -364,8 +372,9 @@ class Worker:
     def start(self) -> tuple[str, str] | None:
         """Start sshd; returns the state and the reason if that is not possible."""
         own, port = self.pair.own, self.pair.port
-        if not is_here(own):
-            return "waiting for the fabric", no_address(own)
+        gone = self.pair.gone()
+        if gone is not None:
+            return "waiting for the fabric", no_address(gone)
         program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:{SSHD_PATH}")
         if program is None:
             return "failed", "there is no sshd in this image; run the playbook again, which makes the pair's image"

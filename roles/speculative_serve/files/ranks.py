@@ -81,10 +81,12 @@ class Plan:
 def show(paths: t.Sequence[str], variables: t.Sequence[str]) -> dict[str, t.Any]:
     environment = os.environ
     wanted = (*NAMES, *variables)
+    addresses = environment.get("DGX_SPARK_FABRIC_ADDRESSES", "")
     return {
         "rank": int(environment.get("OMPI_COMM_WORLD_RANK", "0")),
         "host": socket.gethostname(),
-        "addresses": environment.get("DGX_SPARK_FABRIC_ADDRESSES", ""),
+        "addresses": addresses,
+        "gone": [one for one in addresses.replace(",", " ").split() if not pair.is_here(one)],
         "environment": {
             name: value for name, value in sorted(environment.items()) if name.startswith(PREFIXES) or name in wanted
         },
@@ -197,6 +199,7 @@ def compare(ranks: t.Sequence[dict[str, t.Any]], plan: Plan) -> list[Difference]
     if two:
         return two
     found = [
+        *addresses(ranks),
         *environments(ranks),
         *affinities(ranks),
         *interfaces(ranks),
@@ -223,6 +226,18 @@ def two_hosts(ranks: t.Sequence[dict[str, t.Any]], plan: Plan) -> list[Differenc
 
 def called(rank: dict[str, t.Any]) -> str:
     return f"rank {rank['rank']} on {rank['host']}"
+
+
+def addresses(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
+    """NCCL would say 'unhandled system error'."""
+    for rank in ranks:
+        if rank["gone"]:
+            text = f"{rank['host']} no longer has its fabric address {' and '.join(rank['gone'])}"
+            yield Difference(
+                "addresses",
+                [other["addresses"] for other in ranks],
+                f"{text}; run 'sudo netplan apply' there, or the playbook again, which looks at the network",
+            )
 
 
 def environments(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:

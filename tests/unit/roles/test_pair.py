@@ -188,8 +188,9 @@ def test_the_head_waits_for_its_worker(start: Start, listener: Listener, server:
     assert head.stop() == 0
 
 
-def test_the_head_waits_for_its_own_address(start: Start) -> None:
-    state = start(own="192.0.2.1").wait_for("waiting for the worker")
+@pytest.mark.parametrize("addresses", ["192.0.2.1,127.0.1.1", f"{HEAD},192.0.2.1"])
+def test_the_head_waits_for_its_own_addresses(start: Start, addresses: str) -> None:
+    state = start(environment={"DGX_SPARK_FABRIC_ADDRESSES": addresses}).wait_for("waiting for the worker")
     assert state["reason"] == (
         "this Spark does not have its fabric address 192.0.2.1: is the cable in, and does 'ip address' show it?"
     )
@@ -414,8 +415,9 @@ def test_an_image_without_sshd_is_named(start: Start, tmp_path: Path, monkeypatc
     assert state["reason"].startswith("there is no sshd in this image")
 
 
-def test_the_worker_waits_for_the_fabric(worker: t.Callable[..., PairContainer]) -> None:
-    state = worker(own="192.0.2.1").wait_for("waiting for the fabric")
+@pytest.mark.parametrize("addresses", ["192.0.2.1,127.0.1.1", f"{WORKER},192.0.2.1"])
+def test_the_worker_waits_for_the_fabric(worker: t.Callable[..., PairContainer], addresses: str) -> None:
+    state = worker(environment={"DGX_SPARK_FABRIC_ADDRESSES": addresses}).wait_for("waiting for the fabric")
     assert state["reason"].startswith("this Spark does not have its fabric address 192.0.2.1")
 
 

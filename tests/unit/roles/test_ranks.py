@@ -43,6 +43,7 @@ def said(rank: int) -> dict[str, t.Any]:
         "rank": rank,
         "host": f"spark-{'ab'[rank]}",
         "addresses": f"192.168.100.1{rank},192.168.101.1{rank}",
+        "gone": [],
         "environment": {
             "CPATH": "/usr/local/cuda/include",
             "HF_HUB_OFFLINE": "1",
@@ -90,6 +91,13 @@ def test_one_rank_alone_and_none_are_errors() -> None:
 def test_two_sparks_of_one_name_are_told_apart_from_one() -> None:
     assert messages(lambda head, worker: worker.update(host="spark-a")) == [
         "both Sparks are called spark-a; give one of them another name with 'sudo hostnamectl hostname'"
+    ]
+
+
+def test_an_address_that_a_rank_no_longer_has_is_named() -> None:
+    assert messages(lambda head, worker: worker["gone"].append("192.168.101.11")) == [
+        "spark-b no longer has its fabric address 192.168.101.11; run 'sudo netplan apply' there, or the playbook "
+        "again, which looks at the network"
     ]
 
 
@@ -314,10 +322,12 @@ def test_a_rank_says_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("NCCL_IB_HCA", "rocep1s0f1")
     monkeypatch.setenv("OMPI_MCA_orte_hnp_uri", "its own")
     monkeypatch.setenv("PASSED", "yes")
+    monkeypatch.setenv("DGX_SPARK_FABRIC_ADDRESSES", "127.0.0.1,192.0.2.1")
     (tmp_path / "model-00001.safetensors").write_bytes(b"weights")
     (tmp_path / "README.md").write_text("the head only", encoding="utf-8")
     rank = ranks.show([str(tmp_path), str(tmp_path / "gone")], ["PASSED"])
     assert rank["rank"] == 1
+    assert rank["gone"] == ["192.0.2.1"]
     assert rank["environment"]["NCCL_IB_HCA"] == "rocep1s0f1"
     assert rank["environment"]["PASSED"] == "yes"
     assert "OMPI_MCA_orte_hnp_uri" not in rank["environment"]

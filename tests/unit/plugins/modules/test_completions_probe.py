@@ -268,6 +268,22 @@ def test_an_exit_before_since_is_ignored(container: Container, probe: Probe, sta
     assert probe(since=999, **container.args)["state"] == "dead"
 
 
+@pytest.mark.parametrize(
+    ("state", "reason", "text"),
+    [
+        ("waiting for the worker", "no way to 10.0.0.2", "waiting for the worker: no way to 10.0.0.2"),
+        ("peer lost", None, "peer lost"),
+    ],
+)
+def test_a_head_that_waits_for_its_worker_says_so(
+    container: Container, probe: Probe, state: str, reason: str | None, text: str
+) -> None:
+    container.says(state, reason=reason)
+    container.logs("loading")
+    result = probe(fail_on=["not_serving"], **container.args)
+    assert (result["state"], result["finished"], result["progress"]["text"]) == ("loading", False, text)
+
+
 TRIAL = {"id": "draft-3", "title": "draft length 3"}
 
 

@@ -564,6 +564,12 @@ def test_one_spark_is_no_half(serving: Spark, look: Look) -> None:
             "waiting",
             "It waits for its address on the fabric: it does not have 10.0.0.2.",
         ),
+        (
+            "waiting for the fabric",
+            "is the cable in?",
+            "waiting",
+            "It waits for its address on the fabric: is the cable in?",
+        ),
         ("failed", "port 2233 is taken", "failed", "It cannot run a rank: port 2233 is taken."),
         ("starting", None, "loading", "starting"),
         ("stopped", None, "stopped", "The worker was stopped."),

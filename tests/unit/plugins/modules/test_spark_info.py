@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.dgx_spark.speculative.plugins.module_utils import _spark
 from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info
 
 
@@ -47,7 +48,7 @@ def test_what_nvidia_smi_says_decides(
     script.write_text(f"#!/bin/sh\n{program}\n", encoding="utf-8")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr(spark_info, "count_connectx", lambda _devices: 4)
+    monkeypatch.setattr(_spark, "count_connectx", lambda _devices: 4)
     result = look(capsys)
     assert (result["changed"], result["gpus"], result["objections"]) == (False, gpus, objections)
     assert result["is_spark"] is (not objections)
@@ -55,5 +56,5 @@ def test_what_nvidia_smi_says_decides(
 
 
 def test_no_nvidia_smi_is_no_error(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_info, "QUERY", ["there-is-no-such-program"])
+    monkeypatch.setattr(_spark, "QUERY", ["there-is-no-such-program"])
     assert look(capsys)["objections"] == ["it has no nvidia-smi, or one that finds no GPU"]
