@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils import _fabric as fabric
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric_netplan import render
 
 F0, F1, P1 = "enp1s0f0np0", "enp1s0f1np1", "enP2p1s0f1np1"
 
@@ -127,6 +128,7 @@ def test_an_interface_as_the_kernel_shows_it(tmp_path: Path, programs: Programs)
         "master": None,
         "addresses": [{"address": "192.168.100.10", "prefix": 24, "dynamic": False}],
         "netplan_files": [],
+        "own": False,
         "rdma_state": "ACTIVE",
         "rdma_physical": "LinkUp",
         "gids": [{"index": 2, "address": "192.168.100.10"}],
@@ -220,6 +222,42 @@ def test_netplan_files_that_name_an_interface(tmp_path: Path, programs: Programs
     assert found["ports"][0]["interfaces"][0]["netplan_files"] == ["/etc/netplan/40-cx7.yaml"]
     assert (found["own_file"], found["netplan"], found["renderer"]) == (True, True, "NetworkManager")
     assert (found["netplan_unreadable"], found["trial"]) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("file", "own"),
+    [
+        (f"/run/systemd/network/10-netplan-{F1}.network", True),
+        (f"/run/systemd/network/10-netplan-{F1}0.network", False),
+        (f"/etc/systemd/network/{F1}.network", False),
+        ("", False),
+    ],
+)
+def test_the_login_user_knows_our_interfaces_by_what_netplan_made(
+    tmp_path: Path, programs: Programs, monkeypatch: pytest.MonkeyPatch, file: str, own: bool
+) -> None:
+    card(tmp_path, "0000:01:00.1", F1, "rocep1s0f1")
+    programs.link(F1, 7)
+    programs.networkd = True
+    write(tmp_path / "run/systemd/netif/links/7", f"ADMIN_STATE=configured\nNETWORK_FILE={file}")
+    monkeypatch.setattr(fabric.Look, "_text", lambda _self, _path: None)
+    assert look(tmp_path, programs)["ports"][0]["interfaces"][0]["own"] is False
+    status = tmp_path / "run/dgx-spark-speculative/network.json"
+    write(status, json.dumps({"state": "waiting"}))
+    assert look(tmp_path, programs)["ports"][0]["interfaces"][0]["own"] is own
+    status.unlink()
+    write(tmp_path / "etc/netplan/40-dgx-spark-speculative.yaml", "")
+    assert look(tmp_path, programs)["ports"][0]["interfaces"][0]["own"] is own
+
+
+def test_root_knows_our_interfaces_by_the_file(tmp_path: Path, programs: Programs) -> None:
+    for number, name in (("0", F0), ("1", F1)):
+        card(tmp_path, f"0000:01:00.{number}", name, f"rocep1s0f{number}")
+        programs.link(name, 7 + int(number))
+    document = {"network": {"version": 2, "ethernets": {F1: {"addresses": ["10.0.0.1/24"], "mtu": 9000}}}}
+    write(tmp_path / "etc/netplan/40-dgx-spark-speculative.yaml", render(document, {}))
+    ports = look(tmp_path, programs)["ports"]
+    assert [(i["name"], i["own"]) for port in ports for i in port["interfaces"]] == [(F0, False), (F1, True)]
 
 
 def test_files_of_roots_are_listed(tmp_path: Path, programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,13 @@ class Host(undo.Change):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"START_AFTER_S": 0.0, "POLL_S": 0.01, "SETTLE_S": 0.1, "INSIST_AFTER_S": 0.02}.items():
+    for name, value in {
+        "START_AFTER_S": 0.0,
+        "APPLY_AGAIN_AFTER_S": 0.0,
+        "POLL_S": 0.01,
+        "SETTLE_S": 0.1,
+        "INSIST_AFTER_S": 0.02,
+    }.items():
         monkeypatch.setattr(undo, name, value)
 
 
@@ -157,14 +163,34 @@ def test_addresses_that_do_not_come_are_undone(tmp_path: Path) -> None:
 def test_undoing_that_fails_is_told(tmp_path: Path) -> None:
     directory = request(tmp_path)
     host = Host(directory)
-    host.refuses = ["first", "second"]
+    host.refuses = ["first", "second", "third"]
     host.act()
     assert state(directory)["state"] == "failed"
     assert state(directory)["error"] == (
-        "'netplan apply' ended with exit code 78: first; and undoing it: 'netplan apply' ended with exit code 78: "
-        "second"
+        "'netplan apply' ended with exit code 78: first; it could not be undone, because 'netplan apply' ended with "
+        "exit code 78: third"
     )
     assert list((tmp_path / "trial").iterdir()) == []
+
+
+def test_what_was_set_directly_is_taken_back_though_netplan_refuses(tmp_path: Path) -> None:
+    directory = request(tmp_path, back={"expect": {NAME: [OLD]}, "remove": {NAME: [NEW]}, "mtu": {NAME: 1500}})
+    host = Host(directory)
+    undo.write_atomically(directory / "network.json", json.dumps({"id": "1", "state": "undoing", "error": "so"}), 0o644)
+    host.has, host.refuses = [NEW], ["first", "second"]
+    host.act()
+    assert (host.has, f"ip link set dev {NAME} mtu 1500" in host.commands) == ([], True)
+    error = state(directory)["error"]
+    assert "it could not be undone, because 'netplan apply' ended with exit code 78: second, and after" in error
+    assert error.endswith(f"there was still no {OLD} on {NAME}")
+
+
+def test_undoing_is_tried_twice(tmp_path: Path) -> None:
+    directory = request(tmp_path)
+    host = Host(directory)
+    host.refuses = ["first", "second"]
+    host.act()
+    assert (state(directory)["state"], host.commands.count("netplan apply")) == ("undone", 3)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import typing as t
+from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair import (
@@ -18,6 +20,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair import
     public_key,
     room_needed,
     sshd_config,
+    whole_key,
 )
 
 NAMES = ("spark-1", "spark-2")
@@ -298,3 +301,36 @@ def test_the_head_packs_the_image_too() -> None:
     # What is still to be pulled is there then, too.
     (text,) = room({**head, "images": {"base": None, "pair": None}}, node(2), models(0), packed=20 * GB)
     assert text.startswith("spark-1: 80.6 GB are needed")
+
+
+@pytest.fixture(name="key_pair")
+def fixture_key_pair(tmp_path: Path) -> t.Callable[..., tuple[str, str]]:
+    """What ssh-keygen itself makes."""
+
+    def make(name: str, *, kind: str = "ed25519", passphrase: str = "") -> tuple[str, str]:
+        file = tmp_path / name
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", "some body", "-f", str(file)], check=True
+        )
+        return file.read_text(encoding="ascii"), file.with_suffix(".pub").read_text(encoding="ascii")
+
+    return make
+
+
+def test_a_whole_key_pair_is_known_by_its_public_half(key_pair: t.Callable[..., tuple[str, str]]) -> None:
+    private, public = key_pair("one")
+    assert whole_key(private, public) == " ".join(public.split()[:2])
+
+
+def test_a_key_pair_that_cannot_be_used_is_none(key_pair: t.Callable[..., tuple[str, str]]) -> None:
+    private, public = key_pair("one")
+    lines = private.splitlines(keepends=True)
+    # Cut off anywhere, as by a power cut.
+    cut = [private[:end] for end in range(0, len(private) - 1, 7)]
+    short = ["".join([*lines[:2], *lines[3:]])]
+    for damaged in (*cut, *short, private.replace("BEGIN OPENSSH", "BEGIN RSA")):
+        assert whole_key(damaged, public) is None
+    assert whole_key(private, "") is None
+    assert whole_key(private, key_pair("other")[1]) is None
+    assert whole_key(*key_pair("locked", passphrase="some thing")) is None
+    assert whole_key(*key_pair("ecdsa", kind="ecdsa")) is None

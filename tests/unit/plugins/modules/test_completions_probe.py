@@ -259,6 +259,32 @@ def test_dead(
     assert result["msg"] == result["error"] == result["progress"]["text"] == error
 
 
+@pytest.mark.parametrize("state", ["peer lost", "waiting for the worker", "loading"])
+def test_a_server_that_ended_without_its_worker_is_not_dead(container: Container, probe: Probe, state: str) -> None:
+    excused = {**exited(None, 9, reason="peer lost: no way to 10.0.0.2"), "by": "watchdog", "excused": True}
+    container.says(state, reason="no way to 10.0.0.2", last_exit=excused)
+    result = probe(since=1, wait=5, patience=60, fail_on=["not_serving"], **container.args)
+    # A head that waits says so whatever it noted of its server's end.
+    assert (result["state"], result["finished"], result["error"]) == ("loading", False, None)
+    container.says(state, reason="no way to 10.0.0.2", last_exit=exited())
+    assert probe(since=1, **container.args)["state"] == ("dead" if state == "loading" else "loading")
+
+
+def test_patience_with_the_worker_has_an_end(container: Container, probe: Probe) -> None:
+    container.says("waiting for the worker", reason="nothing listens at 10.0.0.2", since=time.time() - 20)
+    assert probe(**container.args)["state"] == "loading"
+    assert probe(patience=60, **container.args)["state"] == "loading"
+    result = probe(patience=10, fail_on=["not_serving"], **container.args)
+    assert (result["state"], result["finished"]) == ("waiting", True)
+    assert result["msg"] == result["error"]
+    assert result["error"] == (
+        "The worker has not come up: nothing listens at 10.0.0.2. The head goes on waiting, and serves when its worker"
+        " is there: start that, too."
+    )
+    # Another start is another wait.
+    assert probe(patience=10, since=time.time() - 1, **container.args)["state"] == "loading"
+
+
 @pytest.mark.parametrize(
     ("state", "outcome"), [("loading", "loading"), ("restarting", "loading"), ("failed", "absent")]
 )

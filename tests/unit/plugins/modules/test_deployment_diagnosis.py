@@ -311,7 +311,8 @@ def halve(engine: DockerServer, home: Path, rank: int, state: str) -> None:
     directory = home / "state/mine/state"
     (directory / "state.json").write_text(json.dumps({"state": state, "since": time.time(), "reason": None}))
     (directory / "ranks.json").write_text(json.dumps({"ranks": [{"rank": 0, "cores": 1}], "note": CANARY}))
-    (directory / "stalled.log").write_text(f"# condemned, with {CANARY}\n")
+    for name in ("stalled.log", "peer-lost.log"):
+        (directory / name).write_text(f"# condemned, with {CANARY}\n")
 
 
 def test_the_head_of_two(diagnose: Diagnose, engine: DockerServer, home: Path, tmp_path: Path) -> None:
@@ -327,7 +328,7 @@ def test_the_head_of_two(diagnose: Diagnose, engine: DockerServer, home: Path, t
     assert result["machine"] == {"driver": "580.95", "kernel": os.uname().release}
     assert {source["name"]: source["read"] for source in result["sources"]}["ranks.json"] is True
     files = unpack(tmp_path / "report.tar.gz")
-    assert {"ranks.json", "stalled.log"} <= set(files)
+    assert {"ranks.json", "stalled.log", "peer-lost.log"} <= set(files)
     assert "CANARY" not in "".join(files.values())
 
 

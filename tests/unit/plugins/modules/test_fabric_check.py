@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
 import typing as t
 from pathlib import Path
 
@@ -40,13 +42,16 @@ class Cable:
         self.addresses = {F1: ["192.168.100.10"], P1: ["192.168.101.10"]}
         self.routes = {"192.168.100.11": F1, "192.168.101.11": P1}
         self.carries = 9000
-        self.mtu = 9000
         self.silent: set[str] = set()
         # How many packets are lost before the first one arrives.
         self.cold = 0
         self.neighbours: list[dict[str, t.Any]] = []
         self.error = GONE
         self.counts = True
+        # Why no answer comes from a port.
+        self.blocked: dict[str, str] = {}
+        self.connects: list[tuple[str, str, int]] = []
+        self.commands: list[str] = []
         self.pings: list[list[str]] = []
         for name in (F1, P1):
             self.write(f"class/net/{name}/carrier", "1")
@@ -59,6 +64,7 @@ class Cable:
 
     def run(self, command: t.Sequence[str]) -> tuple[int, str, str]:
         text = " ".join(command)
+        self.commands.append(text)
         if command[0] == "ping":
             return self._ping(list(command))
         if "address show" in text:
@@ -77,7 +83,7 @@ class Cable:
             )
         if "neighbour" in text:
             return 0, json.dumps(self.neighbours), ""
-        return 0, json.dumps([{"ifname": name, "mtu": self.mtu} for name in (F1, P1)]), ""
+        raise AssertionError(text)
 
     def _ping(self, command: list[str]) -> tuple[int, str, str]:
         self.pings.append(command)
@@ -91,8 +97,13 @@ class Cable:
             counter.write_text(f"{int(counter.read_text()) + size * count}\n")
         return 0, f"64 bytes from {peer}: icmp_seq=1 ttl=64 time=0.123 ms\n", ""
 
-    def proof(self, *rails: dict[str, t.Any], seconds: float = 0.05) -> Proof:
-        return Proof(rails or (rail(F1, 100), rail(P1, 101)), "spark-2", seconds, self.run, self.root, lambda _s: None)
+    def connect(self, address: str, peer: str, port: int) -> str | None:
+        self.connects.append((address, peer, port))
+        return self.blocked.get(peer)
+
+    def proof(self, *rails: dict[str, t.Any], seconds: float = 0.05, port: int = 2233) -> Proof:
+        both = rails or (rail(F1, 100), rail(P1, 101))
+        return Proof(both, "spark-2", seconds, self.run, self.root, lambda _s: None, port, self.connect)
 
     def error_of(self, *rails: dict[str, t.Any]) -> str:
         return str(self.proof(*rails).check()[0].error)
@@ -105,10 +116,16 @@ def fixture_cable(tmp_path: Path) -> Cable:
 
 def test_a_sound_cable(cable: Cable) -> None:
     assert cable.proof().check() == [
-        Row(F1, "192.168.100.10", "192.168.100.11", True, True, F1, True, True, 0.123, True),
-        Row(P1, "192.168.101.10", "192.168.101.11", True, True, P1, True, True, 0.123, True),
+        Row(F1, "192.168.100.10", "192.168.100.11", True, True, F1, True, True, 0.123, True, True),
+        Row(P1, "192.168.101.10", "192.168.101.11", True, True, P1, True, True, 0.123, True, True),
     ]
-    assert cable.pings[1] == [
+    assert sorted(cable.connects) == [
+        ("192.168.100.10", "192.168.100.11", 2233),
+        ("192.168.101.10", "192.168.101.11", 2233),
+    ]
+    # One look at the addresses for all, and one route and one ping for each.
+    assert sorted(command.split()[0] for command in cable.commands) == ["ip", "ip", "ip", "ping", "ping"]
+    assert next(ping for ping in cable.pings if ping[-1] == "192.168.100.11") == [
         *(
             "ping",
             "-n",
@@ -117,7 +134,7 @@ def test_a_sound_cable(cable: Cable) -> None:
             "-c",
             "3",
             "-i",
-            "0.2",
+            "0.01",
             "-W",
             "1",
             "-s",
@@ -218,6 +235,40 @@ def test_a_firewall(cable: Cable) -> None:
     )
 
 
+@pytest.mark.parametrize("why", ["no answer within 2 s", "No route to host"])
+def test_a_firewall_that_lets_only_ping_in(cable: Cable, why: str) -> None:
+    cable.blocked = {"192.168.100.11": why}
+    first, second = cable.proof().check()
+    assert (first.left_by_interface, first.connects, second.connects) == (True, False, True)
+    assert first.error == (
+        f"192.168.100.11 answers to ping, but not on TCP port 2233 from 192.168.100.10 ({why}), not even that nobody "
+        "listens there. A firewall on either Spark drops it: allow what arrives on enp1s0f1np1 of spark-2 from "
+        "192.168.100.0/24 (for example 'sudo ufw allow in on enp1s0f1np1 from 192.168.100.0/24')."
+    )
+
+
+def test_no_port_is_tried_without_one(cable: Cable) -> None:
+    assert [row.connects for row in cable.proof(port=0).check()] == [None, None]
+    assert cable.connects == []
+
+
+def test_an_open_port_and_a_closed_one_are_both_answers() -> None:
+    with socket.create_server(("127.0.0.2", 0)) as server:
+        port = server.getsockname()[1]
+        assert _fabric_proof.connect("127.0.0.1", "127.0.0.2", port) is None
+    assert _fabric_proof.connect("127.0.0.1", "127.0.0.2", port) is None
+    assert _fabric_proof.connect("192.0.2.1", "127.0.0.2", port) == "Cannot assign requested address"
+
+
+def test_a_port_that_keeps_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_fabric_proof, "CONNECT_DEADLINE_S", 0.1)
+    # A full queue is as silent as a firewall.
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server, socket.create_connection(server.getsockname()):
+        begun = time.monotonic()
+        assert _fabric_proof.connect("127.0.0.1", *server.getsockname()) == "no answer within 0.1 s"
+    assert time.monotonic() - begun < 2
+
+
 @pytest.mark.parametrize(
     ("said", "text"),
     [
@@ -245,7 +296,7 @@ def test_what_is_known_only_when_the_link_is_up(cable: Cable) -> None:
     cable.write(f"{port}/gids/3", "0000:0000:0000:0000:0000:ffff:c0a8:640a")
     cable.write(f"{port}/gid_attrs/types/3", "RoCE v2")
     cable.write("class/infiniband/roceP2p1s0f1/ports/1/state", "1: DOWN")
-    cable.mtu = 4000
+    cable.write(f"class/net/{F1}/mtu", "4000")
     proof = cable.proof()
     first, second = proof.refreshed()
     assert (first["mtu"], first["speed_mbps"], first["gid_index"]) == (4000, 100_000, 3)
@@ -260,8 +311,8 @@ class Module:
     def __init__(self, cable: Cable, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         self._capsys = capsys
 
-        def proof(rails: list[dict[str, t.Any]], peer: str, _seconds: float) -> Proof:
-            return Proof(rails, peer, 0.05, cable.run, cable.root, lambda _s: None)
+        def proof(rails: list[dict[str, t.Any]], peer: str, _seconds: float, port: int) -> Proof:
+            return Proof(rails, peer, 0.05, cable.run, cable.root, lambda _s: None, port, cable.connect)
 
         monkeypatch.setattr(fabric_check, "Proof", proof)
 
@@ -276,11 +327,12 @@ def fixture_module(cable: Cable, capsys: pytest.CaptureFixture[str], monkeypatch
     return Module(cable, capsys, monkeypatch)
 
 
-def test_the_module_hands_out_table_and_rails(module: Module) -> None:
+def test_the_module_hands_out_table_and_rails(cable: Cable, module: Module) -> None:
     result = module([rail(F1, 100), rail(P1, 101)])
     assert (result["changed"], [row["full_frames"] for row in result["table"]]) == (False, [True, True])
     assert [row["mtu"] for row in result["rails"]] == [9000, 9000]
     assert len(result["findings"]) == 2
+    assert cable.connects[0][2] == 2233
 
 
 def test_the_module_names_each_fault_once(cable: Cable, module: Module) -> None:

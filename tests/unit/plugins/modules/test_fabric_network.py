@@ -147,6 +147,7 @@ def fixture_host(
     monkeypatch.setenv("FAKE", str(root))
     monkeypatch.setattr(fabric_network, "ROOT", root)
     source = Path(_fabric_undo.__file__).read_text(encoding="utf-8")
+    source = source.replace("APPLY_AGAIN_AFTER_S = 1.0", "APPLY_AGAIN_AFTER_S = 0.0")
     quick = source.replace("START_AFTER_S = 1.0", "START_AFTER_S = 0.0").replace("SETTLE_S = 15.0", "SETTLE_S = 1.0")
     monkeypatch.setattr(
         _fabric_change.inspect, "getsource", lambda _module: quick.replace("POLL_S = 0.2", "POLL_S = 0.02")
@@ -309,6 +310,20 @@ def test_a_file_of_others_that_sets_up_the_interface(host: Host) -> None:
     assert result["refused"]
 
 
+@pytest.mark.parametrize("live", ["10.0.0.1/24", "192.168.100.10/16"])
+def test_live_addresses_of_others_stay(host: Host, live: str) -> None:
+    host.set(addresses=[live], mtu=1500)
+    result = host.call("present", document=document())
+    assert result["msg"].startswith(f"addresses are already set on {NAME} ({live}), and not by this collection, so ")
+    assert (result["refused"], host.trial.exists()) == (True, False)
+
+
+@pytest.mark.parametrize("live", ["169.254.3.4/16", "10.0.0.1/32", "192.168.100.10/24"])
+def test_addresses_that_are_nobodys_or_wanted_are_no_reason(host: Host, live: str) -> None:
+    host.set(addresses=[live], mtu=1500)
+    assert host.call("present", check_mode=True, document=document())["changed"]
+
+
 def test_an_interface_that_is_not_there(host: Host) -> None:
     wrong = {"network": {"ethernets": {"enp9": {"addresses": ["10.0.0.1/24"], "mtu": 1500}}}}
     assert host.call("present", document=wrong)["msg"] == "there is no interface enp9 on this host."
@@ -323,7 +338,8 @@ def test_netplan_apply_fails(host: Host) -> None:
     (host.root / "refuse").touch()
     host.call("present", document=document())
     found = host.until("failed")
-    assert "'netplan apply' ended with exit code 1: it is not possible" in found["reason"]
+    apply = "'netplan apply' ended with exit code 1: it is not possible"
+    assert f"was to be undone, because {apply}; it could not be undone, because {apply}. Run " in found["reason"]
     assert "Run 'sudo netplan apply' on the host, or restart it" in found["reason"]
 
 

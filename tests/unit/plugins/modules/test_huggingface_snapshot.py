@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.dgx_spark.speculative.plugins.module_utils import _cache_look
 from ansible_collections.dgx_spark.speculative.plugins.modules import huggingface_snapshot
 
 from tests.unit.hub_server import ACCEPTED, COMMIT, HubServer, Model, running
@@ -340,3 +341,32 @@ def test_a_cache_that_will_be_taken_over(
     assert result.get("failed", False) is failed
     if failed:
         assert "belongs to root and not to " in result["msg"]
+
+
+def test_the_cache_is_looked_at_in_the_same_call(
+    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    monkeypatch.setattr(_cache_look, "login_environment", lambda _uid: {"HF_HUB_CACHE": str(elsewhere)})
+    received(tmp_path, COMMIT)
+    wanted = [{"id": "lab/open", "exclude": ["original/*"]}]
+    state = {"state_directory": str(tmp_path)}
+    here = run(capsys, server, tmp_path, wanted, cache=state)
+    assert (here["cache"]["directory"], here["bytes_missing"]) == (str(tmp_path / "hub"), 0)
+    assert [model["id"] for model in here["cache"]["models"]] == ["lab/open"]
+    # What the login shell names is used for the models, too.
+    there = run(capsys, server, tmp_path, wanted, cache={**state, "from_environment": True})
+    assert (there["cache"]["directory"], there["bytes_missing"]) == (str(elsewhere), 2)
+    assert there["models"]["lab/open"]["snapshot"].startswith(str(elsewhere))
+    assert "cache" not in run(capsys, server, tmp_path, wanted)
+
+
+def test_an_environment_that_makes_no_sense_is_told(
+    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_cache_look, "login_environment", lambda _uid: {"HF_HUB_CACHE": "some/where"})
+    cache = {"state_directory": str(tmp_path), "from_environment": True}
+    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], cache=cache)
+    assert result["failed"] is True
+    assert "some/where" in result["msg"]
+    assert server.requests == []

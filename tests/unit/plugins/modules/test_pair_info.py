@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 import time
 import typing as t
 from pathlib import Path
@@ -152,3 +153,18 @@ def test_only_network_cards_are_counted(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "address").write_text(f"{address}\n")
     assert pair_info.mac_addresses(tmp_path) == ["3c:6d:66:00:00:01", "3c:6d:66:00:00:02"]
+
+
+def test_the_own_key_counts_only_if_nobody_else_can_read_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], docker: DockerServer
+) -> None:
+    pair = tmp_path / "state/pair"
+    pair.mkdir(parents=True, mode=0o700)
+    key = pair / "ssh_host_ed25519_key"
+    assert look(tmp_path, capsys, key=str(key))["key"] is None
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    public = key.with_suffix(".pub").read_text(encoding="ascii")
+    assert look(tmp_path, capsys, key=str(key))["key"] == " ".join(public.split()[:2])
+    assert look(tmp_path, capsys)["key"] is None
+    key.chmod(0o644)
+    assert look(tmp_path, capsys, key=str(key))["key"] is None

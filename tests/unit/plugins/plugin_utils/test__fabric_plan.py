@@ -35,6 +35,7 @@ def interface(name: str, pci: str, rdma: str, carrier: bool) -> Info:
         "master": None,
         "addresses": [],
         "netplan_files": [],
+        "own": False,
         "rdma_state": "ACTIVE" if carrier else "DOWN",
         "rdma_physical": "LinkUp",
         "gids": [],
@@ -108,9 +109,11 @@ class Pair:
             self.address(WORKER, name, f"192.168.{third}.11/24", **{"mtu": 9000, **values})
         return self
 
-    def ours(self) -> Pair:
+    def ours(self, *which: str) -> Pair:
         for info in self.hosts.values():
             info["own_file"] = True
+        for name in which or (F1, P1):
+            self.both(name, own=True)
         return self
 
     def plan(self, **wish: t.Any) -> dict[str, t.Any]:
@@ -593,13 +596,25 @@ def test_what_was_set_up_stays_though_another_network_would_be_free_by_now(pair:
     assert not pair.ours().plan()["configure"]
 
 
-def test_own_addresses_follow_a_new_plan_and_a_new_mtu(pair: Pair) -> None:
+def test_own_addresses_follow_a_new_plan_and_a_new_mtu_only_if_asked_to(pair: Pair) -> None:
     pair.addressed().ours()
     found = pair.plan(mtu=1500)
+    assert (found["configure"], found["hosts"][HEAD]["rails"][1]["mtu"]) == (False, 9000)
+    assert found["findings"] == [
+        "spark-1 and spark-2: the cable is used with MTU 9000, not 1500. That is left as it is: set spark_network_mode "
+        "to configure to change it."
+    ]
+    found = pair.plan(plan=SEED)
+    assert (found["configure"], len(found["findings"])) == (False, 1)
+    assert found["findings"][0].startswith(
+        "spark-1 and spark-2: spark_network_plan is not used, since the port has working addresses already, set by an "
+        "earlier run; set spark_network_mode to configure to change them. spark-1: enp1s0f1np1 192.168.100.10/24, "
+    )
+    found = pair.plan(mode="configure", mtu=1500)
     assert found["configure"]
     assert found["hosts"][HEAD]["rails"][1]["address"] == "192.168.101.10"
     assert found["hosts"][HEAD]["rails"][1]["mtu"] == 1500
-    found = pair.plan(plan=SEED)
+    found = pair.plan(mode="configure", plan=SEED)
     assert found["hosts"][HEAD]["configure"]
     assert found["hosts"][WORKER]["configure"]
     assert found["hosts"][WORKER]["rails"][0]["address"] == "192.168.200.13"
@@ -609,26 +624,75 @@ def test_a_run_that_ended_halfway_is_taken_up(pair: Pair) -> None:
     pair.addressed().ours()
     for name in (F1, P1):
         pair.one(WORKER, name)["addresses"] = []
+        pair.one(WORKER, name)["own"] = False
     pair.hosts[WORKER]["own_file"] = False
     found = pair.plan()
     assert (found["hosts"][HEAD]["configure"], found["hosts"][WORKER]["configure"]) == (False, True)
 
 
 def test_a_change_that_is_being_tried_has_to_be_confirmed(pair: Pair) -> None:
-    pair.addressed().hosts[HEAD]["trial"] = {"state": "waiting", "id": "1"}
+    pair.addressed().ours().hosts[HEAD].update(own_file=False, trial={"state": "waiting", "id": "1"})
     pair.hosts[WORKER]["trial"] = {"state": "confirmed", "id": "2"}
-    pair.hosts[WORKER]["own_file"] = True
     found = pair.plan()
     assert (found["hosts"][HEAD]["configure"], found["hosts"][WORKER]["configure"]) == (True, False)
 
 
-def test_the_cable_was_moved(pair: Pair) -> None:
-    pair.addressed().ours()
+def move_the_cable(pair: Pair) -> None:
     for name, carrier in ((F0, True), (P0, True), (F1, False), (P1, False)):
-        pair.both(name, carrier=carrier)
+        pair.both(name, carrier=carrier, rdma_state="ACTIVE" if carrier else "DOWN")
+
+
+def test_the_cable_was_moved(pair: Pair) -> None:
+    move_the_cable(pair.addressed().ours())
     found = pair.plan()
     assert [rail["interface"] for rail in found["hosts"][HEAD]["rails"]] == [F0, P0]
     assert found["hosts"][HEAD]["rails"][0]["address"] == "192.168.100.10"
+
+
+@pytest.mark.parametrize("mode", ["auto", "configure", "adopt"])
+def test_the_cable_was_moved_to_where_somebody_elses_addresses_work(pair: Pair, mode: str) -> None:
+    move_the_cable(pair.addressed().ours())
+    for name, third in ((F0, 0), (P0, 1)):
+        pair.address(HEAD, name, f"10.0.{third}.1/24", mtu=1500, profile="mine")
+        pair.address(WORKER, name, f"10.0.{third}.2/24", mtu=1500, profile="mine")
+    found = pair.plan(mode=mode)
+    assert [rail["address"] for rail in found["hosts"][WORKER]["rails"]] == ["10.0.0.2", "10.0.1.2"]
+    assert (found["configure"], found["hosts"][HEAD]["document"]) == (False, {})
+    assert found["findings"] == [
+        "spark-1 and spark-2: the cable is used with MTU 1500, not 9000. That is left as it is, since it was set up by "
+        "somebody else."
+    ]
+
+
+@pytest.mark.parametrize("mode", ["auto", "configure"])
+def test_a_file_of_ours_for_one_port_gives_no_right_to_the_other(pair: Pair, mode: str) -> None:
+    move_the_cable(pair.addressed().ours())
+    pair.address(WORKER, F0, "10.0.0.2/24", profile="mine")
+    assert pair.refusal(mode=mode).startswith(
+        "spark-2: addresses are already set on enp1s0f0np0 (10.0.0.2/24) by NetworkManager's profile 'mine', so "
+        "nothing is configured there."
+    )
+
+
+def test_networks_of_others_on_the_other_port_are_in_use(pair: Pair) -> None:
+    pair.ours(F0).address(HEAD, P0, "192.168.100.77/24", profile="mine")
+    assert pair.plan()["hosts"][HEAD]["rails"][0]["subnet"] == "192.168.102.0/24"
+
+
+def test_a_twin_of_ours_that_lost_its_address_gets_it_again(pair: Pair) -> None:
+    pair.addressed().ours()
+    pair.one(WORKER, P1)["addresses"] = []
+    found = pair.plan()
+    assert (found["hosts"][HEAD]["configure"], found["hosts"][WORKER]["configure"]) == (False, True)
+    assert found["hosts"][WORKER]["rails"][1]["address"] == "192.168.101.11"
+
+
+def test_of_two_cables_the_one_that_is_ours_is_changed(pair: Pair) -> None:
+    for name in (F0, P0):
+        pair.both(name, carrier=True)
+    pair.addressed().ours()
+    found = pair.plan(mode="configure", mtu=1500)
+    assert (found["configure"], found["hosts"][HEAD]["rails"][0]["interface"]) == (True, F1)
 
 
 # What must not be touched

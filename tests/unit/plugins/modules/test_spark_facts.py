@@ -1,0 +1,92 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.dgx_spark.speculative.plugins.module_utils import _docker_look
+from ansible_collections.dgx_spark.speculative.plugins.modules import (
+    docker_access_info,
+    spark_fabric_info,
+    spark_facts,
+    spark_info,
+)
+
+from tests.unit.docker_server import DockerServer
+
+
+def run(capsys: pytest.CaptureFixture[str], module: t.Any, **parameters: t.Any) -> dict[str, t.Any]:
+    with patch_module_args(parameters), pytest.raises(SystemExit):
+        module.main()
+    result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
+    result.pop("invocation", None)
+    return result
+
+
+@pytest.fixture(name="socket")
+def fixture_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "docker.sock"
+    monkeypatch.setitem(_docker_look.ARGUMENTS, "socket", {"type": "path", "default": str(path)})
+    return path
+
+
+@pytest.fixture(name="docker")
+def fixture_docker(tmp_path: Path, socket: Path) -> t.Iterator[DockerServer]:
+    pages: dict[str, t.Any] = {
+        "/info": {"ServerVersion": "28.3.3", "DockerRootDir": str(tmp_path)},
+        "/version": {},
+        "/containers/json": [],
+    }
+    server = DockerServer(socket, pages)
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def test_who_logs_in_is_a_fact(capsys: pytest.CaptureFixture[str]) -> None:
+    result = run(capsys, spark_facts)
+    facts = result["ansible_facts"]
+    assert facts["user_id"] == getpass.getuser()
+    assert (facts["user_uid"], facts["user_gid"]) == (os.getuid(), os.getgid())
+    assert (facts["user_dir"], facts["python"]) == (str(Path("~").expanduser()), {"executable": sys.executable})
+    # What may be another thing a minute later must not be kept by a fact cache.
+    assert set(facts) == {"user_id", "user_uid", "user_gid", "user_dir", "python"}
+    assert (result["changed"], result["docker"], result["fabric"]) == (False, {}, {})
+
+
+def test_the_machine_is_what_spark_info_returns(capsys: pytest.CaptureFixture[str]) -> None:
+    machine = run(capsys, spark_facts)["machine"]
+    alone = run(capsys, spark_info)
+    for moving in ("memory_available", "memory_free"):
+        assert machine.pop(moving) > 0 < alone.pop(moving)
+    assert {"changed": False, **machine} == alone
+
+
+def test_docker_is_what_docker_access_info_returns(
+    capsys: pytest.CaptureFixture[str], docker: DockerServer, socket: Path
+) -> None:
+    found = run(capsys, spark_facts, docker=True)["docker"]
+    assert (found["state"], found["server_version"]) == ("usable", "28.3.3")
+    assert found == run(capsys, docker_access_info, socket=str(socket))
+
+
+def test_an_engine_that_answers_nonsense_is_told(capsys: pytest.CaptureFixture[str], docker: DockerServer) -> None:
+    del docker.pages["/version"]
+    result = run(capsys, spark_facts, docker=True)
+    assert result["failed"] is True
+    assert result["msg"].startswith("Asking the Docker Engine for /version failed with status 404")
+
+
+def test_the_ports_are_what_spark_fabric_info_returns(capsys: pytest.CaptureFixture[str]) -> None:
+    found = run(capsys, spark_facts, fabric=True)["fabric"]
+    assert {"changed": False, **found} == run(capsys, spark_fabric_info)
+    assert isinstance(found["ports"], list)
