@@ -12,7 +12,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair import
 
 def pair_comparison(
     nodes: t.Any, names: t.Sequence[str], clock_skew: float = 60, tolerate: t.Sequence[str] = ()
-) -> dict[str, list[str]]:
+) -> dict[str, t.Any]:
     """What keeps two Sparks from serving as one, and what is worth saying about them."""
     if not isinstance(nodes, t.Sequence) or len(nodes) != 2 or len(names) != 2:
         raise AnsibleFilterError("pair_comparison needs what pair_info returned of two hosts, and their names.")

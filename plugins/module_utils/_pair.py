@@ -342,11 +342,17 @@ class Comparison:
 
 def compared(
     names: t.Sequence[str], nodes: t.Sequence[Facts], clock_skew: float, tolerate: t.Sequence[str] = ()
-) -> dict[str, list[str]]:
-    """The problems and the findings about two nodes, a sentence each."""
+) -> dict[str, t.Any]:
+    """The problems and the findings about two nodes, a sentence each, and how far the pair's image has come."""
     comparison = Comparison(names, nodes, clock_skew, tolerate)
     comparison.compare()
-    return {"problems": comparison.problems, "findings": comparison.findings}
+    head, worker = nodes
+    return {
+        "problems": comparison.problems,
+        "findings": comparison.findings,
+        "image_made": is_made(head),
+        "image_copied": is_copied(head, worker),
+    }
 
 
 AUTHORIZED = re.compile(r'from="(?P<addresses>[^"]*)".* (?P<key>ssh-ed25519 [A-Za-z0-9+/]+={0,2})')

@@ -68,7 +68,8 @@ def slot(**changes: t.Any) -> dict[str, t.Any]:
 
 
 def test_two_sparks_of_a_kind_go_together() -> None:
-    assert compared(NAMES, [node(1), node(2)], 60) == {"problems": [], "findings": []}
+    found = compared(NAMES, [node(1), node(2)], 60)
+    assert (found["problems"], found["findings"]) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -194,6 +195,30 @@ def test_the_copy_service_listens_on_the_link_only() -> None:
 
 
 # Images.
+
+
+BASE = {"fingerprint": "f", "base": None, "bytes": 7}
+MADE = {"fingerprint": "g", "base": "f", "bytes": 8}
+OLD = {"fingerprint": "h", "base": "e", "bytes": 8}
+
+
+@pytest.mark.parametrize(
+    ("head", "worker", "made", "copied"),
+    [
+        ({"base": None, "pair": None}, {"base": None, "pair": None}, False, False),
+        ({"base": BASE, "pair": None}, {"base": BASE, "pair": None}, False, False),
+        # Of an image that has been pulled anew since, and the same on the worker.
+        ({"base": BASE, "pair": OLD}, {"base": None, "pair": OLD}, False, False),
+        ({"base": BASE, "pair": MADE}, {"base": None, "pair": None}, True, False),
+        ({"base": BASE, "pair": MADE}, {"base": BASE, "pair": OLD}, True, False),
+        ({"base": BASE, "pair": MADE}, {"base": None, "pair": MADE}, True, True),
+    ],
+)
+def test_how_far_the_image_of_a_pair_has_come(
+    head: dict[str, t.Any], worker: dict[str, t.Any], made: bool, copied: bool
+) -> None:
+    found = compared(NAMES, [node(1, images=head), node(2, images=worker)], 60)
+    assert (found["image_made"], found["image_copied"]) == (made, copied)
 
 
 @pytest.mark.parametrize(
