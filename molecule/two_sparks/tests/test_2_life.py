@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import json
+import typing as t
 from pathlib import Path
 
+import pytest
 from conftest import HOME, NAME, SLOT, Node
 
 from tests import playbook
@@ -23,7 +25,7 @@ TARGET = f"{HUB}/models--nvidia--Qwen3-235B-A22B-FP4"
 QUICK = {
     "speculative_serve_probe_interval_s": 2,
     "speculative_serve_stall_s": 8,
-    "speculative_serve_environment": {"DGX_SPARK_PEER_LOST_S": "6"},
+    "speculative_serve_peer_lost_s": 6,
 }
 
 
@@ -127,6 +129,65 @@ def test_stop_and_start_are_for_both(head: Node, worker: Node) -> None:
     assert head.answers()
 
 
+def test_a_worker_that_is_not_there_is_told_soon(head: Node, worker: Node) -> None:
+    playbook.succeed("stop")
+    told = playbook.fail("start", "--limit", "spark-1", variables={"__speculative_serve_patience": 5}).message
+    assert told.startswith("The worker has not come up: nothing listens at 192.168.100.11 port 2233: ")
+    assert told.endswith("The head goes on waiting, and serves when its worker is there: start that, too.")
+    worker.spark.exec(["docker", "rename", SLOT, "aside"])
+    try:
+        told = " ".join(playbook.fail("start").output.split())
+    finally:
+        worker.spark.exec(["docker", "rename", "aside", SLOT])
+    assert "spark-2: nothing is deployed here." in told
+    assert "spark-1: spark-2 could not be started; see the message." in told
+    playbook.succeed("start")
+    assert head.answers()
+
+
+@pytest.fixture
+def give_back(worker: Node) -> t.Iterator[t.Callable[[int], None]]:
+    """The worker is stopped and has lost its addresses on the cable; this gives it that of one rail back."""
+    rails = [(f"192.168.{100 + rail}.11/24", f"dev {cables.interface(rail=rail)}") for rail in cables.RAILS]
+    worker.spark.exec(["docker", "stop", SLOT])
+    for address, interface in rails:
+        assert worker.spark.exec(f"ip address del {address} {interface}").returncode == 0
+
+    def give(rail: int) -> None:
+        address, interface = rails[rail]
+        worker.spark.exec(f"ip address replace {address} {interface}")
+
+    yield give
+    for rail in cables.RAILS:
+        give(rail)
+
+
+def test_addresses_that_are_gone_when_it_starts_are_told_and_waited_for(
+    head: Node, worker: Node, give_back: t.Callable[[int], None], tmp_path: Path
+) -> None:
+    before = [node.inspect()["Id"] for node in (head, worker)], head.state["restarts"]
+    interfaces = " and ".join(cables.interface(rail=rail) for rail in cables.RAILS)
+    told = playbook.fail("start").message
+    assert told.startswith(f"spark-2 does not have 192.168.100.11 and 192.168.101.11 on {interfaces} any more")
+    assert "The containers are started and wait for that" in told
+    assert "run 'sudo netplan apply' there" in told
+    # As long as it takes, without a start in vain.
+    head.wait_until(lambda: head.state["state"] in ("peer lost", "waiting for the worker"))
+    assert worker.state["state"] == "waiting for the fabric"
+    path = tmp_path / "status.json"
+    playbook.succeed("status", variables={"json": str(path)})
+    why = json.loads(path.read_text(encoding="utf-8"))["spark-2"]["why"]
+    assert why.startswith(
+        "It waits for its address on the fabric: this Spark does not have its fabric address 192.168.100.11"
+    )
+    # Of two rails NCCL takes both.
+    give_back(0)
+    worker.wait_until(lambda: "192.168.101.11" in (worker.state["reason"] or ""))
+    give_back(1)
+    head.wait_until_it_answers()
+    assert ([node.inspect()["Id"] for node in (head, worker)], head.state["restarts"]) == before
+
+
 def test_one_spark_goes_on_alone_while_the_other_one_is_off(head: Node, worker: Node) -> None:
     refused = playbook.fail("single_eagle3")
     assert "--limit" in refused.message
@@ -145,7 +206,8 @@ def test_both_are_tidied_away(head: Node, worker: Node) -> None:
     for node in (head, worker):
         assert node.spark.exec(["test", "-e", HOME]).returncode != 0
         assert node.spark.exec(["docker", "ps", "--all", "--quiet"]).stdout == ""
-        assert node.spark.exec(["docker", "images", "--quiet", "dgx-spark-speculative/release"]).stdout == ""
+        # Neither what was made for two nor what that was made from.
+        assert node.spark.exec("docker images | grep release").stdout == ""
         assert node.spark.exec("ls /etc/netplan /run/netplan 2>/dev/null | grep dgx-spark-speculative").stdout == ""
         assert node.spark.exec("ls ~spark/.cache/huggingface/hub | grep models--").stdout == ""
     assert "192.168.100" not in head.spark.exec(["ip", "-4", "addr"]).stdout

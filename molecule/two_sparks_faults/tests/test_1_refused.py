@@ -19,6 +19,16 @@ from tests.twin.names import HOSTS, SUBNET
 pytest_plugins = ["tests.scenario"]
 
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
+# An interpreter for which it is three hours later. With libfaketime Python 3.11 does not wake up from its sleep.
+AHEAD = "/usr/local/lib/ahead"
+AHEAD_PYTHON = f"""#!/bin/sh
+PYTHONPATH={AHEAD} exec /usr/bin/python3 "$@"
+"""
+AHEAD_CLOCK = """import time
+
+now = time.time
+time.time = lambda: now() + 3 * 3600
+"""
 FIRST, SECOND = (cables.interface(1, rail) for rail in cables.RAILS)
 
 
@@ -64,6 +74,19 @@ def small_disk(pair: Pair) -> t.Iterator[None]:
     assert pair.worker.exec(f"mount -t tmpfs -o {options} tmpfs /home/spark/.cache/huggingface").returncode == 0
     yield
     pair.worker.exec("umount /home/spark/.cache/huggingface")
+
+
+@pytest.fixture
+def ahead(pair: Pair) -> t.Iterator[str]:
+    """For the worker's modules it is later; the kernel's clock is everybody's. An interpreter for each Spark."""
+    python = f"{AHEAD}/python3"
+    pair.worker.write_file(python, AHEAD_PYTHON)
+    pair.worker.write_file(f"{AHEAD}/sitecustomize.py", AHEAD_CLOCK)
+    made = pair.worker.exec(f"chmod 755 {python} && {python} -c 'import time; print(time.time())' && date +%s")
+    later, now = map(float, made.stdout.split())
+    assert 10790 < later - now < 10810
+    yield f"{{{{ '{python}' if inventory_hostname == 'spark-2' else '/usr/bin/python3' }}}}"
+    pair.worker.exec(["rm", "-r", AHEAD])
 
 
 def test_no_cable() -> None:
@@ -135,6 +158,19 @@ def test_two_sparks_that_differ_and_a_port_that_is_taken(pair: Pair) -> None:
     assert "set spark_pair_tolerate: [driver]" in text
     assert "port 2233 on 192.168.100.11 of spark-2 is in use by" in text
     assert "choose another port with spark_pair_ssh_port" in text
+
+
+def test_two_sparks_whose_clocks_differ(pair: Pair, ahead: str) -> None:
+    # Nothing else is in the way, since Docker is asked by sudo.
+    wishes = {"spark_pair_base_image": IMAGE, "spark_pair_become": True, "ansible_python_interpreter": ahead}
+    text = refused("spark_network/preflight", "spark_pair/preflight", **wishes)
+    assert (
+        "spark-1 and spark-2 cannot serve as one: the clock of spark-2 is 3 h ahead of that of spark-1, so that "
+        "certificates fail and logs mislead: set the clock of the one that is wrong with 'sudo timedatectl set-ntp "
+        "true' (by the clock here it is spark-2's), or set spark_pair_tolerate: [clock]."
+    ) in text
+    for spark in pair.sparks:
+        assert spark.exec("ls ~spark/.local/share/dgx-spark-speculative/pair").returncode != 0
 
 
 @pytest.mark.usefixtures("small_disk")

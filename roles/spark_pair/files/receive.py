@@ -40,6 +40,9 @@ from pathlib import Path
 GREETING = "dgx-spark-copy 1"
 CHUNK = 1024 * 1024
 BUFFERS = 8
+# A pipe that holds more wakes sshd and this less often.
+PIPE_BYTES = 1024 * 1024
+F_SETPIPE_SZ = 1031
 # For a receiver whose connection broke to notice it; sshd tells it after three times ClientAliveInterval.
 LOCK_WAIT_S = 30.0
 # Smaller members of an image are compared by their checksum, which then comes with the question.
@@ -240,6 +243,9 @@ class Receiver:
         return message
 
     def run(self) -> None:
+        # It may be no pipe, and an unprivileged process may have less.
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(self._source, F_SETPIPE_SZ, PIPE_BYTES)
         print(GREETING, file=self._out, flush=True)
         while (message := self.hear()) is not None:
             if "put" in message:

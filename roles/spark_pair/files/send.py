@@ -44,6 +44,9 @@ CHUNK = 1024 * 1024
 # A pipe that holds more wakes ssh less often.
 PIPE_BYTES = 1024 * 1024
 F_SETPIPE_SZ = 1031
+# For ssh, whose buffers grow and shrink by megabytes all the time: what glibc once got for them it keeps, or the kernel
+# zeroes and maps the same pages again and again.
+TUNABLES = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=67108864:glibc.malloc.top_pad=8388608"
 FIRST_DELAY_S = 1.0
 MOST_DELAY_S = 15.0
 REPORT_EVERY_S = 2.0
@@ -194,7 +197,12 @@ class Link:
 
     def __init__(self, command: t.Sequence[str]) -> None:
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env={**os.environ, "GLIBC_TUNABLES": TUNABLES},
         )
         if self._process.stdin is None or self._process.stdout is None or self._process.stderr is None:
             raise ValueError("the connection has to be made with pipes")

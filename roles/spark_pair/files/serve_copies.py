@@ -12,6 +12,7 @@ one when configuration or keys are, so that a job with the former ones is not ta
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -21,6 +22,8 @@ import typing as t
 from pathlib import Path
 
 POLL_S = 0.5
+# For sshd, as send.py has it for ssh. What sshd starts does not see it.
+TUNABLES = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=67108864:glibc.malloc.top_pad=8388608"
 
 
 def emit(message: dict[str, t.Any]) -> None:
@@ -46,7 +49,11 @@ class Service:
     def __init__(self, sshd: str, config: str) -> None:
         # -e: into our log. By its whole path, since it runs itself anew for each connection.
         self.process = subprocess.Popen(
-            [sshd, "-D", "-e", "-f", config], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            [sshd, "-D", "-e", "-f", config],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "GLIBC_TUNABLES": TUNABLES},
         )
         self.said: list[str] = []
         self._listener = threading.Thread(target=self._listen, daemon=True)

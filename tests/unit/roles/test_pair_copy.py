@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.util
 import io
@@ -27,6 +28,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._huggingface
     read_receipt,
     receipt_covers,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair import sshd_config
 
 FILES = Path(__file__).parents[3] / "roles/spark_pair/files"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -45,6 +47,8 @@ def load(name: str) -> t.Any:
 send = load("send")
 receive = load("receive")
 load_image = load("load_image")
+serve_copies = load("serve_copies")
+F_GETPIPE_SZ = 1032
 
 # Runs the receiver as ssh would, cuts the connection after so many bytes, and changes a byte on the way.
 CONNECTION = """
@@ -516,6 +520,60 @@ def test_ssh_asks_nobody_and_trusts_nobody_else() -> None:
     assert "GlobalKnownHostsFile=/dev/null" in command
     assert command[1:3] == ["-F", "none"]
     assert "IdentityAgent=none" in command
+
+
+def test_ssh_prefers_what_the_chip_does_and_has_something_else_where_it_does_not() -> None:
+    ciphers = send.CIPHERS.split(",")
+    assert [name.startswith("aes") for name in ciphers] == [True, True, False]
+    assert "chacha20-poly1305@openssh.com" in ciphers
+    command = send.ssh_command({"known_hosts": "k", "port": 2234, "user": "me", "key": "i"}, "10.0.0.2")
+    assert f"Ciphers={send.CIPHERS}" in command
+    # What the other end offers, from the same list.
+    assert f"Ciphers {send.CIPHERS}\n" in sshd_config("/pair", ["10.0.0.2"], 2234, "me")
+    assert "Compression=no" in command
+
+
+ENVIRONMENT = "import os; print(os.environ['GLIBC_TUNABLES'], os.environ['KEPT'])"
+
+
+def test_ssh_keeps_its_memory_and_the_rest_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEPT", "kept")
+    say = f"print({send.GREETING!r}, flush=True); {ENVIRONMENT}"
+    link = send.Link([sys.executable, "-c", say])
+    try:
+        assert link._line().decode() == f"{send.TUNABLES} kept"
+    finally:
+        link.close()
+
+
+def test_sshd_keeps_its_memory_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEPT", "kept")
+    sshd = tmp_path / "sshd"
+    sshd.write_text(f"#!{sys.executable}\nimport sys; sys.stdout = sys.stderr\n{ENVIRONMENT}\n")
+    sshd.chmod(0o755)
+    service = serve_copies.Service(str(sshd), "config")
+    service.process.wait(30)
+    assert service.reason() == f"{send.TUNABLES} kept"
+
+
+def test_the_receiver_has_its_pipe_hold_more(pair: Pair) -> None:
+    source, sink = os.pipe()
+    with os.fdopen(source, "rb") as end:
+        before = fcntl.fcntl(source, receive.F_SETPIPE_SZ, 4096)
+        os.write(sink, b'{"indexed": "%s"}\n' % (b"0" * 64))
+        os.close(sink)
+        out = io.StringIO()
+        receive.Receiver(pair.places, end.fileno(), out).run()
+        assert fcntl.fcntl(source, F_GETPIPE_SZ) > before
+    assert out.getvalue().splitlines() == [receive.GREETING, '{"indexed": false}']
+
+
+def test_the_receiver_takes_what_is_no_pipe(pair: Pair, tmp_path: Path) -> None:
+    (tmp_path / "said").write_text(json.dumps({"indexed": "0" * 64}) + "\n")
+    with (tmp_path / "said").open("rb") as file:
+        out = io.StringIO()
+        receive.Receiver(pair.places, file.fileno(), out).run()
+    assert out.getvalue().splitlines()[-1] == '{"indexed": false}'
 
 
 def test_the_program_says_its_result_or_its_error(pair: Pair, capsys: pytest.CaptureFixture[str]) -> None:
