@@ -21,6 +21,9 @@ pytest_plugins = ["tests.scenario"]
 
 HUB = "/home/spark/.cache/huggingface/hub"
 TARGET = f"{HUB}/models--nvidia--Qwen3-235B-A22B-FP4"
+# Who logs in to which.
+NAMES = {"ansible_user": "{{ {'spark-2': 'member'}[inventory_hostname] | default('spark') }}"}
+MEMBERS = "/home/member"
 # How soon a lost worker and an engine that hangs are taken for what they are.
 QUICK = {
     "speculative_serve_probe_interval_s": 2,
@@ -55,6 +58,17 @@ def test_a_killed_rank_comes_back(head: Node, worker: Node) -> None:
     head.wait_until(lambda: head.state["state"] != "running")
     head.wait_until_it_answers()
     worker.wait_until(lambda: worker.state["state"] == "serving")
+
+
+def test_a_killed_head_comes_back(head: Node, worker: Node) -> None:
+    kept = worker.inspect()["State"]["StartedAt"]
+    container = head.inspect()
+    head.spark.exec(["kill", "-9", str(container["State"]["Pid"])])
+    head.wait_until(lambda: head.inspect()["RestartCount"] > container["RestartCount"])
+    head.wait_until_it_answers()
+    # The worker's container has let it in again.
+    worker.wait_until(lambda: worker.state["state"] == "serving")
+    assert worker.inspect()["State"]["StartedAt"] == kept
 
 
 def test_a_cable_that_is_out_while_it_serves_is_told_and_survived(head: Node, tmp_path: Path) -> None:
@@ -201,8 +215,22 @@ def test_one_spark_goes_on_alone_while_the_other_one_is_off(head: Node, worker: 
     assert "spark-2" in playbook.run("status").output
 
 
+def test_login_names_may_differ(head: Node, worker: Node, internet: Internet) -> None:
+    playbook.succeed("cleanup")
+    playbook.succeed("two_sparks", variables=NAMES)
+    assert head.answers()
+    label = worker.inspect()["Config"]["Labels"]["dgx_spark.speculative.directory"]
+    assert label == f"{MEMBERS}/.local/share/dgx-spark-speculative/{NAME}"
+    places = [f"{label}/options.yml", f"{label}/../pair/authorized_keys", f"{MEMBERS}/.cache/huggingface/hub/models--*"]
+    assert set(worker.spark.exec(f"stat -c %U {' '.join(places)}").stdout.split()) == {"member"}
+    assert internet.bytes_to(worker.spark.address) == 0
+
+
 def test_both_are_tidied_away(head: Node, worker: Node) -> None:
-    playbook.succeed("cleanup", variables={"models": "all", "image": True, "network": True})
+    # Each user what is that user's; the network needs sudo.
+    playbook.succeed("cleanup", variables={**NAMES, "models": "all", "image": True})
+    playbook.succeed("cleanup", variables={"models": "all", "network": True})
+    assert worker.spark.exec(f"ls {MEMBERS}/.cache/huggingface/hub | grep models--").stdout == ""
     for node in (head, worker):
         assert node.spark.exec(["test", "-e", HOME]).returncode != 0
         assert node.spark.exec(["docker", "ps", "--all", "--quiet"]).stdout == ""
