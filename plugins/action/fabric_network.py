@@ -12,8 +12,8 @@ from ansible.plugins.action import ActionBase
 
 MODULE = "dgx_spark.speculative.fabric_network"
 POLL_S = 1.0
-# Applying and undoing may both take their time, and each of them may hold up a connection.
-MORE_S = 300.0
+# Applying and undoing, which is tried twice, may take their time, and each of them may hold up a connection.
+MORE_S = 420.0
 
 Result = dict[str, t.Any]
 

@@ -19,9 +19,13 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric_netplan import (
     FILE,
+    PENDING,
     STATUS,
     claims,
     declared_renderer,
+    generated_for,
+    is_ours,
+    named_in,
     netplan_files,
 )
 
@@ -354,6 +358,12 @@ class Look:
         texts = {path: self._text(path) for path in files}
         found = functions(self._root / "sys")
         interfaces = [self._interface(one, links, by_name, managers, texts) for one in found]
+        own_file, trial = (self._root / FILE.relative_to("/")).exists(), self._trial()
+        ours = [text for path, text in texts.items() if path.name == FILE.name and text is not None and is_ours(text)]
+        for interface in interfaces:
+            interface["own"] = (own_file or (trial or {}).get("state") in PENDING) and (
+                interface["name"] in named_in(ours) if ours else generated_for(interface["name"], interface["file"])
+            )
         declared = declared_renderer([texts[path] or "" for path in files])
         peer = controller(self._environment)
         return {
@@ -368,8 +378,8 @@ class Look:
             ),
             "netplan": self._has_netplan(),
             "netplan_unreadable": [f"/{path.relative_to(self._root)}" for path, text in texts.items() if text is None],
-            "own_file": (self._root / FILE.relative_to("/")).exists(),
-            "trial": self._trial(),
+            "own_file": own_file,
+            "trial": trial,
             "nccl_conf": read_text(self._root / "etc" / "nccl.conf"),
         }
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import inspect
+import ipaddress
 import json
 import os
 import secrets
@@ -32,6 +33,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric impo
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric_netplan import (
     FILE,
     NETPLAN_DIRECTORIES,
+    PENDING,
     STATUS,
     TRIAL_FILE,
     Document,
@@ -40,19 +42,25 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric_netp
     claims,
     document_of,
     is_ours,
+    named_in,
     netplan_files,
     render,
 )
 
 UNIT = "dgx-spark-speculative-network"
-PENDING = ("starting", "applying", "waiting", "undoing")
 EMPTY = "network:\n  version: 2\n"
 POLL_S = 0.2
 GENERATE_DEADLINE_S = 60.0
-# More than applying, waiting for addresses and undoing both can take.
-END_DEADLINE_S = 2 * (undo.APPLY_DEADLINE_S + undo.SETTLE_S) + 30.0
+# More than applying, waiting for addresses and undoing both can take, which is tried twice.
+END_DEADLINE_S = 3 * undo.APPLY_DEADLINE_S + 2 * undo.SETTLE_S + 30.0
 
 State = dict[str, t.Any]
+
+
+def usable(address: str) -> bool:
+    """Whether somebody has set it: not one that hosts give themselves, and with a network."""
+    found = ipaddress.IPv4Interface(address)
+    return not found.is_link_local and found.network.prefixlen < 32
 
 
 class Network:
@@ -116,6 +124,11 @@ class Network:
             return tried if is_ours(tried) else None
         return text
 
+    def own_interfaces(self) -> set[str]:
+        """The interfaces that our file names, or what is being tried in its place."""
+        tried = self.trial_file.read_text(encoding="utf-8", errors="replace") if self.trial_file.exists() else ""
+        return named_in(text for text in (self.text() or "", tried) if is_ours(text))
+
     def requirements(self) -> None:
         for program, package in (("netplan", "netplan.io"), ("systemd-run", "systemd"), ("ip", "iproute2")):
             path = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
@@ -149,10 +162,17 @@ class Network:
 
     def check(self, document: Document) -> None:
         """Refuse what others have set up, and what is not there."""
-        links = self.links()
-        for name in addresses_of(document):
+        links, own = self.links(), self.own_interfaces()
+        for name, wanted in addresses_of(document).items():
             if name not in links:
                 raise FabricError(f"there is no interface {name} on this host.")
+            live = [address for address in links[name]["addresses"] if address not in wanted and usable(address)]
+            if live and name not in own:
+                raise FabricError(
+                    f"addresses are already set on {name} ({' and '.join(live)}), and not by this collection, so "
+                    "nothing is configured there. Use them (spark_network_mode: auto, with matching ones on the other "
+                    "Spark), or remove them first."
+                )
             files = self.foreign_files(name, links[name]["mac"])
             if files:
                 raise FabricError(

@@ -19,6 +19,8 @@ FILE = Path("/etc/netplan/40-dgx-spark-speculative.yaml")
 TRIAL_FILE = Path("/run/netplan") / FILE.name
 # Where the program that watches over a change tells how it stands.
 STATUS = Path("/run/dgx-spark-speculative/network.json")
+# A change of the network that has not come to its end.
+PENDING = ("starting", "applying", "waiting", "undoing")
 NETPLAN_DIRECTORIES = ("etc/netplan", "run/netplan", "usr/lib/netplan", "lib/netplan")
 
 MARKER = "# Written by the Ansible collection dgx_spark.speculative"
@@ -155,6 +157,21 @@ def document_of(text: str) -> Document:
             words = [word.strip(' "') for word in value.group(2).strip("[]").split(",")]
             entries[name][value.group(1)] = words[0] if value.group(1) == "renderer" else [w for w in words if w]
     return {"network": {"ethernets": entries}}
+
+
+def named_in(texts: t.Iterable[str]) -> set[str]:
+    """The interfaces in files of ours."""
+    return {name for text in texts for name in addresses_of(document_of(text))}
+
+
+def generated_for(name: str, file: t.Any) -> bool:
+    """Whether netplan made this file of NetworkManager's or networkd's for the interface of that name.
+
+    The login user cannot read our file, and so knows by this which interfaces it names. Another file that only root can
+    read may name it instead, which is told apart once root looks.
+    """
+    made = rf"(10-)?netplan-{re.escape(name)}\.(nmconnection|network)"
+    return re.fullmatch(made, str(file or "").rpartition("/")[2]) is not None
 
 
 def addresses_of(document: t.Mapping[str, t.Any]) -> dict[str, list[str]]:

@@ -6,14 +6,16 @@
 
 """Proof that packets reach the other Spark through the cable, in full size, and by the interface they should take.
 
-The ladder is that of NVIDIA's page for two DGX Stations: link, address, route, full frames, RDMA port. Nothing here
-needs root.
+The ladder is that of NVIDIA's page for two DGX Stations: link, address, route, full frames, RDMA port; and a TCP port,
+since a firewall may let ping in and nothing else. Nothing here needs root.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
 import re
+import socket
 import time
 import typing as t
 from pathlib import Path
@@ -34,10 +36,28 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric impo
 # IPv4 and ICMP headers.
 HEADERS = 28
 COUNTED_PINGS = 3
+# Since 2021 (iputils 20210722) every user may send packets as often as every 2 ms.
+PING_INTERVAL_S = 0.01
 RETRY_S = 0.5
 PING_DEADLINE_S = 1
+# A firewall that drops what arrives does not answer at all.
+CONNECT_DEADLINE_S = 2.0
 
 Rail = dict[str, t.Any]
+Connect = t.Callable[[str, str, int], "str | None"]
+
+
+def connect(address: str, peer_address: str, port: int) -> str | None:
+    """Why no answer came from this port; that nobody listens there is one, too."""
+    try:
+        socket.create_connection((peer_address, port), CONNECT_DEADLINE_S, (address, 0)).close()
+    except ConnectionRefusedError:
+        return None
+    except TimeoutError:
+        return f"no answer within {CONNECT_DEADLINE_S:g} s"
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +74,7 @@ class Row:
     full_frames: bool | None = None
     milliseconds: float | None = None
     left_by_interface: bool | None = None
+    connects: bool | None = None
     error: str | None = None
 
 
@@ -74,8 +95,14 @@ class Proof:
         runner: Run = run,
         sys: Path = Path("/sys"),
         sleep: t.Callable[[float], None] = time.sleep,
+        port: int = 0,
+        connector: Connect = connect,
     ) -> None:
         self._rails = rails
+        # A TCP port of the other Spark, whether anything listens there or not; 0: none is tried.
+        self._port = port
+        self._connect = connector
+        self._own: dict[str, list[str]] = {}
         self._peer = peer
         self._deadline = time.monotonic() + seconds
         self._run = runner
@@ -90,16 +117,21 @@ class Proof:
         }
 
     def check(self) -> list[Row]:
-        return [self._check(rail) for rail in self._rails]
+        self._own = self._own_addresses()
+        # At once, unless the packets of one interface would count as those of the other.
+        apart = all(len(names) == 1 for names in self._may_leave_by.values())
+        with concurrent.futures.ThreadPoolExecutor(len(self._rails) if apart else 1) as pool:
+            return list(pool.map(self._check, self._rails))
 
     def refreshed(self) -> list[Rail]:
         """The rails with what is known only now that they are up."""
-        links = {str(row.get("ifname")): row for row in ask_ip(self._run, "-json", "link", "show")}
         found = []
         for rail in self._rails:
             port = self._sys / "class/infiniband" / str(rail.get("rdma") or "-") / "ports" / "1"
-            index = self._gid_index(port, rail)
-            mtu = links.get(rail["interface"], {}).get("mtu") or rail["mtu"]
+            # For information: NCCL chooses by itself.
+            table = gids(port, rail["interface"])
+            index = next((gid["index"] for gid in table if gid["address"] == rail["address"]), None)
+            mtu = read_number(self._sys / "class/net" / rail["interface"] / "mtu") or rail["mtu"]
             speed = rate_mbps(read_text(port / "rate")) or rail.get("speed_mbps")
             found.append({**rail, "mtu": min(mtu, rail["mtu"]), "speed_mbps": speed, "gid_index": index})
             if index is None:
@@ -116,22 +148,11 @@ class Proof:
                 )
         return found
 
-    def _gid_index(self, port: Path, rail: Rail) -> int | None:
-        """The table follows the addresses of the interface with some delay."""
-
-        def look() -> int | None:
-            table = gids(port, rail["interface"])
-            return next((gid["index"] for gid in table if gid["address"] == rail["address"]), None)
-
-        if (port / "gids").is_dir():
-            self._retried(lambda: look() is not None)
-        return look()
-
     # The steps of one interface
 
     def _check(self, rail: Rail) -> Row:
         row = Row(rail["interface"], rail["address"], rail["peer_address"])
-        for step in (self._link, self._address, self._route, self._packets):
+        for step in (self._link, self._address, self._route, self._packets, self._answers):
             row = step(rail, row)
             if row.error:
                 return row
@@ -166,10 +187,16 @@ class Proof:
         found = ask_ip(self._run, "-json", "address", "show")
         return {str(row.get("ifname")): [a["address"] for a in addresses(row)] for row in found}
 
+    def _has(self, rail: Rail) -> bool:
+        """Whether the address is there by now; one look may serve both interfaces."""
+        if rail["address"] in self._own.get(rail["interface"], []):
+            return True
+        self._own = self._own_addresses()
+        return rail["address"] in self._own.get(rail["interface"], [])
+
     def _address(self, rail: Rail, row: Row) -> Row:
-        if self._retried(lambda: rail["address"] in self._own_addresses().get(rail["interface"], [])):
-            own = self._own_addresses()
-            double = [name for name, each in own.items() if rail["peer_address"] in each]
+        if self._retried(lambda: self._has(rail)):
+            double = [name for name, each in self._own.items() if rail["peer_address"] in each]
             if double:
                 return dataclasses.replace(
                     row,
@@ -180,7 +207,7 @@ class Proof:
                     ),
                 )
             return dataclasses.replace(row, on_interface=True)
-        elsewhere = [name for name, each in self._own_addresses().items() if rail["address"] in each]
+        elsewhere = [name for name, each in self._own.items() if rail["address"] in each]
         where = f"it is on {elsewhere[0]}" if elsewhere else "no interface has it"
         return dataclasses.replace(
             row,
@@ -228,32 +255,30 @@ class Proof:
 
     def _ping(self, rail: Rail, size: int, count: int = 1) -> tuple[bool, str]:
         """Packets of this size, headers included, that no router may cut up."""
-        command = ["ping", "-n", "-M", "do", "-c", str(count), "-i", "0.2", "-W", str(PING_DEADLINE_S)]
+        command = ["ping", "-n", "-M", "do", "-c", str(count), "-i", str(PING_INTERVAL_S), "-W", str(PING_DEADLINE_S)]
         command += ["-s", str(size - HEADERS), "-I", rail["address"], rail["peer_address"]]
         code, output, error = self._run(command)
         return code == 0, output if code == 0 else f"{output}\n{error}"
 
     def _packets(self, rail: Rail, row: Row) -> Row:
-        full = int(rail["mtu"])
-        said: list[str] = []
+        full, small = int(rail["mtu"]), min(int(rail["mtu"]), 1500)
+        before, said = 0, ""
 
-        def reached(size: int) -> bool:
-            good, output = self._ping(rail, size)
-            said[:] = [output]
+        def reached() -> bool:
+            nonlocal before, said
+            before = self._sent(rail)
+            good, said = self._ping(rail, full, COUNTED_PINGS)
             return good
 
-        small = min(full, 1500)
-        if not self._retried(lambda: reached(small)):
-            return dataclasses.replace(row, reached=False, error=self._why_silent(rail, small, said[0]))
-        row = dataclasses.replace(row, reached=True)
-        before = self._sent(rail)
-        good, output = self._ping(rail, full, COUNTED_PINGS)
-        if not good:
-            good = self._retried(lambda: self._ping(rail, full)[0])
-        if not good:
+        if not self._retried(reached):
+            # Smaller ones tell whether it is the size.
+            good, said = self._ping(rail, small) if small < full else (False, said)
+            if not good:
+                return dataclasses.replace(row, reached=False, error=self._why_silent(rail, small, said))
             own = read_number(self._sys / "class/net" / rail["interface"] / "mtu")
             return dataclasses.replace(
                 row,
+                reached=True,
                 full_frames=False,
                 error=(
                     f"{rail['peer_address']} answers packets of {small} bytes, but none of {full} "
@@ -262,7 +287,7 @@ class Proof:
                     "spark_network_mtu to 1500."
                 ),
             )
-        row = dataclasses.replace(row, full_frames=True, milliseconds=round_trip(output))
+        row = dataclasses.replace(row, reached=True, full_frames=True, milliseconds=round_trip(said))
         # The card's own counters may be a moment behind.
         if self._retried(lambda: self._sent(rail) - before >= full):
             return dataclasses.replace(row, left_by_interface=True)
@@ -273,6 +298,34 @@ class Proof:
                 f"{rail['peer_address']} answers, but the packets did not leave by {rail['interface']} (its counter of "
                 "sent bytes did not move). Is the address of the other Spark also used somewhere else?"
             ),
+        )
+
+    def _answers(self, rail: Rail, row: Row) -> Row:
+        """A firewall may let ping in and nothing else."""
+        why: str | None = None
+
+        def answered() -> bool:
+            nonlocal why
+            why = self._connect(rail["address"], rail["peer_address"], self._port)
+            return why is None
+
+        if not self._port:
+            return row
+        if self._retried(answered):
+            return dataclasses.replace(row, connects=True)
+        return dataclasses.replace(
+            row,
+            connects=False,
+            error=(
+                f"{rail['peer_address']} answers to ping, but not on TCP port {self._port} from {rail['address']} "
+                f"({why}), not even that nobody listens there. {self._blocked(rail)}"
+            ),
+        )
+
+    def _blocked(self, rail: Rail) -> str:
+        return (
+            f"A firewall on either Spark drops it: allow what arrives on {rail['peer_interface']} of {self._peer} from "
+            f"{rail['subnet']} (for example 'sudo ufw allow in on {rail['peer_interface']} from {rail['subnet']}')."
         )
 
     def _why_silent(self, rail: Rail, size: int, said: str) -> str:
@@ -294,9 +347,8 @@ class Proof:
         )
         if known:
             return (
-                f"{self._peer} is there, but {rail['peer_address']} does not answer to ping from {rail['address']}. A "
-                f"firewall on either Spark drops it: allow what arrives on {rail['peer_interface']} from "
-                f"{rail['subnet']} (for example 'sudo ufw allow in on {rail['peer_interface']} from {rail['subnet']}')."
+                f"{self._peer} is there, but {rail['peer_address']} does not answer to ping from {rail['address']}. "
+                f"{self._blocked(rail)}"
             )
         return (
             f"{rail['peer_address']} does not answer on {rail['interface']}. See on {self._peer} that "

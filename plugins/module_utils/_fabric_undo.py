@@ -31,6 +31,8 @@ SETTLE_S = 15.0
 # NetworkManager may prefer another profile of the same interface; after this time it is told which one.
 INSIST_AFTER_S = 3.0
 APPLY_DEADLINE_S = 90.0
+# A backend that is just being restarted takes the second one.
+APPLY_AGAIN_AFTER_S = 1.0
 TEXT_LIMIT = 600
 
 State = dict[str, t.Any]
@@ -188,8 +190,14 @@ class Change:
     def undo(self, reason: str) -> None:
         self.say("undoing", reason)
         remove(Path(self.request["trial_file"]))
-        error = self.apply() or self.settle(self.request["back"])
-        self.say("failed" if error else "undone", f"{reason}; and undoing it: {error}" if error else None)
+        refused = self.apply()
+        if refused:
+            time.sleep(APPLY_AGAIN_AFTER_S)
+            refused = self.apply()
+        # Whatever netplan says, what was set directly is taken back.
+        errors = [error for error in (refused, self.settle(self.request["back"])) if error]
+        said = f"{reason}; it could not be undone, because {', and '.join(errors)}" if errors else None
+        self.say("failed" if errors else "undone", said)
 
     def resume(self) -> None:
         """Take up where a killed predecessor ended."""

@@ -12,7 +12,8 @@ version_added: 0.1.0
 description:
   - Checks each interface of the cable in steps, from the one end. Run it on both Sparks for both directions.
   - The steps are the link, the address on the interface, the route by the interface, packets that reach the other
-    Spark in the full size of the MTU without being cut up, and the interface's own counter of sent bytes.
+    Spark in the full size of the MTU without being cut up, the interface's own counter of sent bytes, and an answer
+    from a TCP port of the other Spark.
   - What may take a moment is tried again until O(timeout), such as the first packet to a neighbour.
   - Needs no root.
 extends_documentation_fragment:
@@ -35,6 +36,12 @@ options:
       - What this Spark is called in messages, which begin with it.
     type: str
     default: ""
+  port:
+    description:
+      - The TCP port of the other Spark that is asked, because a firewall may let ping in and nothing else.
+      - Nothing has to listen there; only no answer at all is an error. V(0) leaves it out.
+    type: int
+    default: 2233
   timeout:
     description:
       - Seconds for all of it.
@@ -59,7 +66,7 @@ EXAMPLES = r"""
 RETURN = r"""
 rails:
   description:
-    - O(rails) with the MTU that was proven, the speed, and the index of the address in the GID table.
+    - O(rails) with the MTU that was proven, the speed, and, for information, the index of the address in the GID table.
   returned: success
   type: list
   elements: dict
@@ -87,6 +94,7 @@ table:
       full_frames: true
       milliseconds: 0.12
       left_by_interface: true
+      connects: true
       error: null
 findings:
   description: What works but not as one may expect.
@@ -111,6 +119,7 @@ def main() -> None:
             "rails": {"type": "list", "elements": "dict", "required": True},
             "peer": {"type": "str", "default": "the other Spark"},
             "host": {"type": "str", "default": ""},
+            "port": {"type": "int", "default": 2233},
             "timeout": {"type": "int", "default": 15},
         },
         supports_check_mode=True,
@@ -121,7 +130,7 @@ def main() -> None:
     if not rails or lacking:
         what = f"have no {' and no '.join(lacking)}" if lacking else "are empty"
         module.fail_json(msg=f"The rails {what}. Use those that fabric_plan returns.", table=[])
-    proof = Proof(rails, module.params["peer"], module.params["timeout"])
+    proof = Proof(rails, module.params["peer"], module.params["timeout"], port=module.params["port"])
     try:
         table = proof.check()
         errors = [row.error for row in table if row.error]

@@ -15,7 +15,7 @@ description:
     applies it and takes it back unless O(state=confirmed) comes in time. So a change that cuts the host off undoes
     itself, whatever happened to whoever started it.
   - Before that, netplan itself checks the change together with all other files, in a copy.
-  - Interfaces that another netplan file sets up are refused.
+  - Interfaces that another netplan file sets up are refused, and so are those with addresses that others have set.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
 attributes:
@@ -271,8 +271,8 @@ def why_not_kept(state: t.Mapping[str, t.Any]) -> str:
         return f"the change of the network was undone, because {reason}. The host is as it was before."
     if state.get("state") == "failed":
         return (
-            f"the change of the network was undone, because {reason}. Run 'sudo netplan apply' on the host, or restart "
-            "it; the configuration on its disk is as it was before."
+            f"the change of the network was to be undone, because {reason}. Run 'sudo netplan apply' on the host, or "
+            "restart it; the configuration on its disk is as it was before."
         )
     return (
         "the change of the network did not come to an end. Look at 'systemctl status dgx-spark-speculative-network', "

@@ -30,9 +30,11 @@ options:
     type: str
   mode:
     description:
-      - V(auto) uses addresses that work, whoever set them, and configures only a port without any.
+      - V(auto) uses addresses that work, whoever set them, also if O(plan) or O(mtu) say otherwise, which is a finding.
+        It configures a port whose addresses do not join the Sparks.
       - V(adopt) configures nothing.
-      - V(configure) also changes what this collection has set up before, but never what others have.
+      - V(configure) also changes addresses that work, if this collection has set them up, to O(plan) and O(mtu). It
+        never changes what others have set up.
     type: str
     choices: [auto, adopt, configure]
     default: auto

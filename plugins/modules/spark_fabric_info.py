@@ -43,8 +43,9 @@ ports:
   description:
     - The ports with their interfaces. In each interface, C(carrier) is null while it is switched off,
       C(speed_mbps) is the RDMA port's rate, C(manager) is V(NetworkManager), V(networkd) or V(none), C(profile) and
-      C(file) name its configuration, C(netplan_files) are those that set it up as far as they can be read, and C(gids)
-      are the RoCE v2 entries with an IPv4 address.
+      C(file) name its configuration, C(netplan_files) are those that set it up as far as they can be read, C(own) is
+      whether the file of M(dgx_spark.speculative.fabric_network) does, and C(gids) are the RoCE v2 entries with an IPv4
+      address.
   returned: success
   type: list
   elements: dict
@@ -72,6 +73,7 @@ ports:
           profile: netplan-enp1s0f1np1
           file: /run/NetworkManager/system-connections/netplan-enp1s0f1np1.nmconnection
           netplan_files: []
+          own: true
           rdma_state: ACTIVE
           rdma_physical: LinkUp
           gids:

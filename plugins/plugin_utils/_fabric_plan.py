@@ -14,6 +14,7 @@ import itertools
 import typing as t
 
 import yaml
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric_netplan import PENDING
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import nearest
 
 MODES = ("auto", "adopt", "configure")
@@ -23,7 +24,6 @@ DEFAULT_HOSTS = (10, 11)
 DEFAULT_THIRD = (*range(100, 254, 2), *range(2, 100, 2))
 # IPv6 needs 1280; the header of a full jumbo frame leaves no card more than this.
 MTU_RANGE = (1280, 65535)
-PENDING = ("starting", "applying", "waiting", "undoing")
 
 Interface = dict[str, t.Any]
 Info = dict[str, t.Any]
@@ -67,10 +67,10 @@ class Spark:
     def pending(self) -> bool:
         return (self.info.get("trial") or {}).get("state") in PENDING
 
-    @property
-    def ours(self) -> bool:
-        """Whether the addresses on the ports may be this collection's, so that it may change them."""
-        return bool(self.info.get("own_file")) or self.pending
+
+def is_own(interface: Interface) -> bool:
+    """Whether this collection has set it up, so that it may change it."""
+    return bool(interface.get("own"))
 
 
 Ends = tuple[Interface, Interface]
@@ -210,9 +210,13 @@ def choose(sparks: t.Sequence[Spark], wish: Wish, findings: list[str]) -> list[E
     pairs = [(a, b) for a in head for b in worker if a["number"] == b["number"]]
     crossed = not pairs
     pairs = pairs or [(a, b) for a in head for b in worker]
-    if wish.mode != "configure":
-        # A pair that already has working addresses comes before one that would have to be configured.
-        pairs.sort(key=lambda pair: not working(list(zip(pair[0]["interfaces"], pair[1]["interfaces"]))))
+
+    def serves(pair: tuple[dict[str, t.Any], dict[str, t.Any]]) -> bool:
+        found = working(list(zip(pair[0]["interfaces"], pair[1]["interfaces"])))
+        return bool(found) and (wish.mode != "configure" or all_own(found))
+
+    # A pair that already has working addresses comes before one that would have to be configured.
+    pairs.sort(key=lambda pair: not serves(pair))
     first, second = pairs[0]
     if crossed:
         findings.append(
@@ -260,8 +264,8 @@ def working(ends: t.Sequence[Ends]) -> list[tuple[Ends, Target]]:
 
 
 def others_networks(spark: Spark, rails: t.Collection[str]) -> list[tuple[ipaddress.IPv4Network, str]]:
-    """What the host uses elsewhere; on its other ports that may be ours, from before the cable was moved."""
-    rails = [*rails, *(one["name"] for one in spark.interfaces)] if spark.ours else rails
+    """What the host uses elsewhere; what is ours on its other port is from before the cable was moved."""
+    rails = [*rails, *(one["name"] for one in spark.interfaces if is_own(one))]
     return [
         (ipaddress.IPv4Network(row["network"]), str(row["interface"]))
         for row in spark.info.get("networks") or []
@@ -447,7 +451,7 @@ def needs(spark: Spark, rank: int, ends: t.Sequence[Ends], targets: t.Sequence[T
     if spark.pending or not all(has_target(i, target[rank]) for i, target in zip(interfaces, targets)):
         return True
     # The MTU of what others have set up is theirs.
-    return spark.ours and any(interface["mtu"] != mtu for interface in interfaces)
+    return any(is_own(interface) and interface["mtu"] != mtu for interface in interfaces)
 
 
 def objections(spark: Spark, interfaces: t.Sequence[Interface], wish: Wish) -> list[str]:
@@ -467,7 +471,7 @@ def objections(spark: Spark, interfaces: t.Sequence[Interface], wish: Wish) -> l
                 f"{spark.name}: {name} is part of {interface['master']}, so it is not configured. Take it out of "
                 "there: RDMA needs both twins by themselves."
             )
-        elif usable(interface) and not spark.ours:
+        elif usable(interface) and not is_own(interface):
             foreign.append(interface)
         elif interface["netplan_files"]:
             claimed.append(interface)
@@ -560,6 +564,11 @@ def rail_findings(sparks: t.Sequence[Spark], joined: t.Sequence[tuple[Ends, Targ
     return found
 
 
+def all_own(joined: t.Sequence[tuple[Ends, Target]]) -> bool:
+    """Whether all of it could be changed."""
+    return all(is_own(interface) for ends, _target_pair in joined for interface in ends)
+
+
 def adopted_findings(sparks: t.Sequence[Spark], joined: t.Sequence[tuple[Ends, Target]], wish: Wish) -> list[str]:
     """What to know of addresses that others have set."""
     found = []
@@ -575,10 +584,14 @@ def adopted_findings(sparks: t.Sequence[Spark], joined: t.Sequence[tuple[Ends, T
     if not found and other:
         found.append(
             f"{both}: the cable is used with MTU {_and(map(str, sorted(other)))}, not {wish.mtu}. That is left as it "
-            "is, since it was set up by somebody else."
+            + (
+                "is: set spark_network_mode to configure to change it."
+                if all_own(joined)
+                else "is, since it was set up by somebody else."
+            )
         )
     for rank, spark in enumerate(sparks):
-        by_hand = [ends[rank] for ends, _t in joined if ends[rank]["manager"] == "none" and not spark.ours]
+        by_hand = [ends[rank] for ends, _t in joined if ends[rank]["manager"] == "none" and not is_own(ends[rank])]
         if by_hand:
             found.append(
                 f"{spark.name}: the addresses of {names(by_hand)} were set by hand and are gone after a restart. Write "
@@ -638,9 +651,12 @@ def adopt(sparks: t.Sequence[Spark], ends: t.Sequence[Ends], wish: Wish, finding
             "addresses in another subnet."
         )
     if wish.plan:
+        own = all_own(found)
+        by = "an earlier run" if own else who(sparks[0], found[0][0][0])
         findings.append(
             f"{sparks[0].name} and {sparks[1].name}: spark_network_plan is not used, since the port has working "
-            f"addresses already, set by {who(sparks[0], found[0][0][0])}. {describe_addresses(sparks, ends)}"
+            f"addresses already, set by {by}{'; set spark_network_mode to configure to change them' if own else ''}. "
+            f"{describe_addresses(sparks, ends)}"
         )
     return Decision(found)
 
@@ -654,13 +670,16 @@ def decide(sparks: t.Sequence[Spark], ends: list[Ends], wish: Wish, findings: li
     targets = own_plan(sparks, ends, wish.plan) if wish.plan else None
     if wish.mode == "adopt":
         return adopt(sparks, ends, dataclasses.replace(wish, plan=None), findings)
-    found, ours = working(ends), any(spark.ours for spark in sparks)
-    if wish.mode == "auto" and found and not ours:
+    found = working(ends)
+    # One twin of ours that has lost its addresses gets them again, and a trial is to be confirmed.
+    each = [interface for pair in ends for interface in pair]
+    half = len(found) < len(ends) and any(map(is_own, each)) and all(is_own(i) or not usable(i) for i in each)
+    if wish.mode == "auto" and found and not half and not any(spark.pending for spark in sparks):
         used = targets is not None and matches(found, targets)
         return adopt(sparks, ends, dataclasses.replace(wish, plan=None) if used else wish, findings)
     if targets is None:
-        # What an earlier run has set up stays where it is, also when another network would be the first choice by now.
-        keeps = ours and len(found) == len(ends)
+        # What works stays where it is, also when another network would be the first choice by now.
+        keeps = len(found) == len(ends)
         if keeps:
             ends = [pair for pair, _target_pair in found]
         targets = [target for _ends, target in found] if keeps else default_plan(sparks, ends, findings)

@@ -61,6 +61,19 @@ def docker(pair: Pair) -> None:
         assert spark.exec("adduser --quiet spark docker").returncode == 0
 
 
+@pytest.fixture
+def serving(pair: Pair) -> t.Iterator[None]:
+    """The head has a container with the label of a rank, with the programs of the host."""
+    name = "dgx-spark-speculative"
+    image = "tar -c --files-from /dev/null | docker import - nothing"
+    places = " ".join(f"-v {place}:{place}:ro" for place in ("/usr", "/lib", "/lib64"))
+    command = f"docker run -d --network none --name {name} --label dgx_spark.speculative.rank=0 {places} nothing"
+    made = pair.head.exec(f"{image} && {command} /usr/bin/sleep 600")
+    assert made.returncode == 0, made.stderr
+    yield
+    assert pair.head.exec(f"docker rm -f {name} && docker rmi nothing").returncode == 0
+
+
 @contextlib.contextmanager
 def impostor(pair: Pair) -> t.Iterator[None]:
     """Something else answers at the worker's address, with a key of its own."""
@@ -103,6 +116,29 @@ def test_a_firewall_between_the_nodes() -> None:
     assert "spark-2 is there, but 192.168.100.11 does not answer to ping from 192.168.100.10." in text
     assert "A firewall on either Spark drops it" in text
     assert f"sudo ufw allow in on {WORKERS[0]} from 192.168.100.0/24" in text
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_a_firewall_that_lets_only_ping_in() -> None:
+    with cables.firewall(2, 2233):
+        text = refused("spark_network/main")
+    assert "192.168.100.11 answers to ping, but not on TCP port 2233 from 192.168.100.10 (no answer within 2 s)" in text
+    assert f"sudo ufw allow in on {WORKERS[0]} from 192.168.100.0/24" in text
+    # The other way it is open.
+    assert "from 192.168.100.11" not in text
+
+
+@pytest.mark.usefixtures("unchanged", "serving")
+def test_the_cable_is_not_taken_from_a_pair_that_serves() -> None:
+    text = refused("spark_network/main", spark_network_mode="configure", spark_network_mtu=1500)
+    assert (
+        "spark-1: the port with the cable has to be configured, but the container dgx-spark-speculative serves a model "
+        "together with spark-2 over it. Run stop.yml first, then this again." in text
+    )
+    # Left as it is, that is no error.
+    assert "MTU 9000, not 1500. That is left as it is: set spark_network_mode to configure" in run(
+        "spark_network/main", spark_network_mtu=1500
+    )
 
 
 @pytest.mark.usefixtures("unchanged", "docker")

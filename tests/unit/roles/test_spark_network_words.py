@@ -1,0 +1,115 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the role says of a change that was not kept, and what it takes for a pair that serves."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[3]
+RANK = {"dgx_spark.speculative.rank": "1"}
+
+
+@pytest.fixture(name="evaluated", scope="module")
+def fixture_evaluated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, t.Any]:
+    """Every case of every table below, by Ansible itself and at once."""
+    directory = tmp_path_factory.mktemp("words")
+    cases: dict[str, t.Any] = {f"outcome {n}": (case[0], "outcome") for n, case in enumerate(OUTCOMES)}
+    cases |= {f"serves {n}": ({"slot": {"slot": case[0]}}, "serves") for n, case in enumerate(SLOTS)}
+    tasks = [
+        {
+            "name": name,
+            "ansible.builtin.set_fact": {"found": "{{ found | default({}) | combine({name: value}) }}"},
+            "vars": {
+                **{f"__spark_network_{key}": value for key, value in {"stuck": "", "why": "", **given}.items()},
+                "name": name,
+                "value": f"{{{{ __spark_network_{which} }}}}",
+            },
+        }
+        for name, (given, which) in cases.items()
+    ]
+    keep = {"content": "{{ found | to_json }}", "dest": str(directory / "found.json"), "mode": "0600"}
+    play = {
+        "name": "Play",
+        "hosts": "spark-1",
+        "gather_facts": False,
+        "vars_files": [str(REPOSITORY / "roles/spark_network/vars/main.yml")],
+        "tasks": [*tasks, {"name": "Keep", "ansible.builtin.copy": keep}],
+    }
+    (directory / "play.yml").write_text(json.dumps([play]), encoding="utf-8")
+    environment = {
+        **os.environ,
+        "ANSIBLE_CONFIG": str(directory / "none.cfg"),
+        "ANSIBLE_LOCAL_TEMP": str(directory / "local"),
+        "ANSIBLE_REMOTE_TEMP": str(directory / "remote"),
+    }
+    command = [sys.executable, "-m", "ansible", "playbook", "-i", "spark-1,", "-c", "local"]
+    command += ["-e", json.dumps({"__spark_network_peer": "spark-2"})]
+    command += ["-e", f"ansible_python_interpreter={sys.executable}", "play.yml"]
+    done = subprocess.run(
+        command, cwd=directory, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return t.cast("dict[str, t.Any]", json.loads((directory / "found.json").read_text(encoding="utf-8")))
+
+
+OUTCOMES: list[tuple[dict[str, t.Any], str]] = [
+    ({"why": "No way."}, "No way."),
+    ({"why": "No way.", "reverted": {"stage": "undone"}}, "No way. The addresses were taken back."),
+    ({"why": "No way.", "reverted": {"stage": "confirmed"}}, "No way. The addresses are configured and stay."),
+    (
+        {"why": "No way.", "reverted": {"failed": True, "msg": "No way back."}, "stuck": "No way back."},
+        "No way. Taking the addresses back failed, too: No way back.",
+    ),
+    # It went wrong on the other Spark; this one may have had nothing to do.
+    (
+        {"reverted": {"changed": False, "skipped": True}},
+        "the network was not configured, because that failed on spark-2.",
+    ),
+    (
+        {"reverted": {"stage": "undone"}},
+        "the network was not configured, because that failed on spark-2. The addresses were taken back.",
+    ),
+    (
+        {"reverted": {"stage": "confirmed"}},
+        "the addresses are configured and stay, but configuring spark-2 failed. Run again.",
+    ),
+    (
+        {"stuck": "No way back."},
+        "the network was not configured, because that failed on spark-2. Taking the addresses back failed, too: No way "
+        "back.",
+    ),
+]
+
+
+@pytest.mark.parametrize("number", range(len(OUTCOMES)))
+def test_how_a_change_ended_that_was_not_kept(evaluated: dict[str, t.Any], number: int) -> None:
+    assert evaluated[f"outcome {number}"] == OUTCOMES[number][1]
+
+
+SLOTS: list[tuple[dict[str, t.Any] | None, bool]] = [
+    (None, False),
+    ({"state": "exited", "labels": RANK}, False),
+    ({"state": "created", "labels": RANK}, False),
+    ({"state": "dead", "labels": RANK}, False),
+    ({"state": "running", "labels": RANK}, True),
+    ({"state": "restarting", "labels": RANK}, True),
+    ({"state": "paused", "labels": RANK}, True),
+    # On one Spark alone, or not ours.
+    ({"state": "running", "labels": {}}, False),
+    ({"state": "running", "labels": None}, False),
+]
+
+
+@pytest.mark.parametrize("number", range(len(SLOTS)))
+def test_a_pair_that_serves(evaluated: dict[str, t.Any], number: int) -> None:
+    assert evaluated[f"serves {number}"] is SLOTS[number][1]
