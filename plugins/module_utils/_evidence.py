@@ -410,10 +410,11 @@ class Gatherer:
         # Only the head of two Sparks starts anything.
         for name in ("options.yml",) if self.evidence.rank == 1 else ("options.yml", "serve.sh"):
             self.evidence.files[name] = (self.evidence.directory / name).read_text(encoding="utf-8", errors="replace")
-        # What a server looked like that the container's watchdog ended.
-        stalled = tail(self.evidence.directory / "state/stalled.log")
-        if stalled:
-            self.evidence.files["stalled.log"] = stalled
+        # What a server looked like that the container's main process ended.
+        for name in ("stalled.log", "peer-lost.log"):
+            kept = tail(self.evidence.directory / "state" / name)
+            if kept:
+                self.evidence.files[name] = kept
         return None
 
     def _job(self, name: str) -> str | None:

@@ -178,11 +178,12 @@ def of_files(files: Files, started: float | None, url: str) -> Look:
     server = files.server
     if server is None or _moment(server.get("since")) < int(started or 0):
         return _silent(started, f"Nothing listens at {url}, and the")
-    missing = _missing_half(server)
+    missing = missing_half(server)
     if missing:
         return Look("waiting", missing)
     state, last_exit = server.get("state"), server.get("last_exit")
     ended = last_exit if isinstance(last_exit, dict) and _moment(last_exit.get("at")) >= int(started or 0) else None
+    died = ended_by_itself(server, int(started or 0))
     if state == "failed":
         return Look("failed", _given_up(files))
     if state == TRIAL_FAILED:
@@ -192,8 +193,8 @@ def of_files(files: Files, started: float | None, url: str) -> Look:
         return Look("stopped", "The server was stopped.")
     if state == "running":
         return Look("dead", f"The state file says that the server runs, but nothing listens at {url}.")
-    if state == "restarting" and ended:
-        return Look("dead", f"{why_ended(ended, files.log)} It is being started again.")
+    if state == "restarting" and died:
+        return Look("dead", f"{why_ended(died, files.log)} It is being started again.")
     percent, text = how_far(server, files.log)
     if percent is not None:
         text += f" ({percent:.0f} %)"
@@ -216,8 +217,16 @@ def _reason(server: t.Mapping[str, t.Any]) -> str:
     return str(server.get("reason") or "").strip().rstrip(".")
 
 
-def _missing_half(server: t.Mapping[str, t.Any]) -> str:
-    """A sentence on the other Spark of a pair, if its head lacks it; else empty."""
+def ended_by_itself(server: t.Mapping[str, t.Any], since: float) -> dict[str, t.Any] | None:
+    """How the server ended last, if it was this container's and the other Spark of a pair was not the reason."""
+    last_exit = server.get("last_exit")
+    if not isinstance(last_exit, dict) or last_exit.get("excused"):
+        return None
+    return last_exit if _moment(last_exit.get("at")) >= since else None
+
+
+def missing_half(server: t.Mapping[str, t.Any]) -> str:
+    """A sentence on the other Spark of a pair, if its head lacks it; else empty. It comes back without help."""
     said = (server.get("state"), server.get("verdict"))
     if PEER_LOST not in said and WAITING_FOR_WORKER not in said:
         return ""
@@ -315,7 +324,7 @@ class ServerLook:
         judged = tuple(finding._asdict() for finding in verdict.findings if finding.id not in NOT_JUDGED)
         why = verdict.error or (judged[0]["message"] if verdict.state != "ready" and judged else None)
         state = verdict.state
-        if state == "busy" and _missing_half(self._files.server or {}):
+        if state == "busy" and missing_half(self._files.server or {}):
             # Without its rank there is no token to wait for.
             state = "unhealthy"
         if state == "unhealthy":

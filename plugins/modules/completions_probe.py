@@ -107,6 +107,12 @@ options:
       - A container that has said nothing after two minutes is taken not to have started.
       - By default O(state_file) is believed however old it is.
     type: str
+  patience:
+    description:
+      - For how many seconds the head of two Sparks may wait for its worker before the state is V(waiting).
+      - By default it may wait as long as it likes, since it starts the server by itself when the worker is there.
+    type: float
+    default: 0
   fail_on:
     description:
       - What makes the task fail. By default nothing does, and the caller looks at the result.
@@ -158,6 +164,7 @@ state:
     - V(absent) means that nothing listens and nothing says that a server is being started.
     - V(loading) means that the server was started and does not listen yet. So does a benchmark's server that has ended,
       since another one follows.
+    - V(waiting) means that it cannot be started because the other one of two Sparks has been missing for O(patience).
     - V(unhealthy) means that it listens and cannot generate, or says so itself.
     - V(busy) means that it is up and no token came within O(deadline). It serves someone else's request, or it hangs.
     - V(ready) means that it generates.
@@ -196,7 +203,7 @@ progress:
       sample: loading weights 3 of 5
 error:
   description:
-    - One sentence on what is wrong, in the states V(absent), V(unhealthy) and V(dead). Null otherwise.
+    - One sentence on what is wrong, in the states V(absent), V(waiting), V(unhealthy) and V(dead). Null otherwise.
   returned: success
   type: str
   sample: null
@@ -371,7 +378,9 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._look import
     LOG_TAIL_BYTES,
     STARTS_WITHIN_S,
     TRIAL_FAILED,
+    ended_by_itself,
     how_far,
+    missing_half,
     trial_of,
     why_ended,
 )
@@ -552,8 +561,11 @@ class CompletionsProbe:
         if state == TRIAL_FAILED:
             # The benchmark goes on to the next one, or gives the deployment's own options back.
             return Look("loading", text=f"a benchmark tried {trial_of(server)}, which failed", server=server)
-        last_exit = server.get("last_exit")
-        if isinstance(last_exit, dict) and (last_exit.get("at") or 0) >= self.since:
+        missing = missing_half(server)
+        if missing:
+            return self.without_half(server, missing)
+        last_exit = ended_by_itself(server, self.since)
+        if last_exit is not None:
             return Look("dead", self.why_dead(last_exit, str(state)), server=server)
         if state == "failed":
             return Look("absent", f"No server at {url}: it failed earlier and was not started since.", server=server)
@@ -562,6 +574,14 @@ class CompletionsProbe:
             return Look("dead", message, server=server)
         percent, text = how_far(server, self.read_log())
         return Look("loading", None, percent, text + self.quiet(), server=server)
+
+    def without_half(self, server: dict[str, t.Any], missing: str) -> Look:
+        """The head of two Sparks waits for its worker, however its server has ended."""
+        patience = self.params["patience"]
+        if patience and time.time() - (server.get("since") or 0) >= patience:
+            text = f"{missing} The head goes on waiting, and serves when its worker is there: start that, too."
+            return Look("waiting", text, server=server)
+        return Look("loading", text=how_far(server, "")[1], server=server)
 
     def not_yet_started(self, url: str, server: dict[str, t.Any]) -> Look:
         """The state file is that of the container before: this one's main process has not come to write its own."""
@@ -678,6 +698,7 @@ def main() -> None:
             "state_file": {"type": "path"},
             "log_file": {"type": "path"},
             "since": {"type": "str"},
+            "patience": {"type": "float", "default": 0},
             "api_key": {"type": "str", "no_log": True},
             "fail_on": {
                 "type": "list",

@@ -553,6 +553,11 @@ class Supervisor:
         """What a server is called between its end and the next start."""
         return "restarting"
 
+    @property
+    def evidence(self) -> str:
+        """Where to keep what a server looked like that had to be ended."""
+        return "stalled.log"
+
     def make_ready(self) -> None:
         """Wait for what has to be there before the server is started; one Spark needs nothing."""
 
@@ -679,7 +684,7 @@ class Supervisor:
 
     def keep_evidence(self, server: subprocess.Popen[bytes]) -> None:
         """Before a server that does not end by itself is ended: what it looked like, and what it said last."""
-        path = self.state.directory / "stalled.log"
+        path = self.state.directory / self.evidence
         parts = [
             f"# {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {self.condemned}",
             f"# state.json\n{json.dumps(self.state.values)}",

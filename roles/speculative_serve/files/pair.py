@@ -32,6 +32,7 @@ import shlex
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -188,6 +189,7 @@ class Head(entrypoint.Supervisor):
         self.pair = pair
         self.peer: Peer | None = None
         self.peer_lost = False
+        self.alone = False
         self.front_seen_at: float | None = None
         self.front_look_at = 0.0
         self.meter = entrypoint.Meter(entrypoint.Http(url))
@@ -196,7 +198,19 @@ class Head(entrypoint.Supervisor):
 
     @property
     def ended_as(self) -> str:
-        return "peer lost" if self.peer_lost else super().ended_as
+        if self.peer_lost:
+            return "peer lost"
+        return "waiting for the worker" if self.alone else super().ended_as
+
+    @property
+    def evidence(self) -> str:
+        # A cable that is pulled often must not cost what an engine that hung looked like.
+        return "peer-lost.log" if self.peer_lost else super().evidence
+
+    def last_exit(self, code: int) -> dict[str, t.Any]:
+        """Says with it whether it was for want of the worker, which is looked for before a word is written."""
+        self.alone = self.peer_lost or self.missing() is not None
+        return {**super().last_exit(code), "excused": self.alone}
 
     def make_ready(self) -> None:
         """Wait for the fabric and the worker, for as long as that takes: neither is the server's fault."""
@@ -283,7 +297,7 @@ class Head(entrypoint.Supervisor):
 
     def at_fault(self) -> bool:
         """A server that ends because its worker is gone is not to blame."""
-        return not self.peer_lost and self.missing() is None
+        return not self.alone
 
 
 def runs(pid: int, program: str) -> bool:
@@ -386,7 +400,7 @@ class Worker:
         try:
             configuration = write_sshd_files(self.pair, self.deployment)
         except OSError as error:
-            return "failed", f"{error.filename} cannot be used ({error.strerror}); run the playbook again"
+            return "failed", f"{error.filename or RUN} cannot be used ({error.strerror}); run the playbook again"
         self.sshd = subprocess.Popen(
             [program, "-D", "-e", "-f", str(configuration)],
             stdin=subprocess.DEVNULL,
@@ -492,7 +506,10 @@ def write_sshd_files(pair: Pair, deployment: Path) -> Path:
 
 
 def write_private(path: Path, text: str) -> None:
-    """A file that only its owner may read, from its first byte on."""
+    """A file that only its owner may read, from its first byte on. One that is as it has to be needs no disk."""
+    with contextlib.suppress(OSError):
+        if path.read_text(encoding="utf-8") == text and stat.S_IMODE(path.stat().st_mode) == 0o600:
+            return
     path.unlink(missing_ok=True)
     path.touch(mode=0o600, exist_ok=False)
     path.write_text(text, encoding="utf-8")

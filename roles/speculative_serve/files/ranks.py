@@ -56,6 +56,8 @@ PER_RAIL = ("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "UCX_NET_D
 # Without these NCCL takes the network it finds first.
 NEEDED = ("NCCL_SOCKET_IFNAME",)
 WEIGHTS = (".safetensors", ".bin", ".json")
+# So much of a large file's beginning and end is read.
+END_BYTES = 2**20
 
 
 class Problem(Exception):
@@ -150,19 +152,33 @@ def gpu() -> str | None:
 def describe_path(path: Path) -> str | None:
     """A word that is the same on both ranks when the files are; None if it is not there.
 
-    Of a model the names and sizes are enough: the checksums were compared when it was copied.
+    Only models from the Hub were copied by checksums. To read a model's weights whole would take minutes: their ends
+    tell another model and a copy that was cut off.
     """
     try:
         if path.is_dir():
             names = sorted(
                 entry.name for entry in path.iterdir() if entry.suffix in WEIGHTS or path.name == VOCABULARIES.name
             )
-            sizes = [(name, (path / name).stat().st_size) for name in names]
-            digest = hashlib.sha256(json.dumps(sizes).encode()).hexdigest()
-            return f"{len(sizes)} files, {sum(size for _name, size in sizes)} bytes, {digest[:12]}"
+            seen = [(name, *describe_file(path / name)) for name in names]
+            digest = hashlib.sha256(json.dumps(seen).encode()).hexdigest()
+            return f"{len(seen)} files, {sum(size for _name, size, _digest in seen)} bytes, {digest[:12]}"
         return f"file, {hashlib.sha256(path.read_bytes()).hexdigest()[:12]}"
     except OSError:
         return None
+
+
+def describe_file(path: Path) -> tuple[int, str]:
+    """Size and checksum of a file of a model; of large ones that of both ends."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if path.suffix == ".json" or size <= 2 * END_BYTES:
+            data = file.read()
+        else:
+            data = file.read(END_BYTES)
+            file.seek(-END_BYTES, os.SEEK_END)
+            data += file.read()
+    return size, hashlib.sha256(data).hexdigest()
 
 
 def as_line(rank: dict[str, t.Any]) -> str:
@@ -338,13 +354,11 @@ def table(ranks: t.Sequence[dict[str, t.Any]]) -> str:
 # Starting them.
 
 
-def write_files(plan: Plan, state: Path, run: Path) -> tuple[Path, Path]:
+def write_files(plan: Plan, run: Path) -> tuple[Path, Path]:
     """The hostfile and ssh's configuration; nothing of the user's own is used."""
-    hostfile = state / "hostfile"
-    hostfile.write_text(f"{plan.head} slots=1\n{plan.worker} slots=1\n", encoding="utf-8")
-    with contextlib.suppress(OSError):
-        entrypoint.give_to_owner(hostfile)
     run.mkdir(mode=0o700, parents=True, exist_ok=True)
+    hostfile = run / "hostfile"
+    pair.write_private(hostfile, f"{plan.head} slots=1\n{plan.worker} slots=1\n")
     settings = {
         "Port": plan.port,
         "User": "root",
@@ -364,7 +378,7 @@ def write_files(plan: Plan, state: Path, run: Path) -> tuple[Path, Path]:
         "LogLevel": "ERROR",
     }
     configuration = run / "ssh_config"
-    configuration.write_text("".join(f"{name} {value}\n" for name, value in settings.items()), encoding="utf-8")
+    pair.write_private(configuration, "".join(f"{name} {value}\n" for name, value in settings.items()))
     return hostfile, configuration
 
 
@@ -520,7 +534,10 @@ def end_mpirun(process: subprocess.Popen[str]) -> str:
 def check(plan: Plan, state: Path, run: Path) -> list[str]:
     """Compare the ranks; returns mpirun's command line. Raises Problem, exits for a difference."""
     version = before_mpirun(plan)
-    hostfile, ssh_config = write_files(plan, state, run)
+    try:
+        hostfile, ssh_config = write_files(plan, run)
+    except OSError as error:
+        raise Problem(f"{error.filename or run} cannot be written ({error.strerror}); is the disk full?") from error
     command = mpirun(plan, version, hostfile, ssh_config, os.environ.get("NCCL_SOCKET_IFNAME", ""))
     print(f"[ranks] {shlex.join(command)}", flush=True)
     found = ask_ranks(plan, command)
@@ -562,6 +579,8 @@ def write_report(
 def link_model(target: str, name: str) -> None:
     """The name the API calls the model by; the same place on both ranks."""
     place = Path(name)
+    if place.is_symlink() and str(place.readlink()) == target:
+        return
     place.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileNotFoundError):
         place.unlink()

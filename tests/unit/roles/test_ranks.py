@@ -345,6 +345,24 @@ def test_a_model_with_a_part_missing_is_incomplete(tmp_path: Path) -> None:
     assert ranks.describe_path(tmp_path) is None
 
 
+def test_another_model_of_the_same_size_is_told(tmp_path: Path) -> None:
+    weights, config = tmp_path / "a.safetensors", tmp_path / "config.json"
+    config.write_text('{"layers": 1}', encoding="utf-8")
+    size = 3 * ranks.END_BYTES
+    found = set()
+    for position in (None, 0, ranks.END_BYTES + 1, size - 1):
+        data = bytearray(size)
+        if position is not None:
+            data[position] = 1
+        weights.write_bytes(data)
+        found.add(ranks.describe_path(tmp_path))
+    # What lies between the ends is not read.
+    assert len(found) == 3
+    config.write_text('{"layers": 2}', encoding="utf-8")
+    assert ranks.describe_path(tmp_path) not in found
+    assert all(text and text.startswith(f"2 files, {size + 13} bytes, ") for text in found)
+
+
 # A test double of mpirun, which runs the program twice here, as if on two Sparks, or does what the test says.
 MPIRUN = """#!{python}
 import os, subprocess, sys, time
@@ -435,11 +453,36 @@ def test_check_writes_down_what_both_ranks_said(check: t.Callable[..., Checked],
     assert found.report["differences"] == []
     assert found.report["ranks"][1]["environment"]["NCCL_DEBUG"] == "INFO"
     assert "[ranks] what the two ranks have:" in found.output
-    hostfile = (tmp_path / "state" / "hostfile").read_text(encoding="utf-8")
+    hostfile = (tmp_path / "run" / "hostfile").read_text(encoding="utf-8")
     assert hostfile == "127.0.0.1 slots=1\n192.0.2.11 slots=1\n"
     ssh = (tmp_path / "run" / "ssh_config").read_text(encoding="utf-8").splitlines()
     assert {"Port 2233", "BatchMode yes", "StrictHostKeyChecking yes", "IdentitiesOnly yes"} <= set(ssh)
     assert f"UserKnownHostsFile {tmp_path / 'pair' / 'known_hosts'}" in ssh
+
+
+def test_a_start_on_a_full_disk_needs_none_of_it(check: t.Callable[..., Checked], tmp_path: Path) -> None:
+    assert check().code == 0
+    (tmp_path / "state" / "ranks.json").unlink()
+    # Nothing can be made in either, and nothing need be.
+    for name in ("state", "run"):
+        (tmp_path / name).chmod(0o500)
+    try:
+        before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()}
+        assert before.keys() == {"hostfile", "ssh_config"}
+        found = check()
+        assert found.code == 0, found.output
+        assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()} == before
+    finally:
+        for name in ("state", "run"):
+            (tmp_path / name).chmod(0o700)
+
+
+def test_what_cannot_be_written_is_named(check: t.Callable[..., Checked], tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "hostfile").mkdir()
+    found = check()
+    assert found.code == ranks.NOT_STARTED
+    assert found.report["problem"].startswith(f"{tmp_path / 'run' / 'hostfile'} cannot be written (")
 
 
 def test_a_difference_ends_check_with_its_name_as_the_last_word(check: t.Callable[..., Checked]) -> None:

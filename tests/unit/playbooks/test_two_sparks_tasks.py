@@ -1,0 +1,189 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The role's tasks for two Sparks; what runs a container is a test double that writes down what it was asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+DOUBLE = """#!/usr/bin/python
+import json
+from ansible.module_utils.basic import AnsibleModule
+names = ("name", "image", "devices", "state", "labels", "env", "mounts", "ulimits", "command")
+known = {name: {"type": "raw"} for name in (*names, %s)}
+module = AnsibleModule(known, supports_check_mode=True)
+with open(%r, "a", encoding="utf-8") as file:
+    file.write(json.dumps({name: module.params[name] for name in names}) + "\\n")
+module.exit_json(changed=False, container={"State": {"StartedAt": "2026-01-01T00:00:00Z"}})
+"""
+OTHERS = (
+    *("pull", "restart_policy", "stop_timeout", "device_requests", "network_mode", "published_ports", "ipc_mode"),
+    *("command_handling", "healthcheck", "log_driver", "log_options"),
+)
+PLAY = """
+- name: Play
+  hosts: sparks
+  connection: local
+  gather_facts: false
+  any_errors_fatal: true
+  vars:
+    ansible_facts: {user_dir: /home/spark}
+  tasks:
+    - name: Read the recipe
+      dgx_spark.speculative.recipe_info:
+        recipe: qwen3_235b_a22b_eagle3
+      register: __recipe
+
+    - name: Hand it out
+      ansible.builtin.set_fact:
+        deployment_recipe: "{{ __recipe.recipe | combine({'sparks': ansible_play_hosts_all | length}) }}"
+
+    - name: Do it
+      ansible.builtin.include_role:
+        name: dgx_spark.speculative.speculative_serve
+        tasks_from: "{{ tasks_from }}"
+"""
+PYTHON = {"ansible_python_interpreter": sys.executable}
+RAIL = {"interface": "enp1s0f1np1", "rdma": "rocep1s0f1", "subnet": "192.168.100.0/24"}
+CONFIGURATION = "dgx_spark.speculative.configuration"
+
+
+class Played(t.NamedTuple):
+    code: int
+    output: str
+    containers: list[dict[str, t.Any]]
+
+    @property
+    def message(self) -> str:
+        return " ".join(self.output.split())
+
+
+Play = t.Callable[..., Played]
+
+
+def spark(rank: int) -> dict[str, t.Any]:
+    """What the roles before have handed out."""
+    rail = {**RAIL, "address": f"192.168.100.1{rank}", "peer_address": f"192.168.100.1{1 - rank}"}
+    return {
+        "spark_network_rails": [rail],
+        "spark_pair_image": "the-pairs:1",
+        "spark_pair_directory": "/home/spark/pair",
+        "huggingface_cache_models": {
+            name: {"commit": "0123"}
+            for name in ("nvidia/Qwen3-235B-A22B-FP4", "nvidia/Qwen3-235B-A22B-Eagle3", "draft", "target")
+        },
+        "__speculative_serve_validated": {"text": "x: 1"},
+        "__speculative_serve_config": {"text": "x: 1"},
+        "__speculative_serve_scripts": {"sha256": f"script-{rank}"},
+        "__speculative_serve_records": {"choice": None, "own": None, "slot": None},
+        "__speculative_serve_slot": None,
+        "__trtllm_container_bridged": [],
+    }
+
+
+@pytest.fixture(name="play")
+def fixture_play(tmp_path: Path) -> Play:
+    place = tmp_path / "ansible_collections/community/docker/plugins/modules"
+    place.mkdir(parents=True)
+    calls = tmp_path / "calls"
+    (place / "docker_container.py").write_text(DOUBLE % (", ".join(map(repr, OTHERS)), str(calls)), encoding="utf-8")
+    (tmp_path / "play.yml").write_text(PLAY, encoding="utf-8")
+
+    def play(tasks_from: str, *arguments: str, sparks: int = 2, **variables: t.Any) -> Played:
+        hosts = {f"spark-{rank + 1}": {**spark(rank), **variables} for rank in range(sparks)}
+        inventory = {"sparks": {"hosts": hosts, "vars": {"tasks_from": tasks_from, **PYTHON}}}
+        (tmp_path / "hosts.yml").write_text(json.dumps(inventory), encoding="utf-8")
+        calls.unlink(missing_ok=True)
+        done = subprocess.run(
+            [
+                str(Path(sys.executable).with_name("ansible-playbook")),
+                *("-i", str(tmp_path / "hosts.yml"), str(tmp_path / "play.yml"), *arguments),
+            ],
+            cwd=ROOT,
+            env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": f"{tmp_path}:{ROOT / 'collections'}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        lines = calls.read_text(encoding="utf-8").splitlines() if calls.exists() else []
+        return Played(done.returncode, done.stdout + done.stderr, [json.loads(line) for line in lines])
+
+    return play
+
+
+def ranks(played: Played) -> list[str]:
+    assert played.code == 0, played.output
+    return [container["env"].get("DGX_SPARK_RANK", "alone") for container in played.containers]
+
+
+def test_the_workers_container_is_run_before_the_heads_and_each_once(play: Play) -> None:
+    played = play("up", "--check")
+    assert ranks(played) == ["1", "0"]
+    for container in played.containers:
+        assert container["devices"] == ["/dev/infiniband:/dev/infiniband"]
+        # The container's own default need not be told.
+        assert "DGX_SPARK_PEER_LOST_S" not in container["env"]
+    labels = [container["labels"] for container in played.containers]
+    assert labels[0][CONFIGURATION] == labels[1][CONFIGURATION]
+    # What both have served all along needs no order, and gets no more calls.
+    running = {"state": "running", "labels": labels[0]}
+    assert sorted(ranks(play("up", "--check", __speculative_serve_slot=running))) == ["0", "1"]
+
+
+def test_of_one_spark_alone_the_container_is_run_once(play: Play) -> None:
+    played = play("up", "--check", sparks=1)
+    assert ranks(played) == ["alone"]
+    assert played.containers[0]["devices"] == []
+
+
+@pytest.mark.parametrize("given", ["the inventory", "the command line"])
+@pytest.mark.parametrize(("sparks", "further"), [(2, ["/dev/infiniband:/dev/infiniband"]), (1, [])])
+def test_devices_of_the_users_own_are_added_to(play: Play, given: str, sparks: int, further: list[str]) -> None:
+    wish = {"trtllm_container_devices": ["/dev/fuse:/dev/fuse"]}
+    if given == "the inventory":
+        played = play("up", "--check", sparks=sparks, **wish)
+    else:
+        played = play("up", "--check", "-e", json.dumps(wish), sparks=sparks)
+    assert ranks(played)
+    assert [container["devices"] for container in played.containers] == [["/dev/fuse:/dev/fuse", *further]] * sparks
+
+
+def test_the_patience_with_a_lost_worker_is_handed_to_both(play: Play) -> None:
+    played = play("up", "--check", speculative_serve_peer_lost_s=7)
+    assert ranks(played) == ["1", "0"]
+    assert [container["env"]["DGX_SPARK_PEER_LOST_S"] for container in played.containers] == ["7", "7"]
+
+
+def test_a_bridge_between_two_sparks_is_refused(play: Play) -> None:
+    played = play("preflight", trtllm_container_network="bridge")
+    assert played.code != 0
+    assert (
+        "spark-1: trtllm_container_network is bridge, where the containers have none of the addresses" in played.message
+    )
+
+
+def test_what_was_made_for_addresses_that_are_gone_is_refused(play: Play) -> None:
+    rails = [
+        {"interface": "enp1s0f1np1", "address": "192.168.100.10"},
+        {"interface": "enP2p1s0f1np1", "address": "192.168.101.10"},
+    ]
+    record = {"deployment": "mine", "deployed_at": "2026-01-01T00:00:00Z", "pair": {"rank": 0, "rails": rails}}
+    here = ["127.0.0.1", "192.168.100.10", "192.168.101.10"]
+    wanted = {"__speculative_serve_restore": record}
+    assert play("addresses", __speculative_serve_addresses=here, **wanted).code == 0
+    played = play("addresses", __speculative_serve_addresses=here[:2], **wanted)
+    assert played.code != 0
+    assert (
+        "spark-1: 'mine', deployed 2026-01-01T00:00:00Z, cannot come back, since this Spark does not have"
+        " 192.168.101.10 on enP2p1s0f1np1 any more"
+    ) in played.message
