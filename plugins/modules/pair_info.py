@@ -205,8 +205,8 @@ client_key:
   sample: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE0
 key:
   description:
-    - The public half of O(key), if both files of the key pair are whole and belong together, and nobody else can read the
-      private one. Null where there is none or it has to be made anew.
+    - The public half of O(key), if both files of the key pair are whole and belong together, and nobody else can read
+      the private one. Null where there is none or it has to be made anew.
   returned: success
   type: str
   sample: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE0

@@ -13,8 +13,8 @@ description:
   - A playbook's first look at a host. Every look of its own costs a connection and a start of Python, so this one takes
     the place of M(ansible.builtin.setup), M(dgx_spark.speculative.spark_info),
     M(dgx_spark.speculative.docker_access_info) and M(dgx_spark.speculative.spark_fabric_info).
-  - The facts are those of M(ansible.builtin.setup) that the roles of this collection need, under the same names. What may
-    be another thing a minute later is returned and is not a fact, so that no fact cache keeps it.
+  - The facts are those of M(ansible.builtin.setup) that the roles of this collection need, under the same names. What
+    may be another thing a minute later is returned and is not a fact, so that no fact cache keeps it.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._attributes.info_module
@@ -92,8 +92,8 @@ docker:
   sample: {state: usable, gpu: true}
 fabric:
   description:
-    - What M(dgx_spark.speculative.spark_fabric_info) returns. Empty without O(fabric), and where that module would fail,
-      which then says why.
+    - What M(dgx_spark.speculative.spark_fabric_info) returns. Empty without O(fabric), and where that module would
+      fail, which then says why.
   returned: success
   type: dict
   sample: {renderer: NetworkManager, netplan: true}
