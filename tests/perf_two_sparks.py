@@ -19,9 +19,11 @@ import typing as t
 from pathlib import Path
 
 from tests import playbook
-from tests.perf import NO_OP_TASKS, ROUNDS, no_ops, report, timed
+from tests.perf import NO_OP_TASKS, ROUNDS, Limit, conclude, no_ops, report, timed
 from tests.twin import cables, lifecycle
 from tests.twin.control import Internet, Spark
+from tests.twin.names import REGISTRY_HOST, RELEASE, RELEASE_REPOSITORY
+from tests.twin.registry import Registry
 
 HOME = "/home/spark/.local/share/dgx-spark-speculative"
 HUB = "/home/spark/.cache/huggingface/hub"
@@ -36,6 +38,9 @@ SHARDS, SHARD_BYTES = 8, 256 * 2**20
 # the checksums of both Sparks share the cores of this machine. See limit() for what counts.
 WIRES_MBIT = (0, 400, 1000)
 LEAST_FILLED = 0.9
+# From the internet to both, of models and image.
+BYTES = Limit(1.02, note="by hand 2")
+IMAGE_BLOBS = f"{REGISTRY_HOST}/v2/{RELEASE_REPOSITORY}/blobs/"
 STREAMS = 8
 TAKE = """
 import socket, time
@@ -55,22 +60,31 @@ with socket.create_connection(("192.168.100.11", 5999)) as one:
 """
 
 
+def image_bytes() -> int:
+    """What one pull of the recipe's image fetches."""
+    manifest, _kind = Registry(lifecycle.registry())._image(RELEASE)
+    # Layers with the same bytes are fetched once.
+    return sum({part["digest"]: part["size"] for part in (manifest["config"], *manifest["layers"])}.values())
+
+
 def bytes_from_the_internet(internet: Internet, head: Spark, worker: Spark) -> None:
     internet.reset_counters()
     playbook.succeed("two_sparks")
     record = json.loads(head.read_file(f"{HOME}/{NAME}/record.json"))
     served = sum(model["bytes"] for model in record["models"].values())
     fetched = sum(internet.bytes_to(one.address, "huggingface.co/") for one in (head, worker))
-    report("two Sparks: bytes from the Hub / bytes of one copy", f"{fetched / served:.4f}", "at most 1.02; by hand 2")
-    report("two Sparks: bytes from the internet to the worker", str(internet.bytes_to(worker.address)), "0")
+    pulled = sum(internet.bytes_to(one.address, IMAGE_BLOBS) for one in (head, worker))
+    report("two Sparks: bytes from the Hub / bytes of one copy", fetched / served, ".4f", BYTES)
+    report("two Sparks: bytes of the image pulled / bytes of one copy", pulled / image_bytes(), ".4f", BYTES)
+    report("two Sparks: bytes from the internet to the worker", internet.bytes_to(worker.address), limit=Limit(0))
 
 
 def second_run() -> None:
     pairs = [(timed(lambda: playbook.succeed("two_sparks")), timed(no_ops)) for _round in range(ROUNDS)]
     second, nothing = (statistics.median(column) for column in zip(*pairs))
-    report(f"two Sparks: second run, seconds (median of {ROUNDS})", f"{second:.2f}")
-    report(f"two Sparks: {NO_OP_TASKS} no-op tasks, seconds (median of {ROUNDS})", f"{nothing:.2f}")
-    report(f"two Sparks: second run / {NO_OP_TASKS} no-op tasks", f"{second / nothing:.2f}", "at most 1.5")
+    report(f"two Sparks: second run, seconds (median of {ROUNDS})", second, ".2f")
+    report(f"two Sparks: {NO_OP_TASKS} no-op tasks, seconds (median of {ROUNDS})", nothing, ".2f")
+    report(f"two Sparks: second run / {NO_OP_TASKS} no-op tasks", second / nothing, ".2f", Limit(1.5))
 
 
 def answers(head: Spark) -> bool:
@@ -86,7 +100,7 @@ def from_kill_to_answer(head: Spark, worker: Spark) -> None:
         time.sleep(0.2)
     while not answers(head):
         time.sleep(0.2)
-    report("two Sparks: from a killed rank to the next answer, seconds", f"{time.monotonic() - begin:.1f}")
+    report("two Sparks: from a killed rank to the next answer, seconds", time.monotonic() - begin, ".1f")
 
 
 def raw_stream(head: Spark, worker: Spark) -> float:
@@ -145,19 +159,19 @@ def copy_rate(head: Spark, worker: Spark) -> None:
         raw = (before + after) / 2
         wire = f"each wire {mbit} Mbit/s" if mbit else "wires as fast as this machine"
         share = f"{copied * 8 / (2 * mbit * 1e6):.0%} of what both wires carry" if mbit else ""
-        report(f"two Sparks: copy, MB/s, {wire}", f"{copied / 1e6:.0f}", share)
-        report(f"two Sparks: one raw TCP stream, MB/s, {wire}", f"{raw / 1e6:.0f}")
-        report(f"two Sparks: copy / raw stream, {wire}", f"{copied / raw:.2f}", limit(mbit, raw))
+        report(f"two Sparks: copy, MB/s, {wire}", copied / 1e6, limit=share)
+        report(f"two Sparks: one raw TCP stream, MB/s, {wire}", raw / 1e6)
+        report(f"two Sparks: copy / raw stream, {wire}", copied / raw, ".2f", limit(mbit, raw))
 
 
-def limit(mbit: int, raw: float) -> str:
+def limit(mbit: int, raw: float) -> Limit | str:
     """What is asked of the copy: nothing where the raw stream tells that something is narrower than its wire."""
     if not mbit:
         return "not judged: no cable here, only this machine's memory and cores"
     filled = raw * 8 / (mbit * 1e6)
     if filled < LEAST_FILLED:
         return f"not judged: the raw stream filled {filled:.0%} of its wire, this machine was too busy"
-    return f"at least 0.8; the raw stream filled {filled:.0%} of its wire"
+    return Limit(least=0.8, note=f"the raw stream filled {filled:.0%} of its wire")
 
 
 def main() -> None:
@@ -168,6 +182,7 @@ def main() -> None:
     from_kill_to_answer(head, worker)
     playbook.succeed("stop")
     copy_rate(head, worker)
+    conclude()
 
 
 if __name__ == "__main__":

@@ -28,6 +28,9 @@ SOCKET = "/var/run/docker.sock"
 CHUNK = 1024 * 1024
 BLOCK = 512
 REPORT_EVERY_S = 1.0
+ASK_S = 30.0
+# Docker says nothing while it unpacks: more than a large image takes on a slow disk.
+SILENCE_S = 1800.0
 
 Member = dict[str, t.Any]
 
@@ -47,12 +50,13 @@ def amount(size: float) -> str:
 class Connection(http.client.HTTPConnection):
     """HTTP over the Engine's socket."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost")
+    def __init__(self, path: str, silence_s: float) -> None:
+        super().__init__("localhost", timeout=silence_s)
         self._path = path
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
 
 
@@ -122,7 +126,7 @@ class Engine:
         self._path = path
 
     def find(self, path: str) -> dict[str, t.Any]:
-        connection = Connection(self._path)
+        connection = Connection(self._path, ASK_S)
         try:
             connection.request("GET", path)
             answer = json.loads(connection.getresponse().read())
@@ -141,7 +145,7 @@ class Engine:
         return f"; {amount(free)} are free in {root}"
 
     def load(self, archive: Archive) -> None:
-        connection = Connection(self._path)
+        connection = Connection(self._path, SILENCE_S)
         try:
             # The Engine may refuse the rest and say why.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -155,6 +159,12 @@ class Engine:
                 emit({"progress": {"percent": 99.0, "text": "loading the image: Docker is unpacking it"}})
             response = connection.getresponse()
             said = response.read().decode(errors="replace")
+        except TimeoutError as e:
+            raise LoadError(
+                f"The Docker Engine has said nothing for {SILENCE_S / 60:.0f} minutes while it loaded the image "
+                f"{archive.reference}, so it hangs: see 'journalctl --unit docker', restart it with 'sudo systemctl "
+                "restart docker', and run the same again."
+            ) from e
         except (OSError, http.client.HTTPException) as e:
             reason = getattr(e, "strerror", None) or e or type(e).__name__
             raise LoadError(f"The Docker Engine went away while it loaded the image ({reason}); run it again.") from e

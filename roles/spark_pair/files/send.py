@@ -54,6 +54,8 @@ RATE_WINDOW_S = 15.0
 # A file that arrived wrong is sent once more, from its beginning.
 TRIES = 2
 MOST_GREETING_LINES = 1000
+# Docker says nothing until it has written the whole image into files of its own: more than a slow disk takes for that.
+SILENCE_S = 900.0
 # Members of an image that are no larger are always compared by their checksum.
 SMALL = CHUNK
 
@@ -578,6 +580,14 @@ class Models(Copy):
             link.ask(finish=model)
 
 
+def silent() -> CopyError:
+    """Docker hangs."""
+    return CopyError(
+        f"the Docker Engine of this Spark has said nothing for {SILENCE_S / 60:.0f} minutes while it packed the image, "
+        "so it hangs: see 'journalctl --unit docker', restart it with 'sudo systemctl restart docker', and run again"
+    )
+
+
 class Engine:
     """The one request that saving an image needs."""
 
@@ -588,9 +598,12 @@ class Engine:
         connection = http.client.HTTPConnection("localhost")
         try:
             connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connection.sock.settimeout(SILENCE_S)
             connection.sock.connect(self._path)
             connection.request("GET", f"/images/{quote(reference, safe='/:@')}/get")
             response = connection.getresponse()
+        except TimeoutError as e:
+            raise silent() from e
         except (OSError, http.client.HTTPException) as e:
             reason = getattr(e, "strerror", None) or e or type(e).__name__
             raise CopyError(f"the Docker Engine of this Spark does not answer on {self._path} ({reason})") from e
@@ -664,6 +677,8 @@ class Image(Copy):
         try:
             with tarfile.open(fileobj=response, mode="r|", bufsize=CHUNK) as archive:
                 members = [self.send_member(link, archive, member) for member in archive]
+        except TimeoutError as e:
+            raise silent() from e
         except (tarfile.TarError, http.client.HTTPException, OSError) as e:
             raise CopyError(f"the Docker Engine of this Spark went away while it packed the image ({e!r})") from e
         finally:

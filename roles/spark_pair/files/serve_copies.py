@@ -5,12 +5,15 @@
 """Let the other Spark copy to this one, and only while it does: a program for the module watched_job.
 
 Runs the host's own sshd as the login user, with the deployment's configuration and key. It ends by itself when nobody
-has been connected for a while. The arguments: sshd, its configuration file, the seconds, and a word that is another
-one when configuration or keys are, so that a job with the former ones is not taken for this one.
+has been connected for a while, and nothing comes in any more once it has ended. The arguments: sshd, its configuration
+file, the seconds, and a word that is another one when configuration or keys are, so that a job with the former ones is
+not taken for this one.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -22,6 +25,9 @@ import typing as t
 from pathlib import Path
 
 POLL_S = 0.5
+# Less than the job is given after SIGTERM.
+END_S = 4.0
+PR_SET_CHILD_SUBREAPER = 36
 # For sshd, as send.py has it for ssh. What sshd starts does not see it.
 TUNABLES = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=67108864:glibc.malloc.top_pad=8388608"
 
@@ -30,17 +36,48 @@ def emit(message: dict[str, t.Any]) -> None:
     print(json.dumps(message), flush=True)
 
 
-def children(pid: int) -> int:
-    """How many processes a process has made: sshd has one or more for each connection."""
-    count = 0
+def parents() -> dict[int, int]:
+    """The parent of each process that runs."""
+    found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             # The command's name stands in parentheses and may itself hold spaces and parentheses.
             fields = stat.read_text(errors="replace").rpartition(")")[2].split()
         except OSError:
             continue
-        count += int(fields[1]) == pid and fields[0] not in "ZX"
-    return count
+        if fields[0] not in "ZX":
+            found[int(stat.parent.name)] = int(fields[1])
+    return found
+
+
+def children(pid: int) -> int:
+    """How many processes a process has made: sshd has one or more for each connection."""
+    return list(parents().values()).count(pid)
+
+
+def descendants(pid: int) -> set[int]:
+    """What a process has made, and what that has made."""
+    known, found, new = parents(), set[int](), {pid}
+    while new:
+        new = {child for child, parent in known.items() if parent in new} - found
+        found |= new
+    return found
+
+
+def keep_orphans() -> None:
+    """Become the parent of what loses its own: the SIGTERM that ends this ends sshd as well, and not its sessions."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_all() -> None:
+    """End sshd and every connection: each is in a session of its own, where no signal to this one's group gets."""
+    deadline = time.monotonic() + END_S
+    # Again and again, since one of them may just be making another.
+    while (left := descendants(os.getpid())) and time.monotonic() < deadline:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
 
 
 class Service:
@@ -78,13 +115,14 @@ def serve(sshd: str, config: str, idle_s: float) -> str:
     stopped = threading.Event()
     # Before there is an sshd: one that is started just then must not outlive its service.
     signal.signal(signal.SIGTERM, lambda _number, _frame: stopped.set())
+    keep_orphans()
     service = Service(sshd, config)
     last = time.monotonic()
     while True:
-        if stopped.is_set():
-            service.process.kill()
-            sys.exit(143)
-        if service.process.poll() is not None:
+        if stopped.is_set() or service.process.poll() is not None:
+            end_all()
+            if stopped.is_set():
+                sys.exit(143)
             return f"The copy service cannot run ({service.reason()}); run the same again."
         if children(service.process.pid):
             last = time.monotonic()

@@ -12,6 +12,7 @@ import importlib.util
 import io
 import json
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -510,6 +511,37 @@ def test_an_image_that_docker_packed_in_half_is_an_error(pair: Pair) -> None:
 def test_the_engine_says_why_it_hands_out_nothing(tmp_path: Path) -> None:
     with pytest.raises(send.CopyError, match="Docker Engine of this Spark does not answer"):
         send.Engine(str(tmp_path / "no.sock")).save("pair:1")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"HTTP/1.0 200 OK\r\n\r\n", b"HTTP/1.0 200 OK\r\n\r\n" + saved(MEMBERS)[:1_000_000]],
+    ids=["before it answers", "before the image", "in the middle of the image"],
+)
+def test_an_engine_that_hangs_is_an_error(
+    pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    monkeypatch.setattr(send, "SILENCE_S", 0.3)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+        door.bind(str(tmp_path / "docker.sock"))
+        door.listen()
+        asked: list[socket.socket] = []
+
+        def hang() -> None:
+            asked.append(door.accept()[0])
+            asked[0].recv(65536)
+            asked[0].sendall(answer)
+
+        thread = threading.Thread(target=hang)
+        thread.start()
+        copy = send.Image(
+            pair.spec(reference="pair:1", fingerprint=FINGERPRINT, bytes=1), send.Engine(str(tmp_path / "docker.sock"))
+        )
+        with pytest.raises(send.CopyError, match=r"has said nothing for .* while it packed the image") as caught:
+            copy.run()
+        thread.join()
+        asked[0].close()
+    assert copy.message(caught.value).endswith("'sudo systemctl restart docker', and run again.")
 
 
 def test_ssh_asks_nobody_and_trusts_nobody_else() -> None:

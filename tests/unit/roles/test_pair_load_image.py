@@ -10,11 +10,14 @@ import hashlib
 import importlib.util
 import io
 import json
+import os
+import signal
 import socketserver
 import subprocess
 import sys
 import tarfile
 import threading
+import time
 import typing as t
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -47,6 +50,7 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     answer: bytes = b'{"stream": "Loaded image: pair:1"}\n'
     # How much it reads before it answers.
     most = 1 << 40
+    hangs = 0.0
     got = b""
 
 
@@ -61,6 +65,7 @@ class Handler(BaseHTTPRequestHandler):
             self.rfile.readline()
             if not size:
                 break
+        time.sleep(self.server.hangs)
         self.reply(self.server.status, self.server.answer)
         self.close_connection = True
 
@@ -149,6 +154,17 @@ def test_docker_may_refuse_before_it_has_got_everything(
     assert said["error"].startswith(("Loading pair:1 into Docker failed: no", "The Docker Engine went away"))
 
 
+def test_docker_that_hangs(
+    engine: Server, tmp_path: Path, spool: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_image, "SILENCE_S", 0.3)
+    engine.hangs = 2
+    code, said = run(tmp_path, spool, capsys)
+    assert code == 1
+    assert "has said nothing for 0 minutes while it loaded the image pair:1, so it hangs" in said["error"]
+    assert "restart it with 'sudo systemctl restart docker', and run the same again." in said["error"]
+
+
 def test_no_docker(tmp_path: Path, spool: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, said = run(tmp_path, spool, capsys)
     assert code == 1
@@ -169,7 +185,24 @@ def service(tmp_path: Path, program: str, idle: str = "0.3") -> subprocess.Popen
     sshd.write_text(f"#!/bin/sh\n{program}\n")
     sshd.chmod(0o755)
     command = [sys.executable, str(FILES / "serve_copies.py"), str(sshd), "/config", idle, "word"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # As the job is started.
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def pid_in(path: Path) -> int:
+    """The number that a process writes there."""
+    deadline = time.monotonic() + 20
+    while not path.exists() or not path.read_text().strip():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return int(path.read_text())
+
+
+def runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_the_service_ends_when_nobody_comes(tmp_path: Path) -> None:
@@ -196,12 +229,31 @@ def test_the_service_says_why_it_cannot_run(tmp_path: Path) -> None:
     )
 
 
-def test_the_service_ends_with_its_sshd(tmp_path: Path) -> None:
-    process = service(tmp_path, f"echo $$ > {tmp_path}/pid; exec sleep 60", idle="60")
-    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
-        pass
-    process.terminate()
+@pytest.mark.parametrize("whole_group", [False, True])
+def test_ending_the_service_ends_sshd_and_every_connection(tmp_path: Path, whole_group: bool) -> None:
+    # A session as sshd makes one for each connection, and what runs in it in another one.
+    connection = f"setsid sh -c 'echo $$ > {tmp_path}/receiver; exec sleep 60' & echo $$ > {tmp_path}/session; wait"
+    (tmp_path / "connection").write_text(connection)
+    program = f'trap "exit 0" TERM; echo $$ > {tmp_path}/sshd.pid; setsid sh {tmp_path}/connection & wait'
+    process = service(tmp_path, program, idle="60")
+    pids = [pid_in(tmp_path / name) for name in ("sshd.pid", "session", "receiver")]
+    assert all(map(runs, pids))
+    begin = time.monotonic()
+    if whole_group:
+        # As the job is ended: sshd goes first, and its sessions lose their parent.
+        os.killpg(process.pid, signal.SIGTERM)
+    else:
+        process.terminate()
     process.communicate(timeout=20)
-    pid = (tmp_path / "pid").read_text().strip()
-    status = Path(f"/proc/{pid}/stat")
-    assert not status.exists() or status.read_text().rpartition(")")[2].split()[0] in "ZX"
+    assert process.returncode == 143
+    assert time.monotonic() - begin < serve_copies.END_S
+    assert not any(map(runs, pids))
+
+
+def test_connections_do_not_outlive_an_sshd_that_dies(tmp_path: Path) -> None:
+    program = f"setsid sh -c 'echo $$ > {tmp_path}/session; exec sleep 60' & sleep 1; exit 3"
+    process = service(tmp_path, program, idle="60")
+    session = pid_in(tmp_path / "session")
+    out, _error = process.communicate(timeout=20)
+    assert json.loads(out.splitlines()[-1])["error"] == "The copy service cannot run (exit code 3); run the same again."
+    assert not runs(session)

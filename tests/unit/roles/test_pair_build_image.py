@@ -1,0 +1,212 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The program that has Docker make the pair's image, against an Engine on a socket."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import subprocess
+import sys
+import tarfile
+import time
+import typing as t
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tests.unit.docker_server import DockerServer, Handler
+
+PROGRAM = Path(__file__).parents[3] / "roles/spark_pair/files/build_image.py"
+REFERENCE = "dgx-spark-speculative/release:1"
+DOCKERFILE = "FROM base:1\nRUN apt-get update\n"
+MADE = {"Id": "sha256:1", "Size": 7}
+SUCCESS: list[t.Any] = [
+    {"stream": "Step 1/2 : FROM base:1\n"},
+    {"stream": " ---> 0123456789ab\n"},
+    {"stream": "Step 2/2 : RUN apt-get update\n"},
+    {"stream": "Get:1 http://mirror "},
+    {"stream": "stable InRelease\n"},
+    {"aux": {"ID": "sha256:1"}},
+]
+FAILED = {"errorDetail": {"code": 100, "message": "The command '/bin/sh -c apt-get' returned a non-zero code: 100"}}
+
+
+def load() -> t.Any:
+    spec = importlib.util.spec_from_file_location("build_image", PROGRAM)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["build_image"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+build_image = load()
+
+
+class BuildHandler(Handler):
+    server: Builder
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self.server.asked = self.path
+        self.server.got = self.rfile.read(int(self.headers["Content-Length"]))
+        self.close_connection = True
+        self.send_response(self.server.status)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for line in self.server.stream:
+            if line == "cut":
+                return
+            if isinstance(line, float):
+                time.sleep(line)
+                continue
+            data = json.dumps(line).encode() + b"\r\n"
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        self.wfile.write(b"0\r\n\r\n")
+
+    def do_GET(self) -> None:
+        self.close_connection = True
+        super().do_GET()
+
+
+class Builder(DockerServer):
+    """An Engine that builds."""
+
+    def __init__(self, path: Path) -> None:
+        self.stream: list[t.Any] = SUCCESS
+        self.status = 200
+        self.asked = ""
+        self.got = b""
+        super().__init__(path, {f"/images/{REFERENCE}/json": MADE})
+        self.RequestHandlerClass = BuildHandler
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> t.Iterator[Builder]:
+    server = Builder(tmp_path / "docker.sock")
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, t.Any]]]:
+    code = build_image.main(["--socket", str(tmp_path / "docker.sock"), REFERENCE, DOCKERFILE])
+    return code, [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    code, said = run(tmp_path, capsys)
+    assert code == 1
+    return str(said[-1]["error"])
+
+
+def test_the_engine_gets_the_dockerfile_and_nothing_else(
+    engine: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, said = run(tmp_path, capsys)
+    assert (code, said[-1]) == (0, {"result": {"id": "sha256:1", "bytes": 7}})
+    address = urlsplit(engine.asked)
+    assert address.path == "/build"
+    assert parse_qs(address.query) == {"t": [REFERENCE], "rm": ["1"], "forcerm": ["1"], "pull": ["0"]}
+    with tarfile.open(fileobj=io.BytesIO(engine.got)) as archive:
+        assert archive.getnames() == ["Dockerfile"]
+        file = archive.extractfile("Dockerfile")
+        assert file is not None
+        assert file.read().decode() == DOCKERFILE
+
+
+def test_it_tells_the_step_and_the_last_line(
+    engine: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build_image, "REPORT_EVERY_S", 0.02)
+    monkeypatch.setattr(build_image, "QUIET_S", 0.4)
+    engine.stream = [0.2, *SUCCESS[:-1], 0.9, SUCCESS[-1]]
+    _code, said = run(tmp_path, capsys)
+    texts = [(line["progress"]["percent"], line["progress"]["text"]) for line in said[:-1]]
+    assert texts[0] == (None, "making the image: Docker begins")
+    there = "making the image: step 2 of 2, Get:1 http://mirror stable InRelease"
+    assert (50.0, there) in texts
+    assert (50.0, f"{there}, nothing more for 1 s") in texts
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        (
+            # As the Engine shows what comes from the standard error, and cut in two.
+            ["Err:1 http://mirror\n", "\x1b[91mE: Unable to loc", "ate package openssh-server\n\x1b[0m", "E: more\n"],
+            "E: Unable to locate package openssh-server.",
+        ),
+        (
+            ["\x1b[91mE: Failed to fetch http://mirror/x  Could not resolve 'mirror'\x1b[0m"],
+            "E: Failed to fetch http://mirror/x  Could not resolve 'mirror'.",
+        ),
+        (
+            ["Killed\n"],
+            "The command '/bin/sh -c apt-get' returned a non-zero code: 100; it ended with: Killed.",
+        ),
+    ],
+)
+def test_apt_says_why(
+    engine: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str], printed: list[str], expected: str
+) -> None:
+    engine.stream = [*SUCCESS[:3], *({"stream": text} for text in printed), FAILED]
+    assert error(tmp_path, capsys) == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "stream", "expected"),
+    [
+        (500, [{"message": "dockerfile parse error line 1"}], "dockerfile parse error line 1."),
+        (200, [{"error": "write /x: no space left on device"}], "write /x: no space left on device."),
+        (200, [*SUCCESS[:3], "cut"], "the Docker Engine went away while it made the image."),
+    ],
+)
+def test_docker_says_why(
+    engine: Builder,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    status: int,
+    stream: list[t.Any],
+    expected: str,
+) -> None:
+    engine.status, engine.stream = status, stream
+    assert error(tmp_path, capsys) == expected
+
+
+def test_an_image_that_is_not_there_in_the_end(
+    engine: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine.pages.clear()
+    assert error(tmp_path, capsys) == f"the Docker Engine does not know {REFERENCE} after it made it."
+
+
+def test_an_engine_that_hangs(
+    engine: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build_image, "SILENCE_S", 0.3)
+    engine.stream = [*SUCCESS[:3], 2.0]
+    assert error(tmp_path, capsys) == "neither the build nor the Docker Engine said anything for 0 min."
+
+
+def test_no_docker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert error(tmp_path, capsys).startswith("the Docker Engine does not answer on ")
+
+
+def test_it_ends_at_once_when_it_is_stopped(engine: Builder, tmp_path: Path) -> None:
+    engine.stream = [*SUCCESS[:3], 5.0]
+    command = [sys.executable, "-u", str(PROGRAM), "--socket", str(tmp_path / "docker.sock"), REFERENCE, DOCKERFILE]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        # Docker ends a build whose connection does.
+        assert process.stdout.readline()
+        begin = time.monotonic()
+        process.terminate()
+        process.wait(20)
+        assert time.monotonic() - begin < 2
