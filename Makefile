@@ -37,14 +37,18 @@ demo: engine  ## Watch the shipped playbook serve a model on a simulated Spark
 	@tools/environment.sh
 	@tools/twin.sh up
 	@ansible-playbook -i .cache/twin/$(or $(TWIN),.)/inventory.yml playbooks/single_eagle3.yml
-	@echo "The simulated Spark goes on serving. Have a look: make demo again, or tools/twin.sh shell. Away with it: make demo-down"
+	@echo "The simulated Spark goes on serving. Have a look: tools/twin.sh shell, or any playbook, such as"
+	@echo "  . .venv/bin/activate && ansible-playbook -i .cache/twin/$(or $(TWIN),.)/inventory.yml playbooks/status.yml"
+	@echo "Away with it: make demo-down"
 
 .PHONY: demo-two-sparks
 demo-two-sparks: engine  ## Watch the shipped playbook serve a model on two simulated Sparks with a cable
 	@tools/environment.sh
 	@tools/twin.sh up --sparks 2
-	@ansible-playbook -i .cache/twin/inventory.yml playbooks/two_sparks.yml
-	@echo "The simulated Sparks go on serving. Have a look: make demo-two-sparks again, or tools/twin.sh shell 2. Away with them: make demo-down"
+	@ansible-playbook -i .cache/twin/$(or $(TWIN),.)/inventory.yml playbooks/two_sparks.yml
+	@echo "The simulated Sparks go on serving. Have a look: tools/twin.sh shell 2, or any playbook, such as"
+	@echo "  . .venv/bin/activate && ansible-playbook -i .cache/twin/$(or $(TWIN),.)/inventory.yml playbooks/status.yml"
+	@echo "Away with them: make demo-down"
 
 .PHONY: demo-down
 demo-down:  ## Take the simulated Spark down again
@@ -103,8 +107,7 @@ molecule: dev engine  ## Every scenario against the twin, or one: make molecule 
 .PHONY: perf
 perf: dev engine  ## Print the figures: round trips, bytes, time against the steps by hand
 	@tools/twin.sh up
-	@$(PYTHON) -m tests.perf
-	@$(PYTHON) -m tests.perf_two_sparks
+	@missed=0; for part in tests.perf tests.perf_two_sparks; do $(PYTHON) -m $$part || missed=1; done; exit $$missed
 
 .PHONY: clean
 clean: demo-down  ## Remove what these targets produced, .venv included; inventory/hosts.yml stays

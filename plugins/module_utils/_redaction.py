@@ -30,7 +30,7 @@ HARMLESS = re.compile(
 _LEAST_SECRET = 6
 # How the name of a secret ends, whatever stands before it. Only tokens that let somebody in: eos_token is none.
 _SECRET_END = (
-    r"(?:secret|passw(?:or)?d|passphrase|_pwd|credentials?|(?:api|access|secret|private|auth|signing|account)[_-]?key"
+    r"(?:secret|passw(?:or)?d|passphrase|_pwd|credentials?|(?:api|access|secret|private|auth|signing|account|hmac)[_-]?key"
     r"|(?:hf|hub|face|access|api|auth|identity|refresh|id|session|security|bearer|user|registry|ngc|hugging)[_-]?token"
     r"|(?-i:_TOKEN|_PASS|TOKEN|PASS)|(?<![\w-])auth)"
 )
