@@ -450,6 +450,9 @@ def peer_unreachable(evidence: Evidence) -> Answer:
 def worker_ssh_absent(evidence: Evidence) -> Answer:
     if not evidence.pair or evidence.rank != 0 or evidence.peer_answers != REFUSED:
         return None
+    if stopped(evidence):
+        # Both are, and start.yml starts both.
+        return None
     return f"{evidence.pair.peer_address} answers, and nothing listens there on port {evidence.pair.ssh_port}"
 
 

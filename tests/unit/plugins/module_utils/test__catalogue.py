@@ -487,3 +487,11 @@ def test_rows_are_complete(row: Row) -> None:
 
 def test_no_fact_is_left_over() -> None:
     assert set(FACTS) == {row.fact for row in CATALOGUE if row.fact}
+
+
+def test_two_sparks_that_were_both_stopped_lack_nothing_else() -> None:
+    was = {"slot": slot("exited", ExitCode=0), "state": said("stopped"), "look": None}
+    found = {finding.id for finding in diagnose(paired(peer_answers=REFUSED, **was)).findings}
+    assert "stopped" in found
+    assert "worker_ssh_absent" not in found
+    assert "worker_ssh_absent" in {finding.id for finding in diagnose(paired(peer_answers=REFUSED, look=None)).findings}

@@ -28,6 +28,7 @@ KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1r\nZXktdjE=\n-----END OPE
     [
         ("token hf_CANARYabc123 there", "token <token> there"),
         ("nvapi-CANARY_x-1 there", "<token> there"),
+        ("+ TLLM_SPAWN_PROXY_PROCESS_IPC_HMAC_KEY=CANARY01", "+ TLLM_SPAWN_PROXY_PROCESS_IPC_HMAC_KEY=<masked>"),
         ("Authorization: Bearer CANARY.abc-1", "Authorization: Bearer <token>"),
         ("authorization: basic Q0FOQVJZOng=", "authorization: basic <token>"),
         ("HF_TOKEN=CANARY123 next", "HF_TOKEN=<masked> next"),
