@@ -6,38 +6,26 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import importlib.util
 import json
 import os
 import stat
 import subprocess
 import sys
-import types
 import typing as t
 from pathlib import Path
 
 import pytest
 
 from tests.unit.hub_server import ACCEPTED, COMMIT, UNACCEPTED, Fault, HubServer, Model, running
+from tests.unit.programs import load
 
 FILES = Path(__file__).parents[3] / "roles" / "huggingface_cache" / "files"
 MODEL = "lab/small"
 RECEIPT = "models--lab--small.json"
 
 
-def load(name: str) -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location(name, FILES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up.
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-fetch_models = load("fetch_models")
-fetch_in_container = load("fetch_in_container")
+fetch_models = load(FILES / "fetch_models.py")
+fetch_in_container = load(FILES / "fetch_in_container.py")
 
 
 @pytest.fixture

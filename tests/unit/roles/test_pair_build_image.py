@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 import subprocess
@@ -20,6 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.unit.docker_server import DockerServer, Handler
+from tests.unit.programs import load
 
 PROGRAM = Path(__file__).parents[3] / "roles/spark_pair/files/build_image.py"
 REFERENCE = "dgx-spark-speculative/release:1"
@@ -36,17 +36,7 @@ SUCCESS: list[t.Any] = [
 FAILED = {"errorDetail": {"code": 100, "message": "The command '/bin/sh -c apt-get' returned a non-zero code: 100"}}
 
 
-def load() -> t.Any:
-    spec = importlib.util.spec_from_file_location("build_image", PROGRAM)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["build_image"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-build_image = load()
+build_image = load(PROGRAM)
 
 
 class BuildHandler(Handler):

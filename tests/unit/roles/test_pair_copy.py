@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import importlib.util
 import io
 import json
 import os
@@ -31,24 +30,16 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._huggingface
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair import sshd_config
 
+from tests.unit.programs import load
+
 FILES = Path(__file__).parents[3] / "roles/spark_pair/files"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
-def load(name: str) -> t.Any:
-    spec = importlib.util.spec_from_file_location(name, FILES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-send = load("send")
-receive = load("receive")
-load_image = load("load_image")
-serve_copies = load("serve_copies")
+send = load(FILES / "send.py")
+receive = load(FILES / "receive.py")
+load_image = load(FILES / "load_image.py")
+serve_copies = load(FILES / "serve_copies.py")
 F_GETPIPE_SZ = 1032
 
 # Runs the receiver as ssh would, cuts the connection after so many bytes, and changes a byte on the way.

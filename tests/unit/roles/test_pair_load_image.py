@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import io
 import json
 import os
@@ -24,22 +23,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.programs import load
+
 FILES = Path(__file__).parents[3] / "roles/spark_pair/files"
 LAYER = bytes(range(256)) * 20000
 
 
-def load(name: str) -> t.Any:
-    spec = importlib.util.spec_from_file_location(name, FILES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-load_image = load("load_image")
-serve_copies = load("serve_copies")
+load_image = load(FILES / "load_image.py")
+serve_copies = load(FILES / "serve_copies.py")
 
 
 class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import socketserver
 import subprocess
@@ -18,20 +17,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from tests.unit.programs import load
+
 PROGRAM = Path(__file__).parents[3] / "roles/trtllm_container/files/pull_image.py"
 
 
-def load() -> t.Any:
-    spec = importlib.util.spec_from_file_location("pull_image", PROGRAM)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["pull_image"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-pull_image = load()
+pull_image = load(PROGRAM)
 IMAGE = "nvcr.io/nvidia/release:1.3"
 A, B = "a" * 12, "b" * 12
 

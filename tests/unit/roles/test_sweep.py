@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib.util
 import json
 import os
 import re
@@ -25,6 +24,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils import _completions
 
+from tests.unit.programs import load
 from tests.unit.speculating_server import Engine, Entrypoint, SpeculatingServer
 
 ROOT = Path(__file__).parents[3]
@@ -38,17 +38,7 @@ PROMPTS = [
 ]
 
 
-def load() -> t.Any:
-    spec = importlib.util.spec_from_file_location("sweep", PROGRAM)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["sweep"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-sweep = load()
+sweep = load(PROGRAM)
 
 
 def point(draft_length: int, always: bool = True, **engine: t.Any) -> dict[str, t.Any]:

@@ -26,6 +26,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._cache_found
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._huggingface import Wanted
 
+from tests.unit.another_user import another_user
+
 ME = os.geteuid()
 
 
@@ -50,58 +52,60 @@ def test_a_cache_of_ones_own_has_nothing_foreign(hub: Path, tmp_path: Path) -> N
     assert foreign_paths(tmp_path / "not" / "yet", ["lab/small"], ME) == []
 
 
-@pytest.mark.skipif(
-    ME != 0, reason="only root can play another user; scenario already_there plays root and user for everybody"
-)
 class TestForeignPaths:
-    """A cache of root, as nobody sees it."""
+    """A cache of somebody else's, as nobody sees it."""
 
-    NOBODY = 65534
+    OWNER = pwd.getpwuid(ME).pw_name
 
     @pytest.fixture
     def top(self) -> t.Iterator[Path]:
+        # Where nobody may look, which is not so of tmp_path.
         with tempfile.TemporaryDirectory() as name:
             Path(name).chmod(0o755)
             yield Path(name)
 
+    def close(self, top: Path, mode: int = 0o555) -> None:
+        """Nobody may write there, nor may the owner who plays nobody."""
+        for path in (*top.rglob("*"), top):
+            if path.is_dir():
+                path.chmod(mode)
+
     def look(self, hub: Path, *repositories: str) -> list[Foreign]:
-        os.seteuid(self.NOBODY)
-        try:
-            return foreign_paths(hub, repositories, self.NOBODY)
-        finally:
-            os.seteuid(0)
+        with another_user() as user:
+            return foreign_paths(hub, repositories, user)
 
     def test_only_what_the_run_must_write(self, top: Path) -> None:
         hub = make_cache(top)
+        self.close(top)
         assert self.look(hub, "lab/small", "lab/none") == [
-            Foreign(str(hub), "root", False),
-            Foreign(str(hub / ".locks"), "root", False),
-            Foreign(str(hub / ".locks" / "models--lab--small"), "root", True),
-            Foreign(str(hub / "models--lab--small"), "root", True),
+            Foreign(str(hub), self.OWNER, False),
+            Foreign(str(hub / ".locks"), self.OWNER, False),
+            Foreign(str(hub / ".locks" / "models--lab--small"), self.OWNER, True),
+            Foreign(str(hub / "models--lab--small"), self.OWNER, True),
         ]
 
     def test_a_cache_that_users_share_is_left_to_them(self, top: Path) -> None:
         hub = make_cache(top)
-        for path in (hub, *hub.rglob("*")):
-            path.chmod(0o777)
+        self.close(hub, 0o777)
         assert self.look(hub, "lab/small") == []
 
     @pytest.mark.parametrize(("name", "foreign"), [("a.incomplete", True), ("a", False)])
     def test_a_file_that_is_continued_and_one_that_is_only_read(self, top: Path, name: str, foreign: bool) -> None:
         hub = make_cache(top)
-        for path in (hub, *hub.rglob("*")):
-            os.chown(path, self.NOBODY, -1)
-        (hub / "models--lab--small" / "blobs" / name).touch(0o644)
+        self.close(hub, 0o777)
+        (hub / "models--lab--small" / "blobs" / name).touch(0o444)
         assert paths(self.look(hub, "lab/small")) == ([str(hub / "models--lab--small")] if foreign else [])
 
     def test_a_link_is_not_taken_over(self, top: Path) -> None:
         hub = make_cache(top)
         (top / "linked").symlink_to(hub)
         (hub / "models--lab--link").symlink_to("/etc")
+        self.close(top)
         assert paths(self.look(top / "linked", "lab/link")) == [str(hub), str(hub / ".locks")]
 
     def test_a_cache_that_cannot_be_made(self, top: Path) -> None:
-        assert self.look(top / "a" / "hub", "lab/small") == [Foreign(str(top / "a" / "hub"), "root", False)]
+        self.close(top)
+        assert self.look(top / "a" / "hub", "lab/small") == [Foreign(str(top / "a" / "hub"), self.OWNER, False)]
 
 
 def test_the_commands_of_an_administrator(hub: Path) -> None:

@@ -31,6 +31,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._huggingface
     unwritable_path_error,
 )
 
+from tests.unit.another_user import another_user
 from tests.unit.hub_server import ACCEPTED, COMMIT, UNACCEPTED, Fault, HubServer, Model, running
 
 MODEL = "lab/small"
@@ -361,39 +362,29 @@ def test_a_gated_model_that_is_complete_needs_no_token(server: HubServer, tmp_pa
 
 @pytest.fixture
 def foreign_cache() -> t.Iterator[Path]:
-    """A cache that the running user may read but not write."""
+    """A cache that another user may read but not write."""
     with tempfile.TemporaryDirectory() as name:
         top = Path(name)
         top.chmod(0o755)
         blobs = top / "hub" / "models--lab--small" / "blobs"
         blobs.mkdir(parents=True)
+        # What a link leads to is not taken over.
+        (top / "hub" / "models--lab--linked").symlink_to(top / "hub" / "models--lab--small")
         blobs.chmod(0o555)
-        if os.geteuid() == 0:
-            os.seteuid(65534)
-        try:
-            yield top / "hub"
-        finally:
-            os.seteuid(os.getuid())
-            blobs.chmod(0o755)
+        yield top / "hub"
 
 
 def test_a_foreign_cache_is_named(foreign_cache: Path) -> None:
-    with pytest.raises(
-        CacheError, match=r"cannot be written: .* belongs to .* give it back with 'sudo chown -R .*: /.*/hub'"
-    ):
+    said = r"cannot be written: .* belongs to .* and not to nobody, .*give it back with 'sudo chown -R nobody: /.*/hub'"
+    with another_user(), pytest.raises(CacheError, match=said):
         check_writable(foreign_cache, MODEL)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can play another user; scenario already_there plays both")
 def test_a_foreign_cache_may_be_one_that_is_taken_over(foreign_cache: Path) -> None:
-    user = os.geteuid()
-    os.seteuid(0)
-    # What a link leads to is not taken over.
-    (foreign_cache / "models--lab--linked").symlink_to(foreign_cache / "models--lab--small")
-    os.seteuid(user)
-    check_writable(foreign_cache, MODEL, take_over=True)
-    with pytest.raises(CacheError, match="belongs to"):
-        check_writable(foreign_cache, "lab/linked", take_over=True)
+    with another_user():
+        check_writable(foreign_cache, MODEL, take_over=True)
+        with pytest.raises(CacheError, match="belongs to"):
+            check_writable(foreign_cache, "lab/linked", take_over=True)
 
 
 def test_a_write_protected_cache_of_ones_own_is_named(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
+import getpass
 import json
-import os
 import tempfile
 import typing as t
 from pathlib import Path
@@ -15,6 +15,7 @@ from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils import _cache_look
 from ansible_collections.dgx_spark.speculative.plugins.modules import huggingface_snapshot
 
+from tests.unit.another_user import another_user
 from tests.unit.hub_server import ACCEPTED, COMMIT, HubServer, Model, running
 
 
@@ -324,7 +325,6 @@ class TestFacts:
         assert server.requests == []
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can play another user; scenario already_there plays both")
 @pytest.mark.parametrize(("foreign_paths", "failed"), [("refuse", True), ("accept", False)])
 def test_a_cache_that_will_be_taken_over(
     capsys: pytest.CaptureFixture[str], server: HubServer, foreign_paths: str, failed: bool
@@ -332,15 +332,14 @@ def test_a_cache_that_will_be_taken_over(
     with tempfile.TemporaryDirectory() as name:
         top = Path(name)
         top.chmod(0o755)
-        (top / "hub" / "models--lab--open" / "blobs").mkdir(parents=True)
-        os.seteuid(65534)
-        try:
+        blobs = top / "hub" / "models--lab--open" / "blobs"
+        blobs.mkdir(parents=True)
+        blobs.chmod(0o555)
+        with another_user():
             result = run(capsys, server, top, [{"id": "lab/open"}], foreign_paths=foreign_paths)
-        finally:
-            os.seteuid(0)
     assert result.get("failed", False) is failed
     if failed:
-        assert "belongs to root and not to " in result["msg"]
+        assert f"belongs to {getpass.getuser()} and not to nobody" in result["msg"]
 
 
 def test_the_cache_is_looked_at_in_the_same_call(

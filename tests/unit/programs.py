@@ -1,0 +1,24 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The programs in the roles' files, which no package holds."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import typing as t
+from pathlib import Path
+
+
+def load(program: Path) -> t.Any:
+    """The program as a module of its name."""
+    spec = importlib.util.spec_from_file_location(program.stem, program)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up.
+    sys.modules[program.stem] = module
+    spec.loader.exec_module(module)
+    return module
