@@ -772,9 +772,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 changed = bytearray(chunk)
                 changed[spoilt - sent] ^= 0xFF
                 chunk = bytes(changed)
+            # Counted first: whoever has received a byte sees it counted.
+            count(len(chunk))
             self.wfile.write(chunk)
             sent += len(chunk)
-            count(len(chunk))
             if rate:
                 time.sleep(max(0.0, started + sent / rate - time.monotonic()))
         if sent < answer.length:

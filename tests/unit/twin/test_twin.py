@@ -349,6 +349,21 @@ def test_counters_know_client_file_and_bytes(twin: TwinWorld) -> None:
     assert twin.internet.counters() == {"requests": [], "bytes": {}, "total_requests": 0}
 
 
+def test_a_byte_is_counted_before_anybody_has_it() -> None:
+    counted: list[int] = []
+
+    class Client(io.BytesIO):
+        def write(self, data: t.Any) -> int:
+            assert sum(counted) == len(self.getvalue()) + len(data)
+            return super().write(data)
+
+    handler = object.__new__(hub.Handler)
+    handler.wfile = client = Client()
+    slow = {"bytes_per_second": 1_000_000}
+    handler.transfer(hub.Answer(200, {}, io.BytesIO(WEIGHTS), len(WEIGHTS)), counted.append, slow, None, None)
+    assert client.getvalue() == WEIGHTS
+
+
 def test_status_fault_strikes_as_often_as_told(twin: TwinWorld) -> None:
     fault = {"host": "huggingface.co", "path": f"/{MODEL}/*", "action": "status", "status": 503, "body": "busy"}
     twin.internet.set_faults([{**fault, "times": 1}])
