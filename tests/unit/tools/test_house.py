@@ -1,0 +1,247 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import subprocess
+import textwrap
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from tools import house
+
+Write = t.Callable[[str, str], None]
+TASKS = "roles/kitchen/tasks/main.yml"
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def into(name: str, text: str) -> None:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+
+    return into
+
+
+def test_internal_variables_are_what_no_role_takes(tmp_path: Path, write: Write) -> None:
+    write("roles/kitchen/vars/main.yml", "# __kitchen_comment\n__kitchen_pan: 1\n")
+    write(
+        "roles/kitchen/meta/argument_specs.yml", "argument_specs: {main: {options: {kitchen_menu: {}, nested: {}}}}\n"
+    )
+    write("roles/kitchen/templates/card.j2", "{{ __kitchen_card }} {{ thing.__class__ }}\n")
+    write("playbooks/recipes/a.yml", "__recipe: 1\n")
+    write(
+        TASKS,
+        """
+        - name: Cook
+          block:
+            - ansible.builtin.include_role: {name: cellar}
+              vars: {kitchen_menu: 1, wine: 2, ansible_connection: local}
+            - ansible.builtin.set_fact:
+                kitchen_done: "{{ __kitchen_pan }}"
+                cacheable: true
+        """,
+    )
+    assert house.role_variables(tmp_path).places == [
+        "__kitchen_card",
+        "__kitchen_pan",
+        "kitchen_done",
+        "wine",
+    ]
+
+
+def test_longest_jinja(tmp_path: Path, write: Write) -> None:
+    write(
+        "roles/kitchen/vars/main.yml",
+        """
+        __kitchen_plain:
+          - 1
+          - 2
+          - 3
+          - 4
+        __kitchen_short: "{{ 1 }}"
+        __kitchen_long: >-
+          {{ 1
+             + 2
+             + 3 }}
+
+        """,
+    )
+    assert house.jinja_lines(tmp_path) == (3, ["roles/kitchen/vars/main.yml: __kitchen_long"])
+
+
+def test_roles_that_name_each_other(tmp_path: Path, write: Write) -> None:
+    write(TASKS, 'a: "{{ __cellar_key }}"\n')
+    write("roles/cellar/defaults/main.yml", 'cellar_key: "{{ larder_key }}" # kitchen_x\n')
+    write("roles/larder/tasks/main.yml", "ansible.builtin.include_role:\n  name: dgx_spark.speculative.cellar\n")
+    write("roles/shop/tasks/main.yml", "dgx_spark.speculative.kitchen_info:\nx: hostvars.kitchen_menu\n# cellar_key\n")
+    assert house.role_arrows(tmp_path).places == [
+        "cellar names kitchen",
+        "cellar names larder",
+        "kitchen names cellar",
+        "larder names cellar",
+    ]
+    assert house.role_group(tmp_path) == (3, ["cellar", "kitchen", "larder"])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "when: __kitchen_is_head",
+        "when: not __kitchen_paired and x",
+        "when: record.pair.rank | default(0) == 1",
+        "when: labels['dgx_spark.speculative.rank'] == '0'",
+        "when: groups['sparks'] | length > 1",
+        "when: ansible_play_hosts_all[0] == inventory_hostname",
+        "when: inventory_hostname == ansible_play_hosts | last",
+        'delegate_to: "{{ other }}"',
+    ],
+)
+def test_position_is_asked(tmp_path: Path, write: Write, line: str) -> None:
+    write(TASKS, f"{line}\n")
+    assert house.position_lines(tmp_path) == (1, [f"{TASKS}: {line}"])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# when: __kitchen_is_head",
+        "- name: What groups[ and rank are",
+        "delegate_to: localhost",
+        "when: ansible_play_hosts_all | difference(ansible_play_hosts)",
+        "when: hostvars[__kitchen_head].x",
+    ],
+)
+def test_position_is_not_asked(tmp_path: Path, write: Write, line: str) -> None:
+    write(TASKS, f"{line}\n")
+    assert house.position_lines(tmp_path) == (0, [])
+
+
+def test_hostvars(tmp_path: Path, write: Write) -> None:
+    write(TASKS, "# hostvars\na: hostvars[x].y\nb: names | map('extract', hostvars)\n")
+    assert house.hostvars_lines(tmp_path).value == 2
+
+
+def test_files_are_counted(tmp_path: Path, write: Write) -> None:
+    write("plugins/modules/a.py", "")
+    write("plugins/filter/b.py", "")
+    write("plugins/filter/b.yml", "")
+    write("roles/speculative_serve/tasks/main.yml", "a: 1\n" * 71)
+    write("roles/speculative_serve/tasks/sub/stop.yml", "a: 1\n" * 70)
+    assert house.modules(tmp_path).places == ["plugins/modules/a.py"]
+    assert house.filters(tmp_path).places == ["plugins/filter/b.py"]
+    assert house.serve_tasks(tmp_path).value == 2
+    assert house.long_tasks(tmp_path).places == ["roles/speculative_serve/tasks/main.yml"]
+
+
+def test_long_functions(tmp_path: Path, write: Write) -> None:
+    write(
+        "plugins/action/a.py",
+        "class A:\n  def fits(self):\n" + "    1\n" * 59 + "  async def long(self):\n" + "    1\n" * 60,
+    )
+    assert house.long_functions(tmp_path).places == ["plugins/action/a.py: long"]
+
+
+def test_documentation_is_free(tmp_path: Path, write: Write) -> None:
+    code = "x = 1\n" * 350
+    write("plugins/modules/fits.py", 'DOCUMENTATION = r"""\n' + "a\n" * 500 + '"""\n' + code)
+    write("plugins/modules/long.py", code + "y = 2\n")
+    assert house.long_modules(tmp_path).places == ["plugins/modules/long.py"]
+
+
+def test_rooms_are_files_and_packages(tmp_path: Path, write: Write) -> None:
+    for name in ("module_utils/__init__.py", "module_utils/_a.py", "plugin_utils/_b/c.py", "plugin_utils/_b/d.py"):
+        write(f"plugins/{name}", "")
+    assert house.rooms(tmp_path).places == ["plugins/module_utils/_a.py", "plugins/plugin_utils/_b"]
+
+
+@pytest.mark.parametrize(
+    ("there", "back"),
+    [
+        ("import b", "import a"),
+        (
+            "from ansible_collections.dgx_spark.speculative.roles.kitchen.files.b import x",
+            "def f():\n    from a import y",
+        ),
+        ("from . import b", "from .a import y"),
+    ],
+)
+def test_circles(tmp_path: Path, write: Write, there: str, back: str) -> None:
+    write("roles/kitchen/files/a.py", there)
+    write("roles/kitchen/files/b.py", back)
+    write("roles/kitchen/files/c.py", "import a\n")
+    assert house.import_circles(tmp_path).places == ["roles/kitchen/files/a.py and roles/kitchen/files/b.py"]
+
+
+def test_an_arrow_is_no_circle(tmp_path: Path, write: Write) -> None:
+    write(
+        "plugins/module_utils/_a/__init__.py",
+        "from ansible_collections.dgx_spark.speculative.plugins.module_utils import _b",
+    )
+    write("plugins/module_utils/_b.py", "import json\nimport a\nfrom ..module_utils import _c\n")
+    write("plugins/module_utils/_c.py", "")
+    assert house.import_circles(tmp_path).places == []
+
+
+def test_draft_length(tmp_path: Path, write: Write) -> None:
+    for name in ("plugins/a.py", "roles/x/meta/argument_specs.yml", "roles/x/README.md", "playbooks/recipes/r.yml"):
+        write(name, "draft_length")
+    write("roles/x/templates/t.j2", "{{ max_draft_len }}")
+    assert house.draft_length_files(tmp_path).places == [
+        "plugins/a.py",
+        "roles/x/meta/argument_specs.yml",
+        "roles/x/templates/t.j2",
+    ]
+
+
+def test_readme(tmp_path: Path, write: Write) -> None:
+    write("README.md", "# One\n\ntwo three\n")
+    assert (house.readme_lines(tmp_path).value, house.readme_words(tmp_path).value) == (3, 4)
+
+
+def test_a_figure_that_stands_still_is_not_mentioned() -> None:
+    assert house.judge("modules", house.Measured(2, ["a", "b"]), 2) == ""
+
+
+def test_a_risen_figure_names_both_numbers_and_what_is_new() -> None:
+    said = house.judge("modules", house.Measured(3, ["a", "a", "b"]), 2, ["a", "c"])
+    assert said.startswith("modules: the modules have risen from 2 to 3: take as much away, or say why not.")
+    assert said.endswith("\n    new: a\n    new: b")
+
+
+def test_a_fallen_figure_is_to_be_written_down() -> None:
+    said = house.judge("modules", house.Measured(1, ["a"]), 2)
+    assert said == "modules: the modules have fallen from 2 to 1: good. Write it down: python -m tools.house --record."
+
+
+def test_the_ratchet(tmp_path: Path, write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    write("README.md", "# One\n")
+    write("tools/.keep", "")
+    write("plugins/modules/a.py", "")
+    assert house.main([], tmp_path) == 1
+    assert "modules: nothing is written down of the modules, of which there are 1." in capsys.readouterr().err
+
+    assert house.main(["--record"], tmp_path) == 0
+    assert house.main([], tmp_path) == 0
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "a"]):
+        subprocess.run([*git, *command], check=True)
+    capsys.readouterr()
+
+    write("plugins/modules/b.py", "")
+    assert house.main([], tmp_path) == 1
+    shown = capsys.readouterr()
+    assert "modules                                                               2         1    22" in shown.out
+    assert shown.err.startswith("modules: the modules have risen from 1 to 2:")
+    assert shown.err.endswith("\n    new: plugins/modules/b.py\n")
+
+    assert house.main(["--record"], tmp_path) == 0
+    assert house.main([], tmp_path) == 0
+
+
+def test_every_figure_has_a_record() -> None:
+    assert list(house.read_record(house.ROOT)) == list(house.FIGURES)

@@ -1,0 +1,416 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How much one has to hold in mind here, in figures that may fall and may not rise. Run as: python -m tools.house
+
+A ratchet: tools/house.yml holds each figure as it was written down last. One that has risen is to be mended, one that
+has fallen is to be written down: python -m tools.house --record. Comments, recipes and meta/ of roles do not count.
+
+Each figure is defined at the function that measures it. Left out is what has to be run (remote calls, the second run,
+the time of make test) or judged (where a value comes from, what a new method or recipe takes).
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import collections
+import dataclasses
+import io
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import typing as t
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORD = "tools/house.yml"
+REMEDY = "Write it down: python -m tools.house --record."
+RISEN = "What is meant to stay is written down in the same way."
+HEADER = """---
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# The figures of tools/house.py, which may fall and may not rise. Written by: python -m tools.house --record
+"""
+
+FUNCTION_LINES = 60
+MODULE_LINES = 350
+TASK_LINES = 70
+DOCUMENTATION = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
+
+INTERNAL = re.compile(r"(?<![\w.])__[a-z]\w+")
+DRAFT_LENGTH = re.compile(r"draft_length|max_draft_len")
+# Who am I of those that serve? A variable that says so, the rank, a place in a list of hosts, a task done by another.
+POSITION = re.compile(
+    r"__\w+_(?:paired|head|worker|is_head|is_worker|fellows)\b|\brank\b"
+    r"|\bgroups\[|\bansible_play_hosts(?:_all)?(?:\[| *\| *(?:first|last|length))"
+    r"|\bdelegate_to: *(?!localhost)\S"
+)
+
+Graph = dict[str, set[str]]
+
+
+class Measured(t.NamedTuple):
+    """A figure, and where it comes from: places that a line more or less above them does not change."""
+
+    value: int
+    places: list[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """Something to keep small: in words, as in `there are 12 ...`, with where it is to go."""
+
+    words: str
+    aim: int
+    measure: t.Callable[[Path], Measured]
+
+
+def count(places: t.Iterable[str]) -> Measured:
+    """Take one for each place."""
+    found = sorted(places)
+    return Measured(len(found), found)
+
+
+# What there is to read
+
+
+def texts(root: Path, *patterns: str) -> dict[str, str]:
+    """Read the files by their names below the root."""
+    found = {path for pattern in patterns for path in root.glob(pattern) if path.is_file()}
+    return {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in sorted(found)}
+
+
+def ansible_files(root: Path, *suffixes: str) -> dict[str, str]:
+    """Read the roles and playbooks; a recipe is data, and a specification is documentation."""
+    patterns = [f"{folder}/**/*{suffix}" for folder in ("roles", "playbooks") for suffix in suffixes or (".yml",)]
+    without = re.compile(r"^playbooks/(?:recipes|data)/|/meta/")
+    return {name: text for name, text in texts(root, *patterns).items() if not without.search(name)}
+
+
+def lines(files: dict[str, str]) -> t.Iterator[tuple[str, str]]:
+    """Yield the lines that say something, with their file."""
+    for name, text in files.items():
+        for line in text.splitlines():
+            if line.strip() and not line.lstrip().startswith("#"):
+                yield name, line.strip()
+
+
+def python_files(root: Path) -> dict[str, str]:
+    """Read the code that a user's machines run."""
+    return texts(root, "plugins/**/*.py", "roles/*/files/**/*.py")
+
+
+# Roles
+
+
+def mappings(node: yaml.Node | None) -> t.Iterator[tuple[str, yaml.Node]]:
+    """Yield each key of a YAML document with its value, however deep."""
+    for child in node.value if isinstance(node, (yaml.MappingNode, yaml.SequenceNode)) else ():
+        if isinstance(child, tuple):
+            yield child[0].value, child[1]
+            yield from mappings(child[1])
+        else:
+            yield from mappings(child)
+
+
+def definitions(root: Path) -> t.Iterator[tuple[str, str, str]]:
+    """Yield name, file and source of what vars/ of roles, `vars:` and `set_fact` define."""
+    for file, text in ansible_files(root).items():
+        document = yaml.compose(text, Loader=yaml.SafeLoader)
+        blocks = [value for key, value in mappings(document) if key == "vars" or key.endswith("set_fact")]
+        if re.search(r"^roles/\w+/vars/", file) and document is not None:
+            blocks.append(document)
+        for block in blocks:
+            for key, value in block.value if isinstance(block, yaml.MappingNode) else ():
+                yield key.value, file, text[value.start_mark.index : value.end_mark.index]
+
+
+def role_inputs(root: Path) -> set[str]:
+    """Name what roles take: a variable of that name is handed over, not made up."""
+    specifications = texts(root, "roles/*/meta/argument_specs.yml").values()
+    documents = [yaml.compose(text, Loader=yaml.SafeLoader) for text in specifications]
+    options = [value for document in documents for key, value in mappings(document) if key == "options"]
+    return {key.value for option in options if isinstance(option, yaml.MappingNode) for key, _ in option.value}
+
+
+def role_variables(root: Path) -> Measured:
+    """Each name once: `__x` anywhere in roles and playbooks; what `vars:` and `set_fact` make up and no role takes."""
+    said = {name for _, line in lines(ansible_files(root, ".yml", ".j2")) for name in INTERNAL.findall(line)}
+    defined = {name for name, _, _ in definitions(root) if not name.startswith(("ansible_", "cacheable"))}
+    return count(said | (defined - role_inputs(root)))
+
+
+def jinja_lines(root: Path) -> Measured:
+    """The lines of the longest Jinja value that a variable of vars/, `vars:` or `set_fact` has."""
+    longest: dict[str, int] = {}
+    for name, file, source in definitions(root):
+        if "{{" in source or "{%" in source:
+            body = [line for line in source.splitlines() if line.strip() and not re.fullmatch(r"[>|][+-]?", line)]
+            longest[f"{file}: {name}"] = len(body)
+    value = max(longest.values(), default=0)
+    return Measured(value, [name for name, size in longest.items() if size == value])
+
+
+def role_edges(root: Path) -> Graph:
+    """Whom each role names: another's variable, `other_x` or `__other_x`, or the role itself, in anything but meta/."""
+    roles = sorted(path.name for path in root.glob("roles/*") if path.is_dir())
+    edges: Graph = {role: set() for role in roles}
+    for name, line in lines(ansible_files(root, ".yml", ".j2")):
+        here = name.split("/")[1]
+        for other in roles if name.startswith("roles/") else ():
+            if other != here and re.search(rf"(?<![\w.])(?:__)?{other}_[a-z]|\.speculative\.{other}\b", line):
+                edges[here].add(other)
+    return edges
+
+
+def role_arrows(root: Path) -> Measured:
+    """The pairs of roles of which one names the other."""
+    return count(f"{role} names {other}" for role, others in role_edges(root).items() for other in others)
+
+
+def role_group(root: Path) -> Measured:
+    """The roles of the largest group in which each reaches each other: a strongly connected component."""
+    largest: set[str] = max(groups(role_edges(root)), key=len, default=set())
+    return count(largest)
+
+
+def groups(graph: Graph) -> list[set[str]]:
+    """Split a graph into its strongly connected components."""
+    reach = {start: reachable(graph, start) for start in graph}
+    return [set(group) for group in {frozenset(b for b in reach[a] if a in reach.get(b, ())) for a in graph}]
+
+
+def reachable(graph: Graph, start: str) -> set[str]:
+    """Name what can be reached, the start included."""
+    found, todo = {start}, [start]
+    while todo:
+        new = graph.get(todo.pop(), set()) - found
+        found |= new
+        todo += new
+    return found
+
+
+def position_lines(root: Path) -> Measured:
+    """Lines that ask head, worker, paired, rank or a place among hosts or delegate to a Spark; hostvars count apart."""
+    said = [(name, line) for name, line in lines(ansible_files(root, ".yml", ".j2")) if "hostvars" not in line]
+    return count(f"{name}: {line}" for name, line in said if POSITION.search(line) and not line.startswith("- name:"))
+
+
+def hostvars_lines(root: Path) -> Measured:
+    """Lines of YAML and templates that read another host's variables."""
+    return count(f"{name}: {line}" for name, line in lines(ansible_files(root, ".yml", ".j2")) if "hostvars" in line)
+
+
+def serve_tasks(root: Path) -> Measured:
+    """The task files of the role speculative_serve."""
+    return count(texts(root, "roles/speculative_serve/tasks/**/*.yml"))
+
+
+def long_tasks(root: Path) -> Measured:
+    """The task files of more than 70 lines, in roles and playbooks."""
+    found = texts(root, "roles/*/tasks/**/*.yml", "playbooks/tasks/*.yml")
+    return count(name for name, text in found.items() if len(text.splitlines()) > TASK_LINES)
+
+
+# Plugins
+
+
+def modules(root: Path) -> Measured:
+    """The files in plugins/modules."""
+    return count(texts(root, "plugins/modules/*.py"))
+
+
+def filters(root: Path) -> Measured:
+    """The Python files in plugins/filter."""
+    return count(texts(root, "plugins/filter/*.py"))
+
+
+def long_functions(root: Path) -> Measured:
+    """The functions and methods of more than 60 lines, from def to the last one."""
+    return count(
+        f"{name}: {node.name}"
+        for name, text in python_files(root).items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and (node.end_lineno or node.lineno) - node.lineno >= FUNCTION_LINES
+    )
+
+
+def long_modules(root: Path) -> Measured:
+    """The modules and actions of more than 350 lines, without what DOCUMENTATION, EXAMPLES and RETURN take."""
+    found = texts(root, "plugins/modules/*.py", "plugins/action/*.py")
+    return count(name for name, text in found.items() if lines_of_code(text) > MODULE_LINES)
+
+
+def lines_of_code(text: str) -> int:
+    """Count the lines of a plugin that are not its documentation."""
+    total = len(text.splitlines())
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Assign) and {getattr(target, "id", "") for target in node.targets} & DOCUMENTATION:
+            total -= (node.end_lineno or node.lineno) - node.lineno + 1
+    return total
+
+
+def rooms(root: Path) -> Measured:
+    """What one meets on opening module_utils and plugin_utils: files and packages."""
+    found = texts(root, "plugins/module_utils/**/*.py", "plugins/plugin_utils/**/*.py")
+    return count({"/".join(name.split("/")[:3]) for name in found if not name.endswith("_utils/__init__.py")})
+
+
+def import_circles(root: Path) -> Measured:
+    """The groups of Python files that import each other, at the top or within a function."""
+    found = python_files(root)
+    graph = {name: imported(name, text) & set(found) for name, text in found.items()}
+    return count(" and ".join(sorted(group)) for group in groups(graph) if len(group) > 1)
+
+
+def imported(file: str, text: str) -> set[str]:
+    """Name the files that a file may import: of its own folder, or of the collection by its full name."""
+    folder = file.rpartition("/")[0]
+    names = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = f"{'.' * node.level}{node.module or ''}"
+            names |= {base} | {f"{base}{'.' if node.module else ''}{alias.name}" for alias in node.names}
+    return {path for name in names for path in candidates(folder, name)} - {file}
+
+
+def candidates(folder: str, name: str) -> t.Iterator[str]:
+    """Yield where a module of this name would be."""
+    local = name.lstrip(".")
+    inside = local.removeprefix("ansible_collections.dgx_spark.speculative.")
+    here = folder.split("/")
+    above = here[: len(here) + 1 - max(len(name) - len(local), 1)]
+    path = "/".join([*(above if inside == local else []), *inside.split(".")])
+    yield from (f"{path}.py", f"{path}/__init__.py")
+
+
+def draft_length_files(root: Path) -> Measured:
+    """The files of plugins, roles and playbooks that spell draft_length or max_draft_len; recipes and READMEs may."""
+    found = {**ansible_files(root, ".yml", ".j2", ".sh"), **python_files(root), **texts(root, "plugins/**/*.j2")}
+    specifications = texts(root, "roles/*/meta/argument_specs.yml")
+    return count(name for name, text in {**found, **specifications}.items() if DRAFT_LENGTH.search(text))
+
+
+# The front page
+
+
+def readme_lines(root: Path) -> Measured:
+    """The lines of README.md."""
+    return Measured(len((root / "README.md").read_text(encoding="utf-8").splitlines()), [])
+
+
+def readme_words(root: Path) -> Measured:
+    """The words of README.md, as wc counts them."""
+    return Measured(len((root / "README.md").read_text(encoding="utf-8").split()), [])
+
+
+FIGURES = {
+    "role_variables": Figure("internal role variables", 100, role_variables),
+    "jinja_lines": Figure("lines of Jinja in the longest variable", 3, jinja_lines),
+    "role_edges": Figure("role-to-role edges", 8, role_arrows),
+    "role_group": Figure("roles in the largest group that need each other", 1, role_group),
+    "position_lines": Figure("lines of YAML that ask head, paired, rank or position", 8, position_lines),
+    "hostvars_lines": Figure("lines of YAML with hostvars", 2, hostvars_lines),
+    "modules": Figure("modules", 22, modules),
+    "filters": Figure("filters", 3, filters),
+    "serve_tasks": Figure("task files of speculative_serve", 12, serve_tasks),
+    "long_functions": Figure(f"functions of more than {FUNCTION_LINES} lines", 0, long_functions),
+    "long_modules": Figure(
+        f"modules and actions of more than {MODULE_LINES} lines without documentation", 0, long_modules
+    ),
+    "long_tasks": Figure(f"task files of more than {TASK_LINES} lines", 0, long_tasks),
+    "rooms": Figure("files and packages at the top of module_utils and plugin_utils", 16, rooms),
+    "import_circles": Figure("circles of imports", 0, import_circles),
+    "draft_length_files": Figure("files that spell the draft length", 15, draft_length_files),
+    "readme_lines": Figure("lines of README", 80, readme_lines),
+    "readme_words": Figure("words of README", 700, readme_words),
+}
+
+
+# The ratchet
+
+
+def judge(key: str, now: Measured, recorded: int | None, before: t.Sequence[str] = ()) -> str:
+    """Say in a sentence what is wrong with a figure, and name the places that are new; nothing if it stands still."""
+    words = FIGURES[key].words
+    if recorded is None:
+        return f"{key}: nothing is written down of the {words}, of which there are {now.value}. {REMEDY}"
+    if now.value < recorded:
+        return f"{key}: the {words} have fallen from {recorded} to {now.value}: good. {REMEDY}"
+    if now.value == recorded:
+        return ""
+    new = (collections.Counter(now.places) - collections.Counter(before)).elements() if before else ()
+    sentence = (
+        f"{key}: the {words} have risen from {recorded} to {now.value}: take as much away, or say why not. {RISEN}"
+    )
+    return "\n".join([sentence, *(f"    new: {place}" for place in new)])
+
+
+def places_then(root: Path, keys: t.Collection[str]) -> dict[str, list[str]]:
+    """Measure the commit in which the figures were written down last; where git knows none, nothing can be compared."""
+    git = ["git", "-c", "safe.directory=*", "-C", str(root)]
+    log = subprocess.run([*git, "log", "-1", "--format=%H", "--", RECORD], capture_output=True, text=True)
+    if not keys or not log.stdout.strip():
+        return {}
+    archive = subprocess.run([*git, "archive", log.stdout.strip()], check=True, capture_output=True).stdout
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        files.extractall(folder, filter="data")
+        return {key: FIGURES[key].measure(Path(folder)).places for key in keys}
+
+
+def read_record(root: Path) -> dict[str, int]:
+    """Read what is written down."""
+    path = root / RECORD
+    return (yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.exists() else {}
+
+
+def write_record(root: Path, measured: dict[str, Measured]) -> None:
+    """Write the figures down."""
+    body = "".join(f"{key}: {now.value}\n" for key, now in measured.items())
+    (root / RECORD).write_text(HEADER + body, encoding="utf-8")
+
+
+def table(measured: dict[str, Measured], recorded: dict[str, int]) -> str:
+    """Put the figures beside what is written down and where they are to go."""
+    rows = [("figure", "now", "recorded", "aim")]
+    rows += [
+        (FIGURES[key].words, str(now.value), str(recorded.get(key, "-")), str(FIGURES[key].aim))
+        for key, now in measured.items()
+    ]
+    width = max(len(row[0]) for row in rows)
+    return "\n".join(f"{words:{width}} {now:>6} {then:>9} {aim:>5}" for words, now, then, aim in rows)
+
+
+def main(arguments: t.Sequence[str] | None = None, root: Path = ROOT) -> int:
+    """Print the table; fail over a figure that is not the recorded one, or write all of them down."""
+    parser = argparse.ArgumentParser(prog="python -m tools.house", description="The figures of the house.")
+    parser.add_argument("--record", action="store_true", help=f"write today's figures into {RECORD}")
+    parser.add_argument("--places", metavar="FIGURE", choices=FIGURES, help="list where one figure comes from")
+    asked = parser.parse_args(arguments)
+    if asked.places:
+        print("\n".join(FIGURES[asked.places].measure(root).places))
+        return 0
+    measured = {key: figure.measure(root) for key, figure in FIGURES.items()}
+    recorded = read_record(root)
+    print(table(measured, recorded))
+    if asked.record:
+        write_record(root, measured)
+        return 0
+    before = places_then(root, [key for key, now in measured.items() if now.value > recorded.get(key, now.value)])
+    wrong = [judge(key, now, recorded.get(key), before.get(key, ())) for key, now in measured.items()]
+    print("\n".join(filter(None, wrong)), file=sys.stderr, end="\n" if any(wrong) else "")
+    return 1 if any(wrong) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
