@@ -74,7 +74,7 @@ test: dev  ## Everything: check, sanity, build and every molecule scenario, two 
 	@$(PYTHON) -m tools.test
 
 .PHONY: lint
-lint: dev  ## Format, types, YAML, Ansible, changelog, licence headers, figures of the house
+lint: dev  ## Format, types, YAML, Ansible, changelog, licence headers, field reports, figures of the house
 	ruff format --check .
 	ruff check .
 	mypy $(TYPED)
@@ -82,6 +82,7 @@ lint: dev  ## Format, types, YAML, Ansible, changelog, licence headers, figures 
 	ansible-lint
 	antsibull-changelog lint
 	$(PYTHON) -m tools.check_files
+	$(PYTHON) -m tools.check_reports
 	$(PYTHON) -m tools.house
 
 .PHONY: units

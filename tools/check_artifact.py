@@ -14,7 +14,7 @@ import typing as t
 # What may be in the artifact; everything new at the top has to be named here or in build_ignore of galaxy.yml.
 ALLOWED = re.compile(
     r"^(?:(?:MANIFEST|FILES)\.json|(?:README|CHANGELOG|CONTRIBUTING)\.md|LICENSE|requirements\.yml"
-    r"|(?:changelogs|inventory|meta|playbooks|plugins|roles)(?:/.*)?)$"
+    r"|(?:changelogs|docs|inventory|meta|playbooks|plugins|roles)(?:/.*)?)$"
 )
 JUNK = re.compile(
     r"(?:^|/)(?:\.(?!keep$)[^/]*|__pycache__|[^/]*\.(?:pyc|orig|rej|log|gz|retry)|hosts\.yml|[^/]*~)(?:/|$)"
