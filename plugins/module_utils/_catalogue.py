@@ -293,6 +293,39 @@ CATALOGUE: tuple[Row, ...] = (
         context=True,
         explains=(*_FABRIC, "link_down"),
     ),
+    Row(
+        "card_removed",
+        KERNEL,
+        "DGX OS took the network card off the bus, since it saw no cable: the cable is out, or the other Spark is off",
+        "Put the cable into both, switch both on and wait 30 s. To keep the card, which takes 18 to 20 W, move"
+        " /etc/nvidia/cx7-hotplug-enabled away with sudo on both and reboot both.",
+        "NVIDIA/NV-Kernels pull request 271",
+        INFORMATION,
+        substrings=("MTKP0001:00: Cable removal",),
+        fact="card_removed",
+        context=True,
+        explains=(*_FABRIC, "link_down", "cable_out", "fabric_address_gone"),
+    ),
+    Row(
+        "card_lost",
+        KERNEL,
+        "The network card failed on its PCIe bus, which may hang the Spark",
+        "Reboot both Sparks with the cable in; update DGX OS and firmware if it comes again.",
+        "MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark issue 146",
+        substrings=("mlx5_pci_err_detected", "mlx5_pci_slot_reset"),
+        explains=(*_FABRIC, "link_down", "kernel_hang"),
+    ),
+    Row(
+        "card_plugged_in",
+        KERNEL,
+        "The network card came back while the Spark ran; such a card may carry 13 Gb/s only",
+        "If the pair is slow, reboot both with the cable in. Other Sparks print this line, too, so it alone proves"
+        " nothing.",
+        "NVIDIA/dgx-spark-playbooks pull request 108",
+        INFORMATION,
+        substrings=("PCIe slot power capability was not advertised",),
+        context=True,
+    ),
     # Two Sparks as one.
     Row(
         "link_down",

@@ -23,6 +23,7 @@ from urllib.parse import quote, urlsplit
 from ansible_collections.dgx_spark.speculative.plugins.module_utils import _completions as completions
 from ansible_collections.dgx_spark.speculative.plugins.module_utils import _docker_access as docker
 from ansible_collections.dgx_spark.speculative.plugins.module_utils import _docker_holders as holders
+from ansible_collections.dgx_spark.speculative.plugins.module_utils import _hotplug
 from ansible_collections.dgx_spark.speculative.plugins.module_utils import _pair_view as pairs
 from ansible_collections.dgx_spark.speculative.plugins.module_utils import _records as records
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._look import (
@@ -106,6 +107,8 @@ class Evidence:
     pair: pairs.Pair | None = None
     links: list[pairs.Link] = dataclasses.field(default_factory=list)
     peer_answers: str | None = None
+    # Whether DGX OS takes the network card away without a cable, and has.
+    hotplug: Facts = dataclasses.field(default_factory=dict)
     # What the ranks said of themselves before the server was started.
     ranks: Facts = dataclasses.field(default_factory=dict)
     memory: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -372,6 +375,7 @@ class Gatherer:
             return "this Spark serves alone"
         evidence.links = [pairs.look_at_rail(rail, self._machine.root) for rail in evidence.pair.rails]
         evidence.peer_answers = pairs.ask_peer(evidence.pair)
+        evidence.hotplug = _hotplug.look(self._machine.root)
         directory = evidence.directory
         if evidence.pair.rank == 0 and directory:
             self._look("ranks.json", lambda: self._ranks(directory))

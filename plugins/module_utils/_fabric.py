@@ -17,6 +17,7 @@ import subprocess
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils import _hotplug
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric_netplan import (
     FILE,
     PENDING,
@@ -28,6 +29,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric_netp
     named_in,
     netplan_files,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import count_connectx
 
 MELLANOX = "0x15b3"
 DEADLINE_S = 15.0
@@ -368,6 +370,8 @@ class Look:
         peer = controller(self._environment)
         return {
             "ports": ports(interfaces),
+            "connectx": count_connectx(self._root / "sys/bus/pci/devices"),
+            "hotplug": _hotplug.look(self._root),
             "management": management(self._runner, [*route_rows, *rows(default_6[1])], address_rows, peer),
             "networks": networks(address_rows, route_rows),
             "renderer": renderer(

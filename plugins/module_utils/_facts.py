@@ -410,6 +410,12 @@ def _ways(evidence: Evidence) -> t.Iterator[tuple[t.Any, t.Any]]:
     return zip(evidence.pair.rails if evidence.pair else (), evidence.links)
 
 
+def card_removed(evidence: Evidence) -> Answer:
+    if evidence.pair is None or evidence.hotplug.get("powered") is not False:
+        return None
+    return "the driver of its hot plug sees no cable (debug_state is 0)"
+
+
 def link_down(evidence: Evidence) -> Answer:
     down = [rail for rail, link in _ways(evidence) if link.up is False]
     return "; ".join(f"{rail.interface or rail.address} is down" for rail in down) or None
@@ -576,6 +582,7 @@ def fabric_not_pinned(evidence: Evidence) -> Answer:
 
 
 FACTS: dict[str, Fact] = {
+    "card_removed": card_removed,
     "link_down": link_down,
     "fabric_address_gone": fabric_address_gone,
     "fabric_slower": fabric_slower,

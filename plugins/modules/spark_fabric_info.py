@@ -79,6 +79,20 @@ ports:
           gids:
             - index: 3
               address: 192.168.100.10
+connectx:
+  description: How many PCI functions of a ConnectX-7 are on the bus. DGX OS takes them off while no cable is in.
+  returned: success
+  type: int
+  sample: 4
+hotplug:
+  description:
+    - Whether DGX OS takes the network card off the bus while it sees no cable (C(armed)), and whether the driver of
+      that sees one (C(powered), null where there is no such driver).
+  returned: success
+  type: dict
+  sample:
+    armed: true
+    powered: true
 management:
   description: The interfaces by which the host is reached, each with the reason.
   returned: success

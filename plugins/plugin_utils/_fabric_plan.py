@@ -15,6 +15,7 @@ import typing as t
 
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric_netplan import PENDING
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._hotplug import HANDLER, MARKER
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import nearest
 
 MODES = ("auto", "adopt", "configure")
@@ -114,6 +115,29 @@ def linked(spark: Spark) -> list[dict[str, t.Any]]:
     return [p for p in spark.info["ports"] if len(p["interfaces"]) > 1 and all(map(has_link, p["interfaces"]))]
 
 
+def no_card(spark: Spark) -> str:
+    """Why there is no interface: DGX OS takes the card off the bus without a cable, or its driver is missing."""
+    if spark.info.get("connectx"):
+        return (
+            f"{spark.name}: the ConnectX network card is there, but none of its interfaces. Load its driver with "
+            "'sudo modprobe mlx5_core mlx5_ib'; if that fails, restart the Spark."
+        )
+    hotplug = spark.info.get("hotplug") or {}
+    if not hotplug.get("armed"):
+        return (
+            f"{spark.name}: no ConnectX network card is on the PCI bus, though DGX OS is not set to switch it off. "
+            "Plug the cable into both Sparks, then restart both with the cable in."
+        )
+    powered = hotplug.get("powered")
+    sees = "" if powered is None else ", though it sees one now" if powered else ", and it sees none"
+    return (
+        f"{spark.name}: the ConnectX network card is switched off: DGX OS does that while it sees no cable{sees}. "
+        "Plug one into both Sparks until it clicks and wait 30 s; if the card stays away, run "
+        f"'sudo {HANDLER} plug-in' on {spark.name}, or "
+        f"'sudo mv {MARKER} {MARKER}.off' on both, which keeps the card, and restart both with the cable in."
+    )
+
+
 def refuse_no_link(sparks: t.Sequence[Spark]) -> t.NoReturn:
     """Raises PlanError: cable out, only one twin up, or interfaces that are switched off."""
     states = " ".join(map(ports_state, sparks))
@@ -196,12 +220,9 @@ def given_interfaces(sparks: t.Sequence[Spark], given: t.Any) -> list[Ends]:
 
 def choose(sparks: t.Sequence[Spark], wish: Wish, findings: list[str]) -> list[Ends]:
     """The interfaces of both ends, one pair for each twin."""
-    for spark in sparks:
-        if not spark.info.get("ports"):
-            raise PlanError(
-                f"{spark.name}: no ConnectX network card was found, or none of its interfaces. Is the driver loaded "
-                "('sudo modprobe mlx5_core mlx5_ib')?"
-            )
+    without = [no_card(spark) for spark in sparks if not spark.info.get("ports")]
+    if without:
+        raise PlanError(*without)
     if wish.interfaces:
         return given_interfaces(sparks, wish.interfaces)
     head, worker = (linked(spark) for spark in sparks)

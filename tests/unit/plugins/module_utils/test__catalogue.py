@@ -245,6 +245,12 @@ PROVOKED: list[tuple[str, Evidence]] = [
     ("module_hot", kernel("mlx5_core 0000:01:00.1: Port module event[error]: module 1, Cable error, High Temperature")),
     ("cable_error", kernel("Port module event[error]: module 1, Cable error, Bad or shorted cable/module")),
     ("cable_out", kernel("mlx5_core 0000:01:00.1: Port module event: module 1, Cable unplugged")),
+    ("card_removed", kernel("cx7-pcie-hotplug MTKP0001:00: Cable removal")),
+    ("card_lost", kernel("mlx5_core 0000:01:00.0: mlx5_pci_err_detected was called")),
+    (
+        "card_plugged_in",
+        kernel("mlx5_core 0000:01:00.0: mlx5_pcie_event:322: PCIe slot power capability was not advertised."),
+    ),
     ("link_down", link(up=False)),
     ("fabric_address_gone", link(address_here=False)),
     ("fabric_mtu", link(mtu=1500)),
@@ -363,6 +369,11 @@ def test_all_is_well() -> None:
     assert (diagnosis.verdict, diagnosis.findings) == ("healthy", ())
 
 
+def test_a_spark_alone_without_a_cable_is_healthy() -> None:
+    evidence = serving(kernel=[KernelLine(NOW - 30, "cx7-pcie-hotplug MTKP0001:00: Cable removal")])
+    assert diagnose(evidence).verdict == "healthy"
+
+
 def test_all_is_well_with_two_sparks() -> None:
     log = "NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'rocep1s0f1'\n"
     one = {"host": "a", "cores": 20}
@@ -398,6 +409,15 @@ def test_all_is_well_with_two_sparks() -> None:
                 look=None,
             ),
             ["cable_out"],
+        ),
+        (
+            worker(
+                "waiting for the fabric",
+                3000,
+                links=[dataclasses.replace(LINK, up=False, address_here=False)] * 2,
+                hotplug={"armed": True, "powered": False},
+            ),
+            ["card_removed"],
         ),
         (paired(peer_answers=SILENT, state=said("waiting for the worker"), look=None), ["peer_unreachable"]),
         (paired(peer_answers=REFUSED, state=said("waiting for the worker"), look=None), ["worker_ssh_absent"]),

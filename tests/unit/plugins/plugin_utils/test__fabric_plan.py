@@ -77,6 +77,8 @@ def fresh() -> Info:
         "own_file": False,
         "trial": None,
         "nccl_conf": None,
+        "connectx": 4,
+        "hotplug": {"armed": True, "powered": True},
     }
 
 
@@ -277,9 +279,34 @@ def test_interfaces_that_are_switched_off_do_not_tell(pair: Pair) -> None:
     assert "port 1: enp1s0f1np1 is switched off and enP2p1s0f1np1 is switched off." in text
 
 
-def test_no_card_at_all(pair: Pair) -> None:
-    pair.hosts[WORKER]["ports"] = []
-    assert pair.refusal().startswith("spark-2: no ConnectX network card was found")
+@pytest.mark.parametrize(
+    ("powered", "sees"), [(False, ", and it sees none"), (True, ", though it sees one now"), (None, "")]
+)
+def test_a_card_that_is_switched_off_without_a_cable(pair: Pair, powered: bool | None, sees: str) -> None:
+    pair.hosts[WORKER].update(ports=[], connectx=0, hotplug={"armed": True, "powered": powered})
+    assert pair.refusal() == (
+        f"spark-2: the ConnectX network card is switched off: DGX OS does that while it sees no cable{sees}. Plug "
+        "one into both Sparks until it clicks and wait 30 s; if the card stays away, run "
+        "'sudo /opt/nvidia/dgx-spark-mlnx-hotplug/mtk-hotplug-handler.sh plug-in' on spark-2, or "
+        "'sudo mv /etc/nvidia/cx7-hotplug-enabled "
+        "/etc/nvidia/cx7-hotplug-enabled.off' on both, which keeps the card, and restart both with the cable in."
+    )
+
+
+def test_each_spark_without_a_card_is_told_of(pair: Pair) -> None:
+    for name in (HEAD, WORKER):
+        pair.hosts[name].update(ports=[], connectx=0, hotplug={"armed": True, "powered": False})
+    assert [line.partition(":")[0] for line in pair.refusal().splitlines()] == [HEAD, WORKER]
+
+
+def test_a_card_that_is_away_for_another_reason(pair: Pair) -> None:
+    pair.hosts[WORKER].update(ports=[], connectx=0, hotplug={"armed": False, "powered": True})
+    assert pair.refusal().startswith("spark-2: no ConnectX network card is on the PCI bus, though DGX OS is not set to")
+
+
+def test_a_card_without_its_driver(pair: Pair) -> None:
+    pair.hosts[WORKER].update(ports=[], connectx=4, hotplug={"armed": True, "powered": True})
+    assert "Load its driver with 'sudo modprobe mlx5_core mlx5_ib'" in pair.refusal()
 
 
 @pytest.mark.parametrize("names", [{"enp1s0f0np0": "mlx5_0", F1: "fabric0"}, {F1: "enp9s0f1np1"}])
