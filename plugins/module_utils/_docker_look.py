@@ -37,6 +37,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_hold
     memory_holders,
     port_use,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._image_store import own_architecture
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._published_ports import PublishedPort, parse
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import ask_gpu_processes, parse_meminfo
 
@@ -200,6 +201,7 @@ class DockerAccessInfo:
             "state": state,
             "detail": detail,
             "engine": engine,
+            "architecture": own_architecture(),
             "server_version": info.get("ServerVersion"),
             **self._places(info),
             "gpu": gpu_by is not None,

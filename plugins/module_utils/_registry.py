@@ -30,7 +30,6 @@ MANIFEST_TYPES = (
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 )
-ARCHITECTURES = {"aarch64": "arm64", "arm64": "arm64", "x86_64": "amd64", "amd64": "amd64"}
 TIMEOUT_S = 30
 MOST_TAG_PAGES = 10
 
@@ -157,6 +156,11 @@ class Registry:
         digest = response.headers.get("docker-content-digest") or f"sha256:{hashlib.sha256(response.body).hexdigest()}"
         return digest, content
 
+    def configuration(self, digest: str) -> dict[str, t.Any]:
+        """An image's configuration, some kilobytes that say what the image is made for."""
+        response = self._get(f"/v2/{self._repository}/blobs/{quote(digest, safe=':')}", "*/*")
+        return self._content(response, "the configuration of an image")
+
     def tags(self) -> list[str]:
         """All tags, as far as a reasonable number of requests goes."""
         tags: list[str] = []
@@ -226,11 +230,15 @@ def platform_name(platform: dict[str, t.Any]) -> str:
     return "/".join(str(part) for part in parts if part)
 
 
+def is_for(name: str, wanted: str) -> bool:
+    """Whether a platform is the wanted one; a variant counts only when it is asked for."""
+    return name == wanted or (wanted.count("/") == 1 and name.startswith(f"{wanted}/"))
+
+
 def pick(index: dict[str, t.Any], wanted: str) -> str | None:
-    """The digest of a platform's manifest; a variant counts only when it is asked for."""
+    """The digest of a platform's manifest."""
     for entry in index.get("manifests") or []:
-        name = platform_name(entry.get("platform") or {})
-        if name == wanted or (wanted.count("/") == 1 and name.startswith(f"{wanted}/")):
+        if is_for(platform_name(entry.get("platform") or {}), wanted):
             return str(entry["digest"])
     return None
 
@@ -269,6 +277,12 @@ def describe(registry: Registry, reference: Reference, platform: str) -> dict[st
         if answer is None:
             return found
         digest, manifest = answer
+    else:
+        # A lone manifest does not say what it is for, and Docker would find out after the last layer.
+        made_for = platform_name(registry.configuration(manifest["config"]["digest"]))
+        found["platforms"] = [made_for] if made_for else []
+        if made_for and not is_for(made_for, platform):
+            return found
     layers = {layer["digest"]: layer.get("size") or 0 for layer in manifest.get("layers") or []}
     found.update(
         platform_digest=digest,

@@ -104,6 +104,11 @@ engine:
   returned: success
   type: str
   sample: docker
+architecture:
+  description: The machine's processor as images name it.
+  returned: success
+  type: str
+  sample: arm64
 server_version:
   description: The version of the Engine.
   returned: success

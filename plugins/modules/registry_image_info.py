@@ -64,7 +64,7 @@ platform:
   type: str
   sample: linux/arm64
 platforms:
-  description: The platforms there are. Empty when the image is for one platform only and does not say for which.
+  description: The platforms that the image is made for. Empty when it does not say.
   returned: success
   type: list
   elements: str
@@ -105,14 +105,13 @@ tags:
 """
 
 import functools
-import platform
 import typing as t
 
 from ansible.module_utils.basic import (
     AnsibleModule,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._image_store import own_platform
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._registry import (
-    ARCHITECTURES,
     Registry,
     RegistryError,
     describe,
@@ -125,9 +124,8 @@ class RegistryImageInfo:
     """One question to a registry."""
 
     def __init__(self, params: dict[str, t.Any]) -> None:
-        machine = platform.machine()
         self._reference = parse_reference(params["image"])
-        self._platform: str = params["platform"] or f"linux/{ARCHITECTURES.get(machine, machine)}"
+        self._platform: str = params["platform"] or own_platform()
         fetch_page = functools.partial(fetch, validate_certs=params["validate_certs"])
         self._registry = Registry(self._reference.base_url, self._reference.repository, fetch_page)
 

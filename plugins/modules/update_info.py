@@ -179,14 +179,13 @@ keep:
 
 import dataclasses
 import functools
-import platform
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils import _updates as updates
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._huggingface import Hub
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._image_store import own_platform
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._registry import (
-    ARCHITECTURES,
     Reference,
     Registry,
     fetch,
@@ -200,9 +199,8 @@ class UpdateInfo:
     """The module's parameters and the one thing it does."""
 
     def __init__(self, params: dict[str, t.Any]) -> None:
-        machine = platform.machine()
         self._params = params
-        self._platform: str = params["platform"] or f"linux/{ARCHITECTURES.get(machine, machine)}"
+        self._platform: str = params["platform"] or own_platform()
         self._hubs = updates.Hubs(
             Hub(params["endpoint"], delays=DELAYS),
             Hub(params["endpoint"], params["token"], delays=DELAYS) if params["token"] else None,

@@ -23,6 +23,7 @@ from tests.twin.models import write_models
 from tests.twin.names import (
     BASE_IMAGE,
     CACHE,
+    FOREIGN_TAG,
     INTERNET,
     INTERNET_ADDRESS,
     INTERNET_IMAGE,
@@ -217,6 +218,8 @@ def fill_registry() -> None:
     place = Registry(registry())
     for tag, release in OTHER_RELEASES.items():
         place.add_release(RELEASE, tag, release)
+    place.add_foreign(RELEASE, FOREIGN_TAG)
+    place.offer_both(RELEASE, FOREIGN_TAG)
     for name in SIDE_IMAGES:
         repository, _, tag = name.partition(":")
         push(images.side_tag(name), repository, tag)

@@ -59,6 +59,8 @@ OTHER_RELEASES = {
     # A tag that moves, and tells an older number than its options suggest.
     "spark-single-gpu-dev": "1.1.0rc5",
 }
+# The same made for another processor: a tag that leads to that image alone, and one of two entries of the release's.
+FOREIGN_TAG = f"{RELEASE}-other-processor"
 
 # What the collection runs beside the server, with the directory here that the stand-in is built from.
 SIDE_IMAGES = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 import typing as t
 import urllib.error
 import urllib.parse
@@ -16,8 +17,12 @@ from tests.twin.names import RELEASE_REPOSITORY, TwinError
 
 Json = dict[str, t.Any]
 
+INDEX_KIND = "application/vnd.docker.distribution.manifest.list.v2+json"
 KINDS = ("docker.distribution.manifest.v2", "oci.image.manifest.v1", "oci.image.index.v1")
-ACCEPTED = ", ".join(f"application/vnd.{kind}+json" for kind in KINDS)
+ACCEPTED = ", ".join((*(f"application/vnd.{kind}+json" for kind in KINDS), INDEX_KIND))
+ARCHITECTURE = {"aarch64": "arm64", "x86_64": "amd64"}.get(platform.machine(), platform.machine())
+# A processor that this machine does not have.
+FOREIGN_ARCHITECTURE = "amd64" if ARCHITECTURE == "arm64" else "arm64"
 
 
 class Registry:
@@ -32,18 +37,45 @@ class Registry:
         found = self._manifest(tag)
         if found is None:
             return set()
-        # The id of an image is the digest of its configuration or of its manifest, as the engine stores images.
         manifest, _, digest = found
-        return {manifest.get("config", {}).get("digest", ""), digest}
+        own = own_entry(manifest)
+        # The id of an image is the digest of its configuration or of its manifest, as the engine stores images.
+        return {digest} | (self.ids(own["digest"]) if own else {manifest["config"]["digest"]})
 
     def add_release(self, base: str, tag: str, release: str) -> bool:
-        """Have the image of one tag under another, telling that it is this release; whether that was news.
+        """Have the image of one tag under another, telling that it is this release; whether that was news."""
+        return self._add(base, tag, lambda configuration: with_release(configuration, release))
 
-        Only the configuration differs, so that neither a build nor another copy of the layers is needed.
-        """
+    def add_foreign(self, base: str, tag: str) -> bool:
+        """Have the image of one tag under another, made for a processor that this machine does not have."""
+        return self._add(base, tag, lambda configuration: {**configuration, "architecture": FOREIGN_ARCHITECTURE})
+
+    def offer_both(self, tag: str, foreign: str) -> bool:
+        """Turn a tag into a list of its image for this machine and of a foreign one; whether that was news."""
+        found = self._manifest(tag)
+        own = own_entry(found[0]) if found else None
+        # The foreign one comes first, so that whoever takes the first gets the wrong one.
+        entries = [self._entry(foreign, FOREIGN_ARCHITECTURE), self._entry(own["digest"] if own else tag, ARCHITECTURE)]
+        content = {"schemaVersion": 2, "mediaType": INDEX_KIND, "manifests": entries}
+        if found and found[0] == content:
+            return False
+        self._call("PUT", f"manifests/{tag}", json.dumps(content).encode(), INDEX_KIND)
+        return True
+
+    def _entry(self, version: str, architecture: str) -> Json:
+        body, headers = self._call("GET", f"manifests/{version}")
+        return {
+            "mediaType": headers["Content-Type"],
+            "digest": headers["Docker-Content-Digest"],
+            "size": len(body),
+            "platform": {"os": "linux", "architecture": architecture},
+        }
+
+    def _add(self, base: str, tag: str, change: t.Callable[[Json], Json]) -> bool:
+        """Only the configuration differs, so that neither a build nor another copy of the layers is needed."""
         manifest, kind = self._image(base)
         configuration = json.loads(self._call("GET", f"blobs/{manifest['config']['digest']}")[0])
-        content = json.dumps(with_release(configuration, release), sort_keys=True).encode()
+        content = json.dumps(change(configuration), sort_keys=True).encode()
         digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
         if digest in self.ids(tag):
             return False
@@ -57,8 +89,9 @@ class Registry:
     def _image(self, tag: str) -> tuple[Json, str]:
         """The manifest of the image of this tag, out of the list of them where there is one."""
         found = self._manifest(tag)
-        if found is not None and "manifests" in found[0]:
-            found = self._manifest(found[0]["manifests"][0]["digest"])
+        own = own_entry(found[0]) if found else None
+        if own:
+            found = self._manifest(own["digest"])
         if found is None:
             raise TwinError(f"The twin's registry has no image {tag}.")
         return found[0], found[1]
@@ -88,6 +121,14 @@ class Registry:
             raise
         except OSError as error:
             raise TwinError(f"The twin's registry does not answer at {self.address}: {error}.") from None
+
+
+def own_entry(index: Json) -> Json | None:
+    """The entry of a list of manifests that is for this machine; None where there is no list."""
+    for entry in index.get("manifests", []):
+        if entry["platform"]["architecture"] == ARCHITECTURE:
+            return t.cast(Json, entry)
+    return None
 
 
 def with_release(configuration: Json, release: str) -> Json:

@@ -14,9 +14,12 @@ import yaml
 
 from tests import fingerprint, playbook
 from tests.twin.control import Internet, Spark
+from tests.twin.names import FOREIGN_TAG
+from tests.twin.registry import ARCHITECTURE, FOREIGN_ARCHITECTURE
 
 pytest_plugins = ["tests.scenario"]
 
+FOREIGN = f"nvcr.io/nvidia/tensorrt-llm/release:{FOREIGN_TAG}"
 HEAD = "nvidia/gpt-oss-120b-Eagle3-long-context"
 
 
@@ -29,7 +32,8 @@ def nothing_is_touched(spark: Spark, internet: Internet) -> t.Iterator[None]:
     before = without_docker_group(fingerprint.take())
     yield
     assert fingerprint.difference(before, without_docker_group(fingerprint.take())) == []
-    assert internet.bytes_to(spark.address, "nvcr.io/v2/nvidia/tensorrt-llm/release/blobs") == 0
+    # A lone manifest's configuration is read for the processor that it is made for.
+    assert internet.bytes_to(spark.address, "nvcr.io/v2/nvidia/tensorrt-llm/release/blobs") < 30_000
     # The descriptions of the models are read to compare target and draft, and for the plan of the memory.
     assert internet.bytes_to(spark.address, "huggingface.co/openai") < 30_000
     assert internet.bytes_to(spark.address, "cdn-lfs.huggingface.co") == 0
@@ -58,6 +62,24 @@ def test_an_image_tag_that_does_not_exist() -> None:
     text = message(trtllm_container_image="nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc21")
     assert "1.3.0rc21" in text
     assert "1.3.0rc12" in text
+
+
+def test_an_image_for_another_processor() -> None:
+    text = message(trtllm_container_image=FOREIGN)
+    assert f"the image {FOREIGN} is made for linux/{FOREIGN_ARCHITECTURE}" in text
+    assert f"not for linux/{ARCHITECTURE}, which this machine is" in text
+
+
+def test_an_image_for_another_processor_that_is_here(spark: Spark, internet: Internet) -> None:
+    pulled = spark.exec(["docker", "pull", "--quiet", FOREIGN])
+    assert pulled.returncode == 0, pulled.stderr
+    internet.reset_counters()
+    try:
+        text = message(trtllm_container_image=FOREIGN)
+    finally:
+        spark.exec(["docker", "image", "rm", FOREIGN])
+    assert f"that Docker has here is made for linux/{FOREIGN_ARCHITECTURE}" in text
+    assert f"docker image rm {FOREIGN}" in text
 
 
 def test_a_gated_model_without_a_token(internet: Internet) -> None:

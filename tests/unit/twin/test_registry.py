@@ -14,7 +14,7 @@ import typing as t
 import pytest
 
 from tests.twin.names import TwinError
-from tests.twin.registry import Registry, with_release
+from tests.twin.registry import ARCHITECTURE, FOREIGN_ARCHITECTURE, INDEX_KIND, Registry, with_release
 
 KIND = "application/vnd.docker.distribution.manifest.v2+json"
 CONFIGURATION = {
@@ -52,7 +52,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if body is None:
             self.reply(404)
         else:
-            self.reply(200, body, Content_Type=KIND, Docker_Content_Digest=digest_of(body))
+            kind = INDEX_KIND if b'"manifests"' in body else KIND
+            self.reply(200, body, Content_Type=kind, Docker_Content_Digest=digest_of(body))
 
     def do_POST(self) -> None:
         self.reply(202, Location="/v2/nvidia/x/blobs/uploads/1?state=a")
@@ -61,12 +62,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         path, _, query = self.path.removeprefix("/v2/nvidia/x/").partition("?")
         if path.startswith("manifests/"):
-            known = json.loads(body)["config"]["digest"] in self.blobs and self.headers["Content-Type"] == KIND
-            self.manifests[path.partition("/")[2]] = body
-            self.reply(201 if known else 400)
+            Handler.manifests |= {path.partition("/")[2]: body, digest_of(body): body}
+            self.reply(201 if self.knows(json.loads(body)) else 400)
         else:
             self.blobs[digest_of(body)] = body
             self.reply(201 if query == f"state=a&digest={digest_of(body)}" else 400)
+
+    def knows(self, manifest: dict[str, t.Any]) -> bool:
+        """Whether what a manifest or a list of them names has come before it."""
+        if self.headers["Content-Type"] == INDEX_KIND:
+            sizes = {digest_of(body): len(body) for body in self.manifests.values()}
+            return all(sizes.get(entry["digest"]) == entry["size"] for entry in manifest["manifests"])
+        return manifest["config"]["digest"] in self.blobs and self.headers["Content-Type"] == KIND
 
 
 @pytest.fixture
@@ -74,7 +81,8 @@ def registry() -> t.Iterator[Registry]:
     configuration = json.dumps(CONFIGURATION).encode()
     layers = [{"digest": "sha256:2", "size": 3}]
     manifest = {"config": {"digest": digest_of(configuration), "size": len(configuration)}, "layers": layers}
-    Handler.manifests = {"base": json.dumps(manifest).encode()}
+    body = json.dumps(manifest).encode()
+    Handler.manifests = {"base": body, digest_of(body): body}
     Handler.blobs = {digest_of(configuration): configuration}
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
@@ -95,13 +103,27 @@ def test_a_release_shares_the_layers_and_has_its_own_configuration(registry: Reg
     assert not registry.add_release("base", "other", "1.2.0rc6")
 
 
+def test_an_image_for_another_processor_alone_and_in_a_list(registry: Registry) -> None:
+    own = registry.ids("base")
+    assert registry.add_foreign("base", "foreign")
+    assert registry.offer_both("base", "foreign")
+    assert not registry.add_foreign("base", "foreign")
+    assert not registry.offer_both("base", "foreign")
+    manifest, listed = (json.loads(Handler.manifests[tag]) for tag in ("foreign", "base"))
+    assert json.loads(Handler.blobs[manifest["config"]["digest"]])["architecture"] == FOREIGN_ARCHITECTURE
+    platforms = [entry["platform"]["architecture"] for entry in listed["manifests"]]
+    assert platforms == [FOREIGN_ARCHITECTURE, ARCHITECTURE]
+    # What was pushed is still known under its names, so that it is not pushed again.
+    assert own < registry.ids("base")
+    assert not own & registry.ids("foreign")
+
+
 def test_an_image_in_a_list_of_manifests_is_found(registry: Registry) -> None:
-    manifest = Handler.manifests["base"]
-    Handler.manifests |= {
-        digest_of(manifest): manifest,
-        "base": json.dumps({"manifests": [{"digest": digest_of(manifest)}]}).encode(),
-    }
+    registry.add_foreign("base", "foreign")
+    registry.offer_both("base", "foreign")
     assert registry.add_release("base", "other", "1.2.0rc6")
+    manifest = json.loads(Handler.manifests["other"])
+    assert "architecture" not in json.loads(Handler.blobs[manifest["config"]["digest"]])
 
 
 def test_a_release_of_nothing_is_one_sentence(registry: Registry) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import socketserver
 import threading
 import typing as t
@@ -178,6 +179,7 @@ def test_usable(look: Look) -> None:
     )
     assert (result["memory"], result["gpu_processes"], result["same_filesystem"]) == (None, None, None)
     assert result["user"] == ME
+    assert result["architecture"] == {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
 
 
 @pytest.mark.usefixtures("engine")

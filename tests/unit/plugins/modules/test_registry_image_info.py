@@ -26,6 +26,9 @@ MANIFEST = {
         {"digest": "sha256:one", "size": 100},
     ],
 }
+CONFIGURATION = {"os": "linux", "architecture": "arm64", "variant": "v8"}
+# As Docker builds and pushes on a host with another processor: one manifest and no index.
+FOREIGN = {**MANIFEST, "config": {"digest": "sha256:amd64", "size": 3}}
 BODY = json.dumps(MANIFEST).encode()
 DIGEST = "sha256:" + hashlib.sha256(BODY).hexdigest()
 INDEX = {
@@ -62,7 +65,12 @@ class Handler(BaseHTTPRequestHandler):
             self._send(200, {"tags": ["1.2", "latest"]}, {"Link": link})
         else:
             name = url.path.rpartition("/")[2]
-            pages = {"1.3": INDEX, "single": MANIFEST, DIGEST: MANIFEST, "text": None}
+            manifests = {"1.3": INDEX, "single": MANIFEST, DIGEST: MANIFEST, "foreign": FOREIGN, "text": None}
+            blobs = {
+                "sha256:config": CONFIGURATION,
+                "sha256:amd64": {"os": "linux", "architecture": "amd64"},
+            }
+            pages: dict[str, t.Any] = blobs if "/blobs/" in url.path else manifests
             self._send(200 if name in pages else 404, pages.get(name, {}))
 
     def _send(self, status: int, page: t.Any, headers: dict[str, str] | None = None) -> None:
@@ -129,8 +137,17 @@ def test_an_image_for_several_platforms(server: Server, ask: Ask) -> None:
 def test_an_image_for_one_platform(server: Server, ask: Ask) -> None:
     for version in (":single", f"@{DIGEST}"):
         result = ask(f"{server.host}/nvidia/release{version}")
-        assert (result["digest"], result["platform_digest"], result["platforms"]) == (DIGEST, DIGEST, [])
+        assert (result["digest"], result["platform_digest"]) == (DIGEST, DIGEST)
+        assert result["platforms"] == ["linux/arm64/v8"]
         assert result["compressed_bytes"] == 120
+
+
+def test_an_image_for_another_platform_only(server: Server, ask: Ask) -> None:
+    result = ask(f"{server.host}/nvidia/release:foreign")
+    assert (result["exists"], result["platform_digest"], result["layers"]) == (True, None, [])
+    assert result["platforms"] == ["linux/amd64"]
+    assert ask(f"{server.host}/nvidia/release:foreign", platform="linux/amd64")["compressed_bytes"] == 120
+    assert not [path for path in server.requests if path.endswith(("sha256:one", "sha256:two"))]
 
 
 def test_an_image_that_is_not_for_this_platform(server: Server, ask: Ask) -> None:
