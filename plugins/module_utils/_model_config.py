@@ -114,24 +114,15 @@ def model_facts(config: Config, quantization: Config, size: int | None) -> dict[
         "max_context": number(text, "max_position_embeddings"),
         "experts": first_number(text, "num_local_experts", "num_experts", "n_routed_experts"),
         "active_experts": first_number(text, "num_experts_per_tok", "experts_per_token"),
-        "kv_cache_dtype": kv_cache_dtype(config, quantization),
+        "kv_cache_dtype": kv_cache_dtype(quantization),
     }
 
 
-def kv_cache_dtype(config: Config, quantization: Config) -> str | None:
-    """C(fp8) if the checkpoint was made for a KV cache of 8 bits."""
-    text = text_config(config)
-    for section in (
-        quantization.get("quantization"),
-        config.get("quantization_config"),
-        text.get("quantization_config"),
-    ):
-        if isinstance(section, dict):
-            scheme = section.get("kv_cache_scheme")
-            eight = isinstance(scheme, dict) and (scheme.get("num_bits"), scheme.get("type")) == (8, "float")
-            if eight or str(section.get("kv_cache_quant_algo")).upper() == "FP8":
-                return "fp8"
-    return None
+def kv_cache_dtype(quantization: Config) -> str | None:
+    """C(fp8) if hf_quant_config.json asks for such a KV cache: all releases of TensorRT-LLM follow that file only."""
+    section = quantization.get("quantization")
+    fp8 = isinstance(section, dict) and str(section.get("kv_cache_quant_algo")).upper() == "FP8"
+    return "fp8" if fp8 else None
 
 
 def _is_word(value: t.Any) -> bool:

@@ -290,7 +290,7 @@ facts:
     - What a memory plan has to know of each model, from its files C(config.json), C(hf_quant_config.json) and
       C(model.safetensors.index.json). The keys are the models' names. What these files do not say is V(null).
     - C(weights_bytes) is what the index says, or the size of the files with weights where there is no index.
-    - C(kv_cache_dtype) is V(fp8) for a checkpoint made for such a KV cache.
+    - C(kv_cache_dtype) is V(fp8) if C(hf_quant_config.json) asks for such a KV cache, which TensorRT-LLM follows.
     - Empty while a token is needed.
   returned: success
   type: dict

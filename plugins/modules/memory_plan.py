@@ -12,10 +12,11 @@ version_added: 0.1.0
 description:
   - Adds up the weights of target and draft model, the KV cache of the wanted context, and 10 GB of workspace, and
     compares the sum with the memory there is, before anything is downloaded.
-  - The KV cache is counted for O(parallel) conversations. Each takes O(context) tokens, its drafts and one token more,
-    rounded up to whole blocks.
-  - A value in it takes two bytes unless C(kv_cache_config.dtype) in O(options) says less. Where only the checkpoint
-    asks for FP8, two bytes are counted all the same, and the plan names both figures.
+  - The KV cache is counted for O(parallel) conversations. Each takes O(context) tokens and three times O(draft_length),
+    as TensorRT-LLM makes a sequence longer for its drafts, rounded up to whole blocks, and a block more. Another block
+    is for the dummy request that fills up the batches of CUDA graphs.
+  - A value in it takes two bytes unless C(kv_cache_config.dtype) in O(options) says less. With C(auto) it takes one
+    where the checkpoint asks for FP8, as TensorRT-LLM follows it; the head of O(method=eagle3) has its target's type.
   - The share of C(kv_cache_config.free_gpu_memory_fraction) stays a cap, for the KV cache, on what the weights leave.
   - On two Sparks the target's weights and the KV cache are split; draft, workspace and reserve are counted on each.
   - This is an action plugin. It runs on the controller and needs no connection to the host.
@@ -170,7 +171,7 @@ options:
       max_batch_size: 1
     max_seq_len: 131072
     kv_cache_config:
-      max_tokens: 131104
+      max_tokens: 131168
     enable_chunked_prefill: true
 context:
   description: Tokens of one conversation that are served. Null where nobody has said so.

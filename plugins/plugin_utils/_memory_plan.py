@@ -15,7 +15,6 @@ import typing as t
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._status import drafting
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._memory_sizes import (
-    BYTES,
     FRACTION,
     FREE_FRACTION,
     MAX_NUM_TOKENS,
@@ -30,6 +29,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._memory_size
     conversation,
     fitting_context,
     fitting_tokens,
+    follows_checkpoint,
     free_fraction,
     sizes,
     weights,
@@ -105,13 +105,24 @@ def warnings(wish: Wish, size: Sizes, made: t.Mapping[str, t.Any]) -> list[str]:
             f"Prompts of more than {at_once:,} tokens will be refused, although the context is {size.context:,}: "
             "chunked prefill is off, and max_num_tokens is smaller."
         )
-    draft = wish.draft if wish.method == "draft_target" else None
-    if draft and draft.max_context and size.context and draft.max_context < size.context:
-        found.append(
-            f"The draft model {draft.name} was made for {draft.max_context:,} tokens, so its drafts are seldom "
-            f"accepted between there and {size.context:,}."
-        )
-    return found
+    return found + short_draft(wish, size)
+
+
+def short_draft(wish: Wish, size: Sizes) -> list[str]:
+    """A draft whose own positions end before the context does."""
+    draft = wish.draft
+    if not draft or not draft.max_context or not size.context or draft.max_context >= size.context:
+        return []
+    what = "EAGLE head" if wish.method == "eagle3" else "draft model"
+    # The head's table of positions is as long as its own config.json says, until that pull request makes it grow.
+    beyond = (
+        " TensorRT-LLM before its pull request 11598 (February 2026) reads past the head's table of positions there; "
+        f"speculative_serve_context: {draft.max_context} is on the safe side."
+    )
+    return [
+        f"The {what} {draft.name} was made for {draft.max_context:,} tokens, so its drafts are seldom accepted "
+        f"between there and {size.context:,}.{beyond if wish.method == 'eagle3' else ''}"
+    ]
 
 
 # The answer, for programs and for people
@@ -198,7 +209,7 @@ def fewer(wish: Wish, size: Sizes, tokens: int) -> str:
     """How many conversations at once fit with the wanted context, as they are written; empty if none."""
     if size.context is None or size.explicit_tokens or size.by_fraction:
         return ""
-    many = tokens // conversation(wish, size.context)
+    many = (tokens - block(wish)) // conversation(wish, size.context)
     if not 0 < many < size.parallel:
         return ""
     if "max_batch_size" in wish.options:
@@ -265,12 +276,10 @@ def verdict_line(wish: Wish, size: Sizes, made: Bill, verdict: str, fitting: int
 def notes(wish: Wish, size: Sizes) -> list[str]:
     """What the figures do not show."""
     found = []
-    dtype = str(wish.cache_options.get("dtype") or "auto").lower()
-    each = bytes_per_token(wish, wish.sparks, BYTES["fp8"])
-    if dtype == "auto" and each is not None and any(model.fp8_cache for model in wish.models):
+    if any(follows_checkpoint(wish, model) for model in wish.models):
         found.append(
-            f"The KV cache is counted in BF16. The checkpoint asks for FP8, which would take "
-            f"{amount(each * size.tokens)}; kv_cache_config.dtype: fp8 makes sure of it."
+            "The KV cache is counted in FP8, which the checkpoint asks for and TensorRT-LLM follows unless "
+            "kv_cache_config.dtype says otherwise."
         )
     if size.by_fraction:
         found.append(

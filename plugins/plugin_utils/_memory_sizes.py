@@ -267,8 +267,17 @@ def block(wish: Wish) -> int:
 
 
 def conversation(wish: Wish, context: int) -> int:
-    """Tokens that one conversation takes in the KV cache: its own, its drafts, and one more, in whole blocks."""
-    return round_up(context + wish.draft_length + 1, block(wish))
+    """Tokens that one conversation takes in the KV cache, in whole blocks and one more.
+
+    TensorRT-LLM's py_executor_creator.py makes a sequence longer than max_seq_len by 1 + d with the overlap scheduler,
+    d - 1 for drafts made in the same engine, and d for those that are verified: 3 d.
+    """
+    return round_up(context + 3 * wish.draft_length, block(wish)) + block(wish)
+
+
+def cache_tokens(wish: Wish, context: int, parallel: int) -> int:
+    """Tokens of so many conversations; a dummy request that fills up CUDA graphs' batches takes a block, too."""
+    return parallel * conversation(wish, context) + block(wish)
 
 
 def sizes(wish: Wish) -> Sizes:
@@ -280,7 +289,7 @@ def sizes(wish: Wish) -> Sizes:
     unlimited = wish.kv_cache == FRACTION or ("max_seq_len" in wish.options and wish.options["max_seq_len"] is None)
     context = whole(wish.options.get("max_seq_len")) or (wish.target.max_context if unlimited else wish.context)
     explicit = None if by_fraction else whole(cache.get("max_tokens"))
-    tokens = LEAST_CONTEXT if by_fraction else explicit or parallel * conversation(wish, context or wish.context)
+    tokens = LEAST_CONTEXT if by_fraction else explicit or cache_tokens(wish, context or wish.context, parallel)
     return Sizes(context, parallel, tokens, by_fraction, explicit is not None)
 
 
@@ -303,17 +312,25 @@ def all_weights(wish: Wish, sparks: int) -> int:
     return sum(weights(model, wish, sparks) or 0 for model in wish.models)
 
 
-def bytes_per_value(wish: Wish) -> float:
-    """BF16, unless the options say otherwise: what a checkpoint says of its cache is the server's to follow or not."""
+def follows_checkpoint(wish: Wish, model: Model) -> bool:
+    """Whether the KV cache is in FP8 because the model's own files say so; an EAGLE head takes its target's."""
+    auto = str(wish.cache_options.get("dtype") or "auto").lower() == "auto"
+    return auto and (wish.target if wish.method == "eagle3" else model).fp8_cache
+
+
+def bytes_per_value(wish: Wish, model: Model) -> float:
+    """As the options say; with auto as the checkpoint does, and BF16 where it is silent."""
+    if follows_checkpoint(wish, model):
+        return BYTES["fp8"]
     return BYTES.get(str(wish.cache_options.get("dtype") or "auto").lower(), BF16)
 
 
-def bytes_per_token(wish: Wish, sparks: int, value: float | None = None) -> int | None:
+def bytes_per_token(wish: Wish, sparks: int) -> int | None:
     """Of target and draft together, on each node; None if one of them is unknown."""
-    counts = [model.values_per_token for model in wish.models]
-    if None in counts:
+    if any(model.values_per_token is None for model in wish.models):
         return None
-    return math.ceil(sum(count or 0 for count in counts) * (value or bytes_per_value(wish)) / sparks)
+    total = sum((model.values_per_token or 0) * bytes_per_value(wish, model) for model in wish.models)
+    return math.ceil(total / sparks)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -360,7 +377,8 @@ def fitting_context(wish: Wish, parallel: int, tokens: int | None) -> int | None
     """The largest context of so many conversations in so many tokens; None below one that is any use."""
     if tokens is None:
         return None
-    most = tokens // parallel // block(wish) * block(wish) - wish.draft_length - 1
+    size = block(wish)
+    most = ((tokens - size) // parallel // size - 1) * size - 3 * wish.draft_length
     if wish.target.max_context is not None:
         most = min(most, wish.target.max_context)
     most = most // CONTEXT_STEP * CONTEXT_STEP

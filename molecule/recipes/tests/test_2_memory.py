@@ -35,7 +35,7 @@ def test_a_spark_of_64_gb_is_refused_with_the_plan(spark: Spark, internet: Inter
 
 
 def test_a_context_that_is_too_large_is_refused_with_the_one_that_fits() -> None:
-    pair = {"recipe": "single_draft_target"}
+    pair = {"recipe": "single_draft_target", "speculative_serve_parallel": 2}
     outcome = playbook.fail("preflight", variables={**pair, "speculative_serve_context": 131072})
     found = re.search(r"-e speculative_serve_context=(\d+)", outcome.message)
     assert found, outcome.message
@@ -43,8 +43,9 @@ def test_a_context_that_is_too_large_is_refused_with_the_one_that_fits() -> None
     assert 32768 < fitting < 131072
     assert fitting % 1024 == 0
     assert "It fits with less context only" in outcome.output
-    # Both are the same question: four conversations of 32768 tokens.
-    crowd = playbook.fail("preflight", variables={**pair, "speculative_serve_parallel": 4}).message
+    # Both are the same question: four conversations of 65536 tokens.
+    many = {"speculative_serve_parallel": 4, "speculative_serve_context": 65536}
+    crowd = playbook.fail("preflight", variables={**pair, **many}).message
     assert "speculative_serve_parallel=" in crowd
     # The number that was named is right, and whoever insists gets the other one.
     fits = playbook.succeed("preflight", variables={**pair, "speculative_serve_context": fitting})

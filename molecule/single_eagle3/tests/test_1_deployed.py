@@ -97,7 +97,7 @@ def test_the_options_are_those_of_the_page_and_of_the_plan(deployed: Deployed) -
         "disable_overlap_scheduler": False,
         "enable_autotuner": False,
         "cuda_graph_config": {"max_batch_size": 1},
-        "kv_cache_config": {"free_gpu_memory_fraction": 0.9, "enable_block_reuse": False, "max_tokens": 131104},
+        "kv_cache_config": {"free_gpu_memory_fraction": 0.9, "enable_block_reuse": False, "max_tokens": 131168},
         "speculative_config": {"decoding_type": "Eagle3", "max_draft_len": 5},
     }
 

@@ -22,7 +22,7 @@ import pytest
 
 from tests.twin import models
 from tests.twin.trtllm import nccl_library, repository
-from tests.twin.trtllm.server import engine, loading, nccl, proxy, ranks
+from tests.twin.trtllm.server import engine, loading, machine, nccl, proxy, ranks
 from tests.twin.trtllm.server.machine import Faults, Gpu
 from tests.twin.trtllm.server.runtime import Job, Runtime
 
@@ -224,9 +224,26 @@ def task(hub: Path, **changes: t.Any) -> loading.Task:
 
 def test_each_of_two_ranks_takes_half_of_the_model(hub: Path, held: list[float]) -> None:
     limits = loading.load(task(hub), Gpu(memory_bytes=128e9, system_bytes=4e9))
-    # Half of the weights, all of the head, half of the KV cache: 2 x (94 + 1 layers) x 4 heads x 128 x 2 bytes a token.
-    assert held == [67e9 + 0.6e9 + 40_992 * 2 * 95 * 4 * 128 * 2 / 2]
+    # Half of the weights, all of the head, half of the KV cache: 2 x (94 + 1 layers) x 4 heads x 128 bytes a token, in
+    # FP8, as the target's checkpoint asks.
+    assert held == [67e9 + 0.6e9 + 40_992 * 2 * 95 * 4 * 128 / 2]
     assert (limits.max_seq_len, limits.kv_blocks) == (40_960, 1281)
+
+
+def test_the_options_win_over_the_checkpoints_type_of_the_kv_cache(hub: Path, held: list[float]) -> None:
+    loading.load(task(hub, kv_dtype="bfloat16"), Gpu(memory_bytes=128e9, system_bytes=4e9))
+    assert held == [67e9 + 0.6e9 + 40_992 * 2 * 95 * 4 * 128 * 2 / 2]
+
+
+def test_what_drafts_add_counts_against_the_window(
+    hub: Path, held: list[float], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine.log, "propagate", True)
+    gpu = Gpu(memory_bytes=128e9, system_bytes=4e9)
+    assert loading.load(task(hub, extra_tokens=9, max_seq_len=40_983), gpu).max_seq_len == 40_983
+    assert "Attention window" not in caplog.text
+    assert loading.load(task(hub, extra_tokens=9, max_seq_len=41_000), gpu).max_seq_len == 40_992
+    assert "size 41009 exceeds upper bound 40992 for available blocks. Reducing to 40992" in caplog.text
 
 
 def test_one_spark_is_too_small_for_all_of_it(hub: Path, held: list[float]) -> None:

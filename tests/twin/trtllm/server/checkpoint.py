@@ -38,6 +38,7 @@ class Checkpoint:
     shards: list[Path]
     tensors: dict[str, Path]
     declared: int | None = None
+    fp8_cache: bool = False
 
     @property
     def size(self) -> int:
@@ -66,16 +67,24 @@ def resolve(model: str, revision: str | None) -> Path:
 def inspect(directory: Path) -> Checkpoint:
     """Read the configuration and find the shards, as a loader does before it reads any weight."""
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    fp8_cache = _asks_for_fp8_cache(directory / "hf_quant_config.json")
     index = directory / "model.safetensors.index.json"
     if index.exists():
         content = json.loads(index.read_text(encoding="utf-8"))
         tensors = {tensor: directory / name for tensor, name in content["weight_map"].items()}
         declared = (content.get("metadata") or {}).get("total_size")
-        return Checkpoint(directory, config, sorted(set(tensors.values())), tensors, declared)
+        return Checkpoint(directory, config, sorted(set(tensors.values())), tensors, declared, fp8_cache)
     shards = sorted(directory.glob("*.safetensors"))
     if not shards:
         raise RuntimeError(f"No weight files found in {directory}.")
-    return Checkpoint(directory, config, shards, {})
+    return Checkpoint(directory, config, shards, {}, fp8_cache=fp8_cache)
+
+
+def _asks_for_fp8_cache(quantization: Path) -> bool:
+    if not quantization.exists():
+        return False
+    section = json.loads(quantization.read_text(encoding="utf-8"))["quantization"]
+    return bool(section.get("kv_cache_quant_algo") == "FP8")
 
 
 def check_tokenizer(directory: Path) -> None:
@@ -167,7 +176,8 @@ def check_vocabularies(environment: t.Mapping[str, str] = os.environ) -> None:
             )
 
 
-def kv_bytes_per_token(config: dict[str, t.Any]) -> int:
+def kv_bytes_per_token(config: dict[str, t.Any], value_bytes: float = 2) -> float:
+    """Keys and values of all layers."""
     heads = config.get("num_key_value_heads") or config.get("num_attention_heads") or 1
     width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
-    return 2 * 2 * int(config["num_hidden_layers"]) * int(heads) * int(width)
+    return 2 * value_bytes * int(config["num_hidden_layers"]) * int(heads) * int(width)

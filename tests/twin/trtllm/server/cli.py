@@ -221,7 +221,16 @@ def _task(args: TorchLlmArgs, log_level: str) -> Task:
         max_num_tokens=args.max_num_tokens or 8192,
         chunked_prefill=args.enable_chunked_prefill,
         log_level=log_level,
+        kv_dtype=cache.dtype,
+        extra_tokens=_extra_tokens(args),
     )
+
+
+def _extra_tokens(args: TorchLlmArgs) -> int:
+    """By how much py_executor_creator.py makes a sequence longer than max_seq_len."""
+    drafts = 0 if args.speculative_config is None else args.speculative_config.length_for(1)
+    overlap = 0 if args.disable_overlap_scheduler else 1 + drafts
+    return overlap + max(0, 2 * drafts - 1)
 
 
 def _ranks(args: TorchLlmArgs) -> Ranks | None:

@@ -34,6 +34,9 @@ class Task:
     max_num_tokens: int
     chunked_prefill: bool
     log_level: str
+    kv_dtype: str = "auto"
+    # What the engine adds to max_seq_len for drafts and the overlap scheduler.
+    extra_tokens: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,8 +87,7 @@ def load(task: Task, gpu: Gpu) -> Limits:
     target = checkpoints.inspect(_directory(task.model, task.revision))
     draft = find_draft(task, target)
     room = free = gpu.memory_bytes - gpu.system_bytes
-    models = [one for one in (target, draft) if one is not None]
-    per_token = sum(checkpoints.kv_bytes_per_token(one.config) for one in models) // task.world_size
+    per_token = _kv_bytes_per_token(task, target, draft)
     try:
         free -= _load_weights("model", target, gpu, free, task.world_size)
         if draft is not None:
@@ -99,6 +101,21 @@ def load(task: Task, gpu: Gpu) -> Limits:
         raise OutOfMemoryError(str(failure)) from failure
     occupy(room - free + limits.kv_blocks * limits.tokens_per_block * per_token)
     return limits
+
+
+def _kv_bytes_per_token(task: Task, target: Checkpoint, draft: Checkpoint | None) -> int:
+    """Of all models on one rank; with auto each checkpoint says its own type, and an EAGLE head has its target's."""
+    widths = {"fp8": 1.0, "nvfp4": 0.5625}
+    log.info('Validating KV Cache config against kv_cache_dtype="%s"', task.kv_dtype)
+    if task.kv_dtype == "auto":
+        log.info('KV cache quantization set to "auto". Using checkpoint KV quantization.')
+    total = 0.0
+    for one in (target, draft):
+        if one is not None:
+            says = "fp8" if (target if task.eagle else one).fp8_cache else ""
+            dtype = says if task.kv_dtype == "auto" else task.kv_dtype
+            total += checkpoints.kv_bytes_per_token(one.config, widths.get(dtype, 2.0))
+    return int(total) // task.world_size
 
 
 def common(limits: list[Limits]) -> Limits:
@@ -158,11 +175,15 @@ def _reserve(task: Task, target: Checkpoint, gpu: Gpu, free: float, per_token: i
         capacity,
     )
     log.info("Free GPU memory fraction %.2f of %.2f GiB", share, free / GIB)
-    if length > capacity:
+    window = length + task.extra_tokens
+    if window > capacity:
         log.warning(
-            "Attention window size %d exceeds the KV cache of %d tokens, reducing max_seq_len", length, capacity
+            "Attention window size %d exceeds upper bound %d for available blocks. Reducing to %d",
+            window,
+            capacity,
+            capacity,
         )
-        length = capacity
+        length = min(length, capacity)
     return Limits(
         max_batch_size=task.max_batch_size,
         max_num_tokens=task.max_num_tokens,

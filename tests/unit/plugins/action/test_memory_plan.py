@@ -81,7 +81,7 @@ def test_what_fits_is_planned_without_a_word(tmp_path: Path, check: list[str]) -
     assert result(tmp_path)["plan"]["verdict"] == "fits"
     options = result(tmp_path)["options"]
     # The recipe's own option is still there, and the sum of both is what the engine takes.
-    assert options["kv_cache_config"] == {"max_tokens": 131_104, "free_gpu_memory_fraction": 0.9}
+    assert options["kv_cache_config"] == {"max_tokens": 131_168, "free_gpu_memory_fraction": 0.9}
     assert (options["max_seq_len"], options["max_batch_size"]) == (131_072, 1)
 
 

@@ -162,19 +162,23 @@ def test_a_config_of_another_shape_says_nothing(config: dict[str, t.Any]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("config", "quantization", "expected"),
+    ("quantization", "expected"),
     [
-        ({}, {"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}}, "fp8"),
-        ({}, {"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": None}}, None),
-        ({"quantization_config": {"kv_cache_quant_algo": "fp8"}}, {}, "fp8"),
-        ({"quantization_config": {"kv_cache_scheme": {"num_bits": 8, "type": "float"}}}, {}, "fp8"),
-        ({"quantization_config": {"kv_cache_scheme": {"num_bits": 8, "type": "int"}}}, {}, None),
-        ({"text_config": {"quantization_config": {"kv_cache_quant_algo": "FP8"}}}, {}, "fp8"),
-        ({"quantization_config": {"kv_cache_quant_algo": "NVFP4"}}, {}, None),
+        ({"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}}, "fp8"),
+        ({"quantization": {"kv_cache_quant_algo": "fp8"}}, "fp8"),
+        ({"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": None}}, None),
+        ({"quantization": {"kv_cache_quant_algo": "NVFP4"}}, None),
+        ({"quantization": 3}, None),
+        ({}, None),
     ],
 )
-def test_kv_cache_dtype(config: dict[str, t.Any], quantization: dict[str, t.Any], expected: str | None) -> None:
-    assert kv_cache_dtype(config, quantization) == expected
+def test_kv_cache_dtype(quantization: dict[str, t.Any], expected: str | None) -> None:
+    assert kv_cache_dtype(quantization) == expected
+
+
+def test_what_config_json_says_of_the_cache_is_not_followed_by_every_release() -> None:
+    scheme = {"kv_cache_quant_algo": "FP8", "kv_cache_scheme": {"num_bits": 8, "type": "float"}}
+    assert model_facts({"quantization_config": scheme}, {}, None)["kv_cache_dtype"] is None
 
 
 @pytest.mark.parametrize(

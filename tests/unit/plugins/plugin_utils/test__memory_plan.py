@@ -4,6 +4,7 @@
 
 """Plans worked by hand: bytes per token = 2 (keys, values) x layers x KV heads x head dimension x 2 (BF16).
 
+Tokens of a conversation = context + 3 x draft length, up to whole blocks of 32, and a block; all of them, and a block.
 The models' shapes and sizes are those of their published configurations.
 """
 
@@ -69,9 +70,9 @@ def memory(**changes: t.Any) -> dict[str, t.Any]:
 
 def test_gpt_oss_with_its_whole_context_fits() -> None:
     result = planned(EAGLE, context=131_072)
-    # 131,072 + 5 + 1 tokens in blocks of 32 are 131,104; each takes 73,728 + 2,048 bytes.
-    assert [row["bytes"] for row in result["rows"]] == [65_200_000_000, 431_000_000, 9_934_536_704, 10_000_000_000]
-    assert result["needed"] == 85_565_536_704
+    # 131,072 + 15 tokens in blocks of 32 are 131,104, and two blocks; each takes 73,728 + 2,048 bytes.
+    assert [row["bytes"] for row in result["rows"]] == [65_200_000_000, 431_000_000, 9_939_386_368, 10_000_000_000]
+    assert result["needed"] == 85_570_386_368
     assert result["room"] == ROOM
     assert result["verdict"] == "fits"
     assert result["fitting_context"] == 131_072
@@ -82,18 +83,18 @@ def test_gpt_oss_with_its_whole_context_fits() -> None:
 
 def test_the_llama_pair_fits_with_32k() -> None:
     result = planned(PAIR)
-    # 32,768 + 4 + 1 tokens are 32,800 in blocks; each takes 327,680 + 131,072 bytes. With the system: 82 GB.
-    assert result["rows"][2]["bytes"] == 32_800 * 458_752 == 15_047_065_600
-    assert result["needed"] == 73_747_065_600
+    # 32,768 + 12 tokens are 32,800 in blocks, and two; each takes 327,680 + 131,072 bytes. With the system: 82 GB.
+    assert result["rows"][2]["bytes"] == 32_864 * 458_752 == 15_076_425_728
+    assert result["needed"] == 73_776_425_728
     assert result["verdict"] == "fits"
-    # (115,534,620,262 - 58,700,000,000) / 458,752 = 123,889 tokens, 123,872 in blocks, less 5: 120 x 1,024 and some.
+    # (115,534,620,262 - 58,700,000,000) / 458,752 = 123,889 tokens, 123,872 in blocks, less 76: 120 x 1,024 and some.
     assert result["fitting_context"] == 122_880
     assert "It fits; 41.8 GB stay free; 122,880 tokens of context would fit, too." in " ".join(result["lines"])
 
 
 def test_the_llama_pair_does_not_fit_with_131k() -> None:
     result = planned(PAIR, context=131_072)
-    assert result["needed"] == 48_700_000_000 + 131_104 * 458_752 + 10_000_000_000 == 118_844_222_208
+    assert result["needed"] == 48_700_000_000 + 131_168 * 458_752 + 10_000_000_000 == 118_873_582_336
     assert result["verdict"] == "less_context"
     assert result["fitting_context"] == 122_880
     assert result["message"] == (
@@ -111,15 +112,15 @@ def test_the_proposed_context_fits_and_the_next_does_not() -> None:
 
 def test_qwen_on_two_sparks() -> None:
     result = planned(QWENS, sparks=2)
-    # Half the target, the whole head, (192,512 + 2,048) / 2 bytes for each of 40,992 tokens. The example: 90 GB.
-    assert [row["bytes"] for row in result["rows"]] == [67_000_000_000, 600_000_000, 40_992 * 97_280, 10_000_000_000]
-    assert result["needed"] == 81_587_701_760
+    # Half the target, the whole head, (192,512 + 2,048) / 2 bytes for each of 41,056 tokens. The example: 90 GB.
+    assert [row["bytes"] for row in result["rows"]] == [67_000_000_000, 600_000_000, 41_056 * 97_280, 10_000_000_000]
+    assert result["needed"] == 81_593_927_680
     assert result["verdict"] == "fits"
 
 
 def test_qwen_on_one_spark() -> None:
     result = planned(QWENS)
-    assert result["needed"] == 134_600_000_000 + 40_992 * 194_560 + 10_000_000_000
+    assert result["needed"] == 134_600_000_000 + 41_056 * 194_560 + 10_000_000_000
     assert result["verdict"] == "does_not_fit"
     assert result["fitting_context"] is None
     assert result["message"].endswith("Choose a smaller model; two Sparks would hold it.")
@@ -128,7 +129,7 @@ def test_qwen_on_one_spark() -> None:
 
 @pytest.mark.parametrize(
     ("total", "two"),
-    # Two nodes need 32.6 + 0.431 + 131,104 x 37,888 + 10 = 48.0 GB each, besides 12.9 GB.
+    # Two nodes need 32.6 + 0.431 + 131,168 x 37,888 + 10 = 48.0 GB each, besides 12.9 GB.
     [(60_000_000_000, "two Sparks would not hold it either."), (64_000_000_000, "two Sparks would hold it.")],
 )
 def test_gpt_oss_on_a_spark_with_64_gb(total: int, two: str) -> None:
@@ -142,7 +143,7 @@ def test_gpt_oss_on_a_spark_with_64_gb(total: int, two: str) -> None:
 def test_without_drafts_only_the_target_counts() -> None:
     result = planned(ALONE)
     assert len(result["rows"]) == 3
-    assert result["needed"] == 65_200_000_000 + 32_800 * 73_728 + 10_000_000_000
+    assert result["needed"] == 65_200_000_000 + 32_832 * 73_728 + 10_000_000_000
 
 
 # What there is
@@ -158,7 +159,7 @@ def test_our_own_deployment_gives_its_memory_back() -> None:
 def test_others_who_hold_memory_are_named() -> None:
     result = planned(EAGLE, context=131_072, memory=memory(available=78_000_000_000, holders=[VLLM]))
     assert result["verdict"] == "less_context"
-    # (78,000,000,000 - 75,631,000,000) / 75,776 = 31,263 tokens, 31,232 in blocks, less 6: 30 x 1,024 and some.
+    # (78,000,000,000 - 75,631,000,000) / 75,776 = 31,263 tokens, 31,232 in blocks, less 79: 30 x 1,024 and some.
     assert f"{VLLM}. Until then it fits with -e speculative_serve_context=30720." in result["message"]
     assert "two Sparks" not in result["message"] + " ".join(result["lines"])
 
@@ -193,7 +194,7 @@ def test_the_options_follow_from_context_and_parallel() -> None:
         "max_batch_size": 4,
         "cuda_graph_config": {"max_batch_size": 4},
         "max_seq_len": 32_768,
-        "kv_cache_config": {"max_tokens": 4 * 32_800, "free_gpu_memory_fraction": 0.9},
+        "kv_cache_config": {"max_tokens": 4 * 32_832 + 32, "free_gpu_memory_fraction": 0.9},
         "enable_chunked_prefill": True,
     }
 
@@ -208,9 +209,9 @@ def test_explicit_options_win_and_are_counted() -> None:
     }
     result = planned(EAGLE, options=explicit)
     assert result["context"] == 16_384
-    assert result["rows"][2]["bytes"] == 2 * 16_416 * 75_776
+    assert result["rows"][2]["bytes"] == (2 * 16_448 + 32) * 75_776
     # A fraction that is there stays; prompts fit into one pass.
-    assert result["options"] == {"kv_cache_config": {"max_tokens": 2 * 16_416}}
+    assert result["options"] == {"kv_cache_config": {"max_tokens": 2 * 16_448 + 32}}
 
 
 def test_an_explicit_size_of_the_cache() -> None:
@@ -235,7 +236,7 @@ def test_the_fraction_stays_a_cap() -> None:
 
 def test_fewer_conversations_are_a_way_out_too() -> None:
     result = planned(EAGLE, context=131_072, parallel=16)
-    # 39,903,620,262 / 75,776 = 526,599 tokens: 4 times 131,104, or 16 times 32,896.
+    # 39,903,620,262 / 75,776 = 526,599 tokens: 4 times 131,136, or 16 times 32,896, and a block.
     assert result["fitting_context"] == 32_768
     assert "with -e speculative_serve_context=32768, or with -e speculative_serve_parallel=4." in result["message"]
     explicit = planned(EAGLE, context=131_072, options={"max_batch_size": 16})
@@ -245,14 +246,50 @@ def test_fewer_conversations_are_a_way_out_too() -> None:
 @pytest.mark.parametrize(("dtype", "each"), [("fp8", 37_888), ("nvfp4", 21_312), ("bfloat16", 75_776)])
 def test_the_type_of_the_cache(dtype: str, each: int) -> None:
     options = {"kv_cache_config": {"dtype": dtype, "free_gpu_memory_fraction": 0.9}}
-    assert planned(EAGLE, options=options)["rows"][2]["bytes"] == 32_800 * each
+    assert planned(EAGLE, options=options)["rows"][2]["bytes"] == 32_864 * each
 
 
-def test_what_a_checkpoint_says_of_its_cache_is_told_and_not_counted_on() -> None:
-    target = {"name": LLAMA["name"], "facts": {**LLAMA["facts"], "kv_cache_dtype": "fp8"}}
-    result = planned(PAIR, {"target": target})
-    assert result["rows"][2]["bytes"] == 15_047_065_600
-    assert "The checkpoint asks for FP8, which would take 7.5 GB;" in " ".join(" ".join(result["lines"]).split())
+def fp8(one: dict[str, t.Any]) -> dict[str, t.Any]:
+    return {"name": one["name"], "facts": {**one["facts"], "kv_cache_dtype": "fp8"}}
+
+
+def test_the_cache_is_what_the_checkpoint_asks_for() -> None:
+    both = {"target": fp8(LLAMA), "draft": fp8(LLAMA_SMALL)}
+    result = planned(PAIR, both, context=131_072)
+    # 89 GB, where BF16 would not fit.
+    assert result["needed"] == 48_700_000_000 + 131_168 * 229_376 + 10_000_000_000 == 88_786_791_168
+    assert result["verdict"] == "fits"
+    assert "The KV cache is counted in FP8, which the checkpoint asks for" in " ".join(result["lines"])
+    # Each in its own type.
+    one = planned(PAIR, {"target": fp8(LLAMA)})
+    assert one["rows"][2]["bytes"] == 32_864 * (163_840 + 131_072)
+    # What the options say wins.
+    wide = planned(PAIR, both, options={"kv_cache_config": {"dtype": "bfloat16"}})
+    assert wide["rows"][2]["bytes"] == 32_864 * 458_752
+    assert not any("FP8" in line for line in wide["lines"])
+
+
+def test_an_eagle_head_has_the_type_of_its_target() -> None:
+    result = planned(QWENS, {"target": fp8(QWEN)}, sparks=2)
+    assert result["rows"][2]["bytes"] == 41_056 * 48_640
+    assert planned(QWENS, {"draft": fp8(QWEN_HEAD)}, sparks=2)["rows"][2]["bytes"] == 41_056 * 97_280
+
+
+@pytest.mark.parametrize(
+    ("context", "draft_length", "parallel", "tokens"),
+    [
+        # A context that fills its blocks is no special case, nor is one that does not.
+        (8192, 5, 1, 8192 + 32 + 32 + 32),
+        (8190, 5, 1, 8224 + 32 + 32),
+        (8190, 0, 1, 8192 + 32 + 32),
+        # From 11 on the drafts of one conversation fill a second block.
+        (8192, 11, 1, 8192 + 64 + 32 + 32),
+        (65_536, 3, 4, 4 * (65_568 + 32) + 32),
+    ],
+)
+def test_the_room_of_conversations(context: int, draft_length: int, parallel: int, tokens: int) -> None:
+    result = planned(EAGLE, context=context, draft_length=draft_length, parallel=parallel)
+    assert result["options"]["kv_cache_config"]["max_tokens"] == tokens
 
 
 def test_the_servers_own_way_sets_only_batch_sizes() -> None:
@@ -301,7 +338,7 @@ def test_the_engine_takes_the_options(image: str, explicit: dict[str, t.Any]) ->
     merged = {**made, **explicit, "kv_cache_config": cache}
     built = build(Request(release=image, method="eagle3", draft_model="/draft", max_draft_len=5, options=merged))
     assert built.errors == []
-    assert built.options["kv_cache_config"]["max_tokens"] == 32_800
+    assert built.options["kv_cache_config"]["max_tokens"] == 32_864
 
 
 # What the models do not say
@@ -315,7 +352,7 @@ def test_a_model_of_unknown_shape() -> None:
     assert result["warnings"] == [
         "The files of example/odd do not give layers, head_dim: the memory plan cannot count it all."
     ]
-    assert result["options"]["kv_cache_config"]["max_tokens"] == 2 * 32_800
+    assert result["options"]["kv_cache_config"]["max_tokens"] == 2 * 32_800 + 32
     assert result["message"] == ""
 
 
@@ -360,13 +397,24 @@ def test_a_draft_that_the_options_bring_along_is_not_counted() -> None:
     raw = {"decoding_type": "Eagle3", "speculative_model": "/draft", "max_draft_len": 3}
     result = planned(ALONE, method="", options={"speculative_config": raw})
     assert result["warnings"] == ["The draft model in speculative_config is not part of the memory plan."]
-    assert result["options"]["kv_cache_config"]["max_tokens"] == 32_800
+    assert result["options"]["kv_cache_config"]["max_tokens"] == 32_864
 
 
 def test_a_draft_model_with_a_shorter_context() -> None:
     short = model("example/draft", 6_000_000_000, 32, 8, 128, 8192)
     result = planned(PAIR, {"draft": short})
     assert "The draft model example/draft was made for 8,192 tokens" in result["warnings"][0]
+
+
+def test_an_eagle_head_with_a_shorter_context() -> None:
+    short = model("example/head", 431_000_000, None, 8, 64, 2048)
+    (warning,) = planned(EAGLE, {"draft": short})["warnings"]
+    assert warning == (
+        "The EAGLE head example/head was made for 2,048 tokens, so its drafts are seldom accepted between there and "
+        "32,768. TensorRT-LLM before its pull request 11598 (February 2026) reads past the head's table of positions "
+        "there; speculative_serve_context: 2048 is on the safe side."
+    )
+    assert planned(EAGLE, {"draft": short}, context=2048)["warnings"] == []
 
 
 # Inputs

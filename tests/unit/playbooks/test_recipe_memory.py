@@ -1,0 +1,112 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The memory of every shipped recipe, by hand.
+
+Bytes of a token = 2 (keys and values) x layers x KV heads x head dimension x bytes of a value: 2 in BF16, 1 in FP8,
+which NVIDIA's FP4 checkpoints ask for in hf_quant_config.json. Tokens = for each conversation context + 3 x draft
+length, up to whole blocks of 32, and a block; and a block for all. Shapes are those of the published configurations.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._model_config import model_facts, total_size
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._memory_plan import plan
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._memory_sizes import read
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import load
+
+from tests.twin import models
+
+RECIPES = Path(__file__).parents[3] / "playbooks" / "recipes"
+GPT_OSS, HEAD = 65_248_815_744, 430_943_640
+# Recipe: tokens, bytes of a token on each Spark, weights on each Spark.
+BY_HAND = {
+    # 131,072 + 15 = 131,087 -> 131,104, + 32 + 32; 36 layers and the head's one, 8 heads of 64, BF16.
+    "single_eagle3": (131_168, 2 * (36 + 1) * 8 * 64 * 2, GPT_OSS + HEAD),
+    # 65,536 + 9 = 65,545 -> 65,568, + 32 = 65,600 for each of four, + 32.
+    "single_eagle3_chat": (4 * 65_600 + 32, 2 * (36 + 1) * 8 * 64 * 2, GPT_OSS + HEAD),
+    # 131,072 + 9 = 131,081 -> 131,104, + 32 + 32.
+    "single_eagle3_cutlass": (131_168, 2 * (36 + 1) * 8 * 64 * 2, GPT_OSS + HEAD),
+    "single_eagle3_v3": (131_168, 2 * (36 + 1) * 8 * 64 * 2, GPT_OSS + HEAD),
+    # No drafts: 131,072 + 32 + 32.
+    "single_low_latency": (131_136, 2 * 36 * 8 * 64 * 2, GPT_OSS),
+    "single_gpt_oss_20b": (131_136, 2 * 24 * 8 * 64 * 2, 13_761_264_768),
+    # 32,768 + 12 = 32,780 -> 32,800, + 32 + 32; 80 and 32 layers, 8 heads of 128, FP8.
+    "single_draft_target": (32_864, 2 * (80 + 32) * 8 * 128, 42_700_000_000 + 6_000_000_000),
+    "single_draft_target_2025": (32_864, 2 * (80 + 32) * 8 * 128, 42_700_000_000 + 6_000_000_000),
+    # 40,960 + 32 + 32; 48 layers, 4 heads of 128, FP8.
+    "single_qwen3_30b": (41_024, 2 * 48 * 4 * 128, 18_100_000_000),
+    # 40,960 + 9 = 40,969 -> 40,992, + 32 + 32; 94 layers and the head's one, 4 heads of 128, FP8, half on each Spark.
+    # The head has its target's type, and its weights are counted in full.
+    "qwen3_235b_a22b_eagle3": (41_056, 2 * (94 + 1) * 4 * 128 // 2, 67_000_000_000 + 600_000_000),
+}
+# Figures that the recipes' comments state, in GB of KV cache.
+STATED = {
+    "single_eagle3_chat": ("20 GB of KV cache together", 20),
+    "single_draft_target": ("7.5 GB here", 7.5),
+    "single_draft_target_2025": ("7.5 GB here", 7.5),
+    "qwen3_235b_a22b_eagle3": ("2 GB of KV cache on each Spark", 2),
+}
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("hub")
+    models.write_models(directory)
+    return directory
+
+
+def facts(directory: Path) -> dict[str, t.Any]:
+    def content(name: str) -> dict[str, t.Any]:
+        path = directory / name
+        return t.cast("dict[str, t.Any]", json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+    size = total_size(content("model.safetensors.index.json"))
+    return model_facts(content("config.json"), content("hf_quant_config.json"), size)
+
+
+def planned(name: str, hub: Path, **changes: t.Any) -> dict[str, t.Any]:
+    recipe = load(RECIPES / f"{name}.yml")
+    given = {
+        key: {"name": recipe[key], "facts": facts(hub / recipe[key])} for key in ("target", "draft") if recipe[key]
+    }
+    same = {
+        key: recipe[key] for key in ("method", "draft_length", "context", "parallel", "kv_cache", "sparks", "options")
+    }
+    memory = {"total": 130_700_000_000, "available": 124_000_000_000, "slot": 0, "holders": []}
+    return plan(read({"draft": {}, **given, **same, "reserve_gib": 12, "memory": memory, **changes}))
+
+
+def test_every_recipe_is_in_the_table() -> None:
+    assert {path.stem for path in RECIPES.glob("*.yml")} == set(BY_HAND)
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_the_plan_of_a_recipe(hub: Path, name: str) -> None:
+    tokens, each, weights = BY_HAND[name]
+    result = planned(name, hub)
+    assert result["options"]["kv_cache_config"]["max_tokens"] == tokens
+    assert result["rows"][-2]["bytes"] == tokens * each
+    assert result["needed"] == weights + tokens * each + 10_000_000_000
+    assert result["verdict"] == "fits"
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_what_a_recipes_comment_states(name: str) -> None:
+    words, stated = STATED[name]
+    tokens, each, _weights = BY_HAND[name]
+    assert words in (RECIPES / f"{name}.yml").read_text(encoding="utf-8")
+    assert tokens * each / 1e9 == pytest.approx(stated, rel=0.01)
+
+
+def test_the_llama_pair_fits_with_all_that_it_knows(hub: Path) -> None:
+    # 131,072 + 12 -> 131,104, + 32 + 32: 30 GB, as the recipe says, and 88.8 GB of 117.8 in all.
+    result = planned("single_draft_target", hub, context=131_072)
+    assert result["rows"][-2]["bytes"] == 131_168 * 229_376 == 30_086_791_168
+    assert (result["needed"], result["verdict"]) == (88_786_791_168, "fits")
