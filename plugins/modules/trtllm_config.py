@@ -238,12 +238,12 @@ errors:
       description:
         - Where it is, as a dotted path in the engine options, or the name of a parameter.
       type: str
-      sample: kv_cache_config.free_gpu_memory_fraction
+      sample: cuda_graph_config.batch_sizes
     message:
       description:
         - What is wrong, and what to write instead where that is known.
       type: str
-      sample: is missing; always write it where kv_cache_config is given
+      sample: excludes max_batch_size; keep one of them
 """
 
 import importlib.util
