@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._log_signals import (
+    ALL_REDUCE,
     CAUSE,
     HINT,
     INFORMATION,
@@ -587,6 +588,14 @@ CATALOGUE: tuple[Row, ...] = (
         "Use 1.3.0rc12 or 1.3.0rc13.",
         "NVIDIA/TensorRT-LLM issue 14500",
         fact="loading_stalled",
+    ),
+    Row(
+        "all_reduce_hangs",
+        LOG,
+        "The two Sparks do not get past their first all-reduce, as with some images",
+        "Use the image 1.2.0rc6, which was seen to work on two, or a release with pull request 12902.",
+        ALL_REDUCE,
+        fact="all_reduce_stalled",
     ),
     Row(
         "engine_hangs",

@@ -159,12 +159,14 @@ def progress_of(job: t.Mapping[str, t.Any]) -> str:
     return str((job.get("progress") or {}).get("text") or "no progress yet")
 
 
-def loading_stalled(evidence: Evidence) -> Answer:
-    since = (evidence.state or {}).get("since")
-    if evidence.said != "loading" or not isinstance(since, (int, float)) or evidence.now - since < STALLS_AFTER_S:
-        return None
-    line = next((one.line for one in remarks(evidence.server_log) if one.signal and one.signal.standing), None)
-    return f"{line} for {(evidence.now - since) / 60:.0f} minutes" if line else None
+def _loading_stands(signal: str) -> Fact:
+    def fact(evidence: Evidence) -> Answer:
+        if evidence.said != "loading" or _said_for(evidence) < STALLS_AFTER_S:
+            return None
+        line = next((one.line for one in remarks(evidence.server_log) if one.signal and one.signal.id == signal), None)
+        return f"{line} for {_said_for(evidence) / 60:.0f} minutes" if line else None
+
+    return fact
 
 
 def engine_hangs(evidence: Evidence) -> Answer:
@@ -620,7 +622,8 @@ FACTS: dict[str, Fact] = {
     "cache_foreign": cache_foreign,
     "job_cut_off": job_cut_off,
     "download_under_way": download_under_way,
-    "loading_stalled": loading_stalled,
+    "loading_stalled": _loading_stands("loading_stalled"),
+    "all_reduce_stalled": _loading_stands("all_reduce_stalled"),
     "engine_hangs": engine_hangs,
     "memory_held_by_others": memory_held_by_others,
     "memory_not_given_back": memory_not_given_back,

@@ -29,6 +29,8 @@ class Case:
     method: str
     options: t.Mapping[str, t.Any]
     target_model: str = ""
+    # How many Sparks serve as one.
+    sparks: int = 1
 
     def mapping(self, key: str) -> t.Mapping[str, t.Any]:
         value = self.options.get(key)
@@ -37,6 +39,10 @@ class Case:
 
 def _always(case: Case) -> bool:
     return True
+
+
+def _reduces_between_sparks(case: Case) -> bool:
+    return case.sparks > 1
 
 
 def _drafts_with_eagle3(case: Case) -> bool:
@@ -136,6 +142,17 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
         message="with EAGLE-3 and gpt-oss on a DGX Spark this release was seen to drop tool calls in chat;"
         " if you use tools, use method none or another release",
         url=f"{_UPSTREAM}/issues/16377",
+    ),
+    KnownIssue(
+        id="nccl-symmetric-12715",
+        path="release",
+        # Reported of rc10; rc18 is the last tag before the fix was merged (13 June 2026).
+        first="1.3.0rc6",
+        last="1.3.0rc18",
+        applies=_reduces_between_sparks,
+        message="on two Sparks the all-reduce of this release was seen to crash (ncclGinGdakiQueryLastError) or to hang"
+        " while the server starts; use 1.2.0rc6, which was seen to work, or a release with pull request 12902",
+        url=f"{_UPSTREAM}/issues/12715",
     ),
     KnownIssue(
         id="nvfp4-experts-stall-14500",

@@ -35,6 +35,7 @@ PRRTE = "openpmix/prrte, source code"
 OPEN_SSH = "OpenSSH manual pages ssh(1) and sshd(8)"
 NCCL = "NVIDIA/nccl, source code"
 NCCL_DOCS = "NVIDIA NCCL documentation, troubleshooting"
+ALL_REDUCE = "NVIDIA/TensorRT-LLM issue 12715"
 SPARKS = "NVIDIA DGX Spark playbook 'Connect Two Sparks', troubleshooting"
 USERS_OF_TWO = "reports of users of two DGX Sparks"
 SPECULATIVE = "NVIDIA DGX Spark playbook 'Speculative Decoding', troubleshooting"
@@ -55,7 +56,7 @@ class Signal(t.NamedTuple):
     before: bool = False
     # Part of a line after it that says more.
     after: str = ""
-    # It means something only as long as its count stands at 0.
+    # It means something only as long as its count stands at 0, or, without a count, nothing follows it.
     standing: bool = False
 
 
@@ -183,6 +184,13 @@ SIGNALS: tuple[Signal, ...] = (
         "The container has no GPU",
         "Check the container's GPU flag and the NVIDIA container toolkit.",
         TENSORRT_LLM,
+    ),
+    Signal(
+        "all_reduce_crashed",
+        ("ncclGinGdakiQueryLastError",),
+        "The all-reduce of this release crashes between two Sparks",
+        "Use the image 1.2.0rc6, which was seen to work on two, or a release with pull request 12902.",
+        ALL_REDUCE,
     ),
     # Two Sparks: what the network card says is nearer to the root than what NCCL makes of it.
     Signal(
@@ -604,6 +612,15 @@ SIGNALS: tuple[Signal, ...] = (
         standing=True,
     ),
     Signal(
+        "all_reduce_stalled",
+        ("finalMNNVL=0",),
+        "The all-reduce of some releases never ends between two Sparks when the log stands here",
+        "Use the image 1.2.0rc6, which was seen to work on two, or a release with pull request 12902.",
+        ALL_REDUCE,
+        kind=WARNING,
+        standing=True,
+    ),
+    Signal(
         "eagle_renamed",
         ("'Eagle' is treated as 'Eagle3'",),
         "The decoding_type is in the old spelling",
@@ -680,6 +697,7 @@ STAGES: tuple[Stage, ...] = (
         ),
         "allocating the KV cache",
     ),
+    Stage("all_reduce", ("finalMNNVL=",), "the two Sparks reduce together for the first time"),
     Stage("warmup", ("CUDA graph warmup", "autotuner warmup"), "warming up"),
     Stage(
         "http",

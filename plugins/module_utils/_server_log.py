@@ -201,10 +201,16 @@ def remarks(text: str) -> list[Reason]:
     for signal in SIGNALS:
         if signal.kind in (WARNING, INFORMATION):
             matching = [line for line in lines if any(part in line for part in signal.substrings)]
-            count = _count(matching[-1]) if matching else None
-            if matching and (not signal.standing or (count is not None and count[0] == 0)):
+            if matching and (not signal.standing or _stands(matching[-1], lines)):
                 found.append(Reason(_shorten(clean_line(matching[-1])), signal))
     return found
+
+
+def _stands(line: str, lines: list[str]) -> bool:
+    """Whether nothing came of a line so far: its count is at 0, or it is the last one that says anything."""
+    count = _count(line)
+    last = next((one for one in reversed(lines) if not _NOISE.search(one)), None)
+    return count[0] == 0 if count else line == last
 
 
 def last_lines(text: str, count: int) -> list[str]:

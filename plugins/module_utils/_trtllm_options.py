@@ -153,7 +153,7 @@ def _case(request: Request, release: Release, subject: Subject) -> Case:
     drafting = methods.get(subject.decoding_type or "", subject.decoding_type or NONE)
     named = subject.options.get("model")
     model = request.target_model or (named if isinstance(named, str) else "")
-    return Case(release.about, drafting, subject.options, model)
+    return Case(release.about, drafting, subject.options, model, subject.world_size)
 
 
 def build(request: Request) -> Built:

@@ -95,6 +95,7 @@ class Deployment:
     models: tuple[Model, ...]
     method: str
     options: t.Mapping[str, t.Any]
+    sparks: int = 1
 
     @property
     def target(self) -> str:
@@ -155,6 +156,7 @@ def deployment_of(record: t.Mapping[str, t.Any], recipe: t.Mapping[str, t.Any]) 
         models=tuple(_recipe_models(recipe, record) if recipe else _recorded_models(record)),
         method=(record or recipe).get("method") or "",
         options=(record or recipe).get("options") or {},
+        sparks=2 if record.get("pair") else recipe.get("sparks") or 1,
     )
 
 
@@ -274,7 +276,9 @@ class ImageQuestion:
 
         def issues(release: str) -> dict[str, str]:
             deployment = self._deployment
-            case = Case(version_of(release), deployment.method, deployment.options, deployment.target)
+            case = Case(
+                version_of(release), deployment.method, deployment.options, deployment.target, deployment.sparks
+            )
             return {issue.id: str(issue) for issue in known_issues(case)}
 
         known = issues(now)

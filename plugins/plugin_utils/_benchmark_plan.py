@@ -110,6 +110,7 @@ def options_of(record: t.Mapping[str, t.Any], section: t.Mapping[str, t.Any], le
             family=record.get("family") or "auto",
             options=options,
             target_model=record["target_model"],
+            world_size=2 if record.get("pair") else 1,
         )
     )
     return render(built.options), [str(error) for error in built.errors]

@@ -18,8 +18,8 @@ pytest_plugins = ["tests.scenario"]
 
 # The roles that a row needs, one after the other.
 ROLES = "../molecule/two_sparks_faults/roles"
-BASE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
-IMAGE = "dgx-spark-speculative/release:1.3.0rc12"
+BASE = "nvcr.io/nvidia/tensorrt-llm/release:1.2.0rc6"
+IMAGE = "dgx-spark-speculative/release:1.2.0rc6"
 
 
 def image_id(node: Node) -> str:

@@ -12,6 +12,7 @@ import dataclasses
 import json
 import os
 import platform
+import signal
 import socket
 import subprocess
 import threading
@@ -435,6 +436,36 @@ def test_a_worker_fails_when_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> N
             ranks._take_part(t.cast(t.Any, Kinds(*two)), always(faults))
     for faults in (Faults(), Faults(exit_after_requests=2)):
         ranks._take_part(t.cast(t.Any, Kinds(*two)), always(faults))
+
+
+@pytest.mark.parametrize(
+    ("family", "fault", "message"),
+    [
+        ("1.3", "dies", "killed"),
+        ("1.3", "hangs", "hanging"),
+        ("1.3", None, ""),
+        ("1.2", "dies", ""),
+        ("1.2", "hangs", ""),
+    ],
+)
+def test_the_first_all_reduce_fails_when_it_is_told_to_and_the_release_has_the_tactic(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], family: str, fault: str | None, message: str
+) -> None:
+    def hang() -> t.NoReturn:
+        raise RuntimeError("hanging")
+
+    def kill(_process: int, number: int) -> t.NoReturn:
+        assert number == signal.SIGSEGV
+        raise RuntimeError("killed")
+
+    monkeypatch.setattr(ranks.os, "kill", kill)
+    monkeypatch.setattr(ranks.nccl, "hang", hang)
+    expectation = pytest.raises(RuntimeError, match=message) if message else contextlib.nullcontext()
+    with expectation:
+        ranks._reduce_first(always(Faults(all_reduce=fault)), family)
+    said = capfd.readouterr()
+    assert ("finalMNNVL=0" in said.out) is bool(message)
+    assert ("ncclGinGdakiQueryLastError" in said.err) is (message == "killed")
 
 
 def test_there_is_no_token_without_the_other_rank() -> None:

@@ -45,6 +45,8 @@ class Faults:
     # The next request but so many finds the engine hanging, or ends the server.
     hang_after_requests: int | None = None
     exit_after_requests: int | None = None
+    # What the first all-reduce of two ranks does in the family 1.3: it dies, or it hangs.
+    all_reduce: str | None = None
     # After so many requests the engine is dead behind a port that still answers.
     unhealthy_after_requests: int | None = None
 

@@ -14,6 +14,7 @@ import dataclasses
 import hmac
 import json
 import os
+import signal
 import socket
 import sys
 import traceback
@@ -24,6 +25,7 @@ from .loading import Limits, OutOfMemoryError, Task, common, load
 from .machine import Faults, log, read_faults, read_gpu, start_log
 from .mpi import Mpi
 from .proxy import KEY, Message, encode, endpoint
+from .release import FAMILY
 
 # One token's activations in the largest of the models, in BF16, as one all-reduce moves them.
 BYTES_PER_TOKEN = 8192
@@ -115,11 +117,29 @@ class _Leader:
 def _loaded(task: Task) -> Message:
     """Load this rank's part; a failure is told to the front, and the rank stays."""
     try:
-        return {"limits": dataclasses.asdict(load(task, read_gpu()))}
+        limits = load(task, read_gpu())
     except Exception as failure:
         text = traceback.format_exc()
         log.error("Failed to initialize executor on rank %s: %s\n%s", os.environ["OMPI_COMM_WORLD_RANK"], failure, text)
         return {"error": str(failure), "memory": isinstance(failure, OutOfMemoryError), "traceback": text}
+    _reduce_first()
+    return {"limits": dataclasses.asdict(limits)}
+
+
+def _reduce_first(faults: t.Callable[[], Faults] = read_faults, family: str = FAMILY) -> None:
+    """The first all-reduce, by the tactic NCCL_SYMMETRIC that only 1.3 has (NVIDIA/TensorRT-LLM issue 12715).
+
+    The names of the functions and finalMNNVL=0 are quoted from there; the rest of the lines is this double's.
+    """
+    fault = faults().all_reduce if family == "1.3" else None
+    if fault is None:
+        return
+    print("[TensorRT-LLM][INFO] TP group of both ranks: finalMNNVL=0", flush=True)
+    if fault == "hangs":
+        nccl.hang()
+    for name in ("ncclGinGdakiQueryLastError", "ncclCommGetAsyncError", "torch_ext::AllreduceOp::run"):
+        print(f'  File "<unknown>", line 0, in {name}', file=sys.stderr, flush=True)
+    os.kill(os.getpid(), signal.SIGSEGV)
 
 
 def _take_part(ring: nccl.Communicator, faults: t.Callable[[], Faults] = read_faults) -> None:

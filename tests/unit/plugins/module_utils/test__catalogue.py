@@ -205,6 +205,10 @@ PROVOKED: list[tuple[str, Evidence]] = [
             server_log="Loading weights concurrently:   0%|    | 0/1288 [00:00<?, ?it/s]",
         ),
     ),
+    (
+        "all_reduce_hangs",
+        paired(look=None, state=said("loading"), server_log="[TensorRT-LLM][INFO] TP group MNNVL: finalMNNVL=0\n"),
+    ),
     ("engine_hangs", serving(state=said("running", verdict="stalled", reason="no token for 300 s"), look=None)),
     ("engine_hangs", serving(look=Look("unhealthy", "The answer stopped; the engine hangs"))),
     ("memory_held_by_others", broken(containers=other(71 * GB), server_log=CUDA)),

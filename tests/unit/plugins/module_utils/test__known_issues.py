@@ -80,6 +80,23 @@ def test_a_section_of_ones_own_counts_as_the_method_it_spells() -> None:
     assert ids("1.3.0rc5", speculative_config={**section, "decoding_type": "Eagle3", "eagle3_one_model": False}) == []
 
 
+@pytest.mark.parametrize(
+    ("release", "sparks", "expected"),
+    [
+        ("1.2.0rc6", 2, []),
+        ("1.3.0rc5", 2, []),
+        ("1.3.0rc6", 2, ["nccl-symmetric-12715"]),
+        ("1.3.0rc12", 2, ["nccl-symmetric-12715"]),
+        ("1.3.0rc12", 1, []),
+        ("1.3.0rc18", 2, ["nccl-symmetric-12715"]),
+        ("1.3.0rc19", 2, []),
+    ],
+)
+def test_issues_of_two_sparks(release: str, sparks: int, expected: list[str]) -> None:
+    answer = build(Request(release, target_model=LLAMA, world_size=sparks))
+    assert [issue.id for issue in answer.known_issues] == expected
+
+
 def test_the_model_may_be_named_in_the_options() -> None:
     assert ids("1.3.0rc13", "eagle3", model=GPT) == ["eagle3-drops-tool-calls-16377"]
 

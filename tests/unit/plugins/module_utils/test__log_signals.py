@@ -192,6 +192,11 @@ CAUSES = [
         "safetensors_rust.SafetensorError: Error while deserializing header: incomplete metadata",
         "checkpoint_truncated",
     ),
+    (
+        '  File "<unknown>", line 0, in ncclGinGdakiQueryLastError\n'
+        "mpirun noticed that process rank 1 with PID 0 on node 10.0.0.2 exited on signal 11 (Segmentation fault).",
+        "all_reduce_crashed",
+    ),
     (TRACEBACK + "RuntimeError: size mismatch for fc.weight: copying a param with shape", "checkpoint_layout"),
     (
         "huggingface_hub.errors.LocalEntryNotFoundError: Cannot find an appropriate cached snapshot folder and "
@@ -214,6 +219,7 @@ REMARKS = [
     ("[W] 'Eagle' is treated as 'Eagle3'", "eagle_renamed"),
     ("Loading weights concurrently:   0%|          | 0/1288 [00:00<?, ?it/s]", "loading_stalled"),
     ("[1763657465.1] UCX  WARN  network device 'enp1s0f1np1' is not available", "ucx_device"),
+    ("[TensorRT-LLM][INFO] TP group MNNVL: finalMNNVL=0", "all_reduce_stalled"),
     ("Disable overlap scheduler for speculation mode EAGLE3", "adjusted"),
     ("Falling back to greedy decoding for draft tokens", "adjusted"),
     ("disable enable_block_reuse for SM 121", "adjusted"),
@@ -256,6 +262,11 @@ def test_loading_that_goes_on_does_not_stall() -> None:
         "Loading weights concurrently:  10%|  | 1/10 [00:01<]",
     ]
     assert remarks(START + "\r".join(bars)) == []
+
+
+def test_an_all_reduce_after_which_the_log_goes_on_does_not_stall() -> None:
+    assert remarks(f"{START}finalMNNVL=0\nLoading weights:  10%|  | 1/10 [00:01<]\n") == []
+    assert len(remarks(f"{START}finalMNNVL=0\n\n")) == 1
 
 
 def test_every_row_is_provoked() -> None:
