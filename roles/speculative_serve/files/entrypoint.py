@@ -299,10 +299,10 @@ def port_of(address: str) -> int:
 
 
 class Meter:
-    """Whether the engine gets on, by the figures that it counts with each pass, if this server offers them.
+    """Whether the engine is seen to get on, by the figures of this server, if it offers them.
 
-    Older releases count finished requests only: there a long answer would look like an engine that hangs. The number
-    of running requests is counted with each pass, so that a release which tells it is one that can be judged.
+    That they stand still says nothing: the server collects them from a request that ends until its engine pauses, and
+    else they stay as they are, also through a long answer that is being generated.
     """
 
     RUNNING = "trtllm_num_requests_running"
@@ -312,20 +312,20 @@ class Meter:
         self.offered = True
         self.samples: list[str] | None = None
 
-    def moved(self) -> bool | None:
-        """Whether a figure has changed since the last look; None if that cannot be told."""
+    def moved(self) -> bool:
+        """Whether a figure was seen to change since the last look; the first look counts as that."""
         if not self.offered:
-            return None
+            return False
         try:
             status, body = self.http.get("/prometheus/metrics")
         except Failed:
-            return None
+            return False
         self.offered = status != 404
         samples = [line for line in body.decode("utf-8", "replace").splitlines() if line.startswith("trtllm_")]
         running = [sample.split()[-1] for sample in samples if sample.startswith(self.RUNNING)]
         # With none running there is nothing to move, or this figure is not kept.
         if status != 200 or not any(count not in ("0", "0.0") for count in running):
-            return None
+            return False
         before, self.samples = self.samples, samples
         return before is None or before != samples
 
@@ -352,8 +352,8 @@ class Watchdog(threading.Thread):
     """Looks after a server that runs. Busy is not dead: it condemns only an engine that owes a token to itself.
 
     With one request at a time the watchdog's question waits behind everybody else's. So it does not ask while others
-    are served, and while it waits, the clock starts anew as long as somebody else stays connected, unless the engine's
-    own figures say that nothing moves.
+    are served, and while it waits, the clock starts anew as long as somebody else stays connected, or the engine's own
+    figures move.
     """
 
     def __init__(self, url: str, interval: float, stall: float) -> None:
@@ -414,7 +414,7 @@ class Watchdog(threading.Thread):
         self.verdicts.put(self.last)
 
     def others_are_served(self) -> bool:
-        return self.visitors.longest() is not None and self.meter.moved() is not False
+        return self.visitors.longest() is not None
 
     def check_health(self) -> None:
         """An engine that says itself that it is dead is so for everybody; one that takes its time is busy."""
@@ -448,17 +448,15 @@ class Watchdog(threading.Thread):
         with self.http.request(method, path, body) as reply:
             quiet = Stopwatch()
             look_at = time.monotonic()
-            moved: bool | None = None
             while not reply.begins_within(TICK_S):
                 if self.unwanted.is_set():
                     raise Interrupted
                 connected_for = self.visitors.longest()
                 if time.monotonic() >= look_at + METER_EVERY_S:
-                    moved = self.meter.moved()
                     look_at = time.monotonic()
-                    if moved:
+                    if self.meter.moved():
                         quiet.restart()
-                if moved is None and (connected_for or 0) >= HELD_S:
+                if (connected_for or 0) >= HELD_S:
                     quiet.restart()
                     if self.last.name != "busy":
                         self.publish("busy", "others are connected")

@@ -281,7 +281,7 @@ class Head(entrypoint.Supervisor):
             return True
         self.meter_at = now + entrypoint.METER_EVERY_S
         # What is compared with may be old, or nothing: the second sample tells.
-        return self.meter.moved() is True
+        return self.meter.moved()
 
     def look_for_front(self) -> None:
         """The launcher of the ranks may outlive the server's front process, also while it loads."""

@@ -176,16 +176,36 @@ def test_visitors_who_only_look_in_do_not_stop_the_clock(server: Server) -> None
     assert [name for name, _reason in verdicts(dog)] == ["stalled"]
 
 
-def test_a_server_whose_figures_stand_still_is_stalled_though_others_wait(server: Server) -> None:
+def test_a_server_whose_figures_stand_still_is_not_condemned_while_others_wait(server: Server) -> None:
+    """As those of the real one do through a long answer, for which the watchdog's question waits."""
     server.hanging.set()
     server.metrics = lambda: 'trtllm_num_requests_running{model_name="x"} 1.0\n'
     dog = watchdog(server, stall=0.5)
+    thread = threading.Thread(target=dog.look, daemon=True)
+    thread.start()
+    while "/v1/completions" not in server.asked:
+        time.sleep(0.02)
     with server.visitor():
-        dog.look()
-        # The first look has nothing to compare with.
-        assert verdicts(dog) == [("busy", "others are connected")]
-        dog.look()
-    assert [name for name, _reason in verdicts(dog)] == ["stalled"]
+        time.sleep(1.5)
+        assert thread.is_alive()
+        for _ in range(2):
+            dog.look()
+        server.hanging.clear()
+        thread.join(5)
+    assert {name for name, _reason in verdicts(dog)} == {"busy", "answering"}
+
+
+def test_figures_that_move_stop_the_clock_for_visitors_who_stay_only_briefly(server: Server) -> None:
+    server.hanging.set()
+    server.metrics = lambda: f"trtllm_num_requests_running 1.0\ntrtllm_kv_cache_utilization {time.monotonic()}\n"
+    dog = watchdog(server, stall=0.5)
+    thread = threading.Thread(target=dog.look, daemon=True)
+    thread.start()
+    thread.join(1.5)
+    assert thread.is_alive()
+    server.hanging.clear()
+    thread.join(5)
+    assert verdicts(dog) == [("answering", None)]
 
 
 def test_a_server_whose_figures_move_is_busy(server: Server) -> None:

@@ -254,6 +254,27 @@ def test_a_request_that_hangs_gives_back_its_slot_when_the_client_leaves() -> No
     assert asyncio.run(leave()) == 0
 
 
+def test_figures_of_the_passes_move_only_from_a_request_that_ends_until_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = runtime()
+    assert server.collected.running == 0
+    pieces(server, job("Hello", max_tokens=2))
+    # The one that has just ended is still counted, and stays so.
+    frozen = server.collected
+    assert (frozen.running, server.running) == (1, 0)
+    monkeypatch.setattr(server, "_collects_until", 0.0)
+
+    async def long_answer() -> None:
+        answer = server.run(job("Hello", max_tokens=5))
+        async for _ in answer:
+            if server.collected is not frozen:
+                break
+        assert sum(server.totals.finished.values()) == 2
+
+    asyncio.run(long_answer())
+
+
 @pytest.mark.parametrize(("counted", "stays"), [(True, True), (False, False)])
 def test_statistics_about_drafts_only_where_the_engine_keeps_them(counted: bool, stays: bool) -> None:
     limits = Limits(

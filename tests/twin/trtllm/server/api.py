@@ -572,9 +572,11 @@ class Server:
             "trtllm_kv_cache_utilization": ("gauge", 0.0),
         }
         if self.args.enable_iter_perf_stats and FAMILY == "1.3":
-            gauges["trtllm_num_requests_running"] = ("gauge", float(self.runtime.running))
-            gauges["trtllm_num_requests_waiting"] = ("gauge", float(self.runtime.waiting))
+            collected = self.runtime.collected
+            gauges["trtllm_num_requests_running"] = ("gauge", float(collected.running))
+            gauges["trtllm_num_requests_waiting"] = ("gauge", float(collected.waiting))
             if self.runtime.reports_drafts:
+                totals = collected.totals
                 passes = totals.passes_with_drafts
                 spent = totals.draft_seconds + totals.target_seconds
                 prefix = "trtllm_spec_decode"

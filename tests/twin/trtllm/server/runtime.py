@@ -21,6 +21,10 @@ if t.TYPE_CHECKING:
     from .proxy import Ranks
 
 
+# How long the real server waits for the statistics of a further pass.
+COLLECTS_S = 0.5
+
+
 class RequestError(ValueError):
     """A request that the engine refuses."""
 
@@ -87,6 +91,15 @@ class Totals:
     queue: list[float] = dataclasses.field(default_factory=list)
 
 
+@dataclasses.dataclass(frozen=True)
+class Collected:
+    """What the route for Prometheus tells of the passes."""
+
+    running: int = 0
+    waiting: int = 0
+    totals: Totals = dataclasses.field(default_factory=Totals)
+
+
 class _Pace:
     """Sleeps so that a pass takes as long as it should, whatever the computation took."""
 
@@ -127,6 +140,8 @@ class Runtime:
         self.running = 0
         self.waiting = 0
         self.totals = Totals()
+        self.collected = Collected()
+        self._collects_until = 0.0
         self.iterations: collections.deque[dict[str, t.Any]] = collections.deque(maxlen=max_stats)
         self.requests: collections.deque[dict[str, t.Any]] = collections.deque(maxlen=max_requests)
 
@@ -218,6 +233,7 @@ class Runtime:
             piece = answer.add(step.tokens, iterations)
             self._count(step, piece.completion_tokens - before, drafting)
             finished = piece.finish_reason is not None
+            self._collect(completed=finished)
             if finished:
                 self._finish(job, identifier, piece, arrival, scheduled, first_token, first_iteration)
                 self._note(job, piece, made, first_token)
@@ -299,6 +315,14 @@ class Runtime:
                 else None,
             }
         )
+
+    def _collect(self, *, completed: bool) -> None:
+        """Figures are collected from a request that ends until no pass comes for half a second, as by the real one's
+        _iteration_stats_collector_loop: else they stand, and the request that has just ended counts as running."""
+        now = time.monotonic()
+        if completed or now < self._collects_until:
+            self._collects_until = now + COLLECTS_S
+            self.collected = Collected(self.running, self.waiting, dataclasses.replace(self.totals))
 
     def _note(self, job: Job, piece: Piece, made: int, first_token: float) -> None:
         diary.write(
