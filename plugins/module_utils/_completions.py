@@ -521,6 +521,11 @@ def garbage(text: str) -> str | None:
     return None
 
 
+def missing_in(answer: Answer, expect: t.Sequence[str]) -> list[str]:
+    """What is expected and not there."""
+    return [p for p in expect if not re.search(p, answer.text or answer.reasoning, re.IGNORECASE)]
+
+
 def check_text(answer: Answer, expect: t.Sequence[str]) -> list[Finding]:
     """Judge what was said; content and reasoning each on their own."""
     findings = []
@@ -536,7 +541,7 @@ def check_text(answer: Answer, expect: t.Sequence[str]) -> list[Finding]:
         if not cut or not (answer.reasoning or answer.tokens):
             findings.append(Finding("empty", "The answer is empty."))
             return findings
-    missing = [p for p in expect if not re.search(p, answer.text or answer.reasoning, re.IGNORECASE)]
+    missing = missing_in(answer, expect)
     if missing and not answer.text.strip():
         findings.append(
             Finding(
@@ -675,7 +680,11 @@ def judge(answer: Answer, question: Question, expect: t.Sequence[str], speculati
                 "slow", f"The answer was not complete after {deadline:g} s; raise the deadline or lower max_tokens."
             )
         )
-        # What is still to come may be what is expected.
+        if missing := missing_in(answer, expect):
+            message = (
+                f"What had come of the answer by then does not contain {', '.join(missing)}, so it cannot be judged."
+            )
+            findings.append(Finding("unfinished", message))
         expect = ()
     elif not answer.complete:
         message = f"The stream from {where} ended without a finish reason; the server dropped the answer, read its log."

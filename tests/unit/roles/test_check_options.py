@@ -206,16 +206,40 @@ def test_talkative_libraries_and_threads_that_stay_do_no_harm(tmp_path: Path, pa
     assert time.monotonic() - begun < 20
 
 
-def test_one_that_hangs_is_ended(
-    tmp_path: Path, package: t.Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(name="program")
+def fixture_program(monkeypatch: pytest.MonkeyPatch) -> t.Any:
     spec = importlib.util.spec_from_file_location("check_options", SCRIPT)
     assert spec is not None
     assert spec.loader is not None
     check_options = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "check_options", check_options)
     spec.loader.exec_module(check_options)
+    return check_options
+
+
+def test_one_that_hangs_is_ended(
+    tmp_path: Path, package: t.Callable[..., Path], program: t.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PYTHONPATH", str(package("import time; time.sleep(60)")))
     (tmp_path / "options.yml").write_text("{}", encoding="utf-8")
-    answer = check_options.ask(tmp_path / "options.yml", 1.0)
-    assert answer == check_options.not_available("TensorRT-LLM did not answer within 1 s")
+    answer = program.ask(tmp_path / "options.yml", 1.0)
+    assert answer == program.not_available("TensorRT-LLM did not answer within 1 s, and not when it was asked again")
+
+
+def test_one_that_is_slow_while_it_is_cold_is_asked_again(
+    tmp_path: Path, package: t.Callable[..., Path], program: t.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warm = f"pathlib.Path({str(tmp_path / 'warm')!r})"
+    cold = f"import pathlib, time\nif not {warm}.exists():\n    {warm}.touch()\n    time.sleep(60)"
+    monkeypatch.setenv("PYTHONPATH", str(package("class TorchLlmArgs:\n    def __init__(self, **given): pass\n", cold)))
+    (tmp_path / "options.yml").write_text("{}", encoding="utf-8")
+    assert program.ask(tmp_path / "options.yml", 3.0).accepted
+
+
+def test_the_stand_in_takes_as_long_as_it_is_told(
+    tmp_path: Path, standin: Path, program: t.Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(standin))
+    monkeypatch.setenv("STANDIN_IMPORT_SECONDS", "60")
+    (tmp_path / "options.yml").write_text("{}", encoding="utf-8")
+    assert program.ask_once(tmp_path / "options.yml", 2.0) is None

@@ -31,6 +31,7 @@ class Gpu:
     draft_ms: float = 1.5  # one drafted token
     draft_errors: float = 0.0  # share of the drafted tokens that are wrong on purpose
     prefill_us: float = 100.0  # one token of the prompt
+    import_seconds: float = 0.0  # reading the libraries from a cold disk
 
 
 @dataclasses.dataclass(frozen=True)
