@@ -73,6 +73,10 @@ check: dev  ## Lint and unit tests: a minute or two, no Docker
 test: dev  ## Everything: check, sanity, build and every molecule scenario, two at a time, with wall times
 	@$(PYTHON) -m tools.test
 
+.PHONY: faults
+faults: dev  ## What goes wrong, on the twin (tests/system), two at a time: before a change of what it covers lands
+	@$(PYTHON) -m tools.test faults
+
 .PHONY: lint
 lint: dev  ## Format, types, YAML, Ansible, changelog, licence headers, field reports, figures of the house
 	ruff format --check .

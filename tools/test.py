@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Everything there is to test. Run as: python -m tools.test
+"""Everything there is to test, or what goes wrong only. Run as: python -m tools.test [faults]
 
 Two lanes, each with a twin of its own, take stages from one queue, because a scenario keeps one core busy. A stage that
 fails does not keep the next from running. Ends with the wall times and with the sums.
@@ -29,13 +29,13 @@ LOGS = ROOT / ".cache" / "test"
 LANES = ("a", "b")
 TWIN_DOWN = ("tools/twin.sh", "down")
 CHECKS = ("lint", "units", "sanity", "build")
-# The scenarios that take longest, so that the lanes end at about the same time; any other comes before them.
+# The scenarios and the directories of faults that take longest, so that the lanes end at about the same time; any other
+# comes before them.
 LONGEST_FIRST = (
-    *("interrupted", "two_sparks", "recipes", "day_two", "benchmark", "bad_luck", "single_eagle3", "exposed"),
-    "two_sparks_faults",
-    *("already_there", "releases"),
+    *("recipes", "day_two", "benchmark", "two_sparks", "exposed", "single_eagle3", "already_there", "releases"),
     *("local_connection", "bad_input", "watched_jobs", "secrets", "sudo_only"),
 )
+FAULTS_LONGEST_FIRST = ("two_sparks", "bad_luck", "interrupted", "two_sparks_faults", "single_eagle3", "exposed")
 # In the environment of everything that a run starts, whatever sessions it makes for itself.
 MARK = "SPECULATIVE_TEST_RUN"
 
@@ -76,14 +76,26 @@ def scenario(name: str) -> Stage:
     return Stage(f"molecule {name}", ("tools/molecule.sh", name))
 
 
+def faults(name: str) -> Stage:
+    return Stage(f"faults {name}", module("pytest", "--durations", "5", f"tests/system/{name}"))
+
+
+def ordered(names: t.Iterable[str], longest_first: t.Sequence[str]) -> list[str]:
+    rank = {name: number for number, name in enumerate(longest_first)}
+    return sorted(names, key=lambda name: (rank.get(name, -1), name))
+
+
 def queue_of(scenarios: t.Collection[str]) -> collections.deque[Stage]:
     """All stages in the order in which the lanes take them.
 
     While the first lane builds the twins' images, the other one does what needs none.
     """
-    rank = {name: number for number, name in enumerate(LONGEST_FIRST)}
-    first, *rest = [scenario(name) for name in sorted(scenarios, key=lambda name: (rank.get(name, -1), name))]
+    first, *rest = map(scenario, ordered(scenarios, LONGEST_FIRST))
     return collections.deque([first, *map(make, CHECKS), *rest])
+
+
+def queue_of_faults(names: t.Collection[str]) -> collections.deque[Stage]:
+    return collections.deque(map(faults, ordered(names, FAULTS_LONGEST_FIRST)))
 
 
 def summary(results: t.Sequence[Result], seconds: float) -> str:
@@ -197,11 +209,18 @@ def everything(run: Run) -> None:
     run.stage(Stage("machine untouched", module("tests.twin.machine", "compare")))
 
 
+def stages(asked: t.Sequence[str]) -> collections.deque[Stage]:
+    if asked == ["faults"]:
+        return queue_of_faults({path.parent.name for path in ROOT.glob("tests/system/*/conftest.py")})
+    if asked:
+        sys.exit(f"There is no {' '.join(asked)} to test: python -m tools.test [faults]")
+    return queue_of({path.parent.name for path in ROOT.glob("molecule/*/molecule.yml")} - {"default"})
+
+
 def main() -> int:
     started = time.monotonic()
+    run = Run(stages(sys.argv[1:]))
     LOGS.mkdir(parents=True, exist_ok=True)
-    scenarios = {path.parent.name for path in ROOT.glob("molecule/*/molecule.yml")} - {"default"}
-    run = Run(queue_of(scenarios))
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
     try:

@@ -13,9 +13,9 @@ import time
 import typing as t
 
 import pytest
-from conftest import AUTHORITY, HOME, MODEL, PROXY, SLOT, URL, Exposed, ask, key
 
 from tests import playbook
+from tests.exposed import AUTHORITY, HOME, MODEL, PROXY, SLOT, URL, Exposed, ask, key
 from tests.twin.control import Neighbour, Spark
 from tests.twin.names import spark_address
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import typing as t
 
-from conftest import MODEL, Exposed, key
-
 from tests import playbook
+from tests.exposed import MODEL, Exposed, key
 from tests.twin.control import Neighbour, Spark
 
 pytest_plugins = ["tests.scenario"]

@@ -11,7 +11,8 @@ import re
 import openai
 import pytest
 import testinfra.host
-from conftest import DEPLOYMENT, HOME, Deployed
+
+from tests.deployed import DEPLOYMENT, HOME, Deployed
 
 pytest_plugins = ["tests.scenario"]
 

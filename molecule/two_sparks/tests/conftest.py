@@ -4,63 +4,6 @@
 
 from __future__ import annotations
 
-import json
-import time
-import typing as t
+from tests.pair import head, worker
 
-import pytest
-
-from tests.twin.control import Spark
-
-HOME = "/home/spark/.local/share/dgx-spark-speculative"
-NAME = "qwen3_235b_a22b_eagle3"
-DEPLOYMENT = f"{HOME}/{NAME}"
-SLOT = "dgx-spark-speculative"
-URL = "http://127.0.0.1:8355/v1"
-
-
-class Node:
-    """One half of the pair, seen past Ansible."""
-
-    def __init__(self, number: int) -> None:
-        self.spark = Spark(number)
-
-    def inspect(self) -> dict[str, t.Any]:
-        return dict(json.loads(self.spark.exec(["docker", "inspect", SLOT]).stdout)[0])
-
-    def json(self, name: str) -> dict[str, t.Any]:
-        return dict(json.loads(self.spark.read_file(f"{DEPLOYMENT}/{name}")))
-
-    @property
-    def state(self) -> dict[str, t.Any]:
-        return self.json("state/state.json")
-
-    @property
-    def health(self) -> int:
-        return self.spark.exec(["docker", "exec", SLOT, "python3", "/deployment/entrypoint.py", "health"]).returncode
-
-    def answers(self) -> bool:
-        """Whether text comes, and not only a status."""
-        question = json.dumps({"model": "Qwen3-235B-A22B-FP4", "prompt": "1, 2, 3,", "max_tokens": 4})
-        ask = ["curl", "-sf", "--max-time", "5", "-H", "Content-Type: application/json", "-d", question]
-        reply = self.spark.exec([*ask, f"{URL}/completions"])
-        return reply.returncode == 0 and '"text"' in reply.stdout
-
-    def wait_until(self, condition: t.Callable[[], bool], seconds: float = 120) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, (self.state, self.spark.exec(["docker", "logs", "--tail", "20", SLOT]))
-            time.sleep(0.5)
-
-    def wait_until_it_answers(self) -> None:
-        self.wait_until(self.answers)
-
-
-@pytest.fixture(scope="session")
-def head() -> Node:
-    return Node(1)
-
-
-@pytest.fixture(scope="session")
-def worker() -> Node:
-    return Node(2)
+__all__ = ["head", "worker"]

@@ -10,9 +10,9 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import DEPLOYMENT, HOME, SLOT, Node
 
 from tests import fingerprint, playbook
+from tests.pair import DEPLOYMENT, HOME, SLOT, Node
 from tests.twin import cables
 from tests.twin.control import Internet
 

@@ -17,6 +17,7 @@ import pytest
 from tools import test
 
 SCENARIOS = {path.parent.name for path in test.ROOT.glob("molecule/*/molecule.yml")} - {"default"}
+FAULTS = {path.parent.name for path in test.ROOT.glob("tests/system/*/test_*.py")}
 
 
 @pytest.fixture(autouse=True)
@@ -31,13 +32,23 @@ def run_of(*scripts: str) -> test.Run:
 
 def test_the_order_names_no_scenario_that_is_gone() -> None:
     assert set(test.LONGEST_FIRST) <= SCENARIOS
+    assert set(test.FAULTS_LONGEST_FIRST) <= FAULTS
+
+
+def test_the_faults_are_a_queue_of_their_own() -> None:
+    assert {stage.name for stage in test.stages(["faults"])} == {f"faults {name}" for name in FAULTS}
+    first, second = test.queue_of_faults(["bad_luck", "new"])
+    assert first.name == "faults new"
+    assert second.command[-1] == "tests/system/bad_luck"
+    with pytest.raises(SystemExit, match="There is no fault to test"):
+        test.stages(["fault"])
 
 
 def test_a_scenario_of_unknown_length_goes_first_and_the_checks_beside_it() -> None:
-    names = [stage.name for stage in test.queue_of(["sudo_only", "interrupted", "new", "day_two"])]
+    names = [stage.name for stage in test.queue_of(["sudo_only", "recipes", "new", "day_two"])]
     assert names == [
         *("molecule new", "lint", "units", "sanity", "build"),
-        *("molecule interrupted", "molecule day_two", "molecule sudo_only"),
+        *("molecule recipes", "molecule day_two", "molecule sudo_only"),
     ]
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from conftest import Pair, refused, words
 
 from tests import playbook
+from tests.joining import Pair, refused, words
 from tests.twin import cables
 from tests.twin.control import Internet
 from tests.twin.names import HOSTS, SUBNET

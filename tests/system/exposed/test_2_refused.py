@@ -12,12 +12,12 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from conftest import AUTHORITY, HOME, Exposed, ask, key
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from tests.exposed import AUTHORITY, HOME, Exposed, ask, key
 from tests.twin.control import Neighbour, Spark
 from tests.twin.names import spark_address
 

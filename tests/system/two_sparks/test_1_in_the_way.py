@@ -9,15 +9,15 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from conftest import HOME, NAME, SLOT, Node
 
 from tests import fingerprint, playbook
+from tests.pair import HOME, NAME, SLOT, Node
 from tests.twin.control import Internet
 
 pytest_plugins = ["tests.scenario"]
 
 # The roles that a row needs, one after the other.
-ROLES = "../molecule/two_sparks_faults/roles"
+ROLES = "../tests/system/two_sparks_faults/roles"
 BASE = "nvcr.io/nvidia/tensorrt-llm/release:1.2.0rc6"
 IMAGE = "dgx-spark-speculative/release:1.2.0rc6"
 

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ROLES, STATUS, Pair, differences, reach, run
 
 from tests import playbook
+from tests.joining import ROLES, STATUS, Pair, differences, reach, run
 from tests.twin import lifecycle
 
 OWN_FILE = "/etc/netplan/40-dgx-spark-speculative.yaml"

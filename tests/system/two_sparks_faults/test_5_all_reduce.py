@@ -10,9 +10,9 @@ import contextlib
 import typing as t
 
 import pytest
-from conftest import Pair, words
 
 from tests import playbook
+from tests.joining import Pair, words
 
 # The page's image, and so long that both ranks have loaded.
 PAGE = {"serve_recipe": "qwen3_235b_a22b_eagle3_1_3", "speculative_serve_ready_timeout": 90}

@@ -2,6 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
+"""Two Sparks on the way to being joined, for the tests of their network."""
+
 from __future__ import annotations
 
 import concurrent.futures
@@ -17,7 +19,7 @@ import yaml
 from tests import playbook
 from tests.twin.control import Spark
 
-ROLES = "../molecule/two_sparks_faults/roles"
+ROLES = "../tests/system/two_sparks_faults/roles"
 # Still long enough for what is tried more than once.
 IMPATIENT = {"spark_network_check_timeout": 3}
 STATUS = "/run/dgx-spark-speculative/network.json"

@@ -11,9 +11,9 @@ import json
 import typing as t
 
 import pytest
-from conftest import ROLES, Pair, reach, refused, run
 
 from tests import playbook
+from tests.joining import ROLES, Pair, reach, refused, run
 from tests.twin import cables
 
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"

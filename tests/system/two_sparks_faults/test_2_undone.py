@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import IMPATIENT, ROLES, STATUS, Pair, refused
 
 from tests import playbook
+from tests.joining import IMPATIENT, ROLES, STATUS, Pair, refused
 from tests.twin import cables
 
 pytestmark = pytest.mark.usefixtures("unchanged")
