@@ -5,7 +5,7 @@
 """Everything there is to test, or what goes wrong only. Run as: python -m tools.test [faults]
 
 Two lanes, each with a twin of its own, take stages from one queue, because a scenario keeps one core busy. A stage that
-fails does not keep the next from running. Ends with the wall times and with the sums.
+fails does not keep the next from running. Ends with the wall times and with the sums, and with what all of it may take.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -36,6 +37,8 @@ LONGEST_FIRST = (
     *("local_connection", "bad_input", "watched_jobs", "secrets", "sudo_only"),
 )
 FAULTS_LONGEST_FIRST = ("two_sparks", "bad_luck", "interrupted", "two_sparks_faults", "single_eagle3", "exposed")
+# What `make test` may take on two cores. More is told, and no failure.
+MINUTES, GIGABYTES = 65, 25
 # In the environment of everything that a run starts, whatever sessions it makes for itself.
 MARK = "SPECULATIVE_TEST_RUN"
 
@@ -108,6 +111,48 @@ def summary(results: t.Sequence[Result], seconds: float) -> str:
     return "\n".join([*lines, f"{len(results) - len(failed)} passed, {len(failed)} failed"])
 
 
+def taken(seconds: float, size: int) -> str:
+    """What it took, held against what it may take."""
+    minutes, gigabytes = seconds / 60, size / 1e9
+    return (
+        f"Time: {minutes:.0f} min, {'within' if minutes <= MINUTES else 'OVER'} the limit of {MINUTES} min\n"
+        f"Disk: {gigabytes:.1f} GB, {'within' if gigabytes <= GIGABYTES else 'OVER'} the limit of {GIGABYTES} GB"
+        " (what .venv and .cache held at first, and the most by which the file systems of this checkout and of Docker's"
+        " data grew since, whoever wrote there; seen after each stage)"
+    )
+
+
+class Disk:
+    """The disk that a run takes: what is held at first, and what the file systems of these places grow by."""
+
+    def __init__(self, held: int, places: t.Iterable[pathlib.Path]) -> None:
+        # One of each file system.
+        self._places = {place.stat().st_dev: place for place in places}.values()
+        self._before = self._used() - held
+        self.most = held
+
+    def _used(self) -> int:
+        return sum(shutil.disk_usage(place).used for place in self._places)
+
+    def look(self) -> None:
+        self.most = max(self.most, self._used() - self._before)
+
+
+def size_of(*names: str) -> int:
+    """The bytes that these hold on the disk, of those that can be seen."""
+    command = ["du", "--summarize", "--total", "--block-size=1", *names]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return int(done.stdout.splitlines()[-1].split()[0])
+
+
+def dockers_data() -> list[pathlib.Path]:
+    """Where Docker keeps its data, if that is on this machine and told to this user."""
+    command = ["docker", "info", "--format", "{{.DockerRootDir}}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    path = pathlib.Path(done.stdout.strip())
+    return [path] if path.is_absolute() and path.is_dir() else []
+
+
 def marked(mark: str) -> list[int]:
     """The processes that have this in their environment."""
     found = []
@@ -124,6 +169,7 @@ class Run:
     def __init__(self, stages: collections.deque[Stage]) -> None:
         self.stages = stages
         self.results: list[Result] = []
+        self.disk: Disk | None = None
         self.mark = f"{MARK}={os.getpid()}"
         self.stopped = threading.Event()
         self._groups: set[int] = set()
@@ -159,6 +205,8 @@ class Run:
                 return False
             result = Result(stage.name, time.monotonic() - started, code == 0)
             self.results.append(result)
+            if self.disk:
+                self.disk.look()
             print(
                 f"\n==> {stage.name}\n{stage.log.read_text(encoding='utf-8', errors='replace')}\n{result}\n", flush=True
             )
@@ -202,6 +250,7 @@ def everything(run: Run) -> None:
     """All stages, between two looks at the machine."""
     if not run.stage(make("engine")):
         return
+    run.disk = Disk(size_of(".venv", ".cache"), [ROOT, *dockers_data()])
     subprocess.run(module("tests.twin.machine", "save"), cwd=ROOT, check=True)
     run.lanes()
     for letter in LANES:
@@ -233,7 +282,10 @@ def main() -> int:
         return 130
     finally:
         subprocess.run(("tools/engine.sh", "down"), cwd=ROOT, check=False)
-    print(summary(run.results, time.monotonic() - started))
+    seconds = time.monotonic() - started
+    print(summary(run.results, seconds))
+    if run.disk and not sys.argv[1:]:
+        print(taken(seconds, run.disk.most))
     return 0 if all(result.passed for result in run.results) else 1
 
 

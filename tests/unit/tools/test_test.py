@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 
 import pytest
 
@@ -73,6 +74,26 @@ def test_the_slowest_come_first_in_the_summary() -> None:
     assert lines[0] == "==> Wall times, slowest ten of 12 stages in 66 s"
     assert [line.split()[-1] for line in lines[1:11]] == [str(number) for number in range(11, 1, -1)]
     assert lines[-1] == "12 passed, 0 failed"
+
+
+def test_what_it_took_is_held_against_the_limits() -> None:
+    time_line, disk_line = test.taken(65 * 60, 25_100_000_000).splitlines()
+    assert time_line == "Time: 65 min, within the limit of 65 min"
+    assert disk_line.startswith("Disk: 25.1 GB, OVER the limit of 25 GB (what .venv and .cache held at first, ")
+
+
+def test_the_most_that_the_disk_grew_counts_and_each_file_system_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = iter([1000, 1400, 1300])
+    monkeypatch.setattr(test.shutil, "disk_usage", lambda _place: types.SimpleNamespace(used=next(used)))
+    disk = test.Disk(200, [test.ROOT, test.ROOT / "tests"])
+    for _ in range(2):
+        disk.look()
+    assert disk.most == 600
+
+
+def test_what_is_held_is_counted_on_the_disk(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(100_000))
+    assert 100_000 <= test.size_of(str(tmp_path), str(tmp_path / "nothing")) < 200_000
 
 
 def test_stop_ends_what_has_left_its_process_group(tmp_path: pathlib.Path) -> None:
