@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import importlib.util
 import json
@@ -129,10 +130,11 @@ def test_a_stranger_on_the_port_does_not_end_it(start: t.Callable[..., Container
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def greet() -> None:
-            while True:
-                connection = listener.accept()[0]
-                connection.sendall(b"SSH-2.0-OpenSSH\r\n")
-                connection.close()
+            with contextlib.suppress(OSError):
+                while True:
+                    # Whoever only looks whether somebody listens is gone by now.
+                    with listener.accept()[0] as connection, contextlib.suppress(OSError):
+                        connection.sendall(b"SSH-2.0-OpenSSH\r\n")
 
         threading.Thread(target=greet, daemon=True).start()
         container = start("sleep 60", f"http://127.0.0.1:{listener.getsockname()[1]}")

@@ -190,13 +190,11 @@ def test_no_docker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_it_ends_at_once_when_it_is_stopped(engine: Builder, tmp_path: Path) -> None:
-    engine.stream = [*SUCCESS[:3], 5.0]
+    engine.stream = [*SUCCESS[:3], 60.0]
     command = [sys.executable, "-u", str(PROGRAM), "--socket", str(tmp_path / "docker.sock"), REFERENCE, DOCKERFILE]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         # Docker ends a build whose connection does.
         assert process.stdout.readline()
-        begin = time.monotonic()
         process.terminate()
         process.wait(20)
-        assert time.monotonic() - begin < 2

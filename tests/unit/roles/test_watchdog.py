@@ -133,7 +133,7 @@ def test_an_engine_that_hangs_alone_is_stalled(server: Server) -> None:
     dog = watchdog(server, stall=0.5)
     begin = time.monotonic()
     dog.look()
-    assert 0.5 <= time.monotonic() - begin < 3
+    assert time.monotonic() - begin >= 0.5
     assert verdicts(dog) == [("stalled", "no token came for 0.5 s though nobody else was served")]
 
 

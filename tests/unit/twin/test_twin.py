@@ -391,7 +391,7 @@ def test_slow_fault_takes_its_time(twin: TwinWorld) -> None:
     twin.internet.set_faults([{"path": "*/model.safetensors", "action": "slow", "bytes_per_second": 50_000}])
     started = hub.time.monotonic()
     assert twin.resolve("model.safetensors").body == WEIGHTS
-    assert 0.15 < hub.time.monotonic() - started < 2
+    assert hub.time.monotonic() - started > 0.15
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,7 @@ def test_the_users_name_where_it_is_one() -> None:
 
 @pytest.mark.parametrize("text", ["a", "A_", "token=", "http://a:", "ab:", "1.", "-----BEGIN ", "password='", "TOKEN_"])
 def test_a_log_without_an_end_takes_no_time(text: str) -> None:
-    begin = time.monotonic()
+    # Of this thread: what else the machine does takes time, too.
+    begin = time.thread_time()
     redact(text * (200_000 // len(text)), NONE)
-    assert time.monotonic() - begin < 10
+    assert time.thread_time() - begin < 10

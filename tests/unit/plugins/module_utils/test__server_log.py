@@ -166,8 +166,9 @@ def test_looks_at_the_server_are_noise_and_questions_are_not() -> None:
 @pytest.mark.parametrize("text", ["x", "Loading: ", " ", "\x1b[", "[1,1]<", "ERROR: ", "1%|", "A."])
 def test_a_line_without_an_end_takes_no_time(text: str) -> None:
     log = text * (1_000_000 // len(text)) + "\nRuntimeError: CUDA out of memory\n"
-    begin = time.monotonic()
+    # Of this thread: what else the machine does takes time, too.
+    begin = time.thread_time()
     server_log.strip_noise(log)
     server_log.loading_progress(log)
     assert "out of memory" in (server_log.cause_line(log) or "")
-    assert time.monotonic() - begin < 10
+    assert time.thread_time() - begin < 10

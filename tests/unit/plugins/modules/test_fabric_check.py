@@ -266,7 +266,8 @@ def test_a_port_that_keeps_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server, socket.create_connection(server.getsockname()):
         begun = time.monotonic()
         assert _fabric_proof.connect("127.0.0.1", *server.getsockname()) == "no answer within 0.1 s"
-    assert time.monotonic() - begun < 2
+    # The kernel would try for two minutes.
+    assert time.monotonic() - begun < 20
 
 
 @pytest.mark.parametrize(
