@@ -133,14 +133,41 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
         url=f"{_UPSTREAM}/pull/12795",
     ),
     KnownIssue(
+        id="eagle3-sinks-15739",
+        path="release",
+        # 8944 brought this kernel to the GB10; when its repair was opened (29 June 2026), main became 1.3.0rc21.
+        first="1.2.0rc2",
+        last="1.3.0rc20",
+        models=r"gpt-oss",
+        applies=_drafts_in_one_model,
+        message="with EAGLE-3 in one model this release leaves out gpt-oss's attention sinks for all but the first"
+        " token that it verifies, so that answers may differ from those without drafts though they read well, and fewer"
+        " drafts are accepted; try eagle3_one_model: false (recipe single_eagle3_two_models), or serve without drafts",
+        url=f"{_UPSTREAM}/pull/15739",
+    ),
+    KnownIssue(
+        id="eagle3-sinks-18141",
+        path="release",
+        first="1.3.0rc21",
+        # The last tag that is known to be older than the repair (opened 24 August 2026).
+        last="1.3.0rc24",
+        models=r"gpt-oss",
+        applies=_drafts_in_one_model,
+        message="with EAGLE-3 in one model this release verifies gpt-oss's drafts inaccurately; on a GB10 0.68 of them"
+        " were accepted, and 0.83 after pull request 18141; try eagle3_one_model: false (recipe"
+        " single_eagle3_two_models), or a release that has it",
+        url=f"{_UPSTREAM}/pull/18141",
+    ),
+    KnownIssue(
         id="eagle3-drops-tool-calls-16377",
         path="release",
-        first="1.3.0rc13",
+        # Reported of rc13; rc12 has the same kernels.
+        first="1.3.0rc12",
         last="1.3.0rc13",
         models=r"gpt-oss",
         applies=_drafts_with_eagle3,
-        message="with EAGLE-3 and gpt-oss on a DGX Spark this release was seen to drop tool calls in chat;"
-        " if you use tools, use method none or another release",
+        message="with EAGLE-3 and gpt-oss on a DGX Spark this release may drop tool calls in chat, as 1.3.0rc13 was"
+        " seen to do; if you use tools, use method none or another release",
         url=f"{_UPSTREAM}/issues/16377",
     ),
     KnownIssue(

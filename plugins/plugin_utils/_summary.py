@@ -120,6 +120,15 @@ def gain(record: t.Mapping[str, t.Any]) -> list[str]:
     return textwrap.wrap(sentence or "", WIDTH - 2)
 
 
+def warned(record: t.Mapping[str, t.Any]) -> list[str]:
+    """What is reported of this image with these models and options, wrapped."""
+    lines = []
+    for warning in record.get("warnings") or []:
+        first, *rest = textwrap.wrap(str(warning), WIDTH - 6, break_long_words=False)
+        lines += [f"    - {first}", *(f"      {line}" for line in rest)]
+    return ["", "  Reported of this image with these options:", *lines] if lines else []
+
+
 def curl(url: str, model: str) -> list[str]:
     body = {"model": model, "messages": [{"role": "user", "content": "Why is the sky blue?"}]}
     return [
@@ -155,6 +164,7 @@ def render(host: str, record: t.Mapping[str, t.Any], reach: Reach) -> str:
         lines += ["", "  Open a tunnel from here:", f"    {reach.tunnel(url)}"]
     lines += ["", "  Ask it:" if reach.local else "  Then ask it:", *(f"    {line}" for line in curl(url, model))]
     lines += ["", "  Or from Python:", *(f"    {line}" for line in python(url, model))]
+    lines += warned(record)
     if record["findings"]:
         lines += ["", "  Findings:", *(f"    - {finding['message']}" for finding in record["findings"])]
     return "\n".join(lines)

@@ -41,19 +41,29 @@ def ids(*arguments: t.Any, **options: t.Any) -> list[str]:
         ((DEV, "eagle3", GPT), ["eagle3-garbles-before-8944"]),
         ((DEV, "draft_target", LLAMA), []),
         (("1.2.0rc1", "draft_target", LLAMA), []),
-        (("1.2.0rc6", "eagle3", GPT), []),
+        (("1.2.0rc6", "eagle3", GPT), ["eagle3-sinks-15739"]),
+        (("1.2.0rc6", "eagle3", QWEN), []),
+        (("1.2.0rc6", None, GPT), []),
         (("1.2.0rc8", "eagle3", LLAMA), ["eagle3-gibberish-11125"]),
-        (("1.2.0rc8", "eagle3", GPT), ["eagle3-gibberish-11125", "gpt-oss-illegal-instruction-11313"]),
+        (
+            ("1.2.0rc8", "eagle3", GPT),
+            ["eagle3-gibberish-11125", "gpt-oss-illegal-instruction-11313", "eagle3-sinks-15739"],
+        ),
         (("1.3.0rc2", None, GPT), ["gpt-oss-illegal-instruction-11313"]),
         (("1.3.0rc2", None, LLAMA), []),
-        (("1.3.0rc5", "eagle3", GPT), ["eagle3-one-model-hang-12795"]),
+        (("1.3.0rc5", "eagle3", GPT), ["eagle3-one-model-hang-12795", "eagle3-sinks-15739"]),
         (("1.3.0rc5", "eagle3"), ["eagle3-one-model-hang-12795"]),
         (("1.3.0rc5", "eagle3", "deepseek-ai/DeepSeek-V3"), []),
         (("1.3.0rc5", "eagle3", "deepseek-ai/DeepSeek-R1-Distill-Llama-70B"), ["eagle3-one-model-hang-12795"]),
         (("1.3.0rc5", "draft_target", LLAMA), []),
-        (("1.3.0rc12", "eagle3", GPT), []),
+        (("1.3.0rc11", "eagle3", GPT), ["eagle3-one-model-hang-12795", "eagle3-sinks-15739"]),
+        (("1.3.0rc12", "eagle3", GPT), ["eagle3-sinks-15739", "eagle3-drops-tool-calls-16377"]),
         (("1.3.0rc12", "eagle3", QWEN), []),
-        (("1.3.0rc13", "eagle3", GPT), ["eagle3-drops-tool-calls-16377"]),
+        (("1.3.0rc13", "eagle3", GPT), ["eagle3-sinks-15739", "eagle3-drops-tool-calls-16377"]),
+        (("1.3.0rc20", "eagle3", GPT), ["eagle3-sinks-15739"]),
+        (("1.3.0rc21", "eagle3", GPT), ["eagle3-sinks-18141"]),
+        (("1.3.0rc24", "eagle3", GPT), ["eagle3-sinks-18141"]),
+        (("1.3.0rc25", "eagle3", GPT), []),
         (("1.3.0rc13", "eagle3", QWEN), []),
         (("1.3.0rc13", None, GPT), []),
         (("1.3.0rc15", None, QWEN), ["nvfp4-experts-stall-14500"]),
@@ -76,7 +86,13 @@ def test_issues_of_options() -> None:
 def test_a_section_of_ones_own_counts_as_the_method_it_spells() -> None:
     section = {"decoding_type": "Eagle", "max_draft_len": 3, "speculative_model_dir": "/m"}
     assert ids("1.2.0rc1", speculative_config=section) == ["eagle3-garbles-before-8944"]
-    assert ids("1.3.0rc13", None, GPT, speculative_config=section) == ["eagle3-drops-tool-calls-16377"]
+    assert ids("1.3.0rc13", None, GPT, speculative_config=section) == [
+        "eagle3-sinks-15739",
+        "eagle3-drops-tool-calls-16377",
+    ]
+    two = {"decoding_type": "Eagle3", "max_draft_len": 3, "speculative_model": "/m", "eagle3_one_model": False}
+    assert ids("1.3.0rc13", None, GPT, speculative_config=two) == ["eagle3-drops-tool-calls-16377"]
+    assert ids("1.3.0rc21", None, GPT, speculative_config=two) == []
     assert ids("1.3.0rc5", speculative_config={**section, "decoding_type": "Eagle3", "eagle3_one_model": False}) == []
 
 
@@ -98,7 +114,7 @@ def test_issues_of_two_sparks(release: str, sparks: int, expected: list[str]) ->
 
 
 def test_the_model_may_be_named_in_the_options() -> None:
-    assert ids("1.3.0rc13", "eagle3", model=GPT) == ["eagle3-drops-tool-calls-16377"]
+    assert ids("1.3.0rc13", "eagle3", model=GPT) == ["eagle3-sinks-15739", "eagle3-drops-tool-calls-16377"]
 
 
 def test_an_issue_is_a_warning_that_names_the_thread() -> None:

@@ -172,9 +172,12 @@ def test_a_section_of_ones_own_needs_no_method(run: Run) -> None:
 def test_a_known_issue_is_told_with_its_thread(run: Run) -> None:
     result = run(release="1.3.0rc13", target_model="openai/gpt-oss-120b")
     url = "https://github.com/NVIDIA/TensorRT-LLM/issues/16377"
-    assert [issue["url"] for issue in result["known_issues"]] == [url]
+    assert [issue["url"] for issue in result["known_issues"]] == [
+        "https://github.com/NVIDIA/TensorRT-LLM/pull/15739",
+        url,
+    ]
     assert url in str(result["warnings"])
-    assert run(target_model="openai/gpt-oss-120b")["known_issues"] == []
+    assert run(target_model="nvidia/Qwen3-235B-A22B-FP4")["known_issues"] == []
 
 
 def test_advice_is_a_warning(run: Run) -> None:

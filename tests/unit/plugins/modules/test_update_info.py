@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.dgx_spark.speculative.plugins.module_utils import _known_issues
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._known_issues import KnownIssue
 from ansible_collections.dgx_spark.speculative.plugins.modules import update_info
 
 from tests.unit.hub_server import ACCEPTED, Fault, HubServer, Model, running
@@ -133,7 +135,11 @@ def rows(result: dict[str, t.Any]) -> list[tuple[str, ...]]:
     return [(row["kind"], row["current"], row["newest"], row["verdict"], row["proposed"]) for row in result["rows"]]
 
 
-def test_the_next_candidate_of_the_line_that_is_there_for_the_platform(registry: Registry, ask: Ask) -> None:
+def test_the_next_candidate_of_the_line_that_is_there_for_the_platform(
+    registry: Registry, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = KnownIssue("x", "release", "this release was seen to fail", "https://y", "1.3.0rc13", "1.3.0rc13")
+    monkeypatch.setattr(_known_issues, "KNOWN_ISSUES", (*_known_issues.KNOWN_ISSUES, told))
     result = ask(record=record(registry), recipe=recipe(registry))
     assert rows(result) == [
         ("image", "1.3.0rc12", "1.3.0rc13", "newer", f"{registry.image}:1.3.0rc13"),
@@ -143,8 +149,8 @@ def test_the_next_candidate_of_the_line_that_is_there_for_the_platform(registry:
     image = result["rows"][0]
     assert (image["name"], image["bytes"]) == (registry.image, 17_500_000_000)
     assert image["notes"][0] == "1.3.0rc14 is not there for linux/arm64."
-    # The collection itself warns of that release, so whoever switches is to know.
-    assert image["notes"][1].startswith("Known of 1.3.0rc13: with EAGLE-3 and gpt-oss")
+    # The collection itself warns of that release, so whoever switches is to know what the present one does not have.
+    assert image["notes"][1:] == ["Known of 1.3.0rc13: this release was seen to fail; see https://y."]
     assert (result["newer"], result["recipe_fits"]) == (True, True)
     assert result["overrides"]["image"] == f"{registry.image}:1.3.0rc13"
     assert result["lines"][0] == "spark-1: what is newer than 'single_eagle3', deployed 2026-01-02T03:04:05Z"

@@ -59,7 +59,7 @@ def rendered(recipe: t.Mapping[str, t.Any]) -> Built:
     }
     request = Request(
         release=recipe["image"],
-        method=recipe["method"],
+        method=recipe["method"] or None,
         draft_model=recipe["draft"] or None,
         max_draft_len=recipe["draft_length"] or None,
         options=options,

@@ -79,6 +79,15 @@ def test_the_tunnel_is_the_way_ansible_goes(reach: Reach, command: str) -> None:
     assert f"    {command}\n" in render("spark-1", record(), reach)
 
 
+def test_what_is_reported_of_the_image_is_told_with_its_source() -> None:
+    url = "https://github.com/NVIDIA/TensorRT-LLM/pull/15739"
+    text = render("spark-1", record(warnings=[f"release: this {'long ' * 20}sentence; see {url}"]), LOCAL)
+    assert "  Reported of this image with these options:\n    - release: this long " in text
+    assert url in text
+    assert max(map(len, text.split("Reported")[1].splitlines())) <= 100
+    assert "Reported of" not in render("spark-1", record(warnings=[]), LOCAL)
+
+
 def test_findings_come_last() -> None:
     text = render("spark-1", record(findings=[{"id": "repetition", "message": "the answer repeats itself"}]), LOCAL)
     assert text.endswith("  Findings:\n    - the answer repeats itself")
