@@ -19,6 +19,7 @@ import typing as t
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm_releases import Version, within
 
 _UPSTREAM = "https://github.com/NVIDIA/TensorRT-LLM"
+_FP4_EXPERTS = r"^(?=.*fp4)(?=.*(-a\d+(\.\d+)?b|moe|mixtral|llama-4|deepseek(?!.*distill)))"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +60,25 @@ def _has_host_cache(case: Case) -> bool:
 
 def _runs_experts_on_trtllm(case: Case) -> bool:
     return case.mapping("moe_config").get("backend") == "TRTLLM"
+
+
+def _runs_experts_on_cutlass(case: Case) -> bool:
+    # Where nothing is said it is what these releases take.
+    return case.mapping("moe_config").get("backend") in (None, "CUTLASS")
+
+
+def _runs_untuned(case: Case) -> bool:
+    return case.options.get("enable_autotuner") is False
+
+
+def _drafts_with_mtp(case: Case) -> bool:
+    return case.method == "MTP"
+
+
+def _counts_cache_in_tokens(case: Case) -> bool:
+    cache = case.mapping("kv_cache_config")
+    by_bytes = cache.get("max_gpu_total_bytes") or cache.get("use_kv_cache_manager_v2") is False
+    return bool(cache.get("max_tokens")) and not by_bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,10 +206,69 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
         path="release",
         first="1.3.0rc15",
         last="1.3.0rc15",
-        models=r"^(?=.*fp4)(?=.*(-a\d+(\.\d+)?b|moe|mixtral|llama-4|deepseek(?!.*distill)))",
+        models=_FP4_EXPERTS,
         message="this release was seen to stall while loading a mixture of experts in NVFP4 on a DGX Spark;"
         " use 1.3.0rc12",
         url=f"{_UPSTREAM}/issues/14500",
+    ),
+    KnownIssue(
+        id="nvfp4-untuned-11368",
+        path="enable_autotuner",
+        # Reported of 1.3.0rc2; rc7 is of 13 March 2026, when the repair was opened, which was merged in that month.
+        first="1.2.0rc6",
+        last="1.3.0rc8",
+        models=r"fp4",
+        applies=_runs_untuned,
+        message="without the autotuner this release takes kernels for matrices in NVFP4 that need more shared memory"
+        " than a GB10 has, and ends in its first pass; leave it on, or use a release with pull request 12141",
+        url=f"{_UPSTREAM}/issues/11368",
+    ),
+    KnownIssue(
+        id="nvfp4-experts-slow-12897",
+        path="moe_config.backend",
+        # The repair went into main on 14 or 15 April 2026; rc12 is of 20 April, and its branch may be older.
+        first="1.3.0rc11",
+        last="1.3.0rc12",
+        models=_FP4_EXPERTS,
+        applies=_runs_experts_on_cutlass,
+        message="this release may have CUTLASS 4.4.1, with which Qwen3-30B-A3B in NVFP4 ran at 4.8 tokens/s on a DGX"
+        " Spark, and at 40 with 4.4.2 or with the backend TRITON; if it is as slow, use 1.3.0rc13 or TRITON",
+        url=f"{_UPSTREAM}/pull/12899",
+    ),
+    KnownIssue(
+        id="nvfp4-mtp-14575",
+        path="release",
+        first="1.3.0rc15",
+        # Told as repaired in rc17.
+        last="1.3.0rc16",
+        models=_FP4_EXPERTS,
+        applies=_drafts_with_mtp,
+        message="with MTP and experts in NVFP4 this release was seen to fail on a DGX Spark while it starts; use"
+        " 1.3.0rc17",
+        url=f"{_UPSTREAM}/issues/14575",
+    ),
+    KnownIssue(
+        id="nccl-2213",
+        path="release",
+        # rc18 asks for NCCL 2.28.9 to 2.29.2.
+        first="1.3.0rc18",
+        last="1.3.0rc18",
+        applies=_reduces_between_sparks,
+        message="this release may have NCCL 2.28.9, which was seen to crash after about 1.1 million collective"
+        " operations on two Sparks (ncclLocalOpAppend); the server is started again then",
+        url="https://github.com/NVIDIA/nccl/issues/2213",
+    ),
+    KnownIssue(
+        id="kv-cache-manager-v2-16942",
+        path="kv_cache_config.max_tokens",
+        # Opened on 28 July 2026; main became rc24 two days later.
+        first="1.3.0rc24",
+        models=r"gpt-oss",
+        applies=_counts_cache_in_tokens,
+        message="a release with pull request 16942 sizes the KV cache of gpt-oss by max_gpu_total_bytes, and"
+        " max_tokens may limit nothing; give kv_cache_config.max_gpu_total_bytes too, or use_kv_cache_manager_v2:"
+        " false",
+        url=f"{_UPSTREAM}/pull/16942",
     ),
     KnownIssue(
         id="host-cache-15793",

@@ -192,6 +192,13 @@ SIGNALS: tuple[Signal, ...] = (
         "Use the image 1.2.0rc6, which was seen to work on two, or a release with pull request 12902.",
         ALL_REDUCE,
     ),
+    Signal(
+        "nccl_collectives",
+        ("ncclLocalOpAppend",),
+        "NCCL crashed, as 2.28.9 does on two Sparks after about a million collective operations",
+        "The server is started again by itself; an image with another NCCL may not do it.",
+        "NVIDIA/nccl issue 2213",
+    ),
     # Two Sparks: what the network card says is nearer to the root than what NCCL makes of it.
     Signal(
         "ibv_memory_lock",
@@ -549,6 +556,15 @@ SIGNALS: tuple[Signal, ...] = (
         kind=HINT,
     ),
     Signal(
+        "fp4_gemm",
+        # In the autotuner's own lines it is a tactic that is left out.
+        ("Failed to run cutlass FP4 gemm", "nvfp4_gemm"),
+        "The image's kernels for matrices in NVFP4 need more shared memory than a GB10 has",
+        "Leave enable_autotuner on, which passes them over, or use a release with pull request 12141.",
+        "NVIDIA/TensorRT-LLM issue 11368",
+        kind=HINT,
+    ),
+    Signal(
         "file_missing",
         ("No such file or directory",),
         "A file is missing in the container; with two Sparks perhaps on one of them only",
@@ -658,6 +674,14 @@ SIGNALS: tuple[Signal, ...] = (
         "NVML cannot tell the GPU's memory on a Spark, where CPU and GPU share one pool",
         "Nothing to do; MemAvailable in /proc/meminfo tells.",
         "NVIDIA/gpu-operator issue 1794",
+        kind=INFORMATION,
+    ),
+    Signal(
+        "fp4_experts",
+        ("Failed to initialize cutlass TMA WS grouped gemm",),
+        "The autotuner meets kernels for experts in NVFP4 that do not fit a GB10, and passes them over",
+        "Nothing to do. If the server ends so, or is slow, use another image, such as 1.3.0rc17.",
+        "NVIDIA/TensorRT-LLM pull request 12899 and issue 14575",
         kind=INFORMATION,
     ),
     Signal(

@@ -149,7 +149,8 @@ def _last_error(lines: list[str]) -> str | None:
     for raw in reversed(lines):
         signal = signal_for(raw)
         if (_ERROR_LEVEL.search(raw) or _ERROR_LEVEL.search(clean_line(raw))) and not (
-            signal and signal.kind == WRAPPER
+            # Harmless lines are often taken for an error.
+            signal and signal.kind in (WRAPPER, INFORMATION)
         ):
             return clean_line(raw)
     return None

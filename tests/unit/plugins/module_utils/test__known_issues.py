@@ -58,7 +58,9 @@ def ids(*arguments: t.Any, **options: t.Any) -> list[str]:
         (("1.3.0rc5", "draft_target", LLAMA), []),
         (("1.3.0rc11", "eagle3", GPT), ["eagle3-one-model-hang-12795", "eagle3-sinks-15739"]),
         (("1.3.0rc12", "eagle3", GPT), ["eagle3-sinks-15739", "eagle3-drops-tool-calls-16377"]),
-        (("1.3.0rc12", "eagle3", QWEN), []),
+        (("1.3.0rc12", "eagle3", QWEN), ["nvfp4-experts-slow-12897"]),
+        (("1.3.0rc12", None, "nvidia/Qwen3-30B-A3B-FP4"), ["nvfp4-experts-slow-12897"]),
+        (("1.3.0rc12", None, LLAMA), []),
         (("1.3.0rc13", "eagle3", GPT), ["eagle3-sinks-15739", "eagle3-drops-tool-calls-16377"]),
         (("1.3.0rc20", "eagle3", GPT), ["eagle3-sinks-15739"]),
         (("1.3.0rc21", "eagle3", GPT), ["eagle3-sinks-18141"]),
@@ -83,6 +85,38 @@ def test_issues_of_options() -> None:
     assert ids("1.2.0rc6", moe_config={"backend": "CUTLASS"}) == []
 
 
+@pytest.mark.parametrize(
+    ("release", "target", "options", "expected"),
+    [
+        ("1.2.0rc6", QWEN, {"enable_autotuner": False}, ["nvfp4-untuned-11368"]),
+        ("1.2.0rc6", QWEN, {"enable_autotuner": True}, []),
+        ("1.2.0rc6", QWEN, {}, []),
+        ("1.3.0rc8", LLAMA, {"enable_autotuner": False}, ["nvfp4-untuned-11368"]),
+        ("1.3.0rc9", LLAMA, {"enable_autotuner": False}, []),
+        ("1.2.0rc6", GPT, {"enable_autotuner": False}, []),
+        ("1.3.0rc12", QWEN, {"moe_config": {"backend": "CUTLASS"}}, ["nvfp4-experts-slow-12897"]),
+        ("1.3.0rc12", QWEN, {"moe_config": {"backend": "TRITON"}}, []),
+        ("1.3.0rc13", QWEN, {}, []),
+        ("1.3.0rc23", GPT, {"kv_cache_config": {**MEMORY, "max_tokens": 64}}, []),
+        ("1.3.0rc24", GPT, {"kv_cache_config": {**MEMORY, "max_tokens": 64}}, ["kv-cache-manager-v2-16942"]),
+        ("1.3.0", GPT, {"kv_cache_config": {**MEMORY, "max_tokens": 64}}, ["kv-cache-manager-v2-16942"]),
+        ("1.3.0rc24", GPT, {"kv_cache_config": {**MEMORY, "max_tokens": 64, "max_gpu_total_bytes": 1}}, []),
+        ("1.3.0rc24", GPT, {"kv_cache_config": {**MEMORY, "max_tokens": 64, "use_kv_cache_manager_v2": False}}, []),
+        ("1.3.0rc24", QWEN, {"kv_cache_config": {**MEMORY, "max_tokens": 64}}, []),
+        (
+            "1.3.0rc15",
+            QWEN,
+            {"speculative_config": {"decoding_type": "MTP", "num_nextn_predict_layers": 3}},
+            ["nvfp4-experts-stall-14500", "nvfp4-mtp-14575"],
+        ),
+    ],
+)
+def test_issues_of_a_release_with_options(
+    release: str, target: str, options: dict[str, t.Any], expected: list[str]
+) -> None:
+    assert ids(release, None, target, **options) == expected
+
+
 def test_a_section_of_ones_own_counts_as_the_method_it_spells() -> None:
     section = {"decoding_type": "Eagle", "max_draft_len": 3, "speculative_model_dir": "/m"}
     assert ids("1.2.0rc1", speculative_config=section) == ["eagle3-garbles-before-8944"]
@@ -104,7 +138,7 @@ def test_a_section_of_ones_own_counts_as_the_method_it_spells() -> None:
         ("1.3.0rc6", 2, ["nccl-symmetric-12715"]),
         ("1.3.0rc12", 2, ["nccl-symmetric-12715"]),
         ("1.3.0rc12", 1, []),
-        ("1.3.0rc18", 2, ["nccl-symmetric-12715"]),
+        ("1.3.0rc18", 2, ["nccl-symmetric-12715", "nccl-2213"]),
         ("1.3.0rc19", 2, []),
     ],
 )
@@ -129,6 +163,6 @@ def test_the_list_is_sound() -> None:
     names = [issue.id for issue in KNOWN_ISSUES]
     assert len(set(names)) == len(names)
     for issue in KNOWN_ISSUES:
-        assert issue.url.startswith("https://github.com/NVIDIA/TensorRT-LLM/")
+        assert issue.url.startswith(("https://github.com/NVIDIA/TensorRT-LLM/", "https://github.com/NVIDIA/nccl/"))
         assert all(version_of(release) for release in (issue.first, issue.last) if release)
         assert not issue.message.endswith(".")

@@ -192,6 +192,11 @@ CAUSES = [
         "safetensors_rust.SafetensorError: Error while deserializing header: incomplete metadata",
         "checkpoint_truncated",
     ),
+    ("PC: @     0xe1e2567f5014  (unknown)  ncclLocalOpAppend()", "nccl_collectives"),
+    (
+        TRACEBACK + "RuntimeError: [FP4 gemm Runner] Failed to run cutlass FP4 gemm on sm120. Error: Error Internal",
+        "fp4_gemm",
+    ),
     (
         '  File "<unknown>", line 0, in ncclGinGdakiQueryLastError\n'
         "mpirun noticed that process rank 1 with PID 0 on node 10.0.0.2 exited on signal 11 (Segmentation fault).",
@@ -220,6 +225,12 @@ REMARKS = [
     ("Loading weights concurrently:   0%|          | 0/1288 [00:00<?, ?it/s]", "loading_stalled"),
     ("[1763657465.1] UCX  WARN  network device 'enp1s0f1np1' is not available", "ucx_device"),
     ("[TensorRT-LLM][INFO] TP group MNNVL: finalMNNVL=0", "all_reduce_stalled"),
+    (
+        "[Autotuner]: Skipping tactic <MoERunner> 14, due to failure:\n"
+        "[TensorRT-LLM][ERROR] Assertion failed: Failed to initialize cutlass TMA WS grouped gemm. "
+        "Error: Error Internal (cutlass_kernel_file_gemm_grouped_sm120_M128_BS_group2.generated.cu:60)",
+        "fp4_experts",
+    ),
     ("Disable overlap scheduler for speculation mode EAGLE3", "adjusted"),
     ("Falling back to greedy decoding for draft tokens", "adjusted"),
     ("disable enable_block_reuse for SM 121", "adjusted"),
