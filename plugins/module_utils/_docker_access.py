@@ -29,7 +29,6 @@ SOCKET = "/var/run/docker.sock"
 DAEMON_PATH = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
 CDI_FOLDERS = ["/etc/cdi", "/var/run/cdi"]
 GPU_HOOK = "nvidia-container-runtime-hook"
-CONTAINERD_ROOT = "/var/lib/containerd"
 ROOTLESS_HOST = "unix:///run/user/"
 
 
@@ -207,24 +206,6 @@ def gpu_support(machine: Machine, info: dict[str, t.Any]) -> str | None:
     return None
 
 
-def image_folders(info: dict[str, t.Any]) -> list[Path]:
-    """Where images are stored; with containerd's image store that is not below the data root."""
-    folders = [str(info.get("DockerRootDir") or "")]
-    if any("io.containerd.snapshotter" in str(value) for _name, value in info.get("DriverStatus") or []):
-        folders.append(CONTAINERD_ROOT)
-    return [Path(folder) for folder in folders if folder]
-
-
-def free_bytes(info: dict[str, t.Any]) -> int | None:
-    """What is free where images are stored."""
-    free = []
-    for folder in image_folders(info):
-        with contextlib.suppress(OSError):
-            status = os.statvfs(folder)
-            free.append(status.f_bavail * status.f_frsize)
-    return min(free) if free else None
-
-
 def nearest_existing(path: Path) -> Path:
     """Where something that may not exist yet would be."""
     while not is_there(path) and path != path.parent:
@@ -261,13 +242,12 @@ def _shares_space(one: Path, other: Path) -> bool:
     return bool(first.f_blocks) and (first.f_blocks, first.f_bfree) == (second.f_blocks, second.f_bfree)
 
 
-def same_filesystem(info: dict[str, t.Any], path: Path) -> bool | None:
+def same_filesystem(images: Path, path: Path) -> bool | None:
     """Whether images and what lies at a path take room from each other; None if that cannot be known."""
-    shared = []
-    for folder in image_folders(info):
-        with contextlib.suppress(OSError):
-            shared.append(_shares_space(folder, nearest_existing(path)))
-    return any(shared) if shared else None
+    try:
+        return _shares_space(images, nearest_existing(path))
+    except OSError:
+        return None
 
 
 def brief_port(port: dict[str, t.Any]) -> dict[str, t.Any]:

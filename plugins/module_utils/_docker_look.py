@@ -22,7 +22,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_acce
     brief_image,
     brief_slot,
     device,
-    free_bytes,
     gpu_support,
     mount_point,
     same_filesystem,
@@ -37,7 +36,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_hold
     memory_holders,
     port_use,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._image_store import own_architecture
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._image_store import own_architecture, store_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._published_ports import PublishedPort, parse
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import ask_gpu_processes, parse_meminfo
 
@@ -167,12 +166,15 @@ class DockerAccessInfo:
         """Where Docker's data lies."""
         root = info.get("DockerRootDir")
         mount = mount_point(Path(root)) if root else None
+        store = store_of(info, self._machine.root)
         return {
             "data_root": root,
-            "data_root_free_bytes": free_bytes(info),
+            "image_store": store.facts() if store else None,
             "data_root_filesystem": str(mount) if mount else None,
             "data_root_device": device(Path(root)) if root else None,
-            "same_filesystem": same_filesystem(info, Path(self._compare_path)) if self._compare_path else None,
+            "same_filesystem": same_filesystem(store.path, Path(self._compare_path))
+            if store and self._compare_path
+            else None,
         }
 
     def _access(self) -> dict[str, t.Any]:

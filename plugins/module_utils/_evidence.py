@@ -26,6 +26,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils import _dock
 from ansible_collections.dgx_spark.speculative.plugins.module_utils import _hotplug
 from ansible_collections.dgx_spark.speculative.plugins.module_utils import _pair_view as pairs
 from ansible_collections.dgx_spark.speculative.plugins.module_utils import _records as records
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._image_store import store_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._look import (
     Files,
     Look,
@@ -457,7 +458,10 @@ class Gatherer:
 
     def _disks(self) -> None:
         places = [("the models", self._cache), ("the deployments", self.evidence.state_directory)]
-        places += [("images", folder) for folder in docker.image_folders(self.evidence.docker_info)]
+        store = store_of(self.evidence.docker_info, self._machine.root)
+        # Docker's own directory has to have room for logs where images lie elsewhere.
+        folders = [store.path, Path(self.evidence.docker_info["DockerRootDir"])] if store else []
+        places += [("images", folder) for folder in dict.fromkeys(folders)]
         for use, path in places:
             existing = docker.nearest_existing(path)
             status = os.statvfs(existing)

@@ -8,10 +8,23 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import re
+import typing as t
+from pathlib import Path
 
 # What the kernel calls a processor, with its name in images.
 ARCHITECTURES = {"aarch64": "arm64", "arm64": "arm64", "x86_64": "amd64", "amd64": "amd64"}
+
+# Docker keeps images itself, or has containerd keep them: an Engine 29 that was installed afresh does the latter.
+CLASSIC, CONTAINERD = "classic", "containerd"
+SNAPSHOTTER = "io.containerd.snapshotter"
+CONTAINERD_ROOT, CONTAINERD_CONFIG = Path("/var/lib/containerd"), Path("etc/containerd/config.toml")
+# An unpacked image, as a multiple of the packed one; NVIDIA's images have 2.1 to 2.4.
+UNPACKED = 2.3
+# The classic store deletes what it fetched once it is unpacked; containerd's keeps it.
+CLASSIC_FACTOR = 3.0
 
 
 def own_architecture() -> str:
@@ -23,3 +36,67 @@ def own_architecture() -> str:
 def own_platform() -> str:
     """What an image for this machine is made for."""
     return f"linux/{own_architecture()}"
+
+
+class Store(t.NamedTuple):
+    """How and where an Engine stores images."""
+
+    kind: str
+    path: Path
+
+    @property
+    def unpack_factor(self) -> float:
+        """The room that a pull takes, as a multiple of the image's packed size."""
+        return 1 + UNPACKED if self.kind == CONTAINERD else CLASSIC_FACTOR
+
+    @property
+    def way_out(self) -> str:
+        """What moves it to a larger disk."""
+        if self.kind == CONTAINERD:
+            return f"containerd's root ('root' in /{CONTAINERD_CONFIG})"
+        return "Docker's data-root"
+
+    def free_bytes(self) -> int | None:
+        """What is free for images; None where nobody can tell."""
+        try:
+            status = os.statvfs(self.path)
+        except OSError:
+            return None
+        return status.f_bavail * status.f_frsize
+
+    def facts(self) -> dict[str, t.Any]:
+        return {
+            "kind": self.kind,
+            "path": str(self.path),
+            "free_bytes": self.free_bytes(),
+            "unpack_factor": self.unpack_factor,
+            "way_out": self.way_out,
+        }
+
+
+def containerd_root(root: Path = Path("/")) -> Path:
+    """Where containerd keeps its data: what its configuration says before the first section, if it can be read."""
+    try:
+        text = (root / CONTAINERD_CONFIG).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return CONTAINERD_ROOT
+    plain = re.split(r"^\s*\[", text, maxsplit=1, flags=re.MULTILINE)[0]
+    found = re.search(r"""^\s*root\s*=\s*["']([^"']+)["']""", plain, re.MULTILINE)
+    return Path(found[1]) if found else CONTAINERD_ROOT
+
+
+def store_of(info: t.Mapping[str, t.Any], root: Path = Path("/")) -> Store | None:
+    """How the Engine stores images, by what it says of itself."""
+    if any(SNAPSHOTTER in str(value) for _name, value in info.get("DriverStatus") or []):
+        return Store(CONTAINERD, containerd_root(root))
+    data_root = info.get("DockerRootDir")
+    return Store(CLASSIC, Path(data_root)) if data_root else None
+
+
+def sizes(size: int, kind: str) -> tuple[int, int]:
+    """What an image takes unpacked, and what it takes where it is handed out, both from what the Engine calls its size.
+
+    That is the packed size with containerd's store (moby, daemon/containerd/image_inspect.go), which also hands images
+    out packed; the classic store unpacks them for good.
+    """
+    return (round(UNPACKED * size), size) if kind == CONTAINERD else (size, size)

@@ -16,6 +16,8 @@ import re
 import typing as t
 from pathlib import PurePosixPath
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._image_store import CONTAINERD, UNPACKED, sizes
+
 LABEL = "dgx_spark.speculative."
 # The image from which the pair's was made; another one means that it has to be made anew.
 BASE_LABEL = f"{LABEL}base"
@@ -384,8 +386,8 @@ class Demand(t.NamedTuple):
     free: int | None
 
 
-def too_much(name: str, demands: t.Iterable[Demand]) -> list[str]:
-    """What does not fit on a node, one sentence for each file system."""
+def too_much(name: str, demands: t.Iterable[Demand], way_out: str) -> list[str]:
+    """What does not fit on a node, one sentence for each file system; images can be moved in their own way."""
     found = []
     together: dict[str | None, list[Demand]] = {}
     for demand in demands:
@@ -398,18 +400,21 @@ def too_much(name: str, demands: t.Iterable[Demand]) -> list[str]:
             paths = " and ".join(dict.fromkeys(demand.path for demand in group))
             found.append(
                 f"{name}: {amount(needed)} are needed ({parts}), but the file system {filesystem} of {paths} has only "
-                f"{amount(free)} free. Make room there, or move Docker's data-root or the Hugging Face cache "
+                f"{amount(free)} free. Make room there, or move {way_out} or the Hugging Face cache "
                 "(huggingface_cache_directory) to a larger disk."
             )
     return found
 
 
-def image_size(head: Facts, packed: int) -> int:
-    """What the pair's image takes unpacked; before it has been pulled, twice what the registry has packed."""
-    made, base = head["images"]["pair"], head["images"]["base"]
+def image_sizes(head: Facts, packed: int) -> tuple[int, int]:
+    """What the pair's image takes unpacked and on its way; before it is pulled, by what the registry has packed."""
+    made, base, store = head["images"]["pair"], head["images"]["base"], head["docker"]["store"]
     if is_made(head):
-        return int(made["bytes"])
-    return (int(base["bytes"]) if base else 2 * packed) + ADDED_BYTES
+        return sizes(int(made["bytes"]), store)
+    if base:
+        return sizes(int(base["bytes"]) + ADDED_BYTES, store)
+    unpacked = round(UNPACKED * packed) + ADDED_BYTES
+    return unpacked, packed + ADDED_BYTES if store == CONTAINERD else unpacked
 
 
 def room_needed(
@@ -417,31 +422,34 @@ def room_needed(
 ) -> list[str]:
     """What does not fit, on both nodes.
 
-    Docker packs an image into a file of its own before it hands it out, and unpacks another one of its own after it was
-    handed one. What it has got is deleted from the spool at once.
+    The classic store packs an image into a file of its own before it hands it out; containerd's hands out what it has.
+    Both write down what they are handed before they unpack it. What they have got is deleted from the spool at once.
     """
     head, worker = nodes
-    size = 0 if is_copied(head, worker) else image_size(head, packed)
-    to_pull = 0 if head["images"]["base"] else size
+    unpacked, sent = (0, 0) if is_copied(head, worker) else image_sizes(head, packed)
     docker = head["docker"]
+    place = (docker["images"], docker["filesystem"], docker["free"])
+    kept = packed if docker["store"] == CONTAINERD else 0
     own = [
-        Demand(
-            "image, packed for the other Spark",
-            size + to_pull,
-            docker["data_root"],
-            docker["filesystem"],
-            docker["free"],
-        )
+        Demand("image", 0 if head["images"]["base"] or not unpacked else unpacked + kept, *place),
+        Demand("image, packed for the other Spark", 0 if docker["store"] == CONTAINERD else sent, *place),
     ]
     docker, state = worker["docker"], worker["state"]
-    spool = max(0, size - worker["spooled_bytes"])
+    # On one file system, Docker's copy grows as the spool shrinks.
+    copy = sent if docker["filesystem"] != state["filesystem"] else 0
     missing = models["bytes_missing"]
     others = [
         Demand("models", missing, models["cache"], models["cache_filesystem"], models["cache_free_bytes"]),
-        Demand("image", size, docker["data_root"], docker["filesystem"], docker["free"]),
-        Demand("image on its way", spool, state["path"], state["filesystem"], state["free"]),
+        Demand("image", unpacked + copy, docker["images"], docker["filesystem"], docker["free"]),
+        Demand(
+            "image on its way",
+            max(0, sent - worker["spooled_bytes"]),
+            state["path"],
+            state["filesystem"],
+            state["free"],
+        ),
     ]
-    if missing or size:
+    if missing or unpacked:
         cache = (models["cache"], models["cache_filesystem"], models["cache_free_bytes"])
         others.append(Demand("reserve", reserve, *cache))
-    return too_much(names[0], own) + too_much(names[1], others)
+    return too_much(names[0], own, head["docker"]["way_out"]) + too_much(names[1], others, docker["way_out"])

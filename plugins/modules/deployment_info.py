@@ -376,11 +376,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_acce
     EngineError,
     Machine,
     brief_slot,
-    free_bytes,
     silent_engine,
     user_name,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._huggingface import free_space
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._image_store import store_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair_view import (
     OPTIONS_LABEL,
     Pair,
@@ -452,7 +452,8 @@ class Docker:
 
     def free_bytes(self) -> int | None:
         info = self._try(lambda: self._engine.get("/info"))
-        return free_bytes(info) if info else None
+        store = store_of(info or {})
+        return store.free_bytes() if store else None
 
 
 class DeploymentInfo:

@@ -119,13 +119,21 @@ data_root:
   returned: success
   type: str
   sample: /var/lib/docker
-data_root_free_bytes:
+image_store:
   description:
-    - What is free for images.
-    - With containerd's image store it is the lesser of that one's directory and RV(data_root).
+    - How and where the Engine stores images. Null where that cannot be known.
+    - C(kind) is V(classic) or V(containerd). The latter keeps images in a directory of its own, outside RV(data_root).
+    - C(free_bytes) is what is free at C(path), null where that cannot be known.
+    - C(unpack_factor) is the room that a pull takes, as a multiple of the image's packed size.
+    - C(way_out) names what moves images to a larger disk.
   returned: success
-  type: int
-  sample: 1500000000000
+  type: dict
+  sample:
+    kind: classic
+    path: /var/lib/docker
+    free_bytes: 1500000000000
+    unpack_factor: 3.0
+    way_out: Docker's data-root
 data_root_filesystem:
   description: Where the file system of RV(data_root) is mounted.
   returned: success

@@ -131,14 +131,18 @@ sshd:
   type: str
   sample: /usr/sbin/sshd
 docker:
-  description: The Docker Engine, and the place where it keeps images.
+  description:
+    - The Docker Engine, and the place C(images) where it keeps images.
+    - The C(store) is V(classic) or V(containerd), and C(way_out) is what moves images to a larger disk.
   returned: success
   type: dict
   sample:
     state: usable
     detail: ""
     version: 28.3.3
-    data_root: /var/lib/docker
+    store: classic
+    images: /var/lib/docker
+    way_out: Docker's data-root
     filesystem: /
     free: 1500000000000
 images:
@@ -240,11 +244,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_acce
     Machine,
     brief_container,
     brief_slot,
-    free_bytes,
     mount_point,
     nearest_existing,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_holders import port_use
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._image_store import store_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair import (
     KEY,
     LABEL,
@@ -350,15 +354,17 @@ class PairInfo:
             images = {key: image_facts(self.engine.image(name)) for key, name in names.items()}
         except (EngineError, OSError) as e:
             state, detail = "unusable", f"{self.params['socket']}: {getattr(e, 'strerror', None) or e}"
-        root = info.get("DockerRootDir")
-        mount = mount_point(Path(root)) if root else None
+        store = store_of(info, self.machine.root)
+        mount = mount_point(store.path) if store else None
         docker = {
             "state": state,
             "detail": detail,
             "version": info.get("ServerVersion"),
-            "data_root": root,
+            "store": store.kind if store else None,
+            "images": str(store.path) if store else None,
+            "way_out": store.way_out if store else None,
             "filesystem": str(mount) if mount else None,
-            "free": free_bytes(info),
+            "free": store.free_bytes() if store else None,
         }
         brief = brief_slot(slot) if slot else None
         return containers, {"docker": docker, "slot": brief, "images": images}

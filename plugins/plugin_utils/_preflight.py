@@ -61,8 +61,9 @@ def engine(docker: Facts) -> list[Row]:
     if docker["state"] != "usable":
         return [("Docker", docker["detail"])]
     rows = [("Docker", f"{docker['server_version']}, with GPU" if docker["gpu"] else f"{docker['server_version']}")]
-    if docker["data_root_free_bytes"] is not None:
-        rows.append(("disk of images", f"{amount(docker['data_root_free_bytes'])} free at {docker['data_root']}"))
+    store = docker["image_store"]
+    if store and store["free_bytes"] is not None:
+        rows.append(("disk of images", f"{amount(store['free_bytes'])} free at {store['path']}"))
     return rows
 
 

@@ -16,6 +16,7 @@ import hashlib
 import http.client
 import json
 import os
+import re
 import shutil
 import socket
 import sys
@@ -28,9 +29,10 @@ SOCKET = "/var/run/docker.sock"
 CHUNK = 1024 * 1024
 BLOCK = 512
 REPORT_EVERY_S = 1.0
-ASK_S = 30.0
 # Docker says nothing while it unpacks: more than a large image takes on a slow disk.
 SILENCE_S = 1800.0
+
+UNPACKING = "Error unpacking image"
 
 Member = dict[str, t.Any]
 
@@ -120,29 +122,19 @@ class Archive:
 
 
 class Engine:
-    """The few requests that loading needs."""
+    """The request that loading needs."""
 
-    def __init__(self, path: str = SOCKET) -> None:
+    def __init__(self, path: str = SOCKET, images: str = "") -> None:
         self._path = path
-
-    def find(self, path: str) -> dict[str, t.Any]:
-        connection = Connection(self._path, ASK_S)
-        try:
-            connection.request("GET", path)
-            answer = json.loads(connection.getresponse().read())
-        except (OSError, ValueError, http.client.HTTPException):
-            return {}
-        finally:
-            connection.close()
-        return answer if isinstance(answer, dict) else {}
+        self._images = images
 
     def room(self) -> str:
-        root = str(self.find("/info").get("DockerRootDir") or "")
+        """How much space is left where the Engine keeps its images."""
         try:
-            free = shutil.disk_usage(root).free
+            free = shutil.disk_usage(self._images).free
         except OSError:
             return ""
-        return f"; {amount(free)} are free in {root}"
+        return f"; {amount(free)} are free in {self._images}"
 
     def load(self, archive: Archive) -> None:
         connection = Connection(self._path, SILENCE_S)
@@ -179,29 +171,39 @@ class Engine:
             return (
                 f"Loading {reference} failed because Docker's disk is full ({problem}){self.room()}; make room there."
             )
+        if re.search("content digest .*not found", problem):
+            # moby issue 49473: what another image of the same layers had packed differently is not handed out.
+            return (
+                f"Loading {reference} failed because the other Spark's Docker handed out an image that lacks a layer "
+                f"({problem}): pull the base once more on the head ('docker pull' of the recipe's image), and "
+                "run again."
+            )
         return f"Loading {reference} into Docker failed: {problem}."
 
 
 def error_in(said: str) -> str | None:
-    """What the Engine's stream calls an error."""
+    """What the Engine's stream calls an error; of one while unpacking, containerd's store only tells as of progress."""
     for line in said.splitlines():
         with contextlib.suppress(ValueError, AttributeError):
             message = json.loads(line)
             error = message.get("error") or (message.get("errorDetail") or {}).get("message")
             if error:
                 return str(error)
+            if UNPACKING in str(message.get("stream")):
+                return str(message["stream"])
     return None
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--socket", default=SOCKET, help="the Engine's socket")
+    parser.add_argument("--images", default="", help="the directory where the Engine keeps its images")
     parser.add_argument("reference")
     parser.add_argument("folder", type=Path)
     options = parser.parse_args(arguments)
     try:
         archive = Archive(options.reference, options.folder)
-        Engine(options.socket).load(archive)
+        Engine(options.socket, options.images).load(archive)
     except LoadError as e:
         emit({"error": str(e)})
         return 1

@@ -178,7 +178,9 @@ def explain(image: str, message: str, free: str = "") -> str:
             f"The registry does not hand out {image} ({message}); check the name, and run 'docker login {host}' and "
             "'docker pull' by hand if the image is not public."
         )
-    if re.search(r"manifest unknown|name unknown|not found|invalid reference format", message, re.IGNORECASE):
+    if "content digest" not in message and re.search(
+        r"manifest unknown|name unknown|not found|invalid reference format", message, re.IGNORECASE
+    ):
         return f"There is no image {image} ({message}); check the name and the tag."
     if "no space left on device" in message:
         return (
@@ -195,8 +197,9 @@ def explain(image: str, message: str, free: str = "") -> str:
 class Engine:
     """The few requests that a pull needs."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, images: str = "") -> None:
         self._path = path
+        self._images = images
 
     def _request(self, method: str, path: str) -> http.client.HTTPResponse:
         connection = Connection(self._path)
@@ -217,12 +220,11 @@ class Engine:
 
     def free(self) -> str:
         """How much space is left where the Engine keeps its images, for an error message."""
-        root = (self.find("/info") or {}).get("DockerRootDir")
         try:
-            status = os.statvfs(str(root))
+            status = os.statvfs(self._images)
         except OSError:
             return ""
-        return f"; {size_text(status.f_bavail * status.f_frsize)} are free in {root}"
+        return f"; {size_text(status.f_bavail * status.f_frsize)} are free in {self._images}"
 
     def pull(self, image: str) -> t.Iterator[dict[str, t.Any]]:
         """The lines of the Engine's stream."""
@@ -316,11 +318,12 @@ def pull(engine: Engine, image: str, sizes: dict[str, int]) -> dict[str, t.Any]:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--socket", default=SOCKET, help="the Engine's socket")
+    parser.add_argument("--images", default="", help="the directory where the Engine keeps its images")
     parser.add_argument("image", help="the reference of the image")
     options = parser.parse_args(arguments)
     try:
         sizes = layer_sizes(sys.stdin.read())
-        say(result=pull(Engine(options.socket), options.image, sizes))
+        say(result=pull(Engine(options.socket, options.images), options.image, sizes))
     except PullError as e:
         say(error=str(e))
         return 1

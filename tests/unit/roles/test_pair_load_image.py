@@ -60,9 +60,6 @@ class Handler(BaseHTTPRequestHandler):
         self.reply(self.server.status, self.server.answer)
         self.close_connection = True
 
-    def do_GET(self) -> None:
-        self.reply(200, b'{"DockerRootDir": "/"}')
-
     def reply(self, status: int, body: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
@@ -98,7 +95,7 @@ def spool(tmp_path: Path) -> Path:
 
 
 def run(tmp_path: Path, spool: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, t.Any]]:
-    code = load_image.main(["--socket", str(tmp_path / "docker.sock"), "pair:1", str(spool)])
+    code = load_image.main(["--socket", str(tmp_path / "docker.sock"), "--images", "/proc", "pair:1", str(spool)])
     return code, json.loads(capsys.readouterr().out.splitlines()[-1])
 
 
@@ -117,7 +114,19 @@ def test_docker_gets_the_image_as_it_was_saved(
 @pytest.mark.parametrize(
     ("status", "answer", "expected"),
     [
-        (200, b'{"stream": "x"}\n{"errorDetail": {"message": "no space left on device"}}\n', "Docker's disk is full"),
+        (
+            200,
+            b'{"stream": "x"}\n{"errorDetail": {"message": "no space left on device"}}\n',
+            " are free in /proc; make room",
+        ),
+        # moby issue 49473, and what containerd's store answers with status 200 (daemon/containerd/image_exporter.go).
+        (500, b'{"message": "content digest sha256:5f1e: not found"}', "('docker pull' of the recipe's image)"),
+        (
+            200,
+            b'{"stream": "Error unpacking image pair:1: content digest sha256:5f1e: not found\\n"}\n',
+            "handed out an image that lacks a layer",
+        ),
+        (200, b'{"stream": "Error unpacking image pair:1: no space left on device"}\n', "Docker's disk is full"),
         (500, b'{"message": "invalid tar header"}', 'failed: {"message": "invalid tar header"}'),
     ],
 )

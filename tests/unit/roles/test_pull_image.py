@@ -67,7 +67,6 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         pages = {
             f"/images/{IMAGE}/json": {"Id": "sha256:1", "RepoDigests": ["nvcr.io/nvidia/release@sha256:2"], "Size": 7},
-            "/info": {"DockerRootDir": "/"},
         }
         self._send(200 if self.path in pages else 404, pages.get(self.path, {"message": "no such image"}))
 
@@ -95,7 +94,7 @@ def fixture_engine(tmp_path: Path) -> t.Iterator[Server]:
 
 def run(engine: Server, stream: list[t.Any], image: str = IMAGE, stdin: str = "") -> tuple[int, list[t.Any]]:
     engine.stream = stream  # type: ignore[misc]
-    command = [sys.executable, str(PROGRAM), "--socket", str(engine.server_address), image]
+    command = [sys.executable, str(PROGRAM), "--socket", str(engine.server_address), "--images", "/proc", image]
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -245,6 +244,11 @@ def test_a_pull(engine: Server) -> None:
             f"The registry refuses {IMAGE} for now because of too many requests (toomanyrequests: slow down); "
             "wait and run it again.",
         ),
+        # moby issue 52411, with containerd's store.
+        (
+            "failed to extract layer sha256:4: content digest sha256:5: not found",
+            f"Pulling {IMAGE} failed: failed to extract layer sha256:4: content digest sha256:5: not found.",
+        ),
         ("it is haunted", f"Pulling {IMAGE} failed: it is haunted."),
     ],
 )
@@ -261,7 +265,7 @@ def test_a_full_disk(engine: Server) -> None:
     start, _, rest = lines[-1]["error"].partition("; ")
     assert start == f"Pulling {IMAGE} failed because the disk is full ({message})"
     assert rest.endswith(
-        " are free in /; free some space, for example with 'docker image prune', and run the same again."
+        " are free in /proc; free some space, for example with 'docker image prune', and run the same again."
     )
 
 

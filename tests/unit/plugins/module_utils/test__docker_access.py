@@ -121,14 +121,6 @@ def test_a_hook_must_be_executable(machine: da.Machine) -> None:
     assert da.gpu_support(machine, {}) is None
 
 
-def test_free_bytes(tmp_path: Path) -> None:
-    free = da.free_bytes({"DockerRootDir": str(tmp_path), "DriverStatus": [["Backing Filesystem", "extfs"]]})
-    assert free is not None
-    assert free > 0
-    assert da.free_bytes({"DockerRootDir": "/nowhere"}) is None
-    assert da.free_bytes({}) is None
-
-
 @pytest.mark.parametrize(
     ("status", "expected"),
     [

@@ -42,7 +42,9 @@ def node(number: int, **changes: t.Any) -> dict[str, t.Any]:
             "state": "usable",
             "detail": "",
             "version": "28.3.3",
-            "data_root": "/var/lib/docker",
+            "store": "classic",
+            "images": "/var/lib/docker",
+            "way_out": "Docker's data-root",
             "filesystem": "/",
             "free": 1_000_000_000_000,
         },
@@ -325,7 +327,55 @@ def test_the_head_packs_the_image_too() -> None:
     assert text.startswith("spark-1: 40.3 GB are needed (image, packed for the other Spark 40.3 GB)")
     # What is still to be pulled is there then, too.
     (text,) = room({**head, "images": {"base": None, "pair": None}}, node(2), models(0), packed=20 * GB)
-    assert text.startswith("spark-1: 80.6 GB are needed")
+    assert text.startswith(
+        "spark-1: 92.6 GB are needed (image 46.3 GB, image, packed for the other Spark 46.3 GB), but the file system"
+    )
+    assert "or move Docker's data-root or the Hugging Face cache" in text
+
+
+def stored(facts: dict[str, t.Any], store: str, **changes: t.Any) -> dict[str, t.Any]:
+    place = {"images": "/var/lib/containerd", "way_out": "containerd's root"} if store == "containerd" else {}
+    return {**facts, "docker": {**facts["docker"], "store": store, **place, **changes}}
+
+
+@pytest.mark.parametrize(
+    ("head", "worker", "size", "needed"),
+    [
+        # Unpacked and on its way: what the Engine calls the size is unpacked with one store and packed with the other.
+        ("classic", "classic", 46, 2 * 46),
+        ("classic", "containerd", 46, 2 * 46),
+        ("containerd", "classic", 20, 20 + 46),
+        ("containerd", "containerd", 20, 20 + 46),
+    ],
+)
+def test_what_the_worker_needs_depends_on_the_stores(head: str, worker: str, size: int, needed: int) -> None:
+    images = {"base": BASE, "pair": {**MADE, "bytes": size * GB}}
+    first = stored(node(1, images=images), head)
+    room_for = (needed + 20) * GB
+    assert room(first, stored(with_room(room_for, 2), worker), models(0, cache_free_bytes=room_for)) == []
+    second = stored(with_room(room_for - 1, 2), worker)
+    (text,) = room(first, second, models(0, cache_free_bytes=room_for - 1))
+    assert text.startswith("spark-2: ")
+    assert f"move {second['docker']['way_out']} or" in text
+
+
+def test_what_docker_is_handed_lies_with_its_images() -> None:
+    head = stored(node(1, images={"base": BASE, "pair": {**MADE, "bytes": 20 * GB}}), "containerd")
+    worker = stored(with_room(1000 * GB, 2), "containerd", filesystem="/data", free=65 * GB)
+    (text,) = room(head, worker, models(0))
+    assert text.startswith(
+        "spark-2: 66.0 GB are needed (image 66.0 GB), but the file system /data of /var/lib/containerd"
+    )
+    assert room(head, stored(worker, "containerd", filesystem="/data", free=66 * GB), models(0)) == []
+
+
+def test_containerd_hands_out_what_it_has() -> None:
+    head = stored(with_room(0, 1, images={"base": BASE, "pair": MADE}), "containerd")
+    assert room(head, node(2), models(0)) == []
+    # What is pulled is kept packed and unpacked.
+    head = stored(with_room(0, 1, images={"base": None, "pair": None}), "containerd")
+    (text,) = room(head, node(2), models(0), packed=20 * GB)
+    assert text.startswith("spark-1: 66.3 GB are needed (image 66.3 GB)")
 
 
 @pytest.fixture(name="key_pair")

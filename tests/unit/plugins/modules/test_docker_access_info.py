@@ -225,7 +225,7 @@ def test_not_installed_and_not_running(look: Look, tmp_path: Path) -> None:
         "unknown",
         "Docker is not installed.",
     )
-    assert (result["containers"], result["data_root_free_bytes"], result["gpu"]) == ([], None, False)
+    assert (result["containers"], result["image_store"], result["gpu"]) == ([], None, False)
     (tmp_path / "root/usr/bin").mkdir(parents=True)
     (tmp_path / "root/usr/bin/dockerd").touch(0o755)
     result = look()
@@ -375,5 +375,9 @@ def test_the_file_system_of_images(engine: Server, look: Look, tmp_path: Path) -
     number = tmp_path.stat().st_dev
     assert result["data_root_device"] == f"{os.major(number)}:{os.minor(number)}"
     assert look(compare_path="/proc")["same_filesystem"] is False
+    assert result["image_store"]["path"] == str(tmp_path)
+    assert result["image_store"]["free_bytes"] > 0
+    engine.pages["/info"] = {**INFO, "DriverStatus": [["driver-type", "io.containerd.snapshotter.v1"]]}
+    assert look()["image_store"]["path"] == "/var/lib/containerd"
     engine.pages["/info"] = {**INFO, "DockerRootDir": "/nowhere"}
     assert look(compare_path="/proc")["same_filesystem"] is None

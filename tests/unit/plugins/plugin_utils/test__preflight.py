@@ -21,8 +21,7 @@ DOCKER = {
     "detail": "",
     "server_version": "28.3.3",
     "gpu": True,
-    "data_root": "/var/lib/docker",
-    "data_root_free_bytes": 1_500_000_000_000,
+    "image_store": {"path": "/var/lib/docker", "free_bytes": 1_500_000_000_000},
     "port": {"in_use": False, "container": None, "process": None},
     "image": None,
 }
