@@ -17,6 +17,10 @@ from pathlib import Path
 GPU_NAME = "GB10"
 # PCI vendor and device of the ConnectX-7 that every GB10 box carries.
 CONNECTX7 = ("0x15b3", "0x1021")
+# DGX OS takes that card off the PCI bus while no cable is in, as long as this marker is there, so that it says nothing
+# of the machine: NVIDIA/NV-Kernels pull request 271 (driver), graham33/nixos-dgx-spark issue 165 (package).
+HOTPLUG_MARKER = Path("/etc/nvidia/cx7-hotplug-enabled")
+HOTPLUG_STATE = Path("/sys/devices/platform/MTKP0001:00/pcie_hotplug/debug_state")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,16 +102,22 @@ def count_connectx(devices: Path) -> int:
     return sum(identity(device) == CONNECTX7 for device in devices.glob("*"))
 
 
-def objections(gpus: t.Sequence[Gpu], connectx: int) -> list[str]:
+def hotplug(marker: Path, state: Path) -> dict[str, bool | None]:
+    """Whether the card leaves the bus without a cable, and whether it has power; None where the driver does not say."""
+    try:
+        powered = {"0": False, "1": True}.get(state.read_text(encoding="ascii").strip())
+    except (OSError, ValueError):
+        powered = None
+    return {"armed": marker.exists(), "powered": powered}
+
+
+def objections(gpus: t.Sequence[Gpu]) -> list[str]:
     """Why this machine is not a DGX Spark; empty if it is one."""
     if not gpus:
         return ["it has no nvidia-smi, or one that finds no GPU"]
-    found = []
     if not any(GPU_NAME in gpu.name for gpu in gpus):
-        found.append(f"its GPU is '{gpus[0].name}', not a {GPU_NAME}")
-    if not connectx:
-        found.append("it has no ConnectX-7 network card")
-    return found
+        return [f"its GPU is '{gpus[0].name}', not a {GPU_NAME}"]
+    return []
 
 
 QUERY = ("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
@@ -127,14 +137,14 @@ def look(module: Module) -> dict[str, t.Any]:
     if module.get_bin_path(QUERY[0]):
         code, output, _error = module.run_command(list(QUERY), handle_exceptions=False)
     gpus = parse_gpus(output) if code == 0 else []
-    connectx = count_connectx(DEVICES)
     memory = parse_meminfo(Path("/proc/meminfo").read_text(encoding="ascii"))
-    reasons = objections(gpus, connectx)
+    reasons = objections(gpus)
     return {
         "is_spark": not reasons,
         "objections": reasons,
         "gpus": [dataclasses.asdict(gpu) for gpu in gpus],
-        "connectx": connectx,
+        "connectx": count_connectx(DEVICES),
+        "hotplug": hotplug(HOTPLUG_MARKER, HOTPLUG_STATE),
         "memory_total": memory["MemTotal"],
         "memory_available": memory["MemAvailable"],
         "memory_free": memory["MemFree"],

@@ -83,7 +83,7 @@ machine:
     - What M(dgx_spark.speculative.spark_info) returns.
   returned: success
   type: dict
-  sample: {is_spark: true, objections: []}
+  sample: {is_spark: true, objections: [], connectx: 0, hotplug: {armed: true, powered: false}}
 docker:
   description:
     - What M(dgx_spark.speculative.docker_access_info) returns without options. Empty without O(docker), and

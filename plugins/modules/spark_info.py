@@ -10,9 +10,10 @@ module: spark_info
 short_description: Tell whether a machine is a DGX Spark, and how much memory it has
 version_added: 0.1.0
 description:
-  - Recognises a DGX Spark, or a box of another maker with the same chip, by its GPU and its network card.
+  - Recognises a DGX Spark, or a box of another maker with the same chip, by its GPU.
+  - The network card says nothing, for DGX OS takes it off the PCI bus while no cable is in.
   - The release file is not asked, since it differs between makers.
-  - Reads C(nvidia-smi), C(/sys/bus/pci/devices) and C(/proc/meminfo).
+  - Reads C(nvidia-smi), C(/sys/bus/pci/devices), C(/proc/meminfo), and what belongs to the card's hot-plug.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._attributes.info_module
@@ -56,10 +57,24 @@ gpus:
       driver: 580.95.05
 connectx:
   description:
-    - Number of ConnectX-7 functions on the PCI bus.
+    - Number of ConnectX-7 functions on the PCI bus. None is usual for a Spark without a cable.
   returned: success
   type: int
   sample: 4
+hotplug:
+  description:
+    - What DGX OS does with the ConnectX-7 when it sees no cable.
+  returned: success
+  type: dict
+  contains:
+    armed:
+      description: Whether the card leaves the PCI bus then, by the marker file C(/etc/nvidia/cx7-hotplug-enabled).
+      type: bool
+      sample: true
+    powered:
+      description: Whether the driver has given the card power. Null where there is no such driver.
+      type: bool
+      sample: false
 memory_total:
   description:
     - Memory in bytes, shared by CPU and GPU.

@@ -25,6 +25,7 @@ def parser() -> argparse.ArgumentParser:
     up.add_argument("--fresh", action="store_true", help="replace the Sparks by new ones, and clear all faults")
     kinds = lifecycle.NETWORKS
     up.add_argument("--network", default=kinds[0], choices=kinds, help=f"how it is managed (default: {kinds[0]})")
+    up.add_argument("--hotplug", action="store_true", help="a card without a cable leaves the bus, as with one Spark")
     down = commands.add_parser("down", help="remove the twin's containers, network and volumes")
     down.add_argument("--images", action="store_true", help="remove its images, too")
     commands.add_parser("status", help="say what runs")
@@ -42,7 +43,7 @@ def run(options: argparse.Namespace) -> None:
     """Do what was asked for."""
     if options.command == "up":
         started = time.monotonic()
-        lifecycle.up(options.sparks, options.fresh, options.network)
+        lifecycle.up(options.sparks, options.fresh, options.network, options.hotplug)
         print(f"The twin is up after {time.monotonic() - started:.1f} s; its inventory is {lifecycle.INVENTORY}.")
     elif options.command == "down":
         lifecycle.down(options.images)

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The cable between two Sparks, and what can be wrong with it.
 
-Each Spark makes the interfaces of its own ConnectX-7, which are there with and without a cable: see `spark/fabric.py`.
+Each Spark makes the interfaces of its own ConnectX-7: see `spark/fabric.py`, also for when it has one at all.
 A cable is two wires, one for each of the two interfaces that a port has; a wire is a veth pair between the far ends of
 the interfaces. Nothing of it is ever in the machine's own network namespace.
 
@@ -23,7 +23,7 @@ import typing as t
 from tests.twin import engine
 from tests.twin.images import as_root
 from tests.twin.names import STATE, TwinError, spark_name
-from tests.twin.spark.fabric import CABLE, FACTS, MTU, PORTS, Port
+from tests.twin.spark.fabric import ARMED, CABLE, FACTS, MTU, PORTS, Port
 
 RECORD = STATE / "cables.json"
 FABRIC = "/usr/bin/python3 -I -S /usr/local/lib/dgx-spark-twin/fabric.py once"
@@ -102,6 +102,18 @@ def changed(**values: t.Any) -> t.Iterator[None]:
     finally:
         record(before)
         connect()
+
+
+def arm(number: int, armed: bool) -> None:
+    """Have a Spark's ConnectX-7 come and go with its cable, as DGX OS has it, or be there from its next start on.
+
+    Who wants the latter gives the marker another name.
+    """
+    names = ("cx7-hotplug-disabled", ARMED.name) if armed else (ARMED.name, "cx7-hotplug-disabled")
+    old, new = (str(ARMED.with_name(one)) for one in names)
+    # Whoever has the card reads the marker when something changes, and when it starts.
+    script = '[ ! -e "$1" ] || { mv "$1" "$2" && systemctl restart dgx-spark-twin-fabric; }'
+    engine.docker("exec", spark_name(number), "sh", "-c", script, "-", old, new)
 
 
 @contextlib.contextmanager

@@ -286,10 +286,11 @@ def renew_spark(number: int, sparks: int, fresh: bool, network: str) -> None:
         ensure_spark(number, network)
 
 
-def up(sparks: int = 1, fresh: bool = False, network: str = NETWORKS[0]) -> None:
+def up(sparks: int = 1, fresh: bool = False, network: str = NETWORKS[0], hotplug: bool = False) -> None:
     """Have the twin run with this many Sparks, building what is missing or outdated; fresh ones are as delivered.
 
-    Two Sparks have a cable between them. Their network is managed as on DGX OS or as asked for.
+    Two Sparks have a cable between them, and their cards stay when it is pulled, unless asked for with hot-plug; one
+    Spark has none, and so no card. Their network is managed as on DGX OS or as asked for.
     """
     if not 1 <= sparks <= MAX_SPARKS:
         raise TwinError(f"The twin has 1 to {MAX_SPARKS} Sparks, not {sparks}.")
@@ -312,6 +313,7 @@ def up(sparks: int = 1, fresh: bool = False, network: str = NETWORKS[0]) -> None
         fill_registry()
         for number in range(1, sparks + 1):
             Spark(number).wait()
+            cables.arm(number, hotplug or sparks == 1)
         write_known_hosts(sparks)
         write_inventory(sparks)
         remove_outdated()

@@ -14,11 +14,19 @@ import testinfra.host
 
 from tests.deployed import DEPLOYMENT, HOME, Deployed
 
+from tests.twin.control import Spark
+
 pytest_plugins = ["tests.scenario"]
 
 MODEL = "gpt-oss-120b"
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
 HEAD_COMMIT = "633caf45f31288cbb70ee237f7c939db707ecc94"
+
+
+def test_the_spark_has_no_network_card(spark: Spark) -> None:
+    """As an up-to-date one without a QSFP cable; all that follows was deployed on it."""
+    found = spark.exec("ls -d /sys/bus/pci/devices/*; ls -d /sys/class/net/en* /sys/class/infiniband/* /dev/infiniband")
+    assert found.stdout.split() == ["/sys/bus/pci/devices/000f:01:00.0"]
 
 
 def test_the_container_has_the_flags_of_nvidias_page(deployed: Deployed) -> None:

@@ -9,6 +9,11 @@ Real are the interfaces (Ethernet, carrier, addresses, MTU, udev events) and the
 of a veth pair; the other end is in a namespace of its own, where a bridge joins it to the wire that
 `tests/twin/cables.py` lays to the other Spark. No wire, or one whose far end is dead: no carrier, as without a cable.
 
+DGX OS takes the card off the PCI bus while it sees no cable, as long as a marker file arms that: 20 s after the last
+carrier is gone, functions, interfaces, RDMA devices and their nodes are gone, too; they return with a carrier. Without
+the marker the card is there from the start, and nothing changes that. As on a Spark, so they say: NVIDIA/NV-Kernels
+pull request 271 (the driver), graham33/nixos-dgx-spark issue 165 (the package with the marker).
+
 Simulated are the RDMA devices: files that follow the interfaces in state, rate and GID table. No verb works on them.
 `/sys/class/net/<interface>/speed` says what a ConnectX-7 says; `ethtool`, which asks the kernel, says 10000Mb/s.
 """
@@ -24,7 +29,9 @@ import json
 import os
 import pathlib
 import select
+import shutil
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -36,6 +43,12 @@ CABLE = FACTS / "cable"
 # A test can have an RDMA device tell something else: {"rocep1s0f1": {"rate": "25 Gb/sec (1X EDR)"}}
 OVERRIDES = FACTS / "fabric.json"
 SYS = pathlib.Path("/sys")
+NODES = pathlib.Path("/dev/infiniband")
+# DGX OS's marker, and where its driver says whether the card has power.
+ARMED = pathlib.Path("/etc/nvidia/cx7-hotplug-enabled")
+STATE = "devices/platform/MTKP0001:00/pcie_hotplug/debug_state"
+OFF_AFTER_S = 20.0
+IDENTITY = {"vendor": "0x15b3", "device": "0x1021", "class": "0x020000"}
 # What a ConnectX-7 can do is more; what counts is that it is more than the 9000 which are configured.
 MTU = 9216
 GIDS = 16
@@ -132,6 +145,8 @@ def write(path: pathlib.Path, text: str) -> None:
 def describe(port: Port, link: t.Mapping[str, t.Any], overrides: t.Mapping[str, str], root: pathlib.Path) -> None:
     """Write what the RDMA device of an interface tells."""
     pci = root / "bus/pci/devices" / port.pci
+    for name, text in IDENTITY.items():
+        write(pci / name, text)
     device = pci / "infiniband" / port.rdma
     up = "LOWER_UP" in link["flags"]
     write(device / "node_type", "1: CA")
@@ -184,13 +199,28 @@ def links(kind: str, cable: bool = False) -> dict[str, dict[str, t.Any]]:
     return {link["ifname"]: link for link in json.loads(ip("-json", kind, cable=cable) or "[]")}
 
 
-def make() -> None:
-    """Make the interfaces and their transceivers, those that are missing."""
+def lay() -> None:
+    """Make the far end of the interfaces, where wires can be laid with and without a card."""
     if not CABLE.exists():
         CABLE.touch()
         # Nobody there speaks IP.
         silence = "echo 1 | tee /proc/sys/net/ipv6/conf/all/disable_ipv6 /proc/sys/net/ipv6/conf/default/disable_ipv6"
         subprocess.run(["unshare", f"--net={CABLE}", "sh", "-c", silence], check=True)
+    present = links("link", cable=True)
+    ip(
+        *("-batch", "-"),
+        cable=True,
+        batch="".join(
+            f"link add {port.bridge} mtu {MTU} type bridge forward_delay 0 stp_state 0 mcast_snooping 0\n"
+            f"link set {port.bridge} up\n"
+            for port in PORTS
+            if port.bridge not in present
+        ),
+    )
+
+
+def power_on() -> None:
+    """Put the card on the bus: the interfaces that are missing, and the device nodes; `refresh` has the rest."""
     present, machine = links("link"), pathlib.Path("/etc/machine-id").read_text()
     missing = [port for port in PORTS if port.interface not in present]
     ip(
@@ -204,42 +234,92 @@ def make() -> None:
     ip(
         *("-batch", "-"),
         cable=True,
-        batch="".join(
-            f"link add {port.bridge} mtu {MTU} type bridge forward_delay 0 stp_state 0 mcast_snooping 0\n"
-            f"link set {port.bridge} up\n"
-            f"link set {port.interface} master {port.bridge}\n"
-            for port in missing
-        ),
+        batch="".join(f"link set {port.interface} master {port.bridge}\n" for port in missing),
     )
     for port in missing:
         speed = FACTS / "speed" / port.interface
         write(speed, str(NO_SPEED))
         told = SYS / "devices/virtual/net" / port.interface / "speed"
         subprocess.run(["mount", "--bind", str(speed), str(told)], check=True)
+    NODES.mkdir(exist_ok=True)
+    for name, device in {**{verbs(port): (231, 192 + port.index) for port in PORTS}, "rdma_cm": (10, 58)}.items():
+        with contextlib.suppress(FileExistsError):
+            os.mknod(NODES / name, stat.S_IFCHR, os.makedev(*device))
+        (NODES / name).chmod(0o666)
+    write(SYS / STATE, "1")
 
 
-def follow_wires() -> None:
-    """Give each interface a carrier exactly when there is a wire that is alive."""
+def power_off() -> None:
+    """Take the card off the bus, and with it all that hangs on it."""
+    present = links("link")
+    batch = "".join(f"link del {port.interface}\n" for port in PORTS if port.interface in present)
+    ip("-batch", "-", batch=batch)
+    for port in PORTS:
+        (SYS / "class/infiniband" / port.rdma).unlink(missing_ok=True)
+        shutil.rmtree(SYS / "bus/pci/devices" / port.pci, ignore_errors=True)
+        # The node of the connection manager is the module's, which stays.
+        (NODES / verbs(port)).unlink(missing_ok=True)
+    write(SYS / STATE, "0")
+
+
+def verbs(port: Port) -> str:
+    """The node of an RDMA device."""
+    return f"uverbs{port.index}"
+
+
+@dataclasses.dataclass
+class Card:
+    """Whether the card has power, and when that changes."""
+
+    powered: bool
+    due: float | None = None
+
+    def follow(self, armed: bool, cabled: bool, now: float) -> bool:
+        """Whether it goes or comes now; without the marker it stays as it is."""
+        if not armed or cabled == self.powered:
+            self.due = None
+            return False
+        if self.due is None:
+            self.due = now + (OFF_AFTER_S if self.powered else 0)
+        if now < self.due:
+            return False
+        self.powered, self.due = cabled, None
+        return True
+
+
+def alive(there: t.Mapping[str, t.Mapping[str, t.Any]]) -> set[Port]:
+    """The ports with a wire whose far end lives."""
+    ends = [link for link in there.values() if "LOWER_UP" in link["flags"] and link["ifname"].startswith("wire")]
+    return {port for port in PORTS if any(link.get("master") == port.bridge for link in ends)}
+
+
+def follow_wires() -> set[Port]:
+    """Give each interface a carrier exactly when there is a wire that is alive; those ports."""
     there = links("link", cable=True)
+    found = alive(there)
     changes = []
     for port in PORTS:
-        joined = [link for link in there.values() if link.get("master") == port.bridge]
-        alive = any("LOWER_UP" in link["flags"] for link in joined if link["ifname"] != port.interface)
-        if alive != ("UP" in there[port.interface]["flags"]):
-            changes.append(f"link set {port.interface} {'up' if alive else 'down'}\n")
+        if port.interface in there and (port in found) != ("UP" in there[port.interface]["flags"]):
+            changes.append(f"link set {port.interface} {'up' if port in found else 'down'}\n")
     if changes:
         ip("-batch", "-", batch="".join(changes), cable=True)
+    return found
 
 
-def refresh() -> None:
-    """Have everything say what is."""
-    follow_wires()
+def refresh(card: Card | None = None) -> None:
+    """Have everything say what is; whoever has the card lets it come and go."""
+    cabled = bool(follow_wires())
+    if card and card.follow(ARMED.exists(), cabled, time.monotonic()):
+        (power_on if card.powered else power_off)()
+        follow_wires()
     try:
         overrides = json.loads(OVERRIDES.read_text())
     except (OSError, ValueError):
         overrides = {}
     here = links("address")
     for port in PORTS:
+        if port.interface not in here:
+            continue
         link = here[port.interface]
         describe(port, link, overrides.get(port.rdma, {}), SYS)
         up = "LOWER_UP" in link["flags"]
@@ -276,18 +356,21 @@ def main(arguments: list[str]) -> None:
     if arguments == ["once"]:
         refresh()
         return
-    make()
+    lay()
+    card = Card(not ARMED.exists() or PORTS[0].interface in links("link"))
+    (power_on if card.powered else power_off)()
     sockets = [listen(), listen_there()]
-    refresh()
+    refresh(card)
     ready()
     while True:
-        for changed in select.select(sockets, [], [])[0]:
+        patience = None if card.due is None else max(card.due - time.monotonic(), 0)
+        for changed in select.select(sockets, [], [], patience)[0]:
             # What comes at once is looked at once. Too much of it is no harm: what is counts, not what was told.
             time.sleep(0.02)
             with contextlib.suppress(OSError):
                 while changed.recv(65536, socket.MSG_DONTWAIT):
                     pass
-        refresh()
+        refresh(card)
 
 
 if __name__ == "__main__":

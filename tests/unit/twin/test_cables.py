@@ -9,6 +9,7 @@ import pathlib
 import typing as t
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import count_connectx
 
 from tests.twin import cables
 from tests.twin.names import TwinError
@@ -98,6 +99,82 @@ def test_rdma_device_follows_its_interface(
     device = tmp_path / "class/infiniband/roceP2p1s0f1/device"
     assert device.resolve() == tmp_path / "bus/pci/devices/0002:01:00.1"
     assert [path.name for path in (device / "net").iterdir()] == ["enP2p1s0f1np1"]
+
+
+def test_the_functions_are_on_the_bus_with_their_device(tmp_path: pathlib.Path) -> None:
+    fabric.describe(cables.port(1, 1), link(), {}, tmp_path)
+    assert count_connectx(tmp_path / "bus/pci/devices") == 1
+
+
+def test_a_card_without_power_leaves_nothing_behind(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sys, nodes = tmp_path / "sys", tmp_path / "infiniband"
+    batches: list[str | None] = []
+    monkeypatch.setattr(fabric, "SYS", sys)
+    monkeypatch.setattr(fabric, "NODES", nodes)
+    monkeypatch.setattr(fabric, "links", lambda _kind: {"eth0": {}, "enp1s0f0np0": {}})
+    monkeypatch.setattr(fabric, "ip", lambda *_arguments, batch: batches.append(batch))
+    for port in fabric.PORTS:
+        fabric.describe(port, link(), {}, sys)
+    nodes.mkdir()
+    for name in ("uverbs0", "uverbs1", "uverbs2", "uverbs3", "rdma_cm"):
+        (nodes / name).touch()
+    fabric.power_off()
+    assert batches == ["link del enp1s0f0np0\n"]
+    assert not list((sys / "bus/pci/devices").iterdir())
+    assert not list((sys / "class/infiniband").iterdir())
+    assert [path.name for path in nodes.iterdir()] == ["rdma_cm"]
+    assert (sys / fabric.STATE).read_text() == "0\n"
+    # One that starts without a card has nothing to take away.
+    fabric.power_off()
+
+
+def test_a_card_goes_late_and_comes_at_once() -> None:
+    card = fabric.Card(True)
+    assert not card.follow(armed=True, cabled=True, now=100)
+    assert not card.follow(armed=True, cabled=False, now=100)
+    assert card.due == 120
+    assert not card.follow(armed=True, cabled=False, now=119.9)
+    # A cable that is back in time counts as one that was never away.
+    assert not card.follow(armed=True, cabled=True, now=119.9)
+    assert not card.follow(armed=True, cabled=False, now=121)
+    assert card.due == 141
+    assert card.follow(armed=True, cabled=False, now=141)
+    assert (card.powered, card.due) == (False, None)
+    assert card.follow(armed=True, cabled=True, now=142)
+    assert card.powered
+
+
+@pytest.mark.parametrize("powered", [True, False])
+def test_a_card_stays_as_it_is_without_the_marker(powered: bool) -> None:
+    card = fabric.Card(powered)
+    assert not any(card.follow(armed=False, cabled=cabled, now=now) for now in (0, 99) for cabled in (True, False))
+    assert (card.powered, card.due) == (powered, None)
+
+
+@pytest.mark.parametrize(
+    ("armed", "names"),
+    [
+        (True, ("cx7-hotplug-disabled", "cx7-hotplug-enabled")),
+        (False, ("cx7-hotplug-enabled", "cx7-hotplug-disabled")),
+    ],
+)
+def test_the_marker_gets_another_name(armed: bool, names: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[str, ...]] = []
+    monkeypatch.setattr(cables.engine, "docker", lambda *arguments: calls.append(arguments))
+    cables.arm(2, armed)
+    assert calls[0][-2:] == tuple(f"/etc/nvidia/{name}" for name in names)
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"), [(["UP", "LOWER_UP"], {"enp1s0f1np1"}), (["UP"], set())], ids=["alive", "dead"]
+)
+def test_a_port_is_cabled_by_its_wire_and_not_by_its_interface(flags: list[str], expected: set[str]) -> None:
+    there = {
+        "wire1-1": {"ifname": "wire1-1", "master": "bridge1", "flags": flags},
+        "enp1s0f0np0": {"ifname": "enp1s0f0np0", "master": "bridge0", "flags": ["UP", "LOWER_UP"]},
+        "bridge1": {"ifname": "bridge1", "flags": ["UP", "LOWER_UP"]},
+    }
+    assert {port.interface for port in fabric.alive(there)} == expected
 
 
 def test_gid_files_follow_the_addresses(tmp_path: pathlib.Path) -> None:

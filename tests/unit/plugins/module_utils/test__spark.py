@@ -13,6 +13,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark impor
     GpuProcess,
     ask_gpu_processes,
     count_connectx,
+    hotplug,
     objections,
     parse_compute_apps,
     parse_gpus,
@@ -73,13 +74,31 @@ def test_only_connectx7_functions_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpus", "connectx", "expected"),
+    ("gpus", "expected"),
     [
-        ([GB10], 4, []),
-        ([], 4, ["it has no nvidia-smi, or one that finds no GPU"]),
-        ([GB10], 0, ["it has no ConnectX-7 network card"]),
-        ([Gpu("NVIDIA H100", "1")], 1, ["its GPU is 'NVIDIA H100', not a GB10"]),
+        ([GB10], []),
+        ([], ["it has no nvidia-smi, or one that finds no GPU"]),
+        ([Gpu("NVIDIA H100", "1")], ["its GPU is 'NVIDIA H100', not a GB10"]),
     ],
 )
-def test_what_is_not_a_spark_says_why(gpus: list[Gpu], connectx: int, expected: list[str]) -> None:
-    assert objections(gpus, connectx) == expected
+def test_what_is_not_a_spark_says_why(gpus: list[Gpu], expected: list[str]) -> None:
+    assert objections(gpus) == expected
+
+
+@pytest.mark.parametrize(
+    ("marker", "state", "expected"),
+    [
+        (True, "0\n", {"armed": True, "powered": False}),
+        (False, "1\n", {"armed": False, "powered": True}),
+        (True, None, {"armed": True, "powered": None}),
+        (False, "plug-in\n", {"armed": False, "powered": None}),
+    ],
+)
+def test_whether_the_card_leaves_without_a_cable(
+    tmp_path: Path, marker: bool, state: str | None, expected: dict[str, bool | None]
+) -> None:
+    if marker:
+        (tmp_path / "cx7-hotplug-enabled").touch()
+    if state:
+        (tmp_path / "debug_state").write_text(state, encoding="ascii")
+    assert hotplug(tmp_path / "cx7-hotplug-enabled", tmp_path / "debug_state") == expected

@@ -48,10 +48,12 @@ def test_what_nvidia_smi_says_decides(
     script.write_text(f"#!/bin/sh\n{program}\n", encoding="utf-8")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr(_spark, "count_connectx", lambda _devices: 4)
+    # A Spark without a cable has no network card on its bus.
+    monkeypatch.setattr(_spark, "DEVICES", tmp_path)
     result = look(capsys)
     assert (result["changed"], result["gpus"], result["objections"]) == (False, gpus, objections)
     assert result["is_spark"] is (not objections)
+    assert result["connectx"] == 0
     assert result["memory_total"] >= result["memory_available"] > 0
 
 
