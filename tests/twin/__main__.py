@@ -13,7 +13,7 @@ import time
 
 from tests.twin import lifecycle
 from tests.twin.control import Internet
-from tests.twin.names import MAX_SPARKS, TwinError, spark_name
+from tests.twin.names import MAX_SPARKS, STORES, SYSTEMS, TwinError, spark_name
 
 
 def parser() -> argparse.ArgumentParser:
@@ -23,8 +23,14 @@ def parser() -> argparse.ArgumentParser:
     up = commands.add_parser("up", help="build what is missing and start the twin")
     up.add_argument("--sparks", type=int, default=1, choices=range(1, MAX_SPARKS + 1), help="how many (default: 1)")
     up.add_argument("--fresh", action="store_true", help="replace the Sparks by new ones, and clear all faults")
-    kinds = lifecycle.NETWORKS
-    up.add_argument("--network", default=kinds[0], choices=kinds, help=f"how it is managed (default: {kinds[0]})")
+    for option, kinds, what in (
+        ("--network", lifecycle.NETWORKS, "how it is managed"),
+        ("--system", SYSTEMS, "what the Sparks are made of"),
+    ):
+        up.add_argument(option, default=kinds[0], choices=kinds, help=f"{what} (default: {kinds[0]})")
+    up.add_argument(
+        "--store", nargs="+", default=(), choices=STORES, help="their Docker's store of images, one for all or each"
+    )
     up.add_argument("--hotplug", action="store_true", help="a card without a cable leaves the bus, as with one Spark")
     down = commands.add_parser("down", help="remove the twin's containers, network and volumes")
     down.add_argument("--images", action="store_true", help="remove its images, too")
@@ -43,7 +49,8 @@ def run(options: argparse.Namespace) -> None:
     """Do what was asked for."""
     if options.command == "up":
         started = time.monotonic()
-        lifecycle.up(options.sparks, options.fresh, options.network, options.hotplug)
+        how = (options.network, options.system, options.store, options.hotplug)
+        lifecycle.up(options.sparks, options.fresh, *how)
         print(f"The twin is up after {time.monotonic() - started:.1f} s; its inventory is {lifecycle.INVENTORY}.")
     elif options.command == "down":
         lifecycle.down(options.images)

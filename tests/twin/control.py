@@ -19,7 +19,6 @@ from tests.twin.names import (
     NEIGHBOUR,
     NEIGHBOUR_ADDRESS,
     NETWORK,
-    SPARK_IMAGE,
     TwinError,
     spark_address,
     spark_name,
@@ -250,8 +249,9 @@ class Neighbour:
     def __enter__(self) -> Neighbour:
         engine.attempt("rm", "--force", NEIGHBOUR)
         # The image of a Spark has what it needs; nothing of a Spark is started in it.
+        image = engine.docker("container", "inspect", "--format", "{{.Config.Image}}", spark_name(1))
         options = ("--network", NETWORK, "--ip", self.address, "--hostname", "neighbour", "--entrypoint", "sleep")
-        engine.docker("run", "--detach", "--init", "--name", NEIGHBOUR, *options, SPARK_IMAGE, "infinity")
+        engine.docker("run", "--detach", "--init", "--name", NEIGHBOUR, *options, image, "infinity")
         return self
 
     def __exit__(self, *_details: object) -> None:

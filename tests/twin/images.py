@@ -15,7 +15,17 @@ import tempfile
 
 from tests.twin import engine
 from tests.twin.keys import CA_CERTIFICATE, SSH_KEY
-from tests.twin.names import BASE_IMAGE, CACHE, INTERNET_IMAGE, PACKAGE, PREFIX, SIDE_IMAGES, SPARK_IMAGE, TwinError
+from tests.twin.names import (
+    BASE_IMAGE,
+    CACHE,
+    INTERNET_IMAGE,
+    PACKAGE,
+    PREFIX,
+    SIDE_IMAGES,
+    TwinError,
+    base_image,
+    spark_image,
+)
 from tests.twin.trtllm.build import BuildError, packages
 
 INPUTS = f"{PREFIX}.inputs"
@@ -31,21 +41,22 @@ def as_root(*command: str) -> list[str]:
     return list(command) if os.geteuid() == 0 else ["sudo", *command]
 
 
-def ensure_base() -> None:
-    """Make the Debian that all images of the twin start from; no image registry is needed for it."""
+def ensure_base(system: str) -> None:
+    """Make the Debian that images of the twin start from; no image registry is needed for it."""
+    tag = base_image(system)
     inputs = hashlib.sha256(" ".join(LEFT_OUT).encode()).hexdigest()
-    if engine.image_id(BASE_IMAGE) and engine.image_label(BASE_IMAGE, BASE_INPUTS) == inputs:
+    if engine.image_id(tag) and engine.image_label(tag, BASE_INPUTS) == inputs:
         return
     if not shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"):
         raise TwinError("The twin's first image is made with debootstrap, which is not installed on this machine.")
-    print(f"Making {BASE_IMAGE} (about a minute, once) ...", flush=True)
+    print(f"Making {tag} (about a minute, once) ...", flush=True)
     CACHE.mkdir(parents=True, exist_ok=True)
     place = pathlib.Path(tempfile.mkdtemp(prefix="debian-", dir=CACHE))
     try:
         root = place / "root"
         engine.logged(
-            CACHE / "log" / "debootstrap.log",
-            *as_root("debootstrap", "--variant=minbase", "--include=ca-certificates", "bookworm", str(root)),
+            CACHE / "log" / f"debootstrap-{system}.log",
+            *as_root("debootstrap", "--variant=minbase", "--include=ca-certificates", system, str(root)),
         )
         excluded = "".join(f"path-exclude=/{directory}/*\n" for directory in LEFT_OUT)
         write = as_root("tee", str(root / "etc/dpkg/dpkg.cfg.d/slim"))
@@ -54,14 +65,14 @@ def ensure_base() -> None:
         pack = as_root("tar", "-C", str(root), *exclude, "-c", ".")
         with subprocess.Popen(pack, stdout=subprocess.PIPE) as tar:
             imported = subprocess.run(
-                ["docker", "import", "--change", f"LABEL {BASE_INPUTS}={inputs}", "-", BASE_IMAGE],
+                ["docker", "import", "--change", f"LABEL {BASE_INPUTS}={inputs}", "-", tag],
                 stdin=tar.stdout,
                 capture_output=True,
                 text=True,
                 check=False,
             )
         if tar.returncode or imported.returncode:
-            raise TwinError(f"Docker could not import {BASE_IMAGE}: {engine.last_line(imported.stderr)}")
+            raise TwinError(f"Docker could not import {tag}: {engine.last_line(imported.stderr)}")
     finally:
         subprocess.run(as_root("rm", "-rf", str(place)), check=True)
 
@@ -80,10 +91,10 @@ def digest_of(*places: pathlib.Path) -> str:
     return result.hexdigest()
 
 
-def build(tag: str, directory: pathlib.Path, extra: dict[str, pathlib.Path]) -> str:
+def build(tag: str, directory: pathlib.Path, extra: dict[str, pathlib.Path], base: str = BASE_IMAGE) -> str:
     """Build an image from a directory and extra files, unless one of exactly these exists; return its id."""
-    base = engine.image_id(BASE_IMAGE) or ""
-    inputs = hashlib.sha256(f"{base} {digest_of(directory, *extra.values())}".encode()).hexdigest()
+    start = engine.image_id(base) or ""
+    inputs = hashlib.sha256(f"{start} {digest_of(directory, *extra.values())}".encode()).hexdigest()
     present = engine.image_id(tag)
     if present and engine.image_label(tag, INPUTS) == inputs:
         return present
@@ -95,7 +106,8 @@ def build(tag: str, directory: pathlib.Path, extra: dict[str, pathlib.Path]) -> 
             shutil.copyfile(source, context / name)
         engine.logged(
             CACHE / "log" / f"build-{tag.rpartition('/')[2].replace(':', '-')}.log",
-            *("docker", "build", "--network", "host", "--label", f"{INPUTS}={inputs}", "-t", tag, str(context)),
+            *("docker", "build", "--network", "host", "--build-arg", f"BASE={base}"),
+            *("--label", f"{INPUTS}={inputs}", "-t", tag, str(context)),
         )
     built = engine.image_id(tag)
     if not built:
@@ -103,10 +115,10 @@ def build(tag: str, directory: pathlib.Path, extra: dict[str, pathlib.Path]) -> 
     return built
 
 
-def build_spark() -> str:
-    """The image of a Spark."""
+def build_spark(system: str) -> str:
+    """The image of a Spark of this system."""
     extra = {"ca.crt": CA_CERTIFICATE, "authorized_keys": SSH_KEY.with_suffix(".pub")}
-    return build(SPARK_IMAGE, PACKAGE / "spark", extra)
+    return build(spark_image(system), PACKAGE / "spark", extra, base_image(system))
 
 
 def package_archive() -> pathlib.Path:

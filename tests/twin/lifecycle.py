@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import fcntl
 import hashlib
 import json
@@ -16,12 +17,12 @@ import shutil
 import time
 import typing as t
 
-from tests.twin import cables, engine, images
+from tests.twin import cables, engine, groups, images
 from tests.twin.control import Internet, Spark
 from tests.twin.keys import CA_CERTIFICATE, KNOWN_HOSTS, SERVER_CERTIFICATE, SSH_KEY, make_keys
 from tests.twin.models import write_models
 from tests.twin.names import (
-    BASE_IMAGE,
+    BASE_SYSTEM,
     CACHE,
     FOREIGN_TAG,
     INTERNET,
@@ -38,12 +39,15 @@ from tests.twin.names import (
     RELEASE,
     RELEASE_REPOSITORY,
     SIDE_IMAGES,
-    SPARK_IMAGE,
     STATE,
+    STORES,
     SUBNET,
+    SYSTEMS,
     USER,
     TwinError,
+    base_image,
     spark_address,
+    spark_image,
     spark_name,
 )
 from tests.twin.registry import Registry
@@ -69,11 +73,19 @@ SPARK_OPTIONS = (
     *("--security-opt", "apparmor=unconfined"),
     *("--security-opt", "systempaths=unconfined"),
     *("--device-cgroup-rule", "a *:* rwm"),
-    *("--cgroupns", "private"),
     *("--tmpfs", "/run"),
     *("--tmpfs", "/run/lock"),
     *("--shm-size", "2g"),
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class Delivery:
+    """How a Spark comes: what it is made of, how its Docker stores images, who manages its network."""
+
+    system: str = SYSTEMS[0]
+    store: str = STORES[0]
+    network: str = NETWORKS[0]
 
 
 @contextlib.contextmanager
@@ -192,18 +204,24 @@ def push(tag: str, repository: str, remote_tag: str) -> None:
     engine.docker("rmi", remote)
 
 
-def build_all() -> None:
-    """Have what all twins of this machine share, one of them at a time."""
-    with alone(BUILD_LOCK):
-        images.ensure_base()
+def build_internet() -> None:
+    """Have what the internet is made of, and what it serves."""
+    images.build_internet()
+    ensure_vocabularies()
+    ensure_models()
+    build_release(RELEASE)
+    for name in SIDE_IMAGES:
+        images.build_side_image(name)
+
+
+def build_all(system: str) -> None:
+    """Have what all twins of this machine share, one of them at a time; two things at once, for there are two cores."""
+    with alone(BUILD_LOCK), concurrent.futures.ThreadPoolExecutor() as pool:
         make_keys()
-        images.build_spark()
-        images.build_internet()
-        ensure_vocabularies()
-        ensure_models()
-        build_release(RELEASE)
-        for name in SIDE_IMAGES:
-            images.build_side_image(name)
+        list(pool.map(images.ensure_base, {BASE_SYSTEM, system}))
+        spark = pool.submit(images.build_spark, system)
+        build_internet()
+        spark.result()
 
 
 def remove_outdated() -> None:
@@ -225,33 +243,33 @@ def fill_registry() -> None:
         push(images.side_tag(name), repository, tag)
 
 
-def docker_volume(number: int) -> str:
-    """The volume with a Spark's images and containers."""
-    return f"{spark_name(number)}-docker"
+def volumes(number: int) -> dict[str, str]:
+    """The volumes with a Spark's images and containers, and where it has them."""
+    return {f"{spark_name(number)}-{part}": f"/var/lib/{part}" for part in ("docker", "containerd")}
 
 
-def ensure_spark(number: int, network: str = NETWORKS[0]) -> None:
-    """Start a Spark.
-
-    Two things cannot differ between two of them: the clock, which is the machine's, and where the engine keeps its
-    images, for Docker 20.10 knows one kind of store.
-    """
+def ensure_spark(number: int, delivery: Delivery) -> None:
+    """Start a Spark. One thing cannot differ between two of them: the clock, which is the machine's."""
     options = (
         *SPARK_OPTIONS,
         *("--network", NETWORK, "--ip", spark_address(number), "--hostname", f"spark-{number}"),
         # Containers inside cannot use the resolver that Docker puts on the Spark's loopback address.
         *("--dns", INTERNET_ADDRESS, "--env", f"TWIN_DNS={INTERNET_ADDRESS}"),
-        *("--env", f"TWIN_NETWORK={network}", "--env", f"TWIN_NUMBER={number}"),
-        *("--volume", f"{docker_volume(number)}:/var/lib/docker"),
+        *("--env", f"TWIN_NETWORK={delivery.network}", "--env", f"TWIN_NUMBER={number}"),
+        *("--env", f"TWIN_STORE={delivery.store}"),
+        *(part for volume, place in volumes(number).items() for part in ("--volume", f"{volume}:{place}")),
+        # An older system is an older Spark in this, too.
+        *(groups.options(spark_name(number)) if delivery.system == SYSTEMS[0] else groups.PRIVATE),
     )
-    ensure_container(spark_name(number), SPARK_IMAGE, options, (docker_volume(number),))
+    ensure_container(spark_name(number), spark_image(delivery.system), options, tuple(volumes(number)))
 
 
 def remove_spark(number: int) -> None:
     """Remove a Spark with everything on it."""
     # Connections that are kept open would hang instead of failing if their other end just vanished.
     engine.attempt("exec", spark_name(number), "pkill", "sshd")
-    remove(spark_name(number), (docker_volume(number),))
+    remove(spark_name(number), tuple(volumes(number)))
+    groups.remove(spark_name(number))
 
 
 def write_known_hosts(sparks: int) -> None:
@@ -278,28 +296,48 @@ def write_inventory(sparks: int) -> None:
     write_changed(INVENTORY, json.dumps({"sparks": {"hosts": hosts, "vars": variables}}, indent=2) + "\n")
 
 
-def renew_spark(number: int, sparks: int, fresh: bool, network: str) -> None:
-    """Have this Spark run if it is one of so many, a new one when asked for, and be gone if it is not."""
-    if fresh or number > sparks:
+def renew_spark(number: int, wanted: t.Sequence[Delivery], fresh: bool) -> None:
+    """Have this Spark run if it is one of these, a new one when asked for, and be gone if it is not."""
+    if fresh or number > len(wanted):
         remove_spark(number)
-    if number <= sparks:
-        ensure_spark(number, network)
+    if number <= len(wanted):
+        ensure_spark(number, wanted[number - 1])
 
 
-def up(sparks: int = 1, fresh: bool = False, network: str = NETWORKS[0], hotplug: bool = False) -> None:
+def deliveries(sparks: int, system: str, stores: t.Sequence[str], network: str) -> list[Delivery]:
+    """How each Spark comes; without a word about its store, as a new one does."""
+    if not 1 <= sparks <= MAX_SPARKS:
+        raise TwinError(f"The twin has 1 to {MAX_SPARKS} Sparks, not {sparks}.")
+    possible = {"network": NETWORKS, "system": SYSTEMS, "image store": STORES if system == SYSTEMS[0] else STORES[1:]}
+    for what, wanted in (("network", [network]), ("system", [system]), ("image store", stores)):
+        for one in wanted:
+            if one not in possible[what]:
+                raise TwinError(f"The twin's {what} can be {', '.join(possible[what])}, not {one}.")
+    if len(stores) > 1 and len(stores) != sparks:
+        raise TwinError(f"The twin has {sparks} Sparks, and {len(stores)} image stores are named.")
+    each = [*(stores or possible["image store"][:1])] * sparks
+    return [Delivery(system, store, network) for store in each[:sparks]]
+
+
+def up(
+    sparks: int = 1,
+    fresh: bool = False,
+    network: str = NETWORKS[0],
+    system: str = SYSTEMS[0],
+    stores: t.Sequence[str] = (),
+    hotplug: bool = False,
+) -> None:
     """Have the twin run with this many Sparks, building what is missing or outdated; fresh ones are as delivered.
 
     Two Sparks have a cable between them, and their cards stay when it is pulled, unless asked for with hot-plug; one
-    Spark has none, and so no card. Their network is managed as on DGX OS or as asked for.
+    Spark has none, and so no card. Their network is managed as on DGX OS or as asked for, and their stores of images
+    are the system's own, one for all, or one for each.
     """
-    if not 1 <= sparks <= MAX_SPARKS:
-        raise TwinError(f"The twin has 1 to {MAX_SPARKS} Sparks, not {sparks}.")
-    if network not in NETWORKS:
-        raise TwinError(f"The twin's network can be {', '.join(NETWORKS)}, not {network}.")
+    wanted = deliveries(sparks, system, stores, network)
     with alone(OWN_LOCK):
-        if engine.cgroup_version() == "2":
-            print("This machine uses control groups v2, on which the twin has not been tried yet.", flush=True)
-        build_all()
+        engine.cgroup_version()
+        groups.announce()
+        build_all(system)
         ensure_network()
         ensure_internet()
         if fresh:
@@ -308,7 +346,7 @@ def up(sparks: int = 1, fresh: bool = False, network: str = NETWORKS[0], hotplug
         numbers = range(1, MAX_SPARKS + 1)
         with concurrent.futures.ThreadPoolExecutor() as pool:
             # All at once; whatever failed is raised here.
-            list(pool.map(lambda number: renew_spark(number, sparks, fresh, network), numbers))
+            list(pool.map(lambda number: renew_spark(number, wanted, fresh), numbers))
         cables.connect()
         fill_registry()
         for number in range(1, sparks + 1):
@@ -334,7 +372,8 @@ def down(with_images: bool = False) -> None:
         cables.record(None)
         if with_images:
             side_tags = map(images.side_tag, SIDE_IMAGES)
-            for tag in (release_tag(RELEASE), *side_tags, SPARK_IMAGE, INTERNET_IMAGE, BASE_IMAGE):
+            own = (image(system) for image in (spark_image, base_image) for system in SYSTEMS)
+            for tag in (release_tag(RELEASE), *side_tags, INTERNET_IMAGE, *own):
                 if engine.image_id(tag):
                     engine.docker("rmi", "--force", tag)
 

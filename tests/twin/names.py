@@ -21,8 +21,14 @@ if not re.fullmatch("[a-z]?", TWIN):
 STATE = CACHE / TWIN
 
 PREFIX = "dgx-spark-twin"
-BASE_IMAGE = f"{PREFIX}/debian:bookworm"
-SPARK_IMAGE = f"{PREFIX}/spark"
+# What a Spark is made of, the first one unless another is asked for: Debian 13 is nearest to DGX OS 7, Debian 12 has a
+# Docker and a systemd of the years before.
+SYSTEMS = ("trixie", "bookworm")
+# How its Docker can store images; both kinds exist among Sparks.
+STORES = ("containerd", "overlay2")
+# The stand-ins start from Debian 12, for its Open MPI is the release image's.
+BASE_SYSTEM = "bookworm"
+BASE_IMAGE = f"{PREFIX}/debian:{BASE_SYSTEM}"
 INTERNET_IMAGE = f"{PREFIX}/internet"
 
 NAME = f"{PREFIX}-{TWIN}".rstrip("-")
@@ -76,6 +82,16 @@ PASSWORD = "twin"
 
 class TwinError(Exception):
     """Something the twin cannot do, in one sentence for the user."""
+
+
+def base_image(system: str) -> str:
+    """The Debian that a Spark of this system starts from."""
+    return f"{PREFIX}/debian:{system}"
+
+
+def spark_image(system: str) -> str:
+    """The image of a Spark of this system."""
+    return f"{PREFIX}/spark:{system}"
 
 
 def spark_name(number: int) -> str:

@@ -116,7 +116,7 @@ def test_stop_ends_what_has_left_its_process_group(tmp_path: pathlib.Path) -> No
 
 
 def test_the_twin_of_a_lane_shares_only_what_all_share() -> None:
-    script = "from tests.twin import keys, names as n; print(n.CACHE, keys.SSH_KEY, n.SPARK_IMAGE); print("
+    script = "from tests.twin import keys, names as n; print(n.CACHE, keys.SSH_KEY, n.BASE_IMAGE); print("
     script += "n.STATE, n.SUBNET, n.INTERNET, n.REGISTRY_VOLUME, n.spark_name(1), n.spark_address(2), n.NEIGHBOUR)"
 
     def told(twin: str) -> list[list[str]]:

@@ -1,0 +1,94 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kinds of Sparks that the twin has, and the control groups that a machine can give them."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from tests.twin import groups
+from tests.twin.__main__ import parser
+from tests.twin.lifecycle import Delivery, deliveries
+from tests.twin.names import TwinError
+
+
+@pytest.mark.parametrize(
+    ("sparks", "system", "stores", "expected"),
+    [
+        (1, "trixie", (), [("trixie", "containerd")]),
+        (1, "bookworm", (), [("bookworm", "overlay2")]),
+        (2, "trixie", ("overlay2",), [("trixie", "overlay2")] * 2),
+        (2, "trixie", ("overlay2", "containerd"), [("trixie", "overlay2"), ("trixie", "containerd")]),
+    ],
+)
+def test_each_spark_comes_as_asked_for(
+    sparks: int, system: str, stores: tuple[str, ...], expected: list[tuple[str, str]]
+) -> None:
+    assert deliveries(sparks, system, stores, "wifi") == [Delivery(*each, network="wifi") for each in expected]
+
+
+@pytest.mark.parametrize(
+    ("sparks", "system", "stores", "network", "message"),
+    [
+        (3, "trixie", (), "wifi", "The twin has 1 to 2 Sparks, not 3."),
+        (1, "jammy", (), "wifi", "The twin's system can be trixie, bookworm, not jammy."),
+        (1, "trixie", (), "dhcp", "The twin's network can be networkmanager, networkd, foreign, wifi, not dhcp."),
+        # Docker 20.10 knows one kind of store.
+        (1, "bookworm", ("containerd",), "wifi", "The twin's image store can be overlay2, not containerd."),
+        (1, "trixie", ("overlay2",) * 2, "wifi", "The twin has 1 Sparks, and 2 image stores are named."),
+    ],
+)
+def test_what_there_is_not_is_refused(
+    sparks: int, system: str, stores: tuple[str, ...], network: str, message: str
+) -> None:
+    with pytest.raises(TwinError) as caught:
+        deliveries(sparks, system, stores, network)
+    assert str(caught.value) == message
+
+
+def test_stores_are_named_one_after_the_other() -> None:
+    options = parser().parse_args(["up", "--sparks", "2", "--store", "overlay2", "containerd"])
+    assert (options.system, options.store) == ("trixie", ["overlay2", "containerd"])
+
+
+@pytest.mark.parametrize(
+    ("kinds", "layout", "options"),
+    [
+        (("cgroup2fs", ""), groups.V2, ("--cgroupns", "private")),
+        (("tmpfs", "cgroup2fs"), groups.HYBRID, ("--cgroupns", "host", "--volume", "--env", "TWIN_GROUP=one")),
+        (("tmpfs", ""), groups.V1, ("--cgroupns", "private")),
+    ],
+)
+def test_a_spark_starts_by_what_the_machine_has(
+    kinds: tuple[str, str],
+    layout: str,
+    options: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(groups, "kind", dict(zip((groups.ROOT, groups.BESIDE), kinds, strict=True)).get)
+    assert groups.layout() == layout
+    assert set(options) <= set(groups.options("one"))
+    groups.announce()
+    assert ("has not been tried" in capsys.readouterr().out) is (layout == groups.V2)
+
+
+def test_the_kind_of_a_file_system_is_asked_of_the_kernel(tmp_path: pathlib.Path) -> None:
+    assert groups.kind(pathlib.Path("/proc")) == "proc"
+    assert groups.kind(tmp_path / "absent") == ""
+
+
+def test_groups_are_removed_with_those_below(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "BESIDE", tmp_path)
+    monkeypatch.setattr(groups, "as_root", lambda *command: list(command))
+    (tmp_path / "one" / "system.slice" / "docker.service").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    groups.remove("one")
+    groups.remove("one")
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+    (tmp_path / "other" / "file").touch()
+    with pytest.raises(TwinError, match=r"^The control groups of other cannot be removed: rmdir: .*not empty$"):
+        groups.remove("other")
