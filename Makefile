@@ -70,7 +70,7 @@ check: dev  ## Lint and unit tests: a minute or two, no Docker
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint units
 
 .PHONY: test
-test: dev  ## Everything: check, sanity, build and every molecule scenario, two at a time, with wall times
+test: dev  ## Every main path: check, sanity, build and every molecule scenario, two at a time, with wall times
 	@$(PYTHON) -m tools.test
 
 .PHONY: faults

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import io
@@ -520,8 +521,10 @@ def test_an_engine_that_hangs_is_an_error(
 
         def hang() -> None:
             asked.append(door.accept()[0])
-            asked[0].recv(65536)
-            asked[0].sendall(answer)
+            # On a busy machine the client's patience may be over by now.
+            with contextlib.suppress(OSError):
+                asked[0].recv(65536)
+                asked[0].sendall(answer)
 
         thread = threading.Thread(target=hang)
         thread.start()
