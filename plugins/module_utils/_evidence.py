@@ -34,7 +34,14 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._look import
     seconds_of,
     tail,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import ask_gpu_processes, parse_meminfo
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import (
+    QUERY,
+    GpuError,
+    ask_gpu,
+    ask_gpu_processes,
+    parse_gpus,
+    parse_meminfo,
+)
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._watched_job import Job
 
 Facts = dict[str, t.Any]
@@ -447,9 +454,9 @@ class Gatherer:
 
     def _gpu(self) -> None:
         try:
-            said = run("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
-            self.evidence.gpu_driver = said.splitlines()[0].rpartition(",")[2].strip() if said.strip() else ""
-        except OSError as e:
+            gpus = parse_gpus(ask_gpu(QUERY))
+            self.evidence.gpu_driver = gpus[0].driver if gpus else ""
+        except GpuError as e:
             self.evidence.gpu_error = str(e)
             raise
 

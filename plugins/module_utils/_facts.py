@@ -77,9 +77,7 @@ def docker_no_gpu(evidence: Evidence) -> Answer:
 
 def gpu_driver(evidence: Evidence) -> Answer:
     # Without nvidia-smi this is another machine, which serve.yml refuses by itself.
-    return (
-        f"nvidia-smi: {evidence.gpu_error}" if evidence.gpu_error and "there is no" not in evidence.gpu_error else None
-    )
+    return evidence.gpu_error if evidence.gpu_error and "there is no" not in evidence.gpu_error else None
 
 
 def clock_wrong(evidence: Evidence) -> Answer:

@@ -8,14 +8,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
+import signal
 import subprocess
 import typing as t
 from pathlib import Path
 
 # NVIDIA's name of the chip in a DGX Spark and in the boxes other makers build on it.
 GPU_NAME = "GB10"
-# PCI vendor and device of the ConnectX-7 that every GB10 box carries.
+# PCI vendor and device of that chip's GPU, and of the ConnectX-7 that every GB10 box carries.
+GB10 = ("0x10de", "0x2e12")
 CONNECTX7 = ("0x15b3", "0x1021")
 # DGX OS takes that card off the PCI bus while no cable is in, as long as this marker is there, so that it says nothing
 # of the machine: NVIDIA/NV-Kernels pull request 271 (driver), graham33/nixos-dgx-spark issue 165 (package).
@@ -44,9 +48,42 @@ class GpuProcess:
     bytes: int | None
 
 
-# A hung driver answers no question; the machine's other facts must not wait for it.
 GPU_PROCESSES = ("nvidia-smi", "--query-compute-apps=pid,process_name,used_gpu_memory", "--format=csv,noheader,nounits")
 GPU_DEADLINE_S = 10.0
+
+
+class GpuError(OSError):
+    """What nvidia-smi has instead of an answer, in a few words."""
+
+
+def ask_gpu(command: t.Sequence[str]) -> str:
+    """What nvidia-smi prints, or GpuError.
+
+    A hung driver answers no question, and who waits for it in the kernel ends by no signal: it is left behind.
+    """
+    try:
+        asked = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError:
+        raise GpuError(f"there is no {command[0]}") from None
+    try:
+        output, error = asked.communicate(timeout=GPU_DEADLINE_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(asked.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            asked.wait(timeout=1)
+        raise GpuError(f"{command[0]} did not answer within {GPU_DEADLINE_S:g} s") from None
+    if asked.returncode != 0:
+        said = " ".join((error.strip() or output.strip()).split())
+        raise GpuError(f"{command[0]} says '{said[:300]}'" if said else f"{command[0]} ended with {asked.returncode}")
+    return output
 
 
 def parse_compute_apps(output: str) -> list[GpuProcess]:
@@ -71,12 +108,9 @@ def parse_compute_apps(output: str) -> list[GpuProcess]:
 def ask_gpu_processes(command: t.Sequence[str] = GPU_PROCESSES) -> list[GpuProcess] | None:
     """Who computes on the GPU; None where nobody can tell."""
     try:
-        answer = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", check=False, timeout=GPU_DEADLINE_S
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        return parse_compute_apps(ask_gpu(command))
+    except GpuError:
         return None
-    return parse_compute_apps(answer.stdout) if answer.returncode == 0 else None
 
 
 def parse_meminfo(text: str) -> dict[str, int]:
@@ -90,8 +124,8 @@ def parse_meminfo(text: str) -> dict[str, int]:
     return found
 
 
-def count_connectx(devices: Path) -> int:
-    """ConnectX-7 functions below a directory such as /sys/bus/pci/devices."""
+def count_functions(devices: Path, wanted: tuple[str, str]) -> int:
+    """Functions with this vendor and device below a directory such as /sys/bus/pci/devices."""
 
     def identity(device: Path) -> tuple[str, ...]:
         try:
@@ -99,7 +133,7 @@ def count_connectx(devices: Path) -> int:
         except OSError:
             return ()
 
-    return sum(identity(device) == CONNECTX7 for device in devices.glob("*"))
+    return sum(identity(device) == wanted for device in devices.glob("*"))
 
 
 def hotplug(marker: Path, state: Path) -> dict[str, bool | None]:
@@ -111,39 +145,40 @@ def hotplug(marker: Path, state: Path) -> dict[str, bool | None]:
     return {"armed": marker.exists(), "powered": powered}
 
 
-def objections(gpus: t.Sequence[Gpu]) -> list[str]:
-    """Why this machine is not a DGX Spark; empty if it is one."""
-    if not gpus:
-        return ["it has no nvidia-smi, or one that finds no GPU"]
-    if not any(GPU_NAME in gpu.name for gpu in gpus):
+def objections(gpus: t.Sequence[Gpu], error: str, witness: bool) -> list[str]:
+    """Why nothing can be served here; empty for a sound Spark.
+
+    Where nvidia-smi names no GPU, a witness, bus or driver, tells a broken driver from another machine.
+    """
+    if any(GPU_NAME in gpu.name for gpu in gpus):
+        return []
+    if gpus:
         return [f"its GPU is '{gpus[0].name}', not a {GPU_NAME}"]
-    return []
+    if witness:
+        return [f"its GPU driver does not answer: {error or 'nvidia-smi finds no GPU'}"]
+    return ["it has no nvidia-smi, or one that finds no GPU"]
 
 
 QUERY = ("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
 DEVICES = Path("/sys/bus/pci/devices")
+DRIVER = Path("/proc/driver/nvidia/version")
 
 
-class Module(t.Protocol):
-    """The part of an Ansible module that runs programs."""
-
-    def get_bin_path(self, arg: str) -> str | None: ...
-    def run_command(self, args: list[str], *, handle_exceptions: bool) -> tuple[int, str, str]: ...
-
-
-def look(module: Module) -> dict[str, t.Any]:
+def look() -> dict[str, t.Any]:
     """What kind of machine this is, and what memory it has."""
-    code, output = 1, ""
-    if module.get_bin_path(QUERY[0]):
-        code, output, _error = module.run_command(list(QUERY), handle_exceptions=False)
-    gpus = parse_gpus(output) if code == 0 else []
+    gpus, error = [], ""
+    try:
+        gpus = parse_gpus(ask_gpu(QUERY))
+    except GpuError as e:
+        error = str(e)
+    witness = count_functions(DEVICES, GB10) > 0 or DRIVER.exists()
     memory = parse_meminfo(Path("/proc/meminfo").read_text(encoding="ascii"))
-    reasons = objections(gpus)
+    reasons = objections(gpus, error, witness)
     return {
-        "is_spark": not reasons,
+        "is_spark": not reasons or (witness and not gpus),
         "objections": reasons,
         "gpus": [dataclasses.asdict(gpu) for gpu in gpus],
-        "connectx": count_connectx(DEVICES),
+        "connectx": count_functions(DEVICES, CONNECTX7),
         "hotplug": hotplug(HOTPLUG_MARKER, HOTPLUG_STATE),
         "memory_total": memory["MemTotal"],
         "memory_available": memory["MemAvailable"],

@@ -257,7 +257,13 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair import
     pair_image,
     whole_key,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import QUERY, parse_gpus, parse_meminfo
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import (
+    QUERY,
+    GpuError,
+    ask_gpu,
+    parse_gpus,
+    parse_meminfo,
+)
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._watched_job import Job
 
 # An ordinary user's PATH need not lead to it.
@@ -333,10 +339,10 @@ class PairInfo:
         }
 
     def drivers(self) -> list[str]:
-        if not self.module.get_bin_path(QUERY[0]):
+        try:
+            return [gpu.driver for gpu in parse_gpus(ask_gpu(QUERY))]
+        except GpuError:
             return []
-        code, output, _error = self.module.run_command(list(QUERY), handle_exceptions=False)
-        return [gpu.driver for gpu in parse_gpus(output)] if code == 0 else []
 
     def docker(self) -> tuple[list[dict[str, t.Any]], dict[str, t.Any]]:
         """What the Engine knows. That it cannot be asked is for others to explain."""

@@ -146,7 +146,7 @@ def main() -> None:
     module.exit_json(
         changed=False,
         ansible_facts=login(),
-        machine=look(module),
+        machine=look(),
         docker=docker() if module.params["docker"] else {},
         fabric=fabric() if module.params["fabric"] else {},
     )

@@ -11,6 +11,7 @@ short_description: Tell whether a machine is a DGX Spark, and how much memory it
 version_added: 0.1.0
 description:
   - Recognises a DGX Spark, or a box of another maker with the same chip, by its GPU.
+  - C(nvidia-smi) has 10 seconds, since a driver that hangs answers no question.
   - The network card says nothing, for DGX OS takes it off the PCI bus while no cable is in.
   - The release file is not asked, since it differs between makers.
   - Reads C(nvidia-smi), C(/sys/bus/pci/devices), C(/proc/meminfo), and what belongs to the card's hot-plug.
@@ -35,13 +36,14 @@ EXAMPLES = r"""
 RETURN = r"""
 is_spark:
   description:
-    - Whether the machine is a DGX Spark.
+    - Whether the machine is a DGX Spark. Where C(nvidia-smi) names no GPU, one on the PCI bus or
+      a loaded driver counts.
   returned: success
   type: bool
   sample: true
 objections:
   description:
-    - Why it is none. Empty for a Spark.
+    - Why it is none, or why a Spark cannot serve, since its GPU's driver does not answer. Empty for a sound Spark.
   returned: success
   type: list
   elements: str
@@ -101,7 +103,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark impor
 
 def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    module.exit_json(changed=False, **look(module))
+    module.exit_json(changed=False, **look())
 
 
 if __name__ == "__main__":

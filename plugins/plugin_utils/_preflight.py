@@ -26,6 +26,8 @@ WIDTH = 100
 NAMES = 16
 # An image of NVIDIA's registry has just room.
 CELL = 47
+# The catalogue's fix of the row gpu_driver, and what serve.yml says.
+REBOOT = "Reboot; if that does not help, install the driver of DGX OS again."
 NOT_SEEN = "not seen, because of the problem below"
 
 
@@ -112,10 +114,12 @@ def models(view: Facts, directories: t.Sequence[str]) -> list[Row]:
 
 
 def obstacles(found: Findings) -> list[str]:
-    """Everything that stands in the way; a machine that is no Spark comes first, since a run ends there."""
-    reasons = found.spark["objections"]
-    wrong = [f"This is not a DGX Spark: {', and '.join(reasons)}. Is the address in the inventory right?"]
-    return [*(wrong if reasons else []), *found.problems]
+    """Everything that stands in the way; the wrong machine or a broken GPU comes first, since a run ends there."""
+    reasons = ", and ".join(found.spark["objections"])
+    wrong = f"This is not a DGX Spark: {reasons}. Is the address in the inventory right?"
+    if found.spark["is_spark"]:
+        wrong = f"{reasons[:1].upper()}{reasons[1:]}. {REBOOT}"
+    return [*([wrong] if reasons else []), *found.problems]
 
 
 def fabric(rails: t.Sequence[Facts]) -> list[Row]:

@@ -197,7 +197,8 @@ class Spark:
         """Have servers that start from now on find another simulated GPU; afterwards all is as it was.
 
         Its memory is the Spark's: with other `memory_bytes` this is a larger or smaller Spark at once, and with another
-        `driver_version` its driver is that one at once.
+        `driver_version` its driver is that one at once. With `driver_fault` nvidia-smi says at once that its library is
+        another one's (`mismatch`), or nothing at all (`hang`).
         """
         before = self.read_file(GPU)
         self._set_gpu(json.dumps({**json.loads(before), **values}))

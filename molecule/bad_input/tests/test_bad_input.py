@@ -133,12 +133,31 @@ def test_a_port_that_a_process_has(network: str) -> None:
 
 
 def test_not_a_spark(spark: Spark) -> None:
-    spark.exec("chmod 000 /usr/bin/nvidia-smi")
+    # Nor is the GPU on the bus.
+    gpu = "/sys/bus/pci/devices/000f:01:00.0"
+    spark.exec(f"chmod 000 /usr/bin/nvidia-smi; mount -t tmpfs tmpfs {gpu}")
     try:
         text = message()
     finally:
-        spark.exec("chmod 755 /usr/bin/nvidia-smi")
+        spark.exec(f"chmod 755 /usr/bin/nvidia-smi; umount {gpu}")
     assert text.startswith("spark-1 is not a DGX Spark: it has no nvidia-smi, or one that finds no GPU.")
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (
+            "mismatch",
+            "nvidia-smi says 'Failed to initialize NVML: Driver/library version mismatch NVML library version: ",
+        ),
+        ("hang", "nvidia-smi did not answer within 10 s"),
+    ],
+)
+def test_a_gpu_driver_that_does_not_answer(spark: Spark, fault: str, said: str) -> None:
+    with spark.gpu(driver_fault=fault):
+        text = message()
+    assert text.startswith(f"spark-1: its GPU driver does not answer: {said}")
+    assert text.endswith(". Reboot; if that does not help, install the driver of DGX OS again.")
 
 
 def test_under_sudo() -> None:

@@ -9,7 +9,7 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import count_connectx
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import CONNECTX7, count_functions
 
 from tests.twin import cables
 from tests.twin.names import TwinError
@@ -103,7 +103,7 @@ def test_rdma_device_follows_its_interface(
 
 def test_the_functions_are_on_the_bus_with_their_device(tmp_path: pathlib.Path) -> None:
     fabric.describe(cables.port(1, 1), link(), {}, tmp_path)
-    assert count_connectx(tmp_path / "bus/pci/devices") == 1
+    assert count_functions(tmp_path / "bus/pci/devices", CONNECTX7) == 1
 
 
 def test_a_card_without_power_leaves_nothing_behind(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

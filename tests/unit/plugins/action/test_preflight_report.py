@@ -12,7 +12,13 @@ import typing as t
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[4]
-SPARK = {"objections": [], "gpus": [], "memory_total": 128_000_000_000, "memory_available": 100_000_000_000}
+SPARK = {
+    "is_spark": True,
+    "objections": [],
+    "gpus": [],
+    "memory_total": 128_000_000_000,
+    "memory_available": 100_000_000_000,
+}
 
 
 def play(directory: Path, more: dict[str, t.Any] | None = None, **arguments: t.Any) -> tuple[int, str]:
@@ -35,7 +41,7 @@ def test_without_a_problem_it_succeeds(tmp_path: Path) -> None:
 
 
 def test_it_fails_with_every_problem_on_the_screen(tmp_path: Path) -> None:
-    spark = {**SPARK, "objections": ["it has no NVIDIA GPU"]}
+    spark = {**SPARK, "is_spark": False, "objections": ["it has no NVIDIA GPU"]}
     code, screen = play(tmp_path, spark=spark, problems=["The port is in use.", "The token is missing."])
     assert code == 2
     for text in ("3 problems", "This is not a DGX Spark: it has no NVIDIA GPU.", "The port is in use.", "The token"):

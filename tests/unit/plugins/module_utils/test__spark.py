@@ -10,9 +10,11 @@ import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils import _spark
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import (
     Gpu,
+    GpuError,
     GpuProcess,
+    ask_gpu,
     ask_gpu_processes,
-    count_connectx,
+    count_functions,
     hotplug,
     objections,
     parse_compute_apps,
@@ -64,25 +66,54 @@ def test_memory_is_in_bytes() -> None:
     assert parse_meminfo(text) == {"MemTotal": 125509400 * 1024, "HugePages_Total": 7}
 
 
-def test_only_connectx7_functions_are_counted(tmp_path: Path) -> None:
+def test_only_functions_of_one_kind_are_counted(tmp_path: Path) -> None:
     for name, vendor, device in (("a", "0x15b3", "0x1021"), ("b", "0x15b3", "0x1017"), ("c", "0x10de", "0x1021")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "vendor").write_text(f"{vendor}\n", encoding="ascii")
         (tmp_path / name / "device").write_text(f"{device}\n", encoding="ascii")
     (tmp_path / "empty").mkdir()
-    assert count_connectx(tmp_path) == 1
+    assert count_functions(tmp_path, ("0x15b3", "0x1021")) == 1
+
+
+MISMATCH = "nvidia-smi says 'Failed to initialize NVML: Driver/library version mismatch'"
 
 
 @pytest.mark.parametrize(
-    ("gpus", "expected"),
+    ("gpus", "error", "witness", "expected"),
     [
-        ([GB10], []),
-        ([], ["it has no nvidia-smi, or one that finds no GPU"]),
-        ([Gpu("NVIDIA H100", "1")], ["its GPU is 'NVIDIA H100', not a GB10"]),
+        ([GB10], "", False, []),
+        ([], "there is no nvidia-smi", False, ["it has no nvidia-smi, or one that finds no GPU"]),
+        ([], MISMATCH, False, ["it has no nvidia-smi, or one that finds no GPU"]),
+        ([], MISMATCH, True, [f"its GPU driver does not answer: {MISMATCH}"]),
+        ([], "", True, ["its GPU driver does not answer: nvidia-smi finds no GPU"]),
+        ([Gpu("NVIDIA H100", "1")], "", True, ["its GPU is 'NVIDIA H100', not a GB10"]),
     ],
 )
-def test_what_is_not_a_spark_says_why(gpus: list[Gpu], expected: list[str]) -> None:
-    assert objections(gpus) == expected
+def test_what_is_not_a_sound_spark_says_why(gpus: list[Gpu], error: str, witness: bool, expected: list[str]) -> None:
+    assert objections(gpus, error, witness) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        # What nvidia-smi prints between an update of its driver and the reboot, on its standard output.
+        (
+            ["sh", "-c", r"printf 'Failed to initialize NVML: x\nNVML library version: 580.1\n'; exit 18"],
+            "sh says 'Failed to initialize NVML: x NVML library version: 580.1'",
+        ),
+        (["sh", "-c", "echo out; echo err >&2; exit 9"], "sh says 'err'"),
+        (["false"], "false ended with 1"),
+        (["no-such-program"], "there is no no-such-program"),
+        (["sh", "-c", "trap '' TERM; sleep 60 & wait"], "sh did not answer within 0.3 s"),
+    ],
+)
+def test_a_driver_that_does_not_answer_says_why(
+    command: list[str], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_spark, "GPU_DEADLINE_S", 0.3)
+    with pytest.raises(GpuError) as e:
+        ask_gpu(command)
+    assert str(e.value) == expected
 
 
 @pytest.mark.parametrize(

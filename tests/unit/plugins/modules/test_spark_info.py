@@ -60,3 +60,25 @@ def test_what_nvidia_smi_says_decides(
 def test_no_nvidia_smi_is_no_error(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_spark, "QUERY", ["there-is-no-such-program"])
     assert look(capsys)["objections"] == ["it has no nvidia-smi, or one that finds no GPU"]
+
+
+@pytest.mark.parametrize("witness", ["bus", "driver"])
+def test_a_spark_with_a_broken_driver_is_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, witness: str
+) -> None:
+    for name, text in {"nvidia-smi": "#!/bin/sh\necho 'Failed to initialize NVML: x'; exit 18\n"}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    devices, driver = tmp_path / "devices", tmp_path / "version"
+    (devices / "000f:01:00.0").mkdir(parents=True)
+    if witness == "bus":
+        (devices / "000f:01:00.0/vendor").write_text("0x10de\n", encoding="ascii")
+        (devices / "000f:01:00.0/device").write_text("0x2e12\n", encoding="ascii")
+    else:
+        driver.touch()
+    monkeypatch.setattr(_spark, "DEVICES", devices)
+    monkeypatch.setattr(_spark, "DRIVER", driver)
+    result = look(capsys)
+    assert (result["is_spark"], result["gpus"]) == (True, [])
+    assert result["objections"] == ["its GPU driver does not answer: nvidia-smi says 'Failed to initialize NVML: x'"]

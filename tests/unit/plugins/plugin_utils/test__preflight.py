@@ -11,6 +11,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._preflight i
 
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
 SPARK = {
+    "is_spark": True,
     "objections": [],
     "gpus": [{"name": "NVIDIA GB10", "driver": "580.95.05"}],
     "memory_total": 128_521_625_600,
@@ -135,12 +136,25 @@ def test_problems_come_last_with_all_their_lines() -> None:
 
 
 def test_a_machine_that_is_no_spark_stands_in_the_way() -> None:
-    spark = {**SPARK, "gpus": [], "objections": ["it has no NVIDIA GPU"]}
+    spark = {**SPARK, "is_spark": False, "gpus": [], "objections": ["it has no NVIDIA GPU"]}
     lines = report(spark=spark, problems=["Docker is missing."])
     assert lines[-3:] == [
         "2 problems; nothing was changed:",
         "  - This is not a DGX Spark: it has no NVIDIA GPU. Is the address in the inventory right?",
         "  - Docker is missing.",
+    ]
+
+
+def test_a_spark_whose_gpu_does_not_answer_is_told_to_reboot() -> None:
+    spark = {
+        **SPARK,
+        "gpus": [],
+        "objections": ["its GPU driver does not answer: nvidia-smi did not answer within 10 s"],
+    }
+    assert report(spark=spark)[-3:] == [
+        "1 problem; nothing was changed:",
+        "  - Its GPU driver does not answer: nvidia-smi did not answer within 10 s. Reboot; if that does not",
+        "    help, install the driver of DGX OS again.",
     ]
 
 
