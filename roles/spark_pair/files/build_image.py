@@ -14,6 +14,7 @@ import collections
 import http.client
 import io
 import json
+import os
 import re
 import socket
 import sys
@@ -21,7 +22,7 @@ import tarfile
 import threading
 import time
 import typing as t
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 SOCKET = "/var/run/docker.sock"
 # Apt tries a mirror that does not answer for minutes, and says nothing meanwhile.
@@ -33,6 +34,15 @@ LINE_LENGTH = 100
 STEP = re.compile(r"Step (\d+)/(\d+) : ")
 # The Engine shows red what a command writes to its standard error.
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+# Docker takes these as arguments of any build, gives them to its commands, and keeps them out of the image and of its
+# history, also with a password in them: docs.docker.com/reference/dockerfile, "Predefined ARGs".
+PROXIES = {"HTTP_PROXY": "HttpProxy", "HTTPS_PROXY": "HttpsProxy", "NO_PROXY": "NoProxy"}
+# What stands before the host of a URL, with or without a scheme; a password may hold an @.
+CREDENTIALS = re.compile(r"^(?:[a-z0-9+.-]+://)?([^/]*)@", re.IGNORECASE)
+# What the Engine shows in the place of a login; nobody can use it.
+MASKED = "xxxxx:xxxxx@"
+LOOPBACK = re.compile(r"^(?:[a-z0-9+.-]+://)?(?:[^/]*@)?(?:localhost|127[.][0-9.]+|\[::1\])(?:[:/]|$)", re.IGNORECASE)
 
 Message = dict[str, t.Any]
 
@@ -58,6 +68,28 @@ class Connection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
+def proxies(environment: t.Mapping[str, str], info: Message) -> dict[str, str]:
+    """The proxy settings for what runs in the build, under both spellings: the login user's, else those of the Engine.
+
+    Neither reaches a build by itself, as the settings of the command line's own configuration do.
+    """
+    found = {}
+    for name, engines in PROXIES.items():
+        value = environment.get(name.lower()) or environment.get(name) or str(info.get(engines) or "")
+        if value and MASKED not in value:
+            found[name] = found[name.lower()] = value
+    return found
+
+
+def secrets(settings: t.Mapping[str, str]) -> list[str]:
+    """Who logs in to the proxies, and with what, as a command may print it; the longest first."""
+    found = {match[1] for value in settings.values() if (match := CREDENTIALS.match(value))}
+    found |= {login.partition(":")[2] for login in found}
+    found |= {unquote(secret) for secret in found}
+    # A shorter one would hide ordinary words.
+    return sorted((one for one in found if len(one) > 3), key=len, reverse=True)
+
+
 def context(dockerfile: str) -> bytes:
     """What the Engine builds from."""
     file, data = io.BytesIO(), dockerfile.encode()
@@ -71,7 +103,8 @@ def context(dockerfile: str) -> bytes:
 class Output:
     """What the commands print, which comes in pieces."""
 
-    def __init__(self) -> None:
+    def __init__(self, hidden: t.Sequence[str] = ()) -> None:
+        self._hidden = hidden
         self._rest = ""
         self._last: collections.deque[str] = collections.deque(maxlen=20)
         self._apt: list[str] = []
@@ -82,7 +115,7 @@ class Output:
     def feed(self, text: str) -> None:
         self._heard = time.monotonic()
         *lines, self._rest = re.split(r"[\r\n]+", self._rest + COLOUR.sub("", text))
-        for line in filter(None, map(str.strip, lines)):
+        for line in map(self.hide, filter(None, map(str.strip, lines))):
             print(line, file=sys.stderr, flush=True)
             if step := STEP.match(line):
                 number, count = int(step[1]), int(step[2])
@@ -92,6 +125,11 @@ class Output:
                 self._last.append(line)
             if line.startswith("E: "):
                 self._apt.append(line)
+
+    def hide(self, text: str) -> str:
+        for secret in self._hidden:
+            text = text.replace(secret, "***")
+        return text
 
     def text(self) -> str:
         parts = [self._step, self._last[-1][:LINE_LENGTH] if self._last else ""]
@@ -105,7 +143,7 @@ class Output:
         self.feed("\n")
         if self._apt:
             return self._apt[0]
-        problem = " ".join(problem.split()).rstrip(".")
+        problem = " ".join(self.hide(problem).split()).rstrip(".")
         return f"{problem}; it ended with: {self._last[-1]}" if "non-zero code" in problem and self._last else problem
 
 
@@ -139,7 +177,7 @@ class Teller(threading.Thread):
 
 
 class Engine:
-    """The two requests that a build needs."""
+    """The requests that a build needs."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -155,10 +193,20 @@ class Engine:
             reason = getattr(e, "strerror", None) or e or type(e).__name__
             raise BuildError(f"the Docker Engine does not answer on {self._path} ({reason}); is it running?") from e
 
-    def build(self, reference: str, dockerfile: str) -> t.Iterator[Message]:
+    def info(self) -> Message:
+        """What the Engine tells of itself."""
+        return self._get("/info", "went away before it made the image")[1]
+
+    def build(self, reference: str, dockerfile: str, arguments: t.Mapping[str, str]) -> t.Iterator[Message]:
         """The lines of the Engine's stream."""
         # The base is there, and is to be the one that was looked at.
-        wishes = urlencode({"t": reference, "rm": "1", "forcerm": "1", "pull": "0"})
+        query = {"t": reference, "rm": "1", "forcerm": "1", "pull": "0"}
+        if arguments:
+            query["buildargs"] = json.dumps(arguments)
+        if any(LOOPBACK.match(value) for name, value in arguments.items() if name.lower() != "no_proxy"):
+            # A proxy of this machine alone is not reached from a network of the build's own.
+            query["networkmode"] = "host"
+        wishes = urlencode(query)
         try:
             response = self._request("POST", f"/build?{wishes}", SILENCE_S, context(dockerfile))
             if response.status != 200:
@@ -178,14 +226,19 @@ class Engine:
             raise BuildError("the Docker Engine went away while it made the image") from e
 
     def find(self, reference: str) -> Message:
-        try:
-            response = self._request("GET", f"/images/{quote(reference, safe='/:@')}/json", ASK_S)
-            answer = json.loads(response.read())
-        except (OSError, ValueError, http.client.HTTPException) as e:
-            raise BuildError("the Docker Engine went away when it had made the image") from e
-        if response.status != 200 or not isinstance(answer, dict):
+        path = f"/images/{quote(reference, safe='/:@')}/json"
+        status, answer = self._get(path, "went away when it had made the image")
+        if status != 200:
             raise BuildError(f"the Docker Engine does not know {reference} after it made it")
         return answer
+
+    def _get(self, path: str, lost: str) -> tuple[int, Message]:
+        try:
+            response = self._request("GET", path, ASK_S)
+            answer = json.loads(response.read())
+        except (OSError, ValueError, http.client.HTTPException) as e:
+            raise BuildError(f"the Docker Engine {lost}") from e
+        return (response.status, answer) if isinstance(answer, dict) else (0, {})
 
 
 def message_of(body: str) -> str:
@@ -198,9 +251,10 @@ def message_of(body: str) -> str:
 
 def build(engine: Engine, reference: str, dockerfile: str) -> Message:
     """Build the image and say what came of it."""
-    output, lock = Output(), threading.Lock()
+    arguments = proxies(os.environ, engine.info())
+    output, lock = Output(secrets(arguments)), threading.Lock()
     with Teller(output, lock):
-        for message in engine.build(reference, dockerfile):
+        for message in engine.build(reference, dockerfile, arguments):
             with lock:
                 output.feed(str(message.get("stream") or ""))
                 problem = (message.get("errorDetail") or {}).get("message") or message.get("error")

@@ -77,6 +77,13 @@ class Builder(DockerServer):
         self.RequestHandlerClass = BuildHandler
 
 
+@pytest.fixture(autouse=True)
+def no_proxy_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in build_image.PROXIES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
 @pytest.fixture
 def engine(tmp_path: Path) -> t.Iterator[Builder]:
     server = Builder(tmp_path / "docker.sock")
@@ -106,6 +113,71 @@ def test_the_engine_gets_the_dockerfile_and_nothing_else(
     assert parse_qs(address.query) == {"t": [REFERENCE], "rm": ["1"], "forcerm": ["1"], "pull": ["0"]}
     with tarfile.open(fileobj=io.BytesIO(engine.got)) as archive:
         assert archive.getnames() == ["Dockerfile"]
+        file = archive.extractfile("Dockerfile")
+        assert file is not None
+        assert file.read().decode() == DOCKERFILE
+
+
+PROXY = "http://user:pa%40ss@proxy.corp:3128"
+
+
+def asked(engine: Builder) -> dict[str, t.Any]:
+    """What the Engine was asked for besides the image, as it reads it."""
+    query = parse_qs(urlsplit(engine.asked).query)
+    found = {name: query[name][0] for name in ("buildargs", "networkmode") if name in query}
+    return {**found, "buildargs": json.loads(found.get("buildargs", "{}"))}
+
+
+def test_the_login_users_proxies_come_before_the_engines(
+    engine: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.pages["/info"] = {"HttpProxy": "http://other:1", "HttpsProxy": "http://engines:2", "NoProxy": ""}
+    monkeypatch.setenv("http_proxy", "http://own:3")
+    run(tmp_path, capsys)
+    assert asked(engine) == {
+        "buildargs": {
+            "HTTP_PROXY": "http://own:3",
+            "http_proxy": "http://own:3",
+            "HTTPS_PROXY": "http://engines:2",
+            "https_proxy": "http://engines:2",
+        }
+    }
+
+
+def test_a_login_that_the_engine_hides_is_not_handed_on(
+    engine: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine.pages["/info"] = {"HttpProxy": "http://xxxxx:xxxxx@proxy:1", "NoProxy": "localhost,.corp"}
+    run(tmp_path, capsys)
+    assert asked(engine) == {"buildargs": {"NO_PROXY": "localhost,.corp", "no_proxy": "localhost,.corp"}}
+
+
+@pytest.mark.parametrize("proxy", ["http://127.0.0.1:3128", "localhost:1", "http://u:p@[::1]:8/"])
+def test_a_proxy_of_this_machine_is_reached_from_its_own_network(
+    engine: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, proxy: str
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    run(tmp_path, capsys)
+    assert asked(engine)["networkmode"] == "host"
+
+
+def test_a_proxys_password_reaches_the_build_and_nobody_else(
+    engine: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", PROXY)
+    engine.stream = [
+        *SUCCESS[:3],
+        {"stream": f"Err:1 through {PROXY}\n"},
+        {"stream": "E: 407 for user:pa@ss, password pa@ss\n"},
+        FAILED,
+    ]
+    code = build_image.main(["--socket", str(tmp_path / "docker.sock"), REFERENCE, DOCKERFILE])
+    captured = capsys.readouterr()
+    assert code == 1
+    assert asked(engine) == {"buildargs": {"HTTP_PROXY": PROXY, "http_proxy": PROXY}}
+    assert "Err:1 through http://***@proxy.corp:3128" in captured.err
+    assert json.loads(captured.out.splitlines()[-1])["error"] == "E: 407 for ***, password ***."
+    with tarfile.open(fileobj=io.BytesIO(engine.got)) as archive:
         file = archive.extractfile("Dockerfile")
         assert file is not None
         assert file.read().decode() == DOCKERFILE
