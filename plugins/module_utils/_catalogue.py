@@ -13,6 +13,7 @@ a text, or by a fact, a named question to the evidence that _facts.py answers.
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._log_signals import (
     ALL_REDUCE,
@@ -57,6 +58,8 @@ class Row:
     source: str
     severity: str = CAUSE
     substrings: tuple[str, ...] = ()
+    # Where no substring is the same in each case.
+    pattern: str = ""
     fact: str = ""
     # Rows that are only consequences when this one is found.
     explains: tuple[str, ...] = ()
@@ -64,6 +67,10 @@ class Row:
     consequence: bool = False
     # Usual enough to mean nothing by itself; it is never the cause unless it explains another row.
     context: bool = False
+
+    def knows(self, text: str) -> bool:
+        found = any(part in text for part in self.substrings)
+        return found or bool(self.pattern and re.search(self.pattern, text))
 
 
 _NETWORK = ("pull_network", "hub_network", "certificate_refused")
@@ -137,17 +144,38 @@ CATALOGUE: tuple[Row, ...] = (
         explains=("docker_no_gpu", "gpu_absent"),
     ),
     Row(
+        "cdi_stale",
+        DOCKER,
+        "The specification by which Docker hands out the GPU (CDI) does not fit the driver, as after an update",
+        "Run 'sudo systemctl restart nvidia-cdi-refresh'; if that does not help, delete /etc/cdi/nvidia.yaml, which it"
+        " does not write, and run it again.",
+        "NVIDIA/nvidia-container-toolkit issues 450 and 856",
+        substrings=("unresolvable CDI devices", "CDI device injection failed"),
+        pattern=r"nvidia\S*\.so[.\d]*\W+no such file",
+        explains=("docker_no_gpu", "gpu_absent"),
+    ),
+    Row(
+        "cuda_broken",
+        DOCKER,
+        "A container gets the GPU, and CUDA does not start in it",
+        "Run 'sudo systemctl restart nvidia-cdi-refresh'; if that does not help, reboot, and then install another"
+        " release of nvidia-container-toolkit than 1.19.1 and 1.20.0.",
+        "NVIDIA/nvidia-container-toolkit issues 1967, 1743 and 1940; NVIDIA/NemoClaw pull request 4733",
+        substrings=("cuInit(0) failed", "cuInit(0) gave no answer"),
+        explains=("docker_no_gpu", "gpu_absent"),
+    ),
+    Row(
         "docker_no_gpu",
         DOCKER,
         "Docker cannot give the GPU to a container",
-        "Install the NVIDIA container toolkit, run 'sudo nvidia-ctk runtime configure --runtime=docker' and"
-        " 'sudo systemctl restart docker'.",
+        "Run 'sudo apt-get install nvidia-container-toolkit', which upgrades it, too, 'sudo nvidia-ctk runtime"
+        " configure --runtime=docker' and 'sudo systemctl restart docker'.",
         SPECULATIVE,
         substrings=(
             "could not select device driver",
             "unknown or invalid runtime name",
-            "unresolvable CDI devices",
             "nvidia-container-cli:",
+            "CUDA cannot be loaded",
             "Docker cannot give the GPU to a container",
         ),
         fact="docker_no_gpu",
@@ -1035,3 +1063,12 @@ CATALOGUE: tuple[Row, ...] = (
         fact="image_without_digest",
     ),
 )
+
+# Why a container may not reach the GPU that its host sees; the last one where nothing tells.
+GPU_CAUSES = ("gpu_driver", "cdi_stale", "image_architecture", "cuda_broken", "docker_no_gpu")
+
+
+def cause_of(text: str, ids: tuple[str, ...]) -> Row:
+    """The first of these rows that knows a text, or the last of them."""
+    rows = {row.id: row for row in CATALOGUE}
+    return next((rows[one] for one in ids if rows[one].knows(text)), rows[ids[-1]])

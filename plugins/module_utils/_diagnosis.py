@@ -158,8 +158,8 @@ class Diagnoser:
         """Add the rows that know a line of a text; whether there was one."""
         known = False
         for number, row in enumerate(CATALOGUE):
-            if row.where in kinds and any(part in text for part in row.substrings):
-                self._add(of_row(row, matching_line(text, row.substrings), where, first + 10 * number))
+            if row.where in kinds and row.knows(text):
+                self._add(of_row(row, matching_line(text, row), where, first + 10 * number))
                 known = True
         return known
 
@@ -238,9 +238,9 @@ class Diagnoser:
             self._rows("\n".join(str(one) for one in said if one), "state.json", {RECORD, DOCKER, LOG})
 
 
-def matching_line(text: str, substrings: t.Sequence[str]) -> str:
-    """The last line that one of the substrings stands in."""
-    lines = [line for line in text.splitlines() if any(part in line for part in substrings)]
+def matching_line(text: str, row: Row) -> str:
+    """The last line that a row knows."""
+    lines = [line for line in text.splitlines() if row.knows(line)]
     return lines[-1].strip() if lines else text
 
 

@@ -118,6 +118,7 @@ def build(tag: str, directory: pathlib.Path, extra: dict[str, pathlib.Path], bas
 def build_spark(system: str) -> str:
     """The image of a Spark of this system."""
     extra = {"ca.crt": CA_CERTIFICATE, "authorized_keys": SSH_KEY.with_suffix(".pub")}
+    extra["tiny_library.py"] = PACKAGE / "trtllm" / "tiny_library.py"
     return build(spark_image(system), PACKAGE / "spark", extra, base_image(system))
 
 

@@ -46,7 +46,7 @@ class Container:
         image: str = IMAGE,
         script_name: str = "serve.sh",
         environment: t.Mapping[str, str] | None = None,
-        **constants: float,
+        **constants: float | str,
     ) -> None:
         self.directory = directory
         (directory / "state").mkdir(exist_ok=True)

@@ -73,6 +73,12 @@ METER_EVERY_S = 5.0
 HELD_S = 15.0
 SMALL_REQUEST_S = 10.0
 
+# What the host's driver tells of itself, in each container, too.
+DRIVER = "/proc/driver/nvidia/version"
+# In a process of its own, since whoever has asked keeps hold of the GPU.
+ASK_GPU = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"
+ASK_GPU_S = 30.0
+
 
 class State:
     """state.json: what the server is doing, for the probe, the health check and a curious person."""
@@ -498,6 +504,8 @@ class Supervisor:
         self.stop_signal: int | None = None
         self.server: subprocess.Popen[bytes] | None = None
         self.condemned: str | None = None
+        # Whether a server was ready in this life of the container.
+        self.served = False
         # Of the server that runs or ran last, and whether it is ended for another one's sake.
         self.trial: Trial | None = None
         self.switching = False
@@ -537,6 +545,11 @@ class Supervisor:
                 continue
             if not self.at_fault():
                 continue
+            if self.served and gpu_is_lost():
+                self.log.say(
+                    "the container has lost the GPU that the host has, and ends: Docker's restart brings it back"
+                )
+                return 1
             if not self.may_restart():
                 self.log.say(f"it ended {MAX_RESTARTS + 1} times within an hour and is not started again")
                 self.state.write("failed", pid=None)
@@ -647,6 +660,7 @@ class Supervisor:
                 ready = answers(self.url, timeout=2)
                 look_at = now + 1
                 if ready:
+                    self.served = True
                     self.state.write("running", reason=None, loading_s=round(time.monotonic() - began, 1))
                     watchdog = self.watch()
             if not ended:
@@ -823,6 +837,22 @@ def read_or(path: Path, otherwise: str) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return otherwise
+
+
+def gpu_is_lost() -> bool:
+    """Whether CUDA does not start here though the host's driver is there.
+
+    Where the toolkit's hook hands out the GPU, a container's right to it lapses at 'systemctl daemon-reload', which apt
+    does, too (NVIDIA/nvidia-container-toolkit issue 48). A server that starts anew in it finds no GPU, ever.
+    """
+    if not Path(DRIVER).exists():
+        return False
+    try:
+        asked = subprocess.run([sys.executable, "-c", ASK_GPU], capture_output=True, timeout=ASK_GPU_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    code = asked.stdout.strip()
+    return code.isdigit() and code != b"0"
 
 
 def collect_dead(but: int = 0) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests import playbook
@@ -87,6 +88,26 @@ def test_a_file_that_the_hub_lists_and_does_not_have(internet: Internet) -> None
     internet.set_faults([{"host": HUB, "path": f"{FILES}{SHARD}", "action": "missing"}])
     text = playbook.fail("single_eagle3").message
     assert SHARD in text
+
+
+LIBRARY = "/usr/lib/aarch64-linux-gnu/libEGL_nvidia.so.580.159.04"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "words"),
+    [
+        ({"cuda_error": 999}, ["cuInit(0) failed with CUDA error 999", "nvidia-cdi-refresh", "1.19.1"]),
+        ({"hook_error": f"{LIBRARY}: no such file or directory"}, [LIBRARY, "nvidia-cdi-refresh", "/etc/cdi"]),
+        ({"hook_error": "nvidia-container-cli: unknown option"}, ["unknown option", "nvidia-ctk runtime configure"]),
+    ],
+    ids=["CUDA does not start", "CDI of another driver", "toolkit"],
+)
+def test_a_container_that_does_not_reach_the_gpu(spark: Spark, gpu: dict[str, t.Any], words: list[str]) -> None:
+    with spark.gpu(**gpu):
+        text = playbook.fail("single_eagle3").message
+    for word in ["the host sees its GPU", *words]:
+        assert word in text
+    assert spark.exec("docker ps --all --quiet --filter name=dgx-spark-speculative").stdout == ""
 
 
 def test_a_checksum_that_is_wrong_costs_that_file_and_no_other(internet: Internet, spark: Spark) -> None:

@@ -1,17 +1,24 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Give a container the simulated GPU: an `nvidia-smi` and the files that describe this twin's hardware."""
+"""Give a container the simulated GPU: `nvidia-smi`, the driver's library and what describes this twin's hardware.
+
+A test can have it fail: gpu.json may name what the hook says instead ("hook_error"), and with what number cuInit fails
+in the container ("cuda_error").
+"""
 
 from __future__ import annotations
 
 import json
 import pathlib
+import platform
 import shutil
+import subprocess
 import sys
 import typing as t
 
 NVIDIA_SMI = pathlib.Path("/usr/local/lib/dgx-spark-twin/nvidia-smi")
+LIBRARY = pathlib.Path("/usr/local/lib/dgx-spark-twin/tiny_library.py")
 FACTS = pathlib.Path("/run/dgx-spark-twin")
 
 
@@ -34,12 +41,24 @@ def furnish(root: pathlib.Path, nvidia_smi: pathlib.Path, facts: pathlib.Path) -
         shutil.copy2(fact, destination)
 
 
+def add_driver(root: pathlib.Path, error: int) -> None:
+    """Have a libcuda.so.1 in the container, whose cuInit returns this."""
+    place = root / f"usr/lib/{platform.machine()}-linux-gnu"
+    place.mkdir(parents=True, exist_ok=True)
+    subprocess.run([sys.executable, "-I", "-S", str(LIBRARY), str(place), "cuda", str(error)], check=True)
+
+
 def main() -> None:
     state: dict[str, t.Any] = json.load(sys.stdin)
     bundle = pathlib.Path(state["bundle"])
     configuration = json.loads((bundle / "config.json").read_text())
     if asked_for_gpu(configuration["process"].get("env") or []):
-        furnish(bundle / configuration["root"]["path"], NVIDIA_SMI, FACTS)
+        gpu = json.loads((FACTS / "gpu.json").read_text())
+        if "hook_error" in gpu:
+            sys.exit(gpu["hook_error"])
+        root = bundle / configuration["root"]["path"]
+        furnish(root, NVIDIA_SMI, FACTS)
+        add_driver(root, int(gpu.get("cuda_error", 0)))
 
 
 if __name__ == "__main__":

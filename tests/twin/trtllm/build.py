@@ -100,7 +100,7 @@ def _prepare(context_dir: Path, ca_certificate: Path) -> None:
     for command in (image / "bin").iterdir():
         command.chmod(0o755)
     shutil.copyfile(ca_certificate, image / "ca.crt")
-    for name in ("Dockerfile", "repository.py", "nccl_library.py"):
+    for name in ("Dockerfile", "repository.py", "tiny_library.py"):
         shutil.copyfile(HERE / name, image / name)
 
 

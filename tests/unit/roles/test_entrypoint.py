@@ -116,6 +116,40 @@ def test_a_server_that_keeps_dying_is_left_alone_with_its_reason(start: t.Callab
     assert container.stop() == 0
 
 
+@pytest.mark.parametrize(
+    ("answer", "driver", "lost"),
+    [
+        ("999", "version", True),
+        ("100", "version", True),
+        ("0", "version", False),
+        # Without a driver on the host, another container would have no GPU either.
+        ("999", "none", False),
+        # No libcuda at all: it was never there.
+        ("1/0", "version", False),
+    ],
+)
+def test_a_container_that_has_lost_its_gpu_ends(
+    start: t.Callable[..., Container], url: str, tmp_path: Path, answer: str, driver: str, lost: bool
+) -> None:
+    (tmp_path / "version").write_text("NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  580.95.05\n")
+    container = start("sleep 60", url, DRIVER=str(tmp_path / driver), ASK_GPU=f"print({answer})")
+    os.killpg(container.wait_for("running")["pid"], signal.SIGKILL)
+    if lost:
+        assert container.process.wait(timeout=20) == 1
+        assert "the container has lost the GPU that the host has" in container.log()
+        assert container.state()["state"] == "restarting"
+    else:
+        assert container.wait_until(lambda state: state["restarts"] == 1 and state["state"] == "running")
+
+
+def test_a_container_that_never_served_does_not_end_for_the_gpu(
+    start: t.Callable[..., Container], tmp_path: Path
+) -> None:
+    (tmp_path / "version").touch()
+    container = start("exit 1", DRIVER=str(tmp_path / "version"), ASK_GPU="print(999)")
+    assert container.wait_for("failed")["restarts"] == 3
+
+
 def test_a_script_for_another_image_is_refused(start: t.Callable[..., Container]) -> None:
     container = start("echo started", image="registry.example.com/image:2")
     state = container.wait_for("failed")

@@ -22,12 +22,12 @@ from pathlib import Path
 import pytest
 
 from tests.twin import models
-from tests.twin.trtllm import nccl_library, repository
+from tests.twin.trtllm import repository, tiny_library
 from tests.twin.trtllm.server import engine, loading, machine, nccl, proxy, ranks
 from tests.twin.trtllm.server.machine import Faults, Gpu
 from tests.twin.trtllm.server.runtime import Job, Runtime
 
-LAUNCHER = Path(nccl_library.__file__).with_name("bin") / "trtllm-llmapi-launch"
+LAUNCHER = Path(tiny_library.__file__).with_name("bin") / "trtllm-llmapi-launch"
 SPARK = {
     "lo": "127.0.0.1",
     "enP7s7": "192.0.2.11",
@@ -538,18 +538,26 @@ def test_without_mpirun_there_is_one_rank(tmp_path: Path) -> None:
 
 
 def test_the_nccl_library_tells_its_version(tmp_path: Path) -> None:
-    path = tmp_path / nccl_library.NAME
-    path.write_bytes(nccl_library.shared_object(platform.machine(), 22903))
+    path = tmp_path / tiny_library.NCCL
+    path.write_bytes(tiny_library.nccl(platform.machine(), 22903))
     version = ctypes.c_int()
     assert ctypes.CDLL(str(path)).ncclGetVersion(ctypes.byref(version)) == 0
     assert version.value == 22903
 
 
-@pytest.mark.parametrize("machine", nccl_library.MACHINES)
-def test_the_nccl_library_is_for_its_machine(machine: str) -> None:
-    content = nccl_library.shared_object(machine)
+@pytest.mark.parametrize("error", [0, 999])
+def test_the_cuda_library_starts_or_does_not(tmp_path: Path, error: int) -> None:
+    path = tmp_path / f"{error}-{tiny_library.CUDA}"
+    path.write_bytes(tiny_library.cuda(platform.machine(), error))
+    assert ctypes.CDLL(str(path)).cuInit(0) == error
+
+
+@pytest.mark.parametrize("machine", tiny_library.MACHINES)
+@pytest.mark.parametrize("make", [tiny_library.nccl, tiny_library.cuda])
+def test_a_library_is_for_its_machine(make: t.Callable[[str], bytes], machine: str) -> None:
+    content = make(machine)
     assert content[:4] == b"\x7fELF"
-    assert int.from_bytes(content[18:20], "little") == nccl_library.MACHINES[machine]
+    assert int.from_bytes(content[18:20], "little") == tiny_library.MACHINES[machine]
 
 
 def test_an_index_names_file_size_and_checksum() -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
 import hashlib
 import http.client
@@ -502,11 +503,24 @@ def test_gpu_hook_furnishes_the_container(tmp_path: pathlib.Path, monkeypatch: p
     configuration = {"root": {"path": "rootfs"}, "process": {"env": environment}}
     (bundle / "config.json").write_text(json.dumps(configuration))
     monkeypatch.setattr(gpu_hook, "NVIDIA_SMI", PACKAGE / "spark" / "nvidia-smi")
+    monkeypatch.setattr(gpu_hook, "LIBRARY", PACKAGE / "trtllm" / "tiny_library.py")
     monkeypatch.setattr(gpu_hook, "FACTS", facts)
     monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"bundle": str(bundle)})))
     gpu_hook.main()
     assert (bundle / "rootfs" / "usr" / "bin" / "nvidia-smi").is_file()
     assert [path.name for path in (bundle / "rootfs" / "run" / "dgx-spark-twin").iterdir()] == ["gpu.json"]
+    library = next((bundle / "rootfs" / "usr" / "lib").glob("*/libcuda.so.1"))
+    assert ctypes.CDLL(str(library)).cuInit(0) == 0
+
+
+def test_gpu_hook_fails_as_it_is_told(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gpu.json").write_text('{"hook_error": "nvidia-container-cli: no"}')
+    configuration = {"root": {"path": "rootfs"}, "process": {"env": ["NVIDIA_VISIBLE_DEVICES=all"]}}
+    (tmp_path / "config.json").write_text(json.dumps(configuration))
+    monkeypatch.setattr(gpu_hook, "FACTS", tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"bundle": str(tmp_path)})))
+    with pytest.raises(SystemExit, match="nvidia-container-cli: no"):
+        gpu_hook.main()
 
 
 @pytest.mark.parametrize(

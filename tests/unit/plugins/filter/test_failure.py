@@ -40,6 +40,47 @@ def test_the_host_is_left_out_in_front_only() -> None:
     assert failure({"msg": "sparkx1: no."}, "spark.1") == "sparkx1: no."
 
 
+STARTING = (
+    "Error starting container 0123: 500 Server Error for http+docker://localhost/v1.51/containers/0123/start: "
+    'Internal Server Error ("failed to create task for container: failed to create shim task: OCI runtime create failed'
+    ": runc create failed: unable to start container process: error during container init: {}"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        # Tdarr issue 1423.
+        (
+            STARTING.format("/usr/lib/aarch64-linux-gnu/libEGL_nvidia.so.580.159.04: no such file or directory"),
+            "systemctl restart nvidia-cdi-refresh",
+        ),
+        # NVIDIA/nvidia-settings issue 124.
+        (
+            STARTING.format(
+                "failed to fulfil mount request: open /usr/lib/libnvidia-gtk3.so.610.43.03: no such file or directory"
+            ),
+            "systemctl restart nvidia-cdi-refresh",
+        ),
+        # NVIDIA/nvidia-container-toolkit issue 1239, as Docker words it.
+        ('Error response ("CDI device injection failed: unresolvable CDI devices nvidia.com/gpu=all")', "/etc/cdi"),
+        ('could not select device driver "nvidia" with capabilities: [[gpu]]', "nvidia-ctk runtime configure"),
+        (STARTING.format('exec /usr/bin/python3: exec format error")'), "Correct trtllm_container_image"),
+        ("exec /opt/nvidia/nvidia_entrypoint.sh: exec format error", "Correct trtllm_container_image"),
+        ("== TensorRT-LLM ==\n\ncuInit(0) failed with CUDA error 999\n", "than 1.19.1 and 1.20.0"),
+        ("cuInit(0) gave no answer within 60 s", "reboot"),
+        ("CUDA cannot be loaded: libcuda.so.1: cannot open shared object file", "apt-get install nvidia-container"),
+        (STARTING.format("nvidia-container-cli: initialization error: nvml error: driver not loaded"), "Reboot"),
+        ("something else", "nvidia-ctk runtime configure"),
+    ],
+)
+def test_why_a_container_does_not_reach_the_gpu(said: str, remedy: str) -> None:
+    text = failure({"msg": said}, "spark-1", "gpu")
+    assert text.startswith(" ".join(said.split())[:40])
+    assert remedy in text.partition(" ".join(said.split())[-20:].rstrip("."))[2]
+    assert "\n" not in text
+
+
 def test_what_is_no_result() -> None:
     with pytest.raises(AnsibleFilterError, match="needs the result of a task"):
         failure("no")

@@ -161,6 +161,15 @@ PROVOKED: list[tuple[str, Evidence]] = [
     ("docker_no_gpu", broken(gpu_by=None)),
     ("docker_no_gpu", message('could not select device driver "" with capabilities: [[gpu]]')),
     ("docker_no_gpu", message("nvidia-container-cli: initialization error: nvml error")),
+    ("docker_no_gpu", message("CUDA cannot be loaded: libcuda.so.1: cannot open shared object file")),
+    # Docker 29.2; runc and crun, which differ in their words.
+    ("cdi_stale", message("CDI device injection failed: unresolvable CDI devices nvidia.com/gpu=all")),
+    (
+        "cdi_stale",
+        message("failed to fulfil mount request: open /usr/lib/libnvidia-gtk3.so.610.43.03: no such file or"),
+    ),
+    ("cdi_stale", message("crun: cannot stat `/lib64/libEGL_nvidia.so.550.54.14`: No such file or directory".lower())),
+    ("cuda_broken", message("cuInit(0) failed with CUDA error 999")),
     ("clock_wrong", serving(now=1000.0, look=None)),
     ("no_default_route", serving(failure=NO_NETWORK, default_route=False)),
     ("no_name_server", serving(failure=NO_NETWORK, name_servers=[])),
@@ -292,6 +301,8 @@ PROVOKED: list[tuple[str, Evidence]] = [
 SYMPTOMS = {
     "socket permission denied": "docker_denied",
     "no GPU in a container": "docker_no_gpu",
+    "a container does not start after a driver update": "cdi_stale",
+    "nvidia-smi works in the container and CUDA does not": "cuda_broken",
     "tensorrt_llm cannot be imported": "package_broken",
     "pull timeout": "pull_network",
     "invalid credentials at the registry": "pull_denied",
