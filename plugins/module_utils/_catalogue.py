@@ -578,6 +578,14 @@ CATALOGUE: tuple[Row, ...] = (
         substrings=("is not the Hub's, so what was downloaded",),
     ),
     Row(
+        "hub_limited",
+        JOB,
+        "The Hugging Face Hub limits the requests of this network",
+        "Run the same again later, which continues where it ended, or give a token, which has a limit of its own.",
+        HUB_DOCS,
+        substrings=("limits the requests of this network",),
+    ),
+    Row(
         "hub_network",
         JOB,
         "The Hugging Face Hub could not be reached",

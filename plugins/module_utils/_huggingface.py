@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import email.message
 import fnmatch
 import http.client
 import json
@@ -32,6 +33,12 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._model_confi
 )
 
 TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
+# Where the Hub limits requests and does not say for how long: it counts them in windows of five minutes
+# (https://huggingface.co/docs/hub/rate-limits).
+WINDOW_S = 300.0
+RESET = re.compile(r";\s*t=(\d+)")
+# huggingface_hub refuses to fetch a larger file by plain HTTP (its constants.MAX_HTTP_DOWNLOAD_SIZE, and issue 3868).
+MOST_FILE_BYTES = 50 * 1000**3
 COMMIT = re.compile(r"[0-9a-f]{40}")
 BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 # A page holds a thousand files; more than this is a list without an end.
@@ -101,6 +108,17 @@ class Part:
     resumable: bool
 
 
+def limited_s(headers: email.message.Message, otherwise: float) -> float:
+    """For how many seconds the Hub refuses requests, by its answer 429, if that tells."""
+    reset = RESET.search(headers.get("RateLimit") or "")
+    said = headers.get("Retry-After") or (reset[1] if reset else "")
+    return float(said) if said.isdigit() else otherwise
+
+
+def wait_text(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
 def folder_name(repository: str) -> str:
     """The directory of a model in the cache."""
     return "models--" + repository.replace("/", "--")
@@ -146,6 +164,8 @@ class Hub:
         self._token = token.strip()
         self._delays = delays
         self._timeout = timeout
+        # Since the last request was refused for there were too many: for how long that will be so.
+        self.limited_s: float | None = None
         # What a commit holds never changes.
         self._lists: dict[tuple[str, str], list[RemoteFile]] = {}
         self._objects: dict[tuple[str, str, str], dict[str, t.Any] | None] = {}
@@ -204,6 +224,16 @@ class Hub:
         """Raise HubError if the file may not be downloaded. A gated repository may be listed by everybody."""
         self._request("HEAD", repository, commit, f"/{repository}/resolve/{commit}/{urllib.parse.quote(path)}")
 
+    def check_sizes(self, repository: str, files: t.Iterable[RemoteFile]) -> None:
+        """Raise HubError for a file that is too large to be downloaded."""
+        for file in files:
+            if file.size > MOST_FILE_BYTES:
+                raise HubError(
+                    f"The file {file.path} of {repository} has {file.size / 1e9:.1f} GB, and huggingface_hub downloads "
+                    "files above 50 GB by Xet only, which is not used because it does not continue what was "
+                    f"interrupted: fetch it by hand on this host with 'hf download {repository}', and run again"
+                )
+
     def _get_json(self, repository: str, revision: str, path: str) -> tuple[t.Any, str]:
         body, link = self._request("GET", repository, revision, path)
         try:
@@ -229,12 +259,17 @@ class Hub:
                     http_agent="ansible-dgx-spark-speculative",
                     use_netrc=False,
                 ) as response:
+                    self.limited_s = None
                     return response.read(most), response.headers.get("Link") or ""
             except urllib.error.HTTPError as e:
                 if method == "HEAD" and 300 <= e.code < 400:
                     return b"", ""
                 if e.code not in TRANSIENT:
                     raise self._refusal(repository, revision, e) from e
+                if e.code == 429:
+                    self.limited_s = limited_s(e.headers, WINDOW_S if delay is None else 0)
+                    if delay is None or self.limited_s > delay:
+                        raise self._limit(self.limited_s) from e
                 reason = f"it answered {e.code}"
             except (UrlsConnectionError, OSError, http.client.HTTPException) as e:
                 reason = str(getattr(e, "reason", None) or e) or type(e).__name__
@@ -243,6 +278,12 @@ class Hub:
         raise GeneralHubError(
             f"The Hub {self.endpoint} could not be asked for {repository} in {len(self._delays) + 1} attempts "
             f"({reason}): check this host's network, name resolution and proxy, then run again"
+        )
+
+    def _limit(self, seconds: float) -> GeneralHubError:
+        return GeneralHubError(
+            f"The Hub {self.endpoint} limits the requests of this network and answers again in {wait_text(seconds)}: "
+            "wait that long, then run again; requests with a token have a limit of their own"
         )
 
     def _refusal(self, repository: str, revision: str, error: urllib.error.HTTPError) -> HubError:
@@ -521,6 +562,8 @@ def view_of_hub(
     if gated and missing:
         hub.check_access(wanted.id, commit, min(missing, key=lambda file: file.size).path)
     if missing:
+        # Of a file that is there in part, the rest can be had.
+        hub.check_sizes(wanted.id, [file for file in missing if cached.bytes_missing([file]) == file.size])
         check_writable(cache, wanted.id, take_over)
     return {
         **_frame(wanted, cached, commit),
@@ -637,6 +680,9 @@ class OtherHost(Hub):
         return None
 
     def check_access(self, repository: str, commit: str, path: str) -> None:
+        return None
+
+    def check_sizes(self, repository: str, files: t.Iterable[RemoteFile]) -> None:
         return None
 
 

@@ -57,6 +57,12 @@ options:
         is V(none).
     type: bool
     default: false
+  patient:
+    description:
+      - Whether RV(finished=false) is returned, and no failure, while the Hub limits requests, so that
+        P(dgx_spark.speculative.follow#action) asks again. In check mode this has no effect.
+    type: bool
+    default: false
   known:
     description:
       - What this module returned in RV(repositories) on another host. It is then compared with the cache in the place
@@ -351,6 +357,19 @@ pair_problems:
   type: list
   elements: str
   sample: []
+finished:
+  description:
+    - Whether the Hub has answered. Otherwise RV(progress) is all that is returned, with O(patient=true).
+  returned: success
+  type: bool
+  sample: true
+progress:
+  description:
+    - With RV(finished=false) what is waited for, as C(text).
+  returned: when the Hub limits requests
+  type: dict
+  sample:
+    text: "the Hub limits requests: goes on in 4 min"
 token_needed:
   description:
     - Whether the Hub refused an anonymous request for one of the models.
@@ -368,6 +387,7 @@ errors:
       https://huggingface.co/openai/gpt-oss-120"
 """
 
+import time
 import typing as t
 from pathlib import Path
 
@@ -385,6 +405,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._huggingface
     Wanted,
     free_space,
     survey,
+    wait_text,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._model_config import (
     PAIR_ARGUMENT,
@@ -392,6 +413,9 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._model_confi
     facts_of,
     judged_pair,
 )
+
+# How long a patient look waits at a time, and what is no longer waited for.
+PATIENCE_S, LONGEST_S = 15.0, 3600.0
 
 
 class SnapshotSurvey:
@@ -447,12 +471,15 @@ class SnapshotSurvey:
                 "check huggingface_cache_endpoint and the way to it.",
                 exception=error,
             )
+        if (waited := self.wait()) is not None:
+            return waited
         errors = found.errors + (found.token_needed if self.module.params["missing_token"] == "fail" else [])
         if errors:
             text = errors[0] if len(errors) == 1 else "\n".join(f"- {error}" for error in errors)
             self.module.fail_json(msg=text, errors=errors)
         return {
             "changed": False,
+            "finished": True,
             **({"cache": self.found} if self.found else {}),
             "repositories": found.views,
             "models": {
@@ -480,6 +507,16 @@ class SnapshotSurvey:
             ],
         }
 
+    def wait(self) -> dict[str, t.Any] | None:
+        """Where the Hub limits requests: wait a while, and say for how long yet."""
+        seconds = self.hub.limited_s if self.hub else None
+        if seconds is None or seconds > LONGEST_S or not self.module.params["patient"] or self.module.check_mode:
+            return None
+        time.sleep(min(seconds, PATIENCE_S))
+        left = max(0.0, seconds - PATIENCE_S)
+        text = f"the Hub limits requests: goes on in {wait_text(left)}"
+        return {"changed": False, "finished": False, "progress": {"text": text}}
+
 
 def main() -> None:
     module = AnsibleModule(
@@ -491,6 +528,7 @@ def main() -> None:
             "token": {"type": "str", "no_log": True},
             "missing_token": {"type": "str", "choices": ["fail", "report"], "default": "fail", "no_log": False},
             "offline": {"type": "bool", "default": False},
+            "patient": {"type": "bool", "default": False},
             "known": {"type": "list", "elements": "dict"},
             "files": {"type": "dict", "default": {}},
             "foreign_paths": {"type": "str", "choices": ["refuse", "accept"], "default": "refuse"},

@@ -30,6 +30,8 @@ class Model:
     commit: str = COMMIT
     revisions: tuple[str, ...] = ("main",)
     gated: bool = False
+    # What the listing says of files that nobody writes for a test.
+    claimed: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def blob(self, path: str) -> str:
         data = self.files[path]
@@ -38,7 +40,7 @@ class Model:
         return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
 
     def entry(self, path: str) -> dict[str, t.Any]:
-        size = len(self.files[path])
+        size = self.claimed.get(path, len(self.files[path]))
         entry: dict[str, t.Any] = {"type": "file", "path": path, "size": size, "oid": self.blob(path)}
         if path in self.large:
             entry["oid"] = "f" * 40
@@ -54,6 +56,7 @@ class Fault:
     status: int = 0
     # The Hub's own word for it.
     code: str = ""
+    headers: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     cut_after: int | None = None
     corrupt: bool = False
     bytes_per_second: int = 0
@@ -97,7 +100,7 @@ def running(server: HubServer) -> t.Iterator[HubServer]:
             server.requests.append(f"{self.command} {url.path}")
             fault = server.fault(path)
             if fault and fault.status:
-                return self._refuse(fault.status, fault.code)
+                return self._refuse(fault.status, fault.code, headers=fault.headers)
             if path.startswith("/api/models/"):
                 owner, name, verb, rest = path[len("/api/models/") :].split("/", 3)
             else:
@@ -170,8 +173,12 @@ def running(server: HubServer) -> t.Iterator[HubServer]:
             self.end_headers()
             self.wfile.write(body)
 
-        def _refuse(self, status: int, code: str, message: str = "") -> None:
+        def _refuse(
+            self, status: int, code: str, message: str = "", headers: t.Mapping[str, str] | None = None
+        ) -> None:
             self.send_response(status)
+            for name, value in (headers or {}).items():
+                self.send_header(name, value)
             if code:
                 self.send_header("X-Error-Code", code)
             if message:

@@ -23,6 +23,7 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -44,6 +45,11 @@ os.environ.update(
 )
 
 TRIES = 5
+# The Hub counts requests in windows of five minutes, and mostly says when the next one begins.
+WINDOW_S = 300.0
+RESET = re.compile(r";\s*t=(\d+)")
+# So long at a stretch it is waited for.
+LONGEST_LIMIT_S = 3600.0
 FIRST_DELAY_S = 2.0
 REPORT_EVERY_S = 2.0
 RATE_WINDOW_S = 30.0
@@ -206,6 +212,17 @@ def chain(error: BaseException | None) -> t.Iterator[BaseException]:
 
 def status_of(error: BaseException) -> int | None:
     return getattr(getattr(error, "response", None), "status_code", None)
+
+
+def limited_s(error: BaseException) -> float | None:
+    """For how many seconds the Hub refuses requests because there were too many; None if that is not why."""
+    for one in chain(error):
+        if status_of(one) == 429:
+            headers = getattr(getattr(one, "response", None), "headers", {})
+            reset = RESET.search(headers.get("RateLimit") or "")
+            said = headers.get("Retry-After") or (reset[1] if reset else "")
+            return float(said) if said.isdigit() else WINDOW_S
+    return None
 
 
 def is_passing(error: BaseException) -> bool:
@@ -416,14 +433,19 @@ class Fetch:
             raise IncompleteError(f"{len(missing)} files of {repository.id} did not arrive")
 
     def persist(self, repository: Repository, action: t.Callable[[], None]) -> None:
-        """Do it again after a passing error. Only tries that brought nothing count."""
-        tries = 0
+        """Do it again after a passing error. Only tries that brought nothing count, and being told to wait is none."""
+        tries, limited = 0, 0.0
         while True:
             there = self.bytes_there()
             try:
                 return action()
             except Exception as e:
                 self.refuse(repository, e)
+                seconds = limited_s(e)
+                if seconds is not None:
+                    limited = seconds if self.bytes_there() > there else limited + seconds
+                    self.wait_out(repository, seconds, limited)
+                    continue
                 tries = 1 if self.bytes_there() > there else tries + 1
                 reason = reason_of(e)
                 if tries >= TRIES:
@@ -434,6 +456,19 @@ class Fetch:
             delay = FIRST_DELAY_S * 2 ** (tries - 1)
             log(f"{repository.id}: {reason}; trying again in {delay:.0f} s")
             self.wait(delay, f"the connection failed, trying again ({tries} of {TRIES - 1})")
+
+    def wait_out(self, repository: Repository, seconds: float, altogether: float) -> None:
+        """Wait as long as the Hub says, telling for how long yet."""
+        if altogether > LONGEST_LIMIT_S:
+            raise FetchError(
+                f"The Hub {self.endpoint} limits the requests of this network, so that {repository.id} does not get on "
+                f"for {altogether / 60:.0f} min: run again later, which continues where this ended, or give a token"
+            )
+        log(f"{repository.id}: the Hub limits requests; waiting {seconds:.0f} s")
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            about = f"{left:.0f} s" if left < 90 else f"{left / 60:.0f} min"
+            self.wait(min(left, 10.0), f"the Hub limits requests: goes on in {about}")
 
     def wait(self, seconds: float, note: str) -> None:
         if self.progress:

@@ -70,6 +70,18 @@ def test_a_hub_that_is_down(internet: Internet) -> None:
     assert "then run again" in text
 
 
+def test_a_limit_is_waited_out_and_a_file_is_too_large(internet: Internet, spark: Spark) -> None:
+    limit = {"host": HUB, "path": "/api/*", "action": "status", "status": 429, "retry_after": 20, "times": 1}
+    huge = {"path": f"/{TARGET}/resolve/*/{SHARD}", "action": "huge", "bytes": 60_000_000_000}
+    internet.set_faults([limit, huge])
+    outcome = playbook.fail("single_eagle3")
+    assert "the Hub limits requests: goes on in 5 s" in outcome.output
+    for word in (SHARD, TARGET, "60.0 GB", f"hf download {TARGET}"):
+        assert word in outcome.message
+    assert internet.bytes_to(spark.address, "cdn-lfs.huggingface.co") == 0
+    assert internet.bytes_to(spark.address, "nvcr.io/v2/nvidia/tensorrt-llm/release/blobs") == 0
+
+
 def test_a_registry_that_is_down(internet: Internet) -> None:
     internet.set_faults([{"host": "nvcr.io", "action": "down"}])
     text = playbook.fail("single_eagle3").message

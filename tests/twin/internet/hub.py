@@ -57,7 +57,9 @@ Json = dict[str, t.Any]
 # --- Faults and counters ---------------------------------------------------------------------------------------------
 
 ACTIONS: dict[str, set[str]] = {
-    "status": {"status", "body"},
+    "status": {"status", "body", "retry_after"},
+    # A file that the Hub's listing has with this size, as one that is not stored here.
+    "huge": {"bytes"},
     "cut": {"after_bytes"},
     "slow": {"bytes_per_second"},
     "corrupt": {"after_bytes"},
@@ -66,7 +68,7 @@ ACTIONS: dict[str, set[str]] = {
     "unauthorized": set(),
     "down": set(),
 }
-REQUIRED = {"status": "status", "cut": "after_bytes", "slow": "bytes_per_second", "gate": "repository"}
+REQUIRED = {"status": "status", "huge": "bytes", "cut": "after_bytes", "slow": "bytes_per_second", "gate": "repository"}
 
 
 def fault_error(fault: t.Any) -> str | None:
@@ -496,6 +498,10 @@ class World:
             )
             if listing is None:
                 return refusal(404, f'{rest} does not exist on "{revision}"', "EntryNotFound")
+            for entry in listing:
+                place = f"/{repository.id}/resolve/{commit}/{entry['path']}"
+                if fault := self.faults.strike("huge", [(HUB_HOST, place)]):
+                    entry["size"] = entry["lfs"]["size"] = int(fault["bytes"])
             return as_json(200, listing)
         if what == "paths-info":
             return self.paths_info(request, repository)
@@ -716,6 +722,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 answer = (
                     text(fault["status"], body) if body is not None else as_json(fault["status"], {"error": "twin"})
                 )
+                if "retry_after" in fault:
+                    # As the Hub says it to who has asked too often.
+                    seconds = int(fault["retry_after"])
+                    answer.headers |= {"Retry-After": str(seconds), "RateLimit": f'"resolvers";r=0;t={seconds}'}
             elif self.world.faults.strike("unauthorized", places):
                 answer = unauthorized(host, request.path)
             elif self.world.faults.strike("missing", places):

@@ -292,6 +292,23 @@ class TestWithHuggingfaceHub:
         assert lines[-1]["result"]["bytes_fetched"] == 3_000_002
         assert "503" in log
 
+    def test_a_hub_that_limits_requests_is_waited_for(self, server: HubServer, tmp_path: Path) -> None:
+        limits = [Fault("/api/*", status=429, headers={"Retry-After": "1"}, times=7)]
+        files = [Fault("/*/resolve/*", status=429, headers={"RateLimit": '"resolvers";r=0;t=1'}, times=1)]
+        server.faults = limits + files
+        lines, log = run_program(specification(tmp_path, server.endpoint))
+        assert lines[-1]["result"]["bytes_fetched"] == 3_000_002
+        assert {"progress": {"percent": None, "text": "the Hub limits requests: goes on in 1 s"}} in lines
+        assert "waiting 1 s" in log
+
+    def test_a_hub_that_limits_requests_for_too_long(self, server: HubServer, tmp_path: Path) -> None:
+        server.faults = [Fault("/api/*", status=429, headers={"Retry-After": "4000"})]
+        lines, _log = run_program(specification(tmp_path, server.endpoint))
+        assert lines[-1]["error"] == (
+            f"The Hub {server.endpoint} limits the requests of this network, so that lab/small does not get on for "
+            "67 min: run again later, which continues where this ended, or give a token"
+        )
+
     def test_a_hub_that_stays_down(self, server: HubServer, tmp_path: Path) -> None:
         server.faults = [Fault("/api/*", status=503)]
         lines, _log = run_program(specification(tmp_path, server.endpoint))

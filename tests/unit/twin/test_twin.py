@@ -373,6 +373,22 @@ def test_status_fault_strikes_as_often_as_told(twin: TwinWorld) -> None:
     assert twin.internet.faults() == [{**fault, "times": 0}]
 
 
+def test_a_limit_says_how_long_it_lasts(twin: TwinWorld) -> None:
+    fault = {"host": "huggingface.co", "action": "status", "status": 429, "retry_after": 240, "times": 1}
+    twin.internet.set_faults([fault])
+    limited = twin.ask(f"huggingface.co/api/models/{MODEL}")
+    assert (limited.status, limited.headers["Retry-After"]) == (429, "240")
+    assert limited.headers["RateLimit"] == '"resolvers";r=0;t=240'
+
+
+def test_a_huge_file_is_listed(twin: TwinWorld) -> None:
+    twin.internet.set_faults([{"path": "*/model.safetensors", "action": "huge", "bytes": 60_000_000_000}])
+    listing = twin.ask(f"huggingface.co/api/models/{MODEL}/tree/main?recursive=true").json()
+    sizes = {entry["path"]: (entry["size"], entry.get("lfs", {}).get("size")) for entry in listing}
+    assert sizes["model.safetensors"] == (60_000_000_000, 60_000_000_000)
+    assert sizes["config.json"] == (len(CONFIG), None)
+
+
 def test_cut_fault_breaks_the_connection(twin: TwinWorld) -> None:
     # The fault names the file at the Hub and strikes where its bytes come from.
     path = f"/{MODEL}/resolve/*/model.safetensors"
@@ -433,11 +449,12 @@ def test_down_fault_hangs_up_at_once(twin: TwinWorld) -> None:
     ("faults", "message"),
     [
         ([{"action": "cut"}], "The fault 'cut' needs after_bytes."),
+        ([{"action": "huge"}], "The fault 'huge' needs bytes."),
         ([{"action": "status", "status": 500, "repository": "x"}], "The fault 'status' has no repository."),
         ([{"action": "slow", "bytes_per_second": 0}], "bytes_per_second must be positive."),
         (
             [{"action": "burn"}],
-            "A fault has an `action`, one of status, cut, slow, corrupt, gate, missing, unauthorized, down: "
+            "A fault has an `action`, one of status, huge, cut, slow, corrupt, gate, missing, unauthorized, down: "
             "{'action': 'burn'}",
         ),
         ({}, "The faults are not a list."),

@@ -202,6 +202,7 @@ PROVOKED: list[tuple[str, Evidence]] = [
     ("fetch_token", job(error="The Hub refuses the token as invalid while downloading x: make a new one")),
     ("fetch_gone", job(error="The Hub no longer has x at 0123: look at https://y")),
     ("fetch_checksum", job(error="The checksum of a of x is not the Hub's, so what was downloaded of it was deleted")),
+    ("hub_limited", job(error="The Hub https://y limits the requests of this network, so that x does not get on for")),
     ("hub_network", job(error="Downloading x from https://y failed 5 times in a row (reset): check the network")),
     ("cache_foreign", broken(foreign_cache="/home/me/.cache/huggingface/hub belongs to root")),
     ("cache_foreign", job(error="The Hugging Face cache x cannot be written (Permission denied: y): give it back")),

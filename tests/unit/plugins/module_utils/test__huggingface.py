@@ -126,6 +126,39 @@ def test_a_passing_failure_is_tried_again(server: HubServer, status: int) -> Non
     assert hub(server).resolve(MODEL, "main") == (COMMIT, False)
 
 
+@pytest.mark.parametrize(
+    ("headers", "seconds", "words"),
+    [
+        ({"Retry-After": "240"}, 240, "4 min"),
+        # As https://huggingface.co/docs/hub/rate-limits has it.
+        ({"RateLimit": '"api";r=0;t=55', "RateLimit-Policy": '"fixed window";"api";q=500;w=300'}, 55, "55 s"),
+    ],
+)
+def test_a_limit_that_is_announced_is_not_run_against(
+    server: HubServer, headers: dict[str, str], seconds: float, words: str
+) -> None:
+    server.faults = [Fault("/api/*", status=429, headers=headers, times=1)]
+    asking = hub(server)
+    with pytest.raises(GeneralHubError) as caught:
+        asking.resolve(MODEL, "main")
+    assert str(caught.value) == (
+        f"The Hub {server.endpoint} limits the requests of this network and answers again in {words}: "
+        "wait that long, then run again; requests with a token have a limit of their own"
+    )
+    assert asking.limited_s == seconds
+    assert len(server.requests) == 1
+    assert asking.resolve(MODEL, "main") == (COMMIT, False)
+    assert asking.limited_s is None
+
+
+def test_a_limit_that_is_not_announced_lasts_a_window(server: HubServer) -> None:
+    server.faults = [Fault("/api/*", status=429, headers={"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"})]
+    asking = hub(server)
+    with pytest.raises(GeneralHubError, match="answers again in 5 min"):
+        asking.resolve(MODEL, "main")
+    assert asking.limited_s == 300
+
+
 def test_a_lasting_failure_is_reported(server: HubServer) -> None:
     server.faults = [Fault("/api/*", status=503)]
     with pytest.raises(GeneralHubError) as caught:

@@ -16,7 +16,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils import _cach
 from ansible_collections.dgx_spark.speculative.plugins.modules import huggingface_snapshot
 
 from tests.unit.another_user import another_user
-from tests.unit.hub_server import ACCEPTED, COMMIT, HubServer, Model, running
+from tests.unit.hub_server import ACCEPTED, COMMIT, Fault, HubServer, Model, running
 
 
 @pytest.fixture
@@ -81,6 +81,57 @@ def test_all_errors_at_once(capsys: pytest.CaptureFixture[str], server: HubServe
         f"make a read token on {server.endpoint}/settings/tokens and give it as huggingface_cache_token or in the "
         "environment variable HF_TOKEN"
     )
+
+
+@pytest.mark.parametrize(("seconds", "text"), [("270", "4 min"), ("40", "25 s"), ("9", "0 s")])
+def test_a_limit_of_the_hub_is_waited_out_and_told(
+    capsys: pytest.CaptureFixture[str],
+    server: HubServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: str,
+    text: str,
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    server.faults = [Fault("/api/*", status=429, headers={"Retry-After": seconds}, times=1)]
+    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], patient=True)
+    assert (result["finished"], result["progress"]) == (False, {"text": f"the Hub limits requests: goes on in {text}"})
+    assert slept == [min(15, float(seconds))]
+    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], patient=True)
+    assert (result["finished"], result["bytes_missing"]) == (True, 12)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "more"),
+    [("240", {}), ("240", {"patient": True, "_ansible_check_mode": True}), ("7200", {"patient": True})],
+)
+def test_a_limit_of_the_hub_that_nobody_waits_out(
+    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, seconds: str, more: dict[str, t.Any]
+) -> None:
+    server.faults = [Fault("/api/*", status=429, headers={"Retry-After": seconds})]
+    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], **more)
+    assert result["failed"] is True
+    assert f"answers again in {int(seconds) // 60} min" in result["msg"]
+
+
+def test_a_file_that_cannot_be_downloaded_for_its_size(
+    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
+) -> None:
+    model = server.models["lab/open"]
+    model.large.add("original/a.bin")
+    model.claimed["original/a.bin"] = 50_000_000_000
+    assert run(capsys, server, tmp_path, [{"id": "lab/open"}])["bytes_missing"] == 50_000_000_002
+    model.claimed["original/a.bin"] = 60_000_000_000
+    result = run(capsys, server, tmp_path, [{"id": "lab/open"}])
+    assert result["msg"] == (
+        "The file original/a.bin of lab/open has 60.0 GB, and huggingface_hub downloads files above 50 GB by Xet only, "
+        "which is not used because it does not continue what was interrupted: fetch it by hand on this host with "
+        "'hf download lab/open', and run again"
+    )
+    # What is not wanted does not matter, and neither does what is there.
+    wanted = {"id": "lab/open", "exclude": ["original/*"]}
+    assert run(capsys, server, tmp_path, [wanted])["bytes_missing"] == 2
 
 
 def test_offline_asks_nobody(capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path) -> None:
