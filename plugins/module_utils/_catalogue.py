@@ -978,6 +978,15 @@ CATALOGUE: tuple[Row, ...] = (
         explains=("nccl_over_socket",),
     ),
     Row(
+        "pair_by_tcp",
+        RECORD,
+        "The two Sparks go through the cable by TCP and not by RDMA, which costs most of its speed",
+        "Take NCCL_IB_DISABLE and NCCL_NET out of speculative_serve_environment and run two_sparks.yml again.",
+        NCCL_DOCS,
+        WARNING,
+        fact="pair_by_tcp",
+    ),
+    Row(
         "memory_lock_limited",
         DOCKER,
         "The container may not lock all the memory that the network card is to read",

@@ -29,7 +29,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric_netp
     named_in,
     netplan_files,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import count_connectx
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import CONNECTX7, count_functions
 
 MELLANOX = "0x15b3"
 DEADLINE_S = 15.0
@@ -370,7 +370,7 @@ class Look:
         peer = controller(self._environment)
         return {
             "ports": ports(interfaces),
-            "connectx": count_connectx(self._root / "sys/bus/pci/devices"),
+            "connectx": count_functions(self._root / "sys/bus/pci/devices", CONNECTX7),
             "hotplug": _hotplug.look(self._root),
             "management": management(self._runner, [*route_rows, *rows(default_6[1])], address_rows, peer),
             "networks": networks(address_rows, route_rows),

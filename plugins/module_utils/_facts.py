@@ -30,6 +30,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair_view i
     WAITING_FOR_WORKER,
     WORKER_READY,
     WORKER_SERVING,
+    by_tcp,
     cores,
     describe_rail,
     differences_of,
@@ -521,6 +522,10 @@ def ranks_unequal(evidence: Evidence) -> Answer:
     return "; ".join(differences_of(_ranks(evidence), "warning")) or None
 
 
+def pair_by_tcp(evidence: Evidence) -> Answer:
+    return by_tcp(_ranks(evidence))
+
+
 def ranks_not_started(evidence: Evidence) -> Answer:
     problem = _ranks(evidence).get("problem")
     # What mpirun or ssh said is nearer to the cause.
@@ -598,6 +603,7 @@ FACTS: dict[str, Fact] = {
     "ranks_silent": ranks_silent,
     "ranks_differ": ranks_differ,
     "ranks_unequal": ranks_unequal,
+    "pair_by_tcp": pair_by_tcp,
     "ranks_not_started": ranks_not_started,
     "ranks_on_one_host": ranks_on_one_host,
     "rank_on_one_core": rank_on_one_core,

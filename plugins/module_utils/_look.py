@@ -63,6 +63,8 @@ class Files:
 
     server: dict[str, t.Any] | None = None
     log: str = ""
+    # What the ranks of a pair said of themselves before the server that runs was started.
+    ranks: t.Any = None
 
 
 def tail(path: Path, most: int = LOG_TAIL_BYTES) -> str:
@@ -77,11 +79,17 @@ def read_files(directory: Path | None) -> Files:
     """The files of a deployment's directory, as far as they are there."""
     if directory is None:
         return Files()
-    server = None
+    server = _read_json(directory / "state" / "state.json")
+    running = server is not None and server.get("state") == "running"
+    ranks = _read_json(directory / "state" / "ranks.json") if running else None
+    return Files(server, tail(directory / "state" / "server.log"), ranks)
+
+
+def _read_json(path: Path) -> dict[str, t.Any] | None:
     with contextlib.suppress(OSError, ValueError, RecursionError):
-        data = json.loads((directory / "state" / "state.json").read_text(encoding="utf-8"))
-        server = data if isinstance(data, dict) else None
-    return Files(server, tail(directory / "state" / "server.log"))
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return data if isinstance(data, dict) else None
+    return None
 
 
 def seconds_of(moment: t.Any) -> float | None:
@@ -251,7 +259,7 @@ def of_worker(files: Files, started: float | None, health: str | None) -> Look:
     if state == "stopped":
         return Look("stopped", "The worker was stopped.")
     if state == WAITING_FOR_FABRIC:
-        return Look("waiting", _sentence(f"It waits for its address on the fabric{': ' + reason if reason else ''}"))
+        return Look("waiting", _sentence(f"It waits for the fabric{': ' + reason if reason else ''}"))
     if health == "unhealthy" and state in (WORKER_READY, WORKER_SERVING):
         return Look("unhealthy", f"Docker's health check of the container fails{': ' + reason if reason else ''}.")
     if state == WORKER_SERVING:

@@ -20,6 +20,8 @@ RANK_LABEL = "dgx_spark.speculative.rank"
 OPTIONS_LABEL = "dgx_spark.speculative.options"
 ROLES = ("head", "worker")
 SSH_PORT = 2233
+# What ranks.json calls how the ranks talk.
+TRANSPORT = "transport"
 ASK_TIMEOUT_S = 2.0
 # What the container's first program says when the other half is missing.
 PEER_LOST = "peer lost"
@@ -266,8 +268,27 @@ def cores(rank: t.Mapping[str, t.Any]) -> int | None:
     return _number(rank.get("cores"))
 
 
+def _differences(data: t.Any) -> list[dict[str, t.Any]]:
+    found = data.get("differences") if isinstance(data, dict) else None
+    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+
+
 def differences_of(data: t.Any, severity: str) -> list[str]:
     """What ranks.json says is not the same on both: an 'error' kept them from starting, a 'warning' did not."""
-    found = data.get("differences") if isinstance(data, dict) else None
-    rows = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+    rows = [row for row in _differences(data) if row.get("what") != TRANSPORT or severity == "error"]
     return [str(row["message"]) for row in rows if row.get("severity") == severity and row.get("message")]
+
+
+def by_tcp(data: t.Any) -> str | None:
+    """What ranks.json says of a pair that goes through the cable by TCP, because it was told to."""
+    rows = [row for row in _differences(data) if row.get("what") == TRANSPORT and row.get("severity") == "warning"]
+    return next((str(row["message"]) for row in rows if row.get("message")), None)
+
+
+def by_rdma(data: t.Any) -> str | None:
+    """The RDMA devices that both ranks could use when they were started; None where nobody has looked."""
+    found = [rank.get("verbs") for rank in ranks_of(data)]
+    if len(found) < 2 or not all(isinstance(one, dict) and one and None not in one.values() for one in found):
+        return None
+    each = [" and ".join(map(str, one)) for one in found if isinstance(one, dict)]
+    return each[0] if len(set(each)) == 1 else "; ".join(each)

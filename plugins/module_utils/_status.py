@@ -22,6 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair_view i
     Link,
     Pair,
     Rail,
+    by_rdma,
     describe_rail,
 )
 
@@ -170,7 +171,9 @@ def drafting(method: str | None, draft_length: int | None) -> str | None:
     return "without drafts" if method else "with a speculative_config of its own"
 
 
-def pair_facts(pair: Pair, links: t.Sequence[Link], answers: str | None, noticed: t.Any, options: str | None) -> Facts:
+def pair_facts(
+    pair: Pair, links: t.Sequence[Link], answers: str | None, noticed: t.Any, options: str | None, ranks: t.Any = None
+) -> Facts:
     """A pair, and what one half of it sees now, as a module returns them."""
     rails = [
         {
@@ -191,6 +194,7 @@ def pair_facts(pair: Pair, links: t.Sequence[Link], answers: str | None, noticed
         "rails": rails,
         "peer": {**peer, "noticed": noticed},
         "options": options,
+        "rdma": by_rdma(ranks),
     }
 
 
@@ -337,6 +341,7 @@ def _half(pair: Facts) -> t.Iterator[tuple[str, str | None]]:
     name = pair["peer"]["name"]
     yield "pair", f"the head, with {name} as its worker" if pair["rank"] == 0 else f"the worker of {name}"
     yield from _fabric(pair)
+    yield "RDMA", pair["rdma"]
     yield "peer", _peer(pair)
 
 

@@ -330,6 +330,11 @@ pair:
     options:
       description: A fingerprint of image and engine options, the same on both.
       type: str
+    rdma:
+      description:
+        - The RDMA devices by which the ranks of the server that runs go through the cable, as both have proven before
+          it was started. Null on the worker, while nothing runs, and where NCCL is told to use TCP, which is a finding.
+      type: str
   sample: null
 jobs:
   description:
@@ -385,6 +390,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair_view i
     OPTIONS_LABEL,
     Pair,
     ask_peer,
+    by_tcp,
     environment_of,
     look_at_rail,
     noticed,
@@ -543,7 +549,10 @@ class DeploymentInfo:
         if self._pair:
             options = self._labels(slot).get(OPTIONS_LABEL)
             links = [look_at_rail(rail, self._machine.root) for rail in self._pair.rails]
-            status.pair = pair_facts(self._pair, links, ask_peer(self._pair), noticed(files.server), options)
+            peer, seen = ask_peer(self._pair), noticed(files.server)
+            status.pair = pair_facts(self._pair, links, peer, seen, options, files.ranks)
+            slow = by_tcp(files.ranks)
+            status.findings += [{"id": "pair_by_tcp", "message": f"{slow[:1].upper()}{slow[1:]}."}] if slow else []
         found = self._state_of(slot, files)
         status.state, status.why, status.version = found.state, found.why, found.version
         status.findings += [one for one in found.findings if one not in status.findings]

@@ -26,9 +26,10 @@ RUN = """
 import ctypes, json, pathlib, sys
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
 sys.path.insert(0, sys.argv[1])
-import entrypoint, pair
+import entrypoint, pair, verbs
 directory = pathlib.Path(sys.argv[2])
 pair.KEYS, pair.RUN = directory / "pair", directory / "run"
+verbs.CLASS, verbs.NODES = directory / "verbs", directory / "nodes"
 for name, value in json.loads(sys.argv[4]).items():
     module, _, attribute = name.rpartition(".")
     setattr(sys.modules[module], attribute, value)
@@ -98,6 +99,19 @@ class PairContainer(Container):
             env={**os.environ, **settings, **(environment or {})},
             stdout=subprocess.DEVNULL,
         )
+
+
+def rdma_device(directory: Path, name: str, node: str = "uverbs0", number: str = "1:3") -> None:
+    """Have the kernel know an RDMA device. Its node in the container, where one is added, is that of /dev/null."""
+    entry = directory / "verbs" / node
+    entry.mkdir(parents=True)
+    (entry / "ibdev").write_text(f"{name}\n", encoding="ascii")
+    (entry / "dev").write_text(f"{number}\n", encoding="ascii")
+
+
+def rdma_node(directory: Path, node: str = "uverbs0") -> None:
+    (directory / "nodes").mkdir(exist_ok=True)
+    (directory / "nodes" / node).symlink_to("/dev/null")
 
 
 class Listener:

@@ -13,7 +13,6 @@ import pytest
 import testinfra.host
 
 from tests.deployed import DEPLOYMENT, HOME, Deployed
-
 from tests.twin.control import Spark
 
 pytest_plugins = ["tests.scenario"]

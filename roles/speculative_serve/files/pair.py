@@ -41,6 +41,7 @@ import typing as t
 from pathlib import Path
 
 import entrypoint
+import verbs
 
 # Written by the playbook, and the login user's; ssh and sshd want files of their own user.
 KEYS = Path("/pair")
@@ -194,6 +195,7 @@ class Head(entrypoint.Supervisor):
         self.front_look_at = 0.0
         self.meter = entrypoint.Meter(entrypoint.Http(url))
         self.meter_at = 0.0
+        self.verbs = verbs.Gate(os.environ)
         self.state.values["peer"] = {"address": pair.peer, "reachable": None, "since": None, "reason": None}
 
     @property
@@ -225,6 +227,8 @@ class Head(entrypoint.Supervisor):
             if not waited or reason != self.state.values["reason"]:
                 self.wait_on(reason)
             waited = True
+            if self.verbs.too_early:
+                sys.exit(verbs.AGAIN)
             self.idle(RETRY_S)
         if self.stop_signal is not None:
             return
@@ -252,7 +256,7 @@ class Head(entrypoint.Supervisor):
         gone = self.pair.gone()
         if gone is not None:
             return no_address(gone)
-        return knock(self.pair.peer, self.pair.port, self.pair.own, greeting=True)
+        return self.verbs.problem() or knock(self.pair.peer, self.pair.port, self.pair.own, greeting=True)
 
     def look_round(self) -> None:
         self.look_at_peer()
@@ -356,13 +360,14 @@ class Worker:
         self.stop_signal: int | None = None
         self.sshd: subprocess.Popen[bytes] | None = None
         self.failures = 0
+        self.verbs = verbs.Gate(os.environ)
 
     def run(self) -> int:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self.on_signal)
         self.state.write("starting")
         save_environment(self.deployment)
-        while self.stop_signal is None:
+        while self.stop_signal is None and not self.verbs.too_early:
             problem = self.start()
             if problem is None:
                 problem = self.attend()
@@ -371,6 +376,8 @@ class Worker:
                 # An sshd that goes on dying is not started all the time.
                 self.idle(min(RETRY_S * 2**self.failures, 30))
         self.end()
+        if self.stop_signal is None:
+            return verbs.AGAIN
         self.state.write("stopped", pid=None, reason=None)
         return 0
 
@@ -389,6 +396,9 @@ class Worker:
         gone = self.pair.gone()
         if gone is not None:
             return "waiting for the fabric", no_address(gone)
+        lacking = self.verbs.problem()
+        if lacking is not None:
+            return "waiting for the fabric", lacking
         program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:{SSHD_PATH}")
         if program is None:
             return "failed", "there is no sshd in this image; run the playbook again, which makes the pair's image"
@@ -420,7 +430,7 @@ class Worker:
         begun = look_at = time.monotonic()
         rest = b""
         ended = False
-        while self.stop_signal is None and not ended:
+        while self.stop_signal is None and not ended and not self.verbs.too_early:
             readable = select.select([output], [], [], 0.25)[0]
             ended = sshd.poll() is not None
             data = os.read(output, 65536) if readable else b""
@@ -454,6 +464,8 @@ class Worker:
             self.enter("waiting for the fabric", no_address(self.pair.own))
         elif ranks(os.getpid()):
             self.enter("serving", None)
+        elif (lacking := self.verbs.problem()) is not None:
+            self.enter("waiting for the fabric", lacking)
         elif self.state.values["state"] == "ready" or knock(self.pair.own, self.pair.port, self.pair.own) is None:
             self.failures = 0
             self.enter("ready", None)

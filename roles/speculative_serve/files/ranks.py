@@ -39,6 +39,7 @@ from pathlib import Path
 
 import entrypoint
 import pair
+import verbs
 
 STATE = Path("/deployment/state")
 # gpt-oss needs it; it is compared when the head has it.
@@ -46,6 +47,8 @@ VOCABULARIES = Path("/deployment/vocabularies")
 MARK = "DGX-SPARK-RANK "
 MPIRUN_TIMEOUT_S = 60.0
 DIFFERENT = 3
+# What ranks.json calls how they talk.
+TRANSPORT = "transport"
 NOT_STARTED = 4
 
 # Compared between the ranks, with the variables that serve.sh passes on.
@@ -98,6 +101,7 @@ def show(paths: t.Sequence[str], variables: t.Sequence[str]) -> dict[str, t.Any]
         "interfaces": sorted(entry.name for entry in Path("/sys/class/net").glob("*")),
         "rdma": sorted(entry.name for entry in Path("/sys/class/infiniband").glob("*")),
         "rdma_nodes": sorted(entry.name for entry in Path("/dev/infiniband").glob("uverbs*")),
+        "verbs": verbs.look(environment),
         "versions": versions(),
         "gpu": gpu(),
         "paths": {path: describe_path(Path(path)) for path in paths},
@@ -219,6 +223,7 @@ def compare(ranks: t.Sequence[dict[str, t.Any]], plan: Plan) -> list[Difference]
         *environments(ranks),
         *affinities(ranks),
         *interfaces(ranks),
+        *transports(ranks),
         *library_versions(ranks),
         *files(ranks, plan.paths),
         *machines(ranks),
@@ -295,6 +300,23 @@ def interfaces(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
                     yield Difference(name, [other["environment"].get(name) for other in ranks], text)
 
 
+def transports(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
+    """NCCL takes TCP without a word where a rank cannot use its RDMA devices."""
+    for rank in ranks:
+        told, known = verbs.by_tcp(rank["environment"]), rank["verbs"]
+        lacking = [device for device, node in known.items() if node is None]
+        has = ", ".join(rank["rdma_nodes"]) or "nothing"
+        if told:
+            text = f"{called(rank)} goes through the cable by TCP and not by RDMA, as {told} says"
+            yield Difference(TRANSPORT, [other["verbs"] for other in ranks], text, "warning")
+        elif lacking or (not known and len(rank["rdma_nodes"]) < len(rank["addresses"].split(","))):
+            text = f"{called(rank)} cannot use {' and '.join(lacking) or 'all its RDMA devices'}"
+            advice = "start its container again with 'docker restart', which gives it what the Spark has by then"
+            yield Difference(
+                TRANSPORT, [other["verbs"] for other in ranks], f"{text} (/dev/infiniband has {has}); {advice}"
+            )
+
+
 def library_versions(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
     for name in ranks[0]["versions"]:
         values = [rank["versions"].get(name) for rank in ranks]
@@ -344,6 +366,7 @@ def table(ranks: t.Sequence[dict[str, t.Any]]) -> str:
     add("GPU, driver", (rank["gpu"] for rank in ranks))
     add("RDMA devices", (", ".join(rank["rdma"]) for rank in ranks))
     add("RDMA nodes", (", ".join(rank["rdma_nodes"]) for rank in ranks))
+    add("by RDMA", (", ".join(device for device, node in rank["verbs"].items() if node) for rank in ranks))
     for part in ("versions", "environment", "paths"):
         for name in dict.fromkeys(name for rank in ranks for name in rank[part]):
             add(name, (rank[part].get(name) for rank in ranks))

@@ -169,3 +169,18 @@ def test_one_spark_goes_on_alone_while_the_other_one_is_off(head: Node, worker: 
     finally:
         worker.spark.switch_on()
     assert "spark-2" in playbook.run("status").output
+
+
+def test_a_worker_that_starts_before_its_rdma_devices_gets_them(head: Node, worker: Node, tmp_path: Path) -> None:
+    nodes, before = "/dev/infiniband/uverbs*", worker.inspect()
+    # As when the network card comes back on the bus a moment after Docker: only the connection manager's node is there.
+    worker.spark.exec(f"mkdir /run/later && mv {nodes} /run/later && docker restart -t 5 {SLOT}")
+    assert worker.spark.exec(["docker", "exec", SLOT, "ls", "/dev/infiniband"]).stdout.split() == ["rdma_cm"]
+    worker.spark.exec("mv /run/later/* /dev/infiniband && rmdir /run/later")
+    worker.wait_until(lambda: worker.inspect()["RestartCount"] > before["RestartCount"])
+    head.wait_until_it_answers()
+    path = tmp_path / "status.json"
+    playbook.succeed("status", variables={"json": str(path)})
+    status = json.loads(path.read_text(encoding="utf-8"))
+    assert status["spark-1"]["pair"]["rdma"] == "rocep1s0f1 and roceP2p1s0f1"
+    assert [len(rank["rdma_nodes"]) for rank in head.json("state/ranks.json")["ranks"]] == [4, 4]

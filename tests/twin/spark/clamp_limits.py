@@ -1,7 +1,11 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lower the resource limits in a container's configuration to what this machine may set at all."""
+"""What a container's configuration needs on this machine: limits that it may set at all, and the Spark's devices.
+
+A container in the Spark's own network namespace sees its network cards in sysfs. Those of the twin are in directories
+of the Spark's own, which a fresh sysfs does not have.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,15 @@ import pathlib
 import resource
 import sys
 import typing as t
+
+OWN_NETWORK = "/proc/self/ns/net"
+# The links of one lead to another.
+SYSFS = {
+    "/sys/class": "/sys/class",
+    "/sys/bus/pci/devices": "/sys/bus/pci/devices",
+    "/run/dgx-spark-twin/class": "/run/dgx-spark-twin/class",
+    "/run/dgx-spark-twin/devices": "/sys/devices",
+}
 
 
 def option(arguments: list[str], *names: str) -> str | None:
@@ -51,13 +64,27 @@ def own_hard_limit(kind: str) -> int:
     return 2**64 - 1 if hard == resource.RLIM_INFINITY else hard
 
 
+def show_devices(document: dict[str, t.Any]) -> bool:
+    """Have a container on the Spark's network see the Spark's network cards in sysfs; say whether it is one."""
+    namespaces = (document.get("linux") or {}).get("namespaces") or []
+    paths = [one.get("path") for one in namespaces if one["type"] == "network"]
+    # Docker names the one that it runs in, and none where the container gets one of its own.
+    if not namespaces or not all(path and pathlib.Path(path).samefile(OWN_NETWORK) for path in paths):
+        return False
+    for place, source in SYSFS.items():
+        mount = {"destination": place, "source": source, "type": "bind", "options": ["rbind", "ro"]}
+        document["mounts"].append(mount)
+    return True
+
+
 def main() -> None:
     path = configuration(sys.argv[1:])
     if path is None or not path.is_file():
         return
     document = json.loads(path.read_text())
     # `exec` names the process itself, a bundle has it under a key.
-    if clamp(document.get("process", document), own_hard_limit):
+    lowered = clamp(document.get("process", document), own_hard_limit)
+    if show_devices(document) or lowered:
         path.write_text(json.dumps(document))
 
 

@@ -178,8 +178,12 @@ def describe(port: Port, link: t.Mapping[str, t.Any], overrides: t.Mapping[str, 
                 # The kernel's file is there and cannot be read.
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.unlink(missing_ok=True)
+    node = verbs(port)
+    write(pci / "infiniband_verbs" / node / "ibdev", port.rdma)
+    write(pci / "infiniband_verbs" / node / "dev", f"231:{192 + port.index}")
     for path, target in {
         device / "device": "../..",
+        root / "class/infiniband_verbs" / node: f"../../bus/pci/devices/{port.pci}/infiniband_verbs/{node}",
         root / "class/infiniband" / port.rdma: f"../../bus/pci/devices/{port.pci}/infiniband/{port.rdma}",
         pci / "net" / port.interface: f"../../../../../class/net/{port.interface}",
     }.items():
@@ -256,6 +260,7 @@ def power_off() -> None:
     ip("-batch", "-", batch=batch)
     for port in PORTS:
         (SYS / "class/infiniband" / port.rdma).unlink(missing_ok=True)
+        (SYS / "class/infiniband_verbs" / verbs(port)).unlink(missing_ok=True)
         shutil.rmtree(SYS / "bus/pci/devices" / port.pci, ignore_errors=True)
         # The node of the connection manager is the module's, which stays.
         (NODES / verbs(port)).unlink(missing_ok=True)

@@ -35,8 +35,10 @@ def furnish(root: pathlib.Path, nvidia_smi: pathlib.Path, facts: pathlib.Path) -
     program.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy2(nvidia_smi, program)
     destination = root / "run/dgx-spark-twin"
-    shutil.rmtree(destination, ignore_errors=True)
-    destination.mkdir(parents=True)
+    destination.mkdir(parents=True, exist_ok=True)
+    # Not the directory itself: the container has more in it.
+    for old in destination.glob("*.json"):
+        old.unlink()
     for fact in facts.glob("*.json"):
         shutil.copy2(fact, destination)
 

@@ -20,11 +20,23 @@ from pathlib import Path
 import pytest
 
 from tests.unit.entrypoint_container import SAY_OPTIONS, Benchmark
-from tests.unit.pair_container import FILES, HEAD, SSHD, WORKER, Listener, PairContainer, Server, free_port
+from tests.unit.pair_container import (
+    FILES,
+    HEAD,
+    SSHD,
+    WORKER,
+    Listener,
+    PairContainer,
+    Server,
+    free_port,
+    rdma_device,
+    rdma_node,
+)
 
 sys.path.insert(0, str(FILES))
 
 import pair
+import verbs
 
 # As Open MPI 4.1.4 of Debian, HPC-X's of NVIDIA's images and Open MPI 5.0.7 send them.
 OPEN_MPI_4 = (
@@ -314,6 +326,56 @@ def test_a_launcher_that_outlives_its_server_is_ended(start: Start, listener: Li
     assert state["last_exit"]["reason"] == "unhealthy: trtllm-serve has ended, but mpirun goes on: CUDA out of memory"
 
 
+# RDMA devices, of which NCCL says nothing when they are missing.
+RAILS = {"NCCL_IB_HCA": "rocep1s0f1,roceP2p1s0f1:1"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "named"),
+    [
+        (RAILS, ["rocep1s0f1", "roceP2p1s0f1"]),
+        ({"NCCL_IB_HCA": "=mlx5_0"}, ["mlx5_0"]),
+        ({"NCCL_IB_HCA": "^mlx5_0"}, []),
+        ({**RAILS, "NCCL_IB_DISABLE": "1"}, []),
+        ({**RAILS, "NCCL_NET": "Socket"}, []),
+        ({}, []),
+    ],
+)
+def test_the_devices_that_nccl_is_to_use(environment: dict[str, str], named: list[str]) -> None:
+    assert verbs.devices(environment) == named
+
+
+def test_a_card_that_counts_anew_is_not_what_the_container_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verbs, "CLASS", tmp_path / "verbs")
+    monkeypatch.setattr(verbs, "NODES", tmp_path / "nodes")
+    rdma_device(tmp_path, "rocep1s0f1", number="231:196")
+    rdma_device(tmp_path, "roceP2p1s0f1", "uverbs2")
+    for node in ("uverbs0", "uverbs2"):
+        rdma_node(tmp_path, node)
+    assert verbs.look(RAILS) == {"rocep1s0f1": None, "roceP2p1s0f1": "uverbs2"}
+
+
+def test_a_head_without_a_network_card_waits_for_it(start: Start, listener: Listener, tmp_path: Path) -> None:
+    listener.open()
+    head = start(port=listener.port, environment={"NCCL_IB_HCA": "rocep1s0f1"}, verbs__WAIT_S=0.1)
+    assert head.wait_for("waiting for the worker")["reason"] == (
+        "this Spark has no RDMA device rocep1s0f1: is the cable in, and does 'lspci' show the network card?"
+    )
+    rdma_node(tmp_path)
+    rdma_device(tmp_path, "rocep1s0f1")
+    head.wait_for("loading")
+
+
+def test_a_head_that_was_started_before_the_card_was_there_is_started_again(
+    start: Start, listener: Listener, tmp_path: Path
+) -> None:
+    listener.open()
+    rdma_device(tmp_path, "rocep1s0f1")
+    head = start(port=listener.port, environment={"NCCL_IB_HCA": "rocep1s0f1"}, verbs__WAIT_S=0.3)
+    assert head.process.wait(timeout=20) == verbs.AGAIN
+    assert head.state()["reason"] == ("this container was started too early to have rocep1s0f1; it is started again")
+
+
 # The worker.
 
 
@@ -395,6 +457,26 @@ def test_an_sshd_that_dies_comes_back(
     assert "failed: sshd ended with signal 9" in container.log()
 
 
+def test_a_worker_that_was_started_before_the_card_was_there_is_started_again(
+    worker: t.Callable[..., PairContainer], tmp_path: Path
+) -> None:
+    rdma_device(tmp_path, "rocep1s0f1")
+    container = worker(environment={"NCCL_IB_HCA": "rocep1s0f1"}, verbs__WAIT_S=0.3)
+    assert container.process.wait(timeout=20) == verbs.AGAIN
+    assert container.state()["state"] == "waiting for the fabric"
+
+
+def test_a_worker_whose_card_comes_back_as_another_one_is_started_again(
+    worker: t.Callable[..., PairContainer], tmp_path: Path
+) -> None:
+    rdma_device(tmp_path, "rocep1s0f1")
+    rdma_node(tmp_path)
+    container = worker(environment={"NCCL_IB_HCA": "rocep1s0f1"}, verbs__WAIT_S=0.3)
+    container.wait_for("ready")
+    (tmp_path / "verbs" / "uverbs0" / "dev").write_text("231:196\n", encoding="ascii")
+    assert container.process.wait(timeout=20) == verbs.AGAIN
+
+
 def test_a_port_that_is_taken_is_named_and_waited_for(worker: t.Callable[..., PairContainer]) -> None:
     with socket.create_server((WORKER, 0)) as other:
         port = other.getsockname()[1]
@@ -451,6 +533,8 @@ def test_a_rank_has_the_environment_of_the_workers_container(
     worker: t.Callable[..., PairContainer], tmp_path: Path
 ) -> None:
     add_program(tmp_path, "orted", ORTED.format(tmp_path / "given"))
+    rdma_device(tmp_path, "rocep1s0f1")
+    rdma_node(tmp_path)
     container = worker(environment={"NCCL_IB_HCA": "rocep1s0f1"})
     container.wait_for("ready")
     process = launch(container, ' orted -mca ess "env"')

@@ -124,7 +124,7 @@ PROXY = "http://user:pa%40ss@proxy.corp:3128"
 def asked(engine: Builder) -> dict[str, t.Any]:
     """What the Engine was asked for besides the image, as it reads it."""
     query = parse_qs(urlsplit(engine.asked).query)
-    found = {name: query[name][0] for name in ("buildargs", "networkmode") if name in query}
+    found: dict[str, t.Any] = {name: query[name][0] for name in ("buildargs", "networkmode") if name in query}
     return {**found, "buildargs": json.loads(found.get("buildargs", "{}"))}
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.pair_container import FILES
+from tests.unit.pair_container import FILES, rdma_device, rdma_node
 
 sys.path.insert(0, str(FILES))
 
@@ -57,7 +57,8 @@ def said(rank: int) -> dict[str, t.Any]:
         "memory_gib": 120,
         "interfaces": ["lo", "enP7s7", *interfaces],
         "rdma": [f"rocep1s0f{port}", f"roceP2p1s0f{port}"],
-        "rdma_nodes": ["uverbs0", "uverbs1"],
+        "rdma_nodes": ["uverbs0", "uverbs1", "uverbs2", "uverbs3"],
+        "verbs": {f"rocep1s0f{port}": f"uverbs{port}", f"roceP2p1s0f{port}": f"uverbs{2 + port}"},
         "versions": {"TensorRT-LLM": "1.3.0rc12", "NCCL": "2.28.9", "Open MPI": "4.1.7"},
         "gpu": "NVIDIA GB10, 580.95.05",
         "paths": {"/deployment/options.yml": "file, 0123", "/models/target": "28 files, 134000000000 bytes, 4567"},
@@ -162,6 +163,38 @@ def test_an_rdma_device_with_its_port_is_recognised() -> None:
     assert messages(change) == [
         "NCCL_IB_HCA names mlx5_7, which spark-a does not have (it has rocep1s0f1, roceP2p1s0f1)"
     ]
+
+
+def test_a_rank_without_its_rdma_devices_is_named() -> None:
+    def change(head: dict[str, t.Any], worker: dict[str, t.Any]) -> None:
+        del head
+        worker.update(rdma_nodes=["uverbs1"], verbs={"rocep1s0f0": None, "roceP2p1s0f0": None})
+
+    assert messages(change) == [
+        "rank 1 on spark-b cannot use rocep1s0f0 and roceP2p1s0f0 (/dev/infiniband has uverbs1); start its container "
+        "again with 'docker restart', which gives it what the Spark has by then"
+    ]
+
+
+def test_a_rank_whose_devices_nobody_names_needs_one_for_each_rail() -> None:
+    def change(nodes: list[str]) -> list[str]:
+        return messages(lambda head, worker: [rank.update(verbs={}, rdma_nodes=nodes) for rank in (head, worker)])
+
+    assert change(["uverbs0", "uverbs1"]) == []
+    assert [text.partition(" (")[0] for text in change([])] == [
+        "rank 0 on spark-a cannot use all its RDMA devices",
+        "rank 1 on spark-b cannot use all its RDMA devices",
+    ]
+
+
+def test_a_pair_that_is_told_to_use_tcp_is_warned_of() -> None:
+    ranks_said = [said(0), said(1)]
+    for rank in ranks_said:
+        rank.update(verbs={}, rdma_nodes=[])
+        rank["environment"]["NCCL_IB_DISABLE"] = "1"
+    found = ranks.compare(ranks_said, PLAN)
+    assert [(one.what, one.severity) for one in found] == [("transport", "warning")] * 2
+    assert found[0].message.endswith("goes through the cable by TCP and not by RDMA, as NCCL_IB_DISABLE=1 says")
 
 
 def test_another_library_is_named() -> None:
@@ -381,7 +414,9 @@ for rank in "01":
     environment = dict(os.environ, OMPI_COMM_WORLD_RANK=rank)
     environment.update(setting.split("=", 1) for setting in os.environ.get("DOUBLE_RANK_" + rank, "").split())
     run = "import socket, sys; socket.gethostname = lambda: 'spark-' + '" + rank + "'; " \\
-          "sys.argv[:] = sys.argv[1:]; sys.path.insert(0, '{files}'); import ranks; sys.exit(ranks.main(sys.argv[1:]))"
+          "sys.argv[:] = sys.argv[1:]; sys.path.insert(0, '{files}'); import pathlib, ranks, verbs; " \\
+          "verbs.CLASS, verbs.NODES = (pathlib.Path('{directory}') / name for name in ('verbs', 'nodes')); " \\
+          "sys.exit(ranks.main(sys.argv[1:]))"
     subprocess.run([program[0], "-c", run, *program[1:]], env=environment, check=True)
 """
 CHECK = """
@@ -393,6 +428,7 @@ ranks.MPIRUN_TIMEOUT_S = float(sys.argv.pop(1))
 ranks.STATE, pair.RUN, pair.KEYS = directory / "state", directory / "run", directory / "pair"
 sys.exit(ranks.main(sys.argv[1:]))
 """
+NETWORK = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_HCA": "rocep1s0f1"}
 
 
 class Checked(t.NamedTuple):
@@ -403,12 +439,14 @@ class Checked(t.NamedTuple):
 
 @pytest.fixture(name="check")
 def fixture_check(tmp_path: Path) -> t.Callable[..., Checked]:
+    rdma_device(tmp_path, "rocep1s0f1")
+    rdma_node(tmp_path)
     for name in ("state", "pair", "bin"):
         (tmp_path / name).mkdir()
     for name in ("id_ed25519", "known_hosts"):
         (tmp_path / "pair" / name).touch()
     mpirun = tmp_path / "bin" / "mpirun"
-    mpirun.write_text(MPIRUN.format(python=sys.executable, files=FILES), encoding="utf-8")
+    mpirun.write_text(MPIRUN.format(python=sys.executable, files=FILES, directory=tmp_path), encoding="utf-8")
     mpirun.chmod(0o755)
     (tmp_path / "options.yml").write_text("x: 1\n", encoding="utf-8")
 
@@ -433,7 +471,7 @@ def fixture_check(tmp_path: Path) -> t.Callable[..., Checked]:
         ]
         found = subprocess.run(
             [sys.executable, "-c", CHECK, str(FILES), str(tmp_path), str(timeout), action, *options, *arguments],
-            env={**base, "PATH": f"{mpirun.parent}:{base['PATH']}", "NCCL_SOCKET_IFNAME": "lo", **environment},
+            env={**base, "PATH": f"{mpirun.parent}:{base['PATH']}", **NETWORK, **environment},
             capture_output=True,
             text=True,
             check=False,
@@ -486,13 +524,11 @@ def test_what_cannot_be_written_is_named(check: t.Callable[..., Checked], tmp_pa
 
 
 def test_a_difference_ends_check_with_its_name_as_the_last_word(check: t.Callable[..., Checked]) -> None:
-    found = check(DOUBLE_RANK_0="NCCL_IB_HCA=rocep1s0f1")
+    found = check(DOUBLE_RANK_0="UCX_TLS=tcp")
     assert found.code == ranks.DIFFERENT
     last = found.output.splitlines()[-1]
-    assert (
-        last == "[ranks] rank 1 on spark-1 does not have NCCL_IB_HCA, which the other rank has; run the playbook again"
-    )
-    assert [difference["what"] for difference in found.report["differences"]] == ["NCCL_IB_HCA"]
+    assert last == "[ranks] rank 1 on spark-1 does not have UCX_TLS, which the other rank has; run the playbook again"
+    assert [difference["what"] for difference in found.report["differences"]] == ["UCX_TLS"]
 
 
 def test_what_mpirun_fails_for_is_the_last_word(check: t.Callable[..., Checked]) -> None:

@@ -492,6 +492,16 @@ def test_limits_are_lowered_to_what_the_machine_allows() -> None:
     assert not clamp_limits.clamp({}, lambda kind: 0)
 
 
+def test_a_container_on_the_sparks_network_sees_its_cards() -> None:
+    own: dict[str, t.Any] = {"linux": {"namespaces": [{"type": "mount"}, {"type": "network"}]}, "mounts": []}
+    assert not clamp_limits.show_devices(own)
+    assert not clamp_limits.show_devices({"rlimits": []})
+    network = {"type": "network", "path": clamp_limits.OWN_NETWORK}
+    document: dict[str, t.Any] = {"linux": {"namespaces": [{"type": "mount"}, network]}, "mounts": []}
+    assert clamp_limits.show_devices(document)
+    assert [mount["destination"] for mount in document["mounts"]] == list(clamp_limits.SYSFS)
+
+
 def test_own_limit_is_a_number() -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     assert clamp_limits.own_hard_limit("RLIMIT_NOFILE") == hard

@@ -150,6 +150,18 @@ DIFFERENT: dict[str, t.Any] = {
         {"what": "NCCL_IB_HCA", "values": ["x", None], "message": "rank 1 does not have it", "severity": "error"},
     ],
 }
+BY_TCP: dict[str, t.Any] = {
+    "at": NOW,
+    "ranks": [],
+    "differences": [
+        {
+            "what": "transport",
+            "values": [{}, {}],
+            "message": "rank 0 on spark-1 goes through the cable by TCP and not by RDMA, as NCCL_IB_DISABLE=1 says",
+            "severity": "warning",
+        }
+    ],
+}
 PROVOKED: list[tuple[str, Evidence]] = [
     ("docker_denied", serving(docker="denied", docker_detail="may not open", slot=None, state=None, look=None)),
     ("docker_denied", message("permission denied while trying to connect to the Docker daemon socket")),
@@ -293,6 +305,7 @@ PROVOKED: list[tuple[str, Evidence]] = [
     ("ranks_on_one_host", paired(state=ended(3), look=None, ranks={"ranks": [{"host": "a"}, {"host": "a"}]})),
     ("rank_on_one_core", paired(ranks={"ranks": [{"rank": 0, "host": "a", "cores": 1}]})),
     ("infiniband_not_passed", unpaired("Devices", [])),
+    ("pair_by_tcp", paired(ranks=BY_TCP)),
     ("memory_lock_limited", unpaired("Ulimits", [{"Name": "memlock", "Hard": 65536}])),
     ("memory_lock_limited", unpaired("Ulimits", None)),
     ("fabric_not_pinned", unpaired("Env", ["NCCL_SOCKET_IFNAME=enp1s0f1np1", "NCCL_IB_HCA=rocep1s0f1"])),
@@ -470,6 +483,12 @@ def test_the_root_of_what_two_sparks_suffer(evidence: Evidence, roots: list[str]
     diagnosis = diagnose(evidence)
     assert diagnosis.verdict == "problem"
     assert [one.id for one in diagnosis.findings if one.severity == "cause"] == roots
+
+
+def test_a_pair_that_serves_by_tcp_is_not_healthy() -> None:
+    diagnosis = diagnose(paired(ranks=BY_TCP))
+    assert diagnosis.verdict == "warning"
+    assert [one.id for one in diagnosis.findings if one.severity == "warning"] == ["pair_by_tcp"]
 
 
 def test_what_ranks_said_at_an_earlier_start_does_not_count() -> None:

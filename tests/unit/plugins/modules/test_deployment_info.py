@@ -549,6 +549,32 @@ def test_the_head_of_two(serving: Spark, look: Look) -> None:
     assert result["lines"][0] == f"spark-1 and spark-2 serve {TARGET} with EAGLE-3, draft length 5"
 
 
+def ranks(serving: Spark, device: str | None, *differences: dict[str, str]) -> None:
+    """What both ranks said of themselves before the server was started."""
+    verbs = {} if device is None else {device: "uverbs1"}
+    said = [{"rank": rank, "verbs": verbs} for rank in (0, 1)]
+    serving.write("mine/state/ranks.json", {"at": 1, "ranks": said, "differences": list(differences)})
+
+
+def test_the_head_of_two_tells_how_they_talk(serving: Spark, look: Look) -> None:
+    paired(serving, 0)
+    serving.says("running")
+    ranks(serving, "rocep1s0f1")
+    result = look()
+    assert result["pair"]["rdma"] == "rocep1s0f1"
+    assert "pair_by_tcp" not in [one["id"] for one in result["findings"]]
+    assert any(line.split() == ["RDMA", "rocep1s0f1"] for line in result["lines"])
+    told = "rank 0 on a goes through the cable by TCP and not by RDMA, as NCCL_IB_DISABLE=1 says"
+    ranks(serving, None, {"what": "transport", "severity": "warning", "message": told})
+    result = look()
+    assert result["pair"]["rdma"] is None
+    assert {"id": "pair_by_tcp", "message": f"R{told[1:]}."} in result["findings"]
+    # What an earlier start has proven says nothing of this one.
+    ranks(serving, "rocep1s0f1")
+    serving.says("loading")
+    assert look()["pair"]["rdma"] is None
+
+
 def test_one_spark_is_no_half(serving: Spark, look: Look) -> None:
     assert look()["pair"] is None
 
@@ -562,13 +588,13 @@ def test_one_spark_is_no_half(serving: Spark, look: Look) -> None:
             "waiting for the fabric",
             "it does not have 10.0.0.2",
             "waiting",
-            "It waits for its address on the fabric: it does not have 10.0.0.2.",
+            "It waits for the fabric: it does not have 10.0.0.2.",
         ),
         (
             "waiting for the fabric",
             "is the cable in?",
             "waiting",
-            "It waits for its address on the fabric: is the cable in?",
+            "It waits for the fabric: is the cable in?",
         ),
         ("failed", "port 2233 is taken", "failed", "It cannot run a rank: port 2233 is taken."),
         ("starting", None, "loading", "starting"),

@@ -179,6 +179,14 @@ def test_two_sparks_serve_together() -> None:
     ) in text
 
 
+def test_ranks_say_that_they_use_rdma() -> None:
+    verbs = {"rocep1s0f1": "uverbs1", "roceP2p1s0f1": "uverbs3"}
+    text = render("x", paired(ranks=[rank(verbs=verbs), rank(verbs=verbs)]), LOCAL)
+    assert "the same environment, 20 cores each, RDMA through the cable, the same" in text
+    text = render("x", paired(ranks=[rank(verbs=verbs), rank(verbs={"rocep1s0f1": None})]), LOCAL)
+    assert "RDMA" not in text
+
+
 def test_ranks_say_only_what_is_known() -> None:
     assert "both ranks" not in render("x", paired(), LOCAL)
     assert "both ranks" not in render("x", record(pair={}), LOCAL)

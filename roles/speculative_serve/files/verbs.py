@@ -1,0 +1,99 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether this container can use the RDMA devices of the cable.
+
+Docker looks into /dev/infiniband when it starts a container, and never again. What comes later, as the network card
+does after the cable, is in the kernel's sight and not in the container's; NCCL then takes TCP without a word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+import typing as t
+from pathlib import Path
+
+CLASS = Path("/sys/class/infiniband_verbs")
+NODES = Path("/dev/infiniband")
+# The container's exit code when it has to be started again; any but 0 will do for Docker.
+AGAIN = 75
+# Docker starts a container at once that ran for ten seconds, and one that ran for less ever later.
+WAIT_S = 15.0
+
+
+def by_tcp(environment: t.Mapping[str, str]) -> str | None:
+    """The variable by which NCCL is told to leave the RDMA devices alone, with its value."""
+    for name, value in (("NCCL_IB_DISABLE", "1"), ("NCCL_NET", "socket")):
+        if environment.get(name, "").lower() == value:
+            return f"{name}={environment[name]}"
+    return None
+
+
+def devices(environment: t.Mapping[str, str]) -> list[str]:
+    """The RDMA devices that NCCL is to use, as far as they are named one by one."""
+    wanted = environment.get("NCCL_IB_HCA", "")
+    if wanted.startswith("^") or by_tcp(environment):
+        return []
+    return [one.partition(":")[0] for one in wanted.lstrip("=").split(",") if one.strip()]
+
+
+def known() -> dict[str, tuple[str, str]]:
+    """The node and its number, of each RDMA device that the kernel has."""
+    found = {}
+    for entry in sorted(CLASS.glob("uverbs*")):
+        with contextlib.suppress(OSError):
+            device = (entry / "ibdev").read_text(encoding="ascii").strip()
+            found[device] = (entry.name, (entry / "dev").read_text(encoding="ascii").strip())
+    return found
+
+
+def is_here(node: str, number: str) -> bool:
+    """Whether the container has this node, and it is this device's: a card that came back may count anew."""
+    try:
+        status = (NODES / node).stat()
+    except OSError:
+        return False
+    numbers = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+    return stat.S_ISCHR(status.st_mode) and numbers == number
+
+
+def look(environment: t.Mapping[str, str]) -> dict[str, str | None]:
+    """The node of each device in this container; None for one that it cannot use."""
+    there = known()
+    found: dict[str, str | None] = {}
+    for device in devices(environment):
+        node = there.get(device)
+        found[device] = node[0] if node is not None and is_here(*node) else None
+    return found
+
+
+class Gate:
+    """Lets a rank begin when it can use all its RDMA devices, and knows when only another start gives them to it."""
+
+    def __init__(self, environment: t.Mapping[str, str]) -> None:
+        self.environment = environment
+        self.late_since: float | None = None
+
+    def problem(self) -> str | None:
+        """What is missing, in a sentence; None if nothing is."""
+        lacking = [device for device, node in look(self.environment).items() if node is None]
+        away = [device for device in lacking if device not in known()]
+        if not lacking or away:
+            self.late_since = None
+        elif self.late_since is None:
+            self.late_since = time.monotonic()
+        if away:
+            names = " and ".join(away)
+            return f"this Spark has no RDMA device {names}: is the cable in, and does 'lspci' show the network card?"
+        if lacking:
+            return f"this container was started too early to have {' and '.join(lacking)}; it is started again"
+        return None
+
+    @property
+    def too_early(self) -> bool:
+        """Whether the kernel has had them all for a while, and this container does not."""
+        return self.late_since is not None and time.monotonic() - self.late_since >= WAIT_S
