@@ -20,7 +20,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import Diagnosis
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._evidence import Evidence
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._evidence import Evidence, KernelLine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._redaction import (
     Redactor,
     Secrets,
@@ -39,9 +39,12 @@ def _json(data: t.Any) -> str:
     return json.dumps(mask_environments(data), indent=1, sort_keys=True, default=str) + "\n"
 
 
+def log(lines: t.Iterable[KernelLine]) -> str:
+    return "".join(f"{'' if line.at is None else round(line.at, 3)} {line.text}\n" for line in lines)
+
+
 def contents(evidence: Evidence, diagnosis: t.Mapping[str, t.Any]) -> dict[str, str]:
     """The files of the archive before they are redacted."""
-    kernel = "".join(f"{'' if line.at is None else round(line.at, 3)} {line.text}\n" for line in evidence.kernel)
     info = {name: value for name, value in evidence.docker_info.items() if name not in PRIVATE_INFO}
     # A record holds the text of the files again, which stand in the archive by themselves.
     record = {name: value for name, value in (evidence.record or {}).items() if name != "files"}
@@ -61,7 +64,8 @@ def contents(evidence: Evidence, diagnosis: t.Mapping[str, t.Any]) -> dict[str, 
         "server.log": evidence.server_log,
         "failed.log": evidence.failed_log,
         "container.log": evidence.docker_log,
-        "kernel.txt": kernel,
+        "kernel.txt": log(evidence.kernel),
+        "systemd-oomd.txt": log(evidence.oomd),
         "docker-inspect.json": _json(evidence.slot) if evidence.slot else "",
         "docker-info.json": _json(info) if info else "",
         "containers.json": _json(containers) if containers else "",

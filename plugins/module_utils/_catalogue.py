@@ -45,6 +45,9 @@ HUB_DOCS = "Hugging Face Hub documentation"
 # Told by several without a thread that could be named.
 USERS = "reports of DGX Spark users"
 THIS = "dgx_spark.speculative documentation"
+KEEP_AWAKE = (
+    "Switch that off with 'sudo systemctl mask sleep.target suspend.target hibernate.target hybrid-sleep.target'."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +97,7 @@ _FABRIC = (
     "rank_hung_up",
     "worker_failed",
 )
-MEMORY = ("memory_executor", "memory_cuda", "oom_killed", "oom_container", "exit_killed")
+MEMORY = ("memory_executor", "memory_cuda", "oom_killed", "oom_container", "oomd_killed", "exit_killed")
 
 CATALOGUE: tuple[Row, ...] = (
     # Docker.
@@ -269,6 +272,14 @@ CATALOGUE: tuple[Row, ...] = (
         "NVIDIA/dgx-spark-playbooks issue 78",
         HINT,
         substrings=("blocked for more than", "soft lockup"),
+    ),
+    Row(
+        "slept",
+        KERNEL,
+        "The machine went to sleep while the server ran",
+        KEEP_AWAKE,
+        "Linux kernel source, kernel/power/suspend.c",
+        substrings=("PM: suspend entry (",),
     ),
     Row(
         "disk_error",
@@ -735,6 +746,25 @@ CATALOGUE: tuple[Row, ...] = (
         TRT_LLM,
         fact="oom_container",
         explains=("exit_killed",),
+    ),
+    Row(
+        "oomd_killed",
+        DOCKER,
+        "The memory or swap ran short, and systemd-oomd killed the container",
+        "Stop other users of the memory or lower free_gpu_memory_fraction; 'oomctl' shows what systemd-oomd watches.",
+        "systemd source, src/oom/oomd-manager.c",
+        fact="oomd_killed",
+        explains=("exit_killed", "oom_container"),
+    ),
+    Row(
+        "may_sleep",
+        MACHINE,
+        "The machine may go to sleep when nobody sits at it",
+        KEEP_AWAKE,
+        USERS,
+        HINT,
+        fact="may_sleep",
+        context=True,
     ),
     Row(
         "machine_restarted",

@@ -53,7 +53,9 @@ COMMAND_TIMEOUT_S = 15.0
 ENGINE_TIMEOUT_S = 15.0
 ASK_DEADLINE_S = 20.0
 _DMESG = re.compile(r"^(?:<\d+>)?\[\s*(\d+\.\d+)\]\s?(.*)$")
-_JOURNAL = re.compile(r"^(\d{9,}\.\d+) \S+ kernel: (.*)$")
+_JOURNAL = re.compile(r"^(\d{9,}\.\d+) \S+ (?:kernel|systemd-oomd\[\d+\]): (.*)$")
+# What GDM does with a machine at which nobody sits: a line of its greeter's settings.
+_STAYS_AWAKE = re.compile(r"^\s*sleep-inactive-ac-type\s*=\s*'nothing'", re.MULTILINE)
 
 
 class Source(t.NamedTuple):
@@ -108,6 +110,9 @@ class Evidence:
     jobs: dict[str, Facts] = dataclasses.field(default_factory=dict)
     job_logs: dict[str, str] = dataclasses.field(default_factory=dict)
     kernel: list[KernelLine] = dataclasses.field(default_factory=list)
+    # What systemd-oomd says, which kills a container without Docker's knowing why.
+    oomd: list[KernelLine] = dataclasses.field(default_factory=list)
+    may_sleep: str = ""
     kernel_release: str = ""
     gpu_error: str = ""
     gpu_driver: str = ""
@@ -238,6 +243,23 @@ def parse_kernel(text: str, boot_time: float | None) -> list[KernelLine]:
     return lines
 
 
+def may_sleep(root: Path) -> str:
+    """What would have this machine sleep; empty where its login screen does not, or nothing can."""
+    try:
+        greeter = (root / "etc/systemd/system/display-manager.service").readlink().name
+    except OSError:
+        return ""
+    targets = [root / place / "systemd/system/sleep.target" for place in ("etc", "run")]
+    masked = any(target.is_symlink() and str(target.readlink()) == "/dev/null" for target in targets)
+    if not greeter.startswith("gdm") or masked:
+        return ""
+    try:
+        settings = (root / "etc/gdm3/greeter.dconf-defaults").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        settings = ""
+    return "" if _STAYS_AWAKE.search(settings) else "GDM is its login screen, and sleep.target is not masked"
+
+
 def has_default_route(ipv4: str, ipv6: str) -> bool:
     """Whether /proc/net/route or ipv6_route has a way to everywhere that is up and not a refusal."""
     for line in ipv4.splitlines()[1:]:
@@ -293,6 +315,8 @@ class Gatherer:
         for name in JOBS:
             self._look(f"job {name}", functools.partial(self._job, name))
         self._look("kernel log", self._kernel)
+        self._look("systemd-oomd", self._oomd)
+        self._look("idle suspend", self._sleep)
         self._look("GPU driver", self._gpu)
         self._look("memory", self._memory)
         self._look("disks", self._disks)
@@ -451,6 +475,13 @@ class Gatherer:
                 raise OSError(str(e)) from e
         self.evidence.kernel = parse_kernel(text, self.evidence.boot_time)
         return None
+
+    def _oomd(self) -> None:
+        text = run("journalctl", "-u", "systemd-oomd", "-b", "-o", "short-unix", "--no-pager", "-q", "-n", "500")
+        self.evidence.oomd = parse_kernel(text, None)
+
+    def _sleep(self) -> None:
+        self.evidence.may_sleep = may_sleep(self._machine.root)
 
     def _gpu(self) -> None:
         try:

@@ -20,6 +20,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._look import
     TRIAL_FAILED,
     describe_exit,
     how_far,
+    seconds_of,
     trial_of,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair_view import (
@@ -59,6 +60,8 @@ STALLS_AFTER_S = 600
 SPEAKS_WITHIN_S = 180
 # A failed.log is as old as the run that it belongs to.
 SAME_RUN_S = 1800
+# Between systemd-oomd's kill and what Docker notes as the container's end.
+OOMD_LEAD_S = 60
 BAD_KERNEL = "7.0.0-1019-nvidia"
 FORCED = re.compile(r"TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS\W{1,3}\w+")
 
@@ -209,6 +212,18 @@ def _container_state(evidence: Evidence) -> dict[str, t.Any]:
 
 def oom_container(evidence: Evidence) -> Answer:
     return "Docker says OOMKilled" if _container_state(evidence).get("OOMKilled") else None
+
+
+def oomd_killed(evidence: Evidence) -> Answer:
+    """systemd-oomd names the control group, which has the container's id, and Docker sees an end by signal 9."""
+    identity, state = str((evidence.slot or {}).get("Id") or ""), _container_state(evidence)
+    # Docker has started it again since, or has not.
+    since = seconds_of(state.get("FinishedAt")) or evidence.started or evidence.now
+    for line in reversed(evidence.oomd):
+        killed, _separator, reason = line.text.partition(" due to ")
+        if identity and killed.startswith("Killed ") and identity in killed and (line.at or 0) >= since - OOMD_LEAD_S:
+            return f"systemd-oomd killed the container due to {reason}"
+    return None
 
 
 def machine_restarted(evidence: Evidence) -> Answer:
@@ -633,6 +648,8 @@ FACTS: dict[str, Fact] = {
     "memory_not_given_back": memory_not_given_back,
     "page_cache": page_cache,
     "oom_container": oom_container,
+    "oomd_killed": oomd_killed,
+    "may_sleep": lambda evidence: evidence.may_sleep or None,
     "machine_restarted": machine_restarted,
     "exit_killed": _exit_was(137),
     "exit_native": _exit_was(134, 139),

@@ -249,8 +249,10 @@ def hidden(evidence: Evidence, redactor: Redactor) -> Evidence:
         "gpu_error",
     )
     values = {name: hide_everywhere(getattr(evidence, name), redactor) for name in texts}
-    kernel = [line._replace(text=redactor.hide(line.text)) for line in evidence.kernel]
-    return dataclasses.replace(evidence, **values, kernel=kernel)
+    kernel, oomd = (
+        [line._replace(text=redactor.hide(line.text)) for line in lines] for lines in (evidence.kernel, evidence.oomd)
+    )
+    return dataclasses.replace(evidence, **values, kernel=kernel, oomd=oomd)
 
 
 def identity(evidence: Evidence) -> dict[str, t.Any]:

@@ -141,6 +141,24 @@ TRIAL = {"id": "draft-3", "title": "draft length 3"}
 NO_NETWORK = "Pulling x failed because nvcr.io could not be reached well enough (dial tcp: no such host); run it again."
 CUDA = "CUDA out of memory\n[entrypoint] the server ended with exit code 1\n"
 FULL = [Disk("images", "/var/lib/docker", 4096, 100 * GB)]
+IDENTITY = "0123456789abcdef" * 4
+# As log_notice() has them in src/oom/oomd-manager.c of systemd 255.
+OOMD_SWAP = (
+    f"Killed /system.slice/docker-{IDENTITY}.scope due to memory used (126111002624) / total (128521625600) and "
+    "swap used (15461882265) / total (17179869184) being more than 90.00%"
+)
+OOMD_PRESSURE = (
+    f"Killed /system.slice/docker-{IDENTITY}.scope due to memory pressure for /system.slice being 74.12% > 50.00% "
+    "for > 20s with reclaim activity"
+)
+
+
+def ended_slot(status: str = "exited") -> dict[str, t.Any]:
+    """A container that was killed a minute ago, as Docker has it: no word of memory."""
+    finished = time.strftime("%Y-%m-%dT%H:%M:%S.1Z", time.gmtime(NOW - 60))
+    return {**slot(status, ExitCode=137, OOMKilled=False, FinishedAt=finished), "Id": IDENTITY}
+
+
 # Each row of the catalogue, provoked.
 DIFFERENT: dict[str, t.Any] = {
     "at": NOW,
@@ -240,6 +258,12 @@ PROVOKED: list[tuple[str, Evidence]] = [
     ),
     ("page_cache", broken(memory={"MemTotal": 120 * GB, "MemFree": GB, "Cached": 90 * GB}, server_log=CUDA)),
     ("oom_container", broken(slot=slot("exited", OOMKilled=True, ExitCode=137))),
+    ("oomd_killed", broken(oomd=[KernelLine(NOW - 59, OOMD_SWAP)], slot=ended_slot())),
+    ("oomd_killed", broken(oomd=[KernelLine(NOW - 59, OOMD_PRESSURE)], slot=ended_slot(), state=ended(None, 9))),
+    # Docker has started it again.
+    ("oomd_killed", broken(oomd=[KernelLine(NOW - 59, OOMD_SWAP)], slot=ended_slot("running"), state=said("loading"))),
+    ("slept", kernel("PM: suspend entry (s2idle)")),
+    ("may_sleep", broken(may_sleep="GDM is its login screen, and sleep.target is not masked")),
     ("machine_restarted", serving(slot=slot("exited", ExitCode=255), boot_time=NOW - 60, look=None)),
     ("exit_killed", broken(state=ended(None, 9))),
     ("exit_native", broken(state=ended(None, 11))),
@@ -391,6 +415,29 @@ SYMPTOMS = {
     "rank lost": "peer_lost",
     "no GPU direct RDMA, which is normal": "gpu_direct_rdma",
 }
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        KernelLine(NOW - 3000, OOMD_SWAP),
+        KernelLine(NOW - 59, OOMD_SWAP.replace(IDENTITY, "f" * 64)),
+        KernelLine(NOW - 59, OOMD_SWAP.replace("Killed", "Considered killing")),
+    ],
+    ids=["an earlier end", "another container", "nothing killed"],
+)
+def test_what_systemd_oomd_did_elsewhere_is_no_cause(line: KernelLine) -> None:
+    found = diagnose(broken(oomd=[line], slot=ended_slot(), state=ended(None, 9))).findings
+    assert "oomd_killed" not in [finding.id for finding in found]
+
+
+def test_a_kill_by_systemd_oomd_is_the_cause_and_says_why() -> None:
+    memory = {"MemTotal": 120 * GB, "MemAvailable": 110 * GB, "MemFree": 100 * GB, "Cached": 10 * GB}
+    oomd = [KernelLine(NOW - 59, OOMD_PRESSURE)]
+    diagnosis = diagnose(broken(oomd=oomd, slot=ended_slot(), state=ended(None, 9), memory=memory))
+    [cause] = [finding for finding in diagnosis.findings if finding.severity == "cause"]
+    assert cause.id == "oomd_killed"
+    assert cause.evidence.startswith("systemd-oomd killed the container due to memory pressure for /system.slice being")
 
 
 def test_all_is_well() -> None:

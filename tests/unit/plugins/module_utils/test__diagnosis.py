@@ -182,6 +182,46 @@ def test_demultiplex() -> None:
     assert evidence.demultiplex(b"a container with a terminal") == b"a container with a terminal"
 
 
+def test_the_journal_of_systemd_oomd() -> None:
+    text = "1800000000.25 spark systemd-oomd[812]: Killed /a due to b\n"
+    assert evidence.parse_kernel(text, None) == [evidence.KernelLine(1800000000.25, "Killed /a due to b")]
+
+
+@pytest.mark.parametrize(
+    ("links", "greeter", "expected"),
+    [
+        ({"etc/systemd/system/display-manager.service": "/lib/systemd/system/gdm3.service"}, "", True),
+        (
+            {"etc/systemd/system/display-manager.service": "/lib/systemd/system/gdm.service"},
+            "# sleep-inactive-ac-type='nothing'\n",
+            True,
+        ),
+        (
+            {"etc/systemd/system/display-manager.service": "/lib/systemd/system/gdm3.service"},
+            "[org/gnome/settings-daemon/plugins/power]\nsleep-inactive-ac-type='nothing'\n",
+            False,
+        ),
+        (
+            {
+                "etc/systemd/system/display-manager.service": "/lib/systemd/system/gdm3.service",
+                "etc/systemd/system/sleep.target": "/dev/null",
+            },
+            "",
+            False,
+        ),
+        ({"etc/systemd/system/display-manager.service": "/lib/systemd/system/lightdm.service"}, "", False),
+        ({}, "", False),
+    ],
+)
+def test_whether_a_machine_may_sleep(tmp_path: Path, links: dict[str, str], greeter: str, expected: bool) -> None:
+    for name, target in links.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).symlink_to(target)
+    (tmp_path / "etc/gdm3").mkdir(parents=True)
+    (tmp_path / "etc/gdm3/greeter.dconf-defaults").write_text(greeter, encoding="utf-8")
+    assert bool(evidence.may_sleep(tmp_path)) is expected
+
+
 def test_kernel_log_of_dmesg_and_journalctl() -> None:
     text = "[    1.500000] one\n<6>[  2.0] two\n1800000000.25 spark kernel: three\nfour\n"
     assert evidence.parse_kernel(text, 1000.0) == [
