@@ -95,6 +95,7 @@ options:
       - Number of ranks of the deployment, which is the number of Sparks.
       - The product of tensor, pipeline and context parallel size must equal it. With more than one rank and none of the
         three in O(options), C(tensor_parallel_size) is written with this value.
+      - Some known issues are of more than one Spark only.
     type: int
     default: 1
   path:

@@ -22,6 +22,7 @@ pytest_plugins = ["tests.scenario"]
 HOME = "/home/spark/.local/share/dgx-spark-speculative"
 RECIPE = playbook.ROOT / "playbooks" / "recipes" / "single_eagle3.yml"
 OLD = {"decoding_type": "Eagle", "key": "speculative_model_dir"}
+ASKED = "Ask the image's own option classes (with a cold disk their import takes minutes)"
 NEW = {"decoding_type": "Eagle3", "key": "speculative_model"}
 
 
@@ -67,11 +68,20 @@ def test_drafts_of_a_whole_model_on_the_oldest_image(spark: Spark) -> None:
 def test_the_image_is_asked_once_for_the_same_options(spark: Spark) -> None:
     changed = {"trtllm_container_image": image("1.3.0rc13"), "speculative_serve_port": 8001}
     first = playbook.succeed("single_eagle3", variables={**changed, "speculative_serve_draft_length": 2})
-    assert "Ask the image's own option classes" in first.tasks("ok")
+    assert ASKED in first.tasks("ok")
     again = playbook.succeed(
         "single_eagle3", variables={**changed, "speculative_serve_draft_length": 2, "speculative_serve_port": 8000}
     )
-    assert "Ask the image's own option classes" not in again.tasks("ok")
+    assert ASKED not in again.tasks("ok")
+
+
+def test_an_image_that_cannot_be_asked_is_told(spark: Spark) -> None:
+    # What no clock can wait for ends the import.
+    with spark.gpu(import_seconds=-1):
+        outcome = playbook.succeed("single_eagle3", variables={"speculative_serve_draft_length": 3})
+    said = " ".join(outcome.output.split())
+    assert "could not be asked about the engine options (importing TensorRT-LLM failed: ValueError:" in said
+    assert "It is asked again in the next run" in said
 
 
 def test_when_the_image_disagrees_nothing_is_touched(spark: Spark, internet: Internet) -> None:

@@ -15,7 +15,7 @@ from tests import playbook
 from tests.joining import Pair, words
 
 # The page's image, and so long that both ranks have loaded.
-PAGE = {"serve_recipe": "qwen3_235b_a22b_eagle3_1_3", "speculative_serve_ready_timeout": 90}
+PAGE = {"recipe": "qwen3_235b_a22b_eagle3_1_3", "speculative_serve_ready_timeout": 90}
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def fault(pair: Pair) -> t.Callable[[str], t.ContextManager[None]]:
 
 def test_one_that_dies_is_named_with_the_image_that_works(fault: t.Callable[[str], t.ContextManager[None]]) -> None:
     with fault("dies"):
-        text = words(playbook.fail("two_sparks", variables=PAGE))
+        text = words(playbook.fail("serve", variables=PAGE))
     assert "on two Sparks the all-reduce of this release was seen to crash" in text
     assert "The all-reduce of this release crashes between two Sparks" in text
     assert "Use the image 1.2.0rc6" in text
@@ -40,7 +40,7 @@ def test_one_that_dies_is_named_with_the_image_that_works(fault: t.Callable[[str
 
 def test_one_that_hangs_is_where_the_start_stands(fault: t.Callable[[str], t.ContextManager[None]]) -> None:
     with fault("hangs"):
-        text = words(playbook.fail("two_sparks", variables=PAGE))
+        text = words(playbook.fail("serve", variables=PAGE))
     assert "the two Sparks reduce together for the first time" in text
 
 
