@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import typing as t
+
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils import _updates as updates
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._huggingface import RemoteFile, Wanted
@@ -127,6 +129,17 @@ SUCCESSORS = {
 def drafting_with(draft: str) -> updates.Deployment:
     models = (updates.Model("target_model", "a/target"), updates.Model("draft_model", draft))
     return updates.Deployment("nvcr.io/x:1", (), models, "eagle3", {})
+
+
+@pytest.mark.parametrize(
+    ("record", "recipe", "sparks"),
+    [({"pair": {"rank": 0}}, {}, 2), ({"pair": {}}, {"sparks": 1}, 1), ({}, {"sparks": 2}, 2), ({}, {}, 1)],
+)
+def test_it_is_known_on_how_many_sparks_it_serves(
+    record: dict[str, t.Any], recipe: dict[str, t.Any], sparks: int
+) -> None:
+    given = {"target_model": {"id": "a/b"}, **recipe} if recipe else {}
+    assert updates.deployment_of(record, given).sparks == sparks
 
 
 def test_a_draft_is_superseded_by_the_last_of_its_successors() -> None:

@@ -119,6 +119,13 @@ def test_what_the_server_would_refuse_is_told_before_anything_is_changed() -> No
     assert "draft length 0" not in str(error.value)
 
 
+def test_of_two_sparks_the_options_are_for_two_ranks() -> None:
+    options = {**RECORD["options"], "tensor_parallel_size": 2}
+    assert len(points({**RECORD, "options": options, "pair": {"rank": 0}})) == 2
+    with pytest.raises(planning.BenchmarkError, match="world_size is 1"):
+        points({**RECORD, "options": options})
+
+
 def test_what_has_no_drafts_cannot_be_measured_with_drafts() -> None:
     plain = {**RECORD, "method": "none", "options": {"max_batch_size": 1}}
     with pytest.raises(BenchmarkError, match="no drafts that could be measured"):
