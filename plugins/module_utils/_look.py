@@ -46,6 +46,10 @@ TRIAL_FAILED = "trial failed"
 NOT_JUDGED = ("repetition", "unfinished", "wrong_answer")
 
 
+# The finding that the server's own KV cache tells, and not an answer.
+SMALLER_CONTEXT = "smaller_context"
+
+
 @dataclasses.dataclass(frozen=True)
 class Look:
     """What one look showed; None is 'not known'."""
@@ -233,6 +237,21 @@ def ended_by_itself(server: t.Mapping[str, t.Any], since: float) -> dict[str, t.
     return last_exit if _moment(last_exit.get("at")) >= since else None
 
 
+def smaller_context(server: t.Mapping[str, t.Any] | None) -> list[completions.Finding]:
+    """A finding if the engine made a smaller KV cache than was planned, which it does without a word to anybody."""
+    known = (server or {}).get("kv_cache")
+    tokens, planned = (known.get("tokens"), known.get("planned")) if isinstance(known, dict) else (None, None)
+    # The engine makes whole blocks, which may be of 256 tokens.
+    if not isinstance(tokens, int) or not isinstance(planned, int) or tokens >= planned // 256 * 256:
+        return []
+    message = (
+        f"The context is smaller than planned: {tokens:,} of {planned:,} tokens fit into the KV cache, for which the "
+        "engine found too little free GPU memory; what is longer is refused or waits. Page cache and other programs "
+        "count there: start it anew with speculative_serve_drop_caches: true, or set speculative_serve_context to less."
+    )
+    return [completions.Finding(SMALLER_CONTEXT, message)]
+
+
 def missing_half(server: t.Mapping[str, t.Any]) -> str:
     """A sentence on the other Spark of a pair, if its head lacks it; else empty. It comes back without help."""
     said = (server.get("state"), server.get("verdict"))
@@ -296,6 +315,9 @@ class ServerLook:
     def look(self, ask: bool, speculation: bool, deadline: float) -> Look:
         try:
             found = self._routes()
+            if found.state == "ready":
+                smaller = tuple(finding._asdict() for finding in smaller_context(self._files.server))
+                found = dataclasses.replace(found, findings=smaller)
             if found.state != "ready" or not ask:
                 return found
             return self._ask(found, speculation, deadline)
@@ -337,4 +359,4 @@ class ServerLook:
             state = "unhealthy"
         if state == "unhealthy":
             why = f"{why}{verdict_of(self._files.server)}"
-        return Look(state, why, found.version, completions.measure(answer), judged)
+        return Look(state, why, found.version, completions.measure(answer), (*found.findings, *judged))

@@ -218,7 +218,7 @@ findings:
       description:
         - Its name. One of V(busy), V(connection_broken), V(empty), V(error_in_reply), V(error_in_stream),
           V(failed), V(garbage), V(model_not_served), V(no_draft_accepted), V(no_tool_call), V(refused),
-          V(repetition), V(slow), V(stalled), V(unfinished), V(wrong_answer).
+          V(repetition), V(slow), V(smaller_context), V(stalled), V(unfinished), V(wrong_answer).
       type: str
       sample: wrong_answer
     message:
@@ -381,6 +381,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._look import
     ended_by_itself,
     how_far,
     missing_half,
+    smaller_context,
     trial_of,
     why_ended,
 )
@@ -461,6 +462,8 @@ class CompletionsProbe:
                     self.client, self.params["model"] or look.models[0], self.params["deadline"]
                 )
                 verdict.findings.extend(findings)
+        if verdict.state in SERVING:
+            verdict.findings.extend(smaller_context(self.read_state()))
         self.report(look, answer, tool_call, verdict)
 
     def check_patterns(self) -> None:

@@ -529,6 +529,8 @@ class DeploymentInfo:
         # What was found in the answers is the head's to tell.
         told = [] if self._is_worker() else known.get("findings") or []
         status.findings = [one for one in told if isinstance(one, dict) and "message" in one]
+        # Of the server that was deployed; the one that runs now is looked at.
+        status.findings = [one for one in status.findings if one.get("id") != look.SMALLER_CONTEXT]
         if slot is not None and status.deployment and record is None:
             message = (
                 f"Nobody has seen {status.deployment} answer as it is configured now: the run that deploys it was cut "

@@ -110,6 +110,12 @@ def test_the_options_are_those_of_the_page_and_of_the_plan(deployed: Deployed) -
     }
 
 
+def test_the_kv_cache_is_as_large_as_planned_though_the_files_were_just_read(deployed: Deployed, spark: Spark) -> None:
+    assert deployed.state()["kv_cache"] == {"tokens": 131168, "planned": 131168}
+    # What is not held is free again, but for what any machine has in its page cache.
+    assert spark.memory("MemFree") > spark.memory() - 7e9
+
+
 def test_the_record_says_what_was_deployed_and_how_it_did(deployed: Deployed) -> None:
     record = deployed.record()
     assert record["image"]["reference"] == IMAGE

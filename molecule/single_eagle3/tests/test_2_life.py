@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 from tests import fingerprint, playbook
-from tests.deployed import HOME, Deployed
+from tests.deployed import HOME, SLOT, Deployed
 from tests.twin.control import Internet, Spark
 
 pytest_plugins = ["tests.scenario"]
@@ -19,6 +20,20 @@ def test_a_second_run_changes_nothing_and_asks_nobody(internet: Internet) -> Non
     outcome = playbook.succeed("single_eagle3", "-e", "ansible_become_password=")
     assert outcome.changed == []
     assert internet.counters()["requests"] == []
+
+
+def test_a_kv_cache_that_became_smaller_than_planned_is_told(deployed: Deployed, spark: Spark) -> None:
+    # Something else has taken 50 GB since the plan was made.
+    with spark.gpu(system_bytes=55e9):
+        spark.exec(["docker", "restart", SLOT])
+        deployed.wait_until_it_answers()
+        text = " ".join(playbook.succeed("status").output.split())
+    found = re.search(r"context is smaller than planned: ([0-9,]+) of 131,168 tokens", text)
+    assert found, text
+    assert 50_000 < int(found[1].replace(",", "")) < 131_168
+    spark.exec(["docker", "restart", SLOT])
+    deployed.wait_until_it_answers()
+    assert "smaller than planned" not in playbook.succeed("status").output
 
 
 def test_another_draft_length_changes_options_and_restarts_once(deployed: Deployed, internet: Internet) -> None:

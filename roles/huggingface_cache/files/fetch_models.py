@@ -303,7 +303,15 @@ def digests(path: Path, blob: str) -> tuple[str, str]:
             sha256.update(data)
             if is_git:
                 sha1.update(data)
+        give_back(file.fileno())
     return sha256.hexdigest(), (sha1 if is_git else sha256).hexdigest()
+
+
+def give_back(descriptor: int) -> None:
+    """Have the kernel drop a file's pages, which on a Spark count as used GPU memory; they have to be on the disk."""
+    with contextlib.suppress(OSError):
+        os.fdatasync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 Receipt = dict[str, t.Any]

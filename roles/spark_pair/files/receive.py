@@ -40,6 +40,8 @@ from pathlib import Path
 GREETING = "dgx-spark-copy 1"
 CHUNK = 1024 * 1024
 BUFFERS = 8
+# So often the kernel is told to write a file that comes in, and to drop what it has written.
+GIVE_BACK_BYTES = 64 * CHUNK
 # A pipe that holds more wakes sshd and this less often.
 PIPE_BYTES = 1024 * 1024
 F_SETPIPE_SZ = 1031
@@ -144,6 +146,11 @@ def fill(source: int, buffer: bytearray, count: int) -> int:
     return got
 
 
+def give_back(file: io.FileIO) -> None:
+    """Have the kernel drop a file's pages, which on a Spark count as used GPU memory; new ones it begins to write."""
+    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 def add_file(sums: Checksums, path: Path) -> None:
     """Count what is in a file already."""
     with path.open("rb", buffering=0) as file:
@@ -151,8 +158,9 @@ def add_file(sums: Checksums, path: Path) -> None:
             buffer = sums.free.get()
             count = fill(file.fileno(), buffer, CHUNK)
             if not count:
-                return
+                break
             sums.add(buffer, count)
+        give_back(file)
 
 
 def write(file: io.FileIO, buffer: bytearray, count: int) -> None:
@@ -355,6 +363,10 @@ class Receiver:
                 left -= count
                 if count < CHUNK and left:
                     raise CutError
+                if (target.size - left) % GIVE_BACK_BYTES < CHUNK:
+                    give_back(file)
+            os.fdatasync(file.fileno())
+            give_back(file)
 
     def read(self, buffer: bytearray, count: int) -> int:
         """Bytes of the file: what was read together with the line before them, and what comes."""

@@ -22,6 +22,8 @@ Environment: DGX_SPARK_URL               where the server listens
              DGX_SPARK_IMAGE             the image of this container
              DGX_SPARK_PROBE_INTERVAL_S  seconds between two looks of the watchdog (60; 0 turns it off)
              DGX_SPARK_STALL_S           seconds without a token after which an engine hangs (300)
+             DGX_SPARK_TARGET            the target model's directory, and
+             DGX_SPARK_DRAFT             the draft model's: what their files hold of the memory is given back
              DGX_SPARK_RANK              only of two Sparks: 0 the head, 1 the worker; pair.py names the others
 """
 
@@ -33,6 +35,7 @@ import http.client
 import json
 import os
 import queue
+import re
 import select
 import signal
 import subprocess
@@ -58,6 +61,7 @@ SWITCH_GRACE_S = 30
 # A lease is renewed all the time: one that would last longer than this is a mistake, and not obeyed.
 LONGEST_LEASE_S = 24 * 3600
 LOG_BYTES = 20_000_000
+LOG_LINE_BYTES = 65536
 SERVER_IMAGE_MARK = "# image: "
 # The server writes every request into its log: these are told from the users' by it.
 ASKED_BY = "?asked-by=watchdog"
@@ -78,6 +82,18 @@ DRIVER = "/proc/driver/nvidia/version"
 # In a process of its own, since whoever has asked keeps hold of the GPU.
 ASK_GPU = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"
 ASK_GPU_S = 30.0
+# On a GB10 the page cache counts as used GPU memory, and the engine makes its KV cache of what is free.
+MEMINFO = Path("/proc/meminfo")
+LOW_MEMORY = 8 * 2**30
+GIVE_BACK_EVERY_S = 1.0
+# From here on nothing is read from the files any more.
+ALL_READ = (b"Loading weights: 100%", b"Model init total")
+# What the engine says of its KV cache: a small one for an estimate first, so that the last line counts.
+KV_CACHE = re.compile(rb"Allocated [0-9.]+ GiB for max tokens in paged KV cache \(([0-9]+)\)")
+# All that a release says which makes its cache another way.
+KV_CACHE_BOUND = re.compile(rb"Attention window size [0-9]+ exceeds upper bound ([0-9]+) for available blocks")
+# In the engine options, as the playbook writes them.
+KV_CACHE_PLANNED = re.compile(r"^kv_cache_config:\n(?:[ ]+.*\n)*?[ ]+max_tokens: ([0-9]+)$", re.MULTILINE)
 
 
 class State:
@@ -95,6 +111,7 @@ class State:
             "reason": None,
             "trial": None,
             "loading_s": None,
+            "kv_cache": None,
         }
 
     def write(self, state: str, **values: t.Any) -> None:
@@ -491,6 +508,87 @@ def describe_reply(status: int, body: bytes) -> str:
     return f"status {status}" + (f" ({text})" if text else "")
 
 
+class PageCache:
+    """Pages of the models' files in the memory. Giving them back needs no root, and leaves alone what is mapped."""
+
+    def __init__(self) -> None:
+        given = (os.environ.get(name) for name in ("DGX_SPARK_TARGET", "DGX_SPARK_DRAFT"))
+        self.models = [Path(path) for path in given if path]
+        self.look_at = 0.0
+
+    def give_back(self) -> None:
+        for file in (file for model in self.models for file in model.rglob("*")):
+            # A file that cannot be read is the server's to complain about.
+            with contextlib.suppress(OSError):
+                if file.is_file():
+                    forget(file)
+
+    def due(self) -> bool:
+        """Whether it is time to look again."""
+        now = time.monotonic()
+        if now < self.look_at:
+            return False
+        self.look_at = now + GIVE_BACK_EVERY_S
+        return True
+
+
+def forget(file: Path) -> None:
+    """Have the kernel drop a file's pages."""
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+def memory(name: str) -> int | None:
+    """A figure of /proc/meminfo in bytes."""
+    for line in read_or(MEMINFO, "").splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def memory_is_short() -> bool:
+    free = memory("MemFree")
+    return free is not None and free < LOW_MEMORY
+
+
+class Loading:
+    """A server until it answers: sees that files do not take its memory, and hears how large its KV cache became."""
+
+    def __init__(self, options: Path) -> None:
+        self.pages = PageCache()
+        self.read = False
+        self.rest = b""
+        self.tokens: int | None = None
+        self.bound: int | None = None
+        planned = KV_CACHE_PLANNED.search(read_or(options, ""))
+        self.planned = int(planned[1]) if planned else None
+
+    def hear(self, output: bytes) -> None:
+        """What the server says, in pieces that end anywhere."""
+        *lines, rest = re.split(rb"[\r\n]", self.rest + output)
+        self.rest = rest[-LOG_LINE_BYTES:]
+        for line in lines:
+            if any(mark in line for mark in ALL_READ):
+                self.read = True
+                self.pages.look_at = 0.0
+            if found := KV_CACHE.search(line):
+                self.tokens = int(found[1])
+            if found := KV_CACHE_BOUND.search(line):
+                self.bound = int(found[1])
+
+    def look(self) -> None:
+        """Give pages back when memory is short, and whenever nothing will be read again."""
+        if self.pages.due() and (self.read or memory_is_short()):
+            self.pages.give_back()
+
+    def kv_cache(self) -> dict[str, int | None]:
+        """For state.json: how many tokens it holds, and how many were planned; None for what nobody has said."""
+        return {"tokens": self.bound if self.tokens is None else self.tokens, "planned": self.planned}
+
+
 class Supervisor:
     """Runs serve.sh, and runs it again when it dies or no longer generates."""
 
@@ -509,6 +607,7 @@ class Supervisor:
         # Of the server that runs or ran last, and whether it is ended for another one's sake.
         self.trial: Trial | None = None
         self.switching = False
+        self.loading = Loading(deployment / "options.yml")
 
     def take_signals(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -611,6 +710,8 @@ class Supervisor:
         self.trial = leased_trial(self.deployment / "trial")
         self.switching = False
         options = self.deployment / ("options.yml" if self.trial is None else "trial/options.yml")
+        self.loading = Loading(options)
+        self.loading.pages.give_back()
         self.server = subprocess.Popen(
             ["/bin/bash", str(self.script)],
             env={**os.environ, "DGX_SPARK_OPTIONS": str(options)},
@@ -622,7 +723,7 @@ class Supervisor:
         self.log.tail.clear()
         self.condemned = None
         trial = self.trial and self.trial._asdict()
-        self.state.write("loading", pid=self.server.pid, trial=trial, verdict=None, verdict_at=None)
+        self.state.write("loading", pid=self.server.pid, trial=trial, verdict=None, verdict_at=None, kv_cache=None)
         assert self.server.stdout is not None
         self.pump(self.server.stdout.fileno(), self.server)
         return self.end_group(self.server)
@@ -640,6 +741,8 @@ class Supervisor:
             data = os.read(output, 65536) if readable else b""
             if data:
                 self.log.write(data)
+                if not ready:
+                    self.hear(data)
             elif readable:
                 time.sleep(0.25)  # the server closed its output but still runs: do not spin
             ended = self.reap(server)
@@ -656,6 +759,8 @@ class Supervisor:
                 if now > kill_at:
                     signal_group(server, signal.SIGKILL)
                 continue
+            if not ready and not ended:
+                self.loading.look()
             if not ready and not ended and now >= look_at:
                 ready = answers(self.url, timeout=2)
                 look_at = now + 1
@@ -672,6 +777,13 @@ class Supervisor:
                     break
         if watchdog is not None:
             watchdog.stop()
+
+    def hear(self, output: bytes) -> None:
+        """Note what a server that loads says of its KV cache; whoever asks it first wants to know."""
+        self.loading.hear(output)
+        said = self.loading.kv_cache()
+        if said != self.state.values["kv_cache"]:
+            self.state.note(kv_cache=said)
 
     def watch(self) -> Watchdog | None:
         """A watchdog for the server that has become ready; none if it is turned off, or would be measured, too."""

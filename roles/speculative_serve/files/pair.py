@@ -361,6 +361,7 @@ class Worker:
         self.sshd: subprocess.Popen[bytes] | None = None
         self.failures = 0
         self.verbs = verbs.Gate(os.environ)
+        self.pages = entrypoint.PageCache()
 
     def run(self) -> int:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -464,6 +465,9 @@ class Worker:
             self.enter("waiting for the fabric", no_address(self.pair.own))
         elif ranks(os.getpid()):
             self.enter("serving", None)
+            # The log that says when all has been read is the head's.
+            if self.pages.due():
+                self.pages.give_back()
         elif (lacking := self.verbs.problem()) is not None:
             self.enter("waiting for the fabric", lacking)
         elif self.state.values["state"] == "ready" or knock(self.pair.own, self.pair.port, self.pair.own) is None:

@@ -3,13 +3,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Keep the file that is this twin's /proc/meminfo up to date: GPU and system share one memory, as on a real Spark.
 
+The page cache is what the kernel really has of the models' files, by the size of the real ones: reading fills it, and
+posix_fadvise gives it back. The stand-in for the engine counts it the same way, with this file.
+
 Run as: meminfo.py [once]
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
+import mmap
 import os
 import pathlib
 import re
@@ -21,6 +26,49 @@ FACTS = pathlib.Path("/run/dgx-spark-twin")
 # Who holds GPU memory says so among the arguments of a process, as the twin's nvidia-smi reads it.
 MARK = re.compile(rb"(?:^|\0)STANDIN_GPU_BYTES=([0-9]+)(?=\0|$)")
 SECONDS = 0.2
+# What the kernel keeps free of page cache.
+WATERMARK = 1_500_000_000
+HUBS = "*/.cache/huggingface/hub/models--*/snapshots/*"
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *3 * (ctypes.c_int,), ctypes.c_long)
+_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
+
+
+def resident_bytes(file: pathlib.Path) -> int:
+    """How much of a file is in the page cache."""
+    with file.open("rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if not size:
+            return 0
+        address = _libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, stream.fileno(), 0)
+    pages = ctypes.create_string_buffer(-(-size // mmap.PAGESIZE))
+    failed = _libc.mincore(address, size, pages)
+    _libc.munmap(address, size)
+    if failed:
+        raise OSError(ctypes.get_errno(), "mincore", str(file))
+    return min(size, sum(page & 1 for page in pages.raw) * mmap.PAGESIZE)
+
+
+def cached_bytes(model: pathlib.Path) -> float:
+    """What the files of a model hold of the memory: the shards' share in the page cache, of the real ones' size."""
+    shards = {file.resolve() for file in model.glob("*.safetensors")}
+    size = sum(shard.stat().st_size for shard in shards)
+    index = model / "model.safetensors.index.json"
+    real = json.loads(index.read_text())["metadata"]["total_size"] if index.exists() else size
+    return sum(resident_bytes(shard) for shard in shards) / size * real if size else 0.0
+
+
+def all_cached_bytes(homes: pathlib.Path) -> float:
+    """Of all models in the caches of this Spark's users."""
+    total = 0.0
+    for model in homes.glob(HUBS):
+        # A download may be changing it.
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            total += cached_bytes(model)
+    return total
 
 
 def held_bytes(processes: pathlib.Path = pathlib.Path("/proc")) -> int:
@@ -35,12 +83,12 @@ def held_bytes(processes: pathlib.Path = pathlib.Path("/proc")) -> int:
     return total
 
 
-def text(gpu: t.Mapping[str, t.Any], held: int) -> str:
+def text(gpu: t.Mapping[str, t.Any], held: int, files: float = 0) -> str:
     """The content of /proc/meminfo, as wide as ever: every figure has its place."""
     total = int(gpu["memory_bytes"])
     available = max(0, total - int(gpu.get("system_bytes", 0)) - held)
     # Some of what is available is the page cache, which gives way.
-    cached = min(available // 4, 6_000_000_000)
+    cached = max(min(available // 4, 6_000_000_000), min(int(files), available - WATERMARK))
     figures = {
         "MemTotal": total,
         "MemFree": available - cached,
@@ -60,9 +108,14 @@ def text(gpu: t.Mapping[str, t.Any], held: int) -> str:
     return "".join(f"{name + ':':15} {figure // 1024:12d} kB\n" for name, figure in figures.items())
 
 
-def update(facts: pathlib.Path = FACTS, processes: pathlib.Path = pathlib.Path("/proc")) -> None:
+def update(
+    facts: pathlib.Path = FACTS,
+    processes: pathlib.Path = pathlib.Path("/proc"),
+    homes: pathlib.Path = pathlib.Path("/home"),
+) -> None:
     """Write the figures in one go and in place: the file itself is what /proc/meminfo is mounted from."""
-    content = text(json.loads((facts / "gpu.json").read_text()), held_bytes(processes)).encode()
+    gpu = json.loads((facts / "gpu.json").read_text())
+    content = text(gpu, held_bytes(processes), all_cached_bytes(homes)).encode()
     handle = os.open(facts / "meminfo", os.O_WRONLY | os.O_CREAT, 0o644)
     try:
         os.pwrite(handle, content, 0)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.twin.spark.meminfo import resident_bytes
 from tests.unit.hub_server import ACCEPTED, COMMIT, UNACCEPTED, Fault, HubServer, Model, running
 from tests.unit.programs import load
 
@@ -123,6 +124,15 @@ def test_a_good_cache_gets_a_receipt_and_a_ref(tmp_path: Path, model: Model) -> 
         "sha256": "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a",
     }
     assert (tmp_path / "hub" / "models--lab--small" / "refs" / "main").read_text() == COMMIT
+
+
+def test_what_was_checked_holds_no_memory(tmp_path: Path, model: Model) -> None:
+    fetch = prepared(tmp_path, model)
+    store(tmp_path, model, "config.json")
+    blob = store(tmp_path, model, "weights-1.bin")
+    assert resident_bytes(blob) > 0
+    fetch.check()
+    assert resident_bytes(blob) == 0
 
 
 @pytest.mark.parametrize("path", ["config.json", "weights-1.bin"])

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.twin.spark.meminfo import resident_bytes
 from tests.unit.entrypoint_container import SAY_OPTIONS, Benchmark
 from tests.unit.pair_container import (
     FILES,
@@ -567,6 +568,24 @@ SSHD_WITH_RANK = SSHD.replace(
     "import subprocess\nsubprocess.run(['sh', '-c', 'setsid sleep 72 & echo $! > RANK'], check=True)\nwhile True:",
     1,
 )
+
+
+def test_while_a_rank_runs_its_models_pages_are_given_back(
+    worker: t.Callable[..., PairContainer], tmp_path: Path
+) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    shard = model / "model.safetensors"
+    shard.write_bytes(os.urandom(1_000_000))
+    with shard.open("rb") as file:
+        os.fsync(file.fileno())
+    add_program(tmp_path, "sshd", SSHD_WITH_RANK.replace("RANK", str(tmp_path / "rank")))
+    container = worker(environment={"DGX_SPARK_TARGET": str(model), "DGX_SPARK_DRAFT": ""})
+    container.wait_for("serving")
+    # Again and again: nobody tells the worker when all has been read.
+    for _time in range(2):
+        shard.read_bytes()
+        container.wait_until(lambda _state: not resident_bytes(shard))
 
 
 def test_what_is_left_of_an_earlier_rank_is_ended_first(

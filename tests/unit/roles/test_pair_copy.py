@@ -31,6 +31,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._huggingface
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair import sshd_config
 
+from tests.twin.spark.meminfo import resident_bytes
 from tests.unit.programs import load
 
 FILES = Path(__file__).parents[3] / "roles/spark_pair/files"
@@ -181,6 +182,22 @@ def test_a_model_arrives_as_if_the_worker_had_fetched_it(pair: Pair, streams: in
     assert not list(pair.blobs().glob("*.incomplete"))
     # The rails take turns.
     assert set(pair.asked) == ({"10.0.0.2", "10.0.1.2"} if streams > 1 else {"10.0.0.2"})
+
+
+def test_a_copy_leaves_no_pages_in_the_memory_of_either(pair: Pair) -> None:
+    model = pair.model(FILES_OF_MODEL)
+    name = hashlib.sha256(LARGE).hexdigest()
+    sent = pair.head / "cache/models--org--model/blobs" / name
+    with sent.open("rb") as file:
+        os.fsync(file.fileno())
+    assert resident_bytes(sent) > 0
+    pair.models(model).run()
+    assert (resident_bytes(sent), resident_bytes(pair.blobs() / name)) == (0, 0)
+    # What is there already is read to be compared.
+    (pair.worker / "receipts/models--org--model.json").unlink()
+    (pair.blobs() / name).read_bytes()
+    pair.models(model).run()
+    assert resident_bytes(pair.blobs() / name) == 0
 
 
 def test_what_is_there_is_not_sent_again(pair: Pair) -> None:

@@ -201,6 +201,8 @@ def held(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     sizes: list[float] = []
     monkeypatch.setattr(loading, "count_gpus", lambda: 1)
     monkeypatch.setattr(loading, "occupy", sizes.append)
+    # What this machine's own page cache has of the files is another test's.
+    monkeypatch.setattr(loading.meminfo, "cached_bytes", lambda _model: 0)
     return sizes
 
 
@@ -229,6 +231,31 @@ def test_each_of_two_ranks_takes_half_of_the_model(hub: Path, held: list[float])
     # FP8, as the target's checkpoint asks.
     assert held == [67e9 + 0.6e9 + 40_992 * 2 * 95 * 4 * 128 / 2]
     assert (limits.max_seq_len, limits.kv_blocks) == (40_960, 1281)
+
+
+def test_the_page_cache_counts_as_used_down_to_the_kernels_watermark(
+    hub: Path, held: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu, weights = Gpu(memory_bytes=128e9, system_bytes=4e9), 67e9 + 0.6e9
+    each = 2 * 95 * 4 * 128 / 2
+    for cached, free in ((27e9, 2.4e9), (67e9, 1.5e9)):
+        monkeypatch.setattr(loading.meminfo, "cached_bytes", lambda _model, cached=cached: cached)
+        limits = loading.load(task(hub), gpu)
+        assert limits.kv_blocks == min(40_992, int(free * 0.9 / each)) // 32
+        assert held.pop() == weights + limits.kv_blocks * 32 * each
+
+
+def test_an_estimate_comes_before_the_kv_cache(
+    hub: Path, held: list[float], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine.log, "propagate", True)
+    caplog.set_level("INFO", machine.log.name)
+    loading.load(task(hub), Gpu(memory_bytes=128e9, system_bytes=4e9))
+    lines = [line for line in caplog.messages if line.startswith("[MemUsageChange]")]
+    assert lines == [
+        "[MemUsageChange] Allocated 0.19 GiB for max tokens in paged KV cache (4128).",
+        "[MemUsageChange] Allocated 1.86 GiB for max tokens in paged KV cache (40992).",
+    ]
 
 
 def test_the_options_win_over_the_checkpoints_type_of_the_kv_cache(hub: Path, held: list[float]) -> None:

@@ -13,6 +13,7 @@ import http.client
 import http.server
 import io
 import json
+import os
 import pathlib
 import resource
 import subprocess
@@ -607,6 +608,18 @@ def test_meminfo_leaves_what_system_and_gpu_do_not_hold(tmp_path: pathlib.Path) 
     assert figures["MemTotal"] == 128_521_625_600
     assert figures["MemAvailable"] == pytest.approx(128_521_625_600 - 4.5e9 - 71e9, abs=1024)
     assert figures["MemFree"] + figures["Cached"] == pytest.approx(figures["MemAvailable"], abs=2048)
+
+    # Files that have been read take it up, as if they were the real ones, and give it back.
+    homes, model = tmp_path / "homes", tmp_path / "homes/spark/.cache/huggingface/hub/models--a--b/snapshots/c"
+    model.mkdir(parents=True)
+    (model / "model.safetensors").write_bytes(bytes(800_000))
+    (model / "model.safetensors.index.json").write_text('{"metadata": {"total_size": 40000000000}}')
+    with (model / "model.safetensors").open("rb") as shard:
+        os.fsync(shard.fileno())
+        for cached, advice in ((40e9, os.POSIX_FADV_WILLNEED), (6e9, os.POSIX_FADV_DONTNEED)):
+            os.posix_fadvise(shard.fileno(), 0, 0, advice)
+            meminfo.update(facts, processes, homes)
+            assert parse_meminfo((facts / "meminfo").read_text())["Cached"] == pytest.approx(cached, abs=1024)
 
     # Another Spark, too full for what runs on it: no figure moves and none is negative.
     (facts / "gpu.json").write_text('{"memory_bytes": 60e9, "system_bytes": 4.5e9}')

@@ -11,10 +11,13 @@ import time
 from pathlib import Path
 
 from . import checkpoint as checkpoints
+from . import meminfo
 from .checkpoint import Checkpoint
 from .machine import Gpu, count_gpus, log, occupy, progress, read_faults
 
 GIB = 2**30
+# As a log of a GB10 has it (NVIDIA's forum, topic 354807).
+ESTIMATE_TOKENS = 4128
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +90,7 @@ def load(task: Task, gpu: Gpu) -> Limits:
     target = checkpoints.inspect(_directory(task.model, task.revision))
     draft = find_draft(task, target)
     room = free = gpu.memory_bytes - gpu.system_bytes
+    models = [one for one in (target, draft) if one is not None]
     per_token = _kv_bytes_per_token(task, target, draft)
     try:
         free -= _load_weights("model", target, gpu, free, task.world_size)
@@ -94,7 +98,8 @@ def load(task: Task, gpu: Gpu) -> Limits:
             # Small enough to be held in full by each rank.
             free -= _load_weights("draft model", draft, gpu, free, 1)
         log.info("Model init total -- %.2fs", time.monotonic() - started)
-        limits = _reserve(task, target, gpu, free, per_token)
+        _estimate(task, gpu, per_token)
+        limits = _reserve(task, target, gpu, _free_beside(models, free), per_token)
     except InsufficientMemory as failure:
         log.error("Executor creation failed due to insufficient GPU memory.")
         log.error("The following component could not be created: %s", failure.component)
@@ -147,6 +152,25 @@ def _load_weights(component: str, checkpoint: Checkpoint, gpu: Gpu, free: float,
     return total
 
 
+def _estimate(task: Task, gpu: Gpu, per_token: int) -> None:
+    """The real one makes a small KV cache first, and sees what a pass takes beside it."""
+    log.info("Using Sampler: TorchSampler")
+    tokens = min(ESTIMATE_TOKENS, task.max_tokens or ESTIMATE_TOKENS)
+    _log_allocated(tokens, per_token)
+    time.sleep(gpu.estimate_s)
+
+
+def _log_allocated(tokens: int, per_token: int) -> None:
+    size = tokens * per_token / GIB
+    log.info("[MemUsageChange] Allocated %.2f GiB for max tokens in paged KV cache (%d).", size, tokens)
+
+
+def _free_beside(models: list[Checkpoint], free: float) -> float:
+    """What cudaMemGetInfo says on a GB10, where the page cache counts as used; only at its watermark it gives way."""
+    cached = sum(meminfo.cached_bytes(model.directory) for model in models)
+    return max(free - cached, min(free, meminfo.WATERMARK))
+
+
 def _reserve(task: Task, target: Checkpoint, gpu: Gpu, free: float, per_token: int) -> Limits:
     """What is left of the memory goes to the KV cache."""
     natural = int(target.config.get("max_position_embeddings", 4096))
@@ -168,13 +192,6 @@ def _reserve(task: Task, target: Checkpoint, gpu: Gpu, free: float, per_token: i
     if blocks < 1:
         raise InsufficientMemory("KV cache", per_token * task.tokens_per_block, free * share, gpu.memory_bytes)
     capacity = blocks * task.tokens_per_block
-    log.info("Using Sampler: TorchSampler")
-    log.info(
-        "[MemUsageChange] Allocated %.2f GiB for max tokens in paged KV cache (%d).",
-        capacity * per_token / GIB,
-        capacity,
-    )
-    log.info("Free GPU memory fraction %.2f of %.2f GiB", share, free / GIB)
     window = length + task.extra_tokens
     if window > capacity:
         log.warning(
@@ -184,6 +201,8 @@ def _reserve(task: Task, target: Checkpoint, gpu: Gpu, free: float, per_token: i
             capacity,
         )
         length = min(length, capacity)
+    _log_allocated(capacity, per_token)
+    log.info("Free GPU memory fraction %.2f of %.2f GiB", share, free / GIB)
     return Limits(
         max_batch_size=task.max_batch_size,
         max_num_tokens=task.max_num_tokens,

@@ -27,6 +27,7 @@ class Gpu:
     memory_bytes: float = 119.6 * 2**30  # all there is, in the units of the real thing
     system_bytes: float = 0.0  # what the rest of the machine takes of it
     seconds_per_gb: float = 0.0  # load time
+    estimate_s: float = 0.0  # what the estimate of the KV cache takes
     pass_ms: float = 12.0  # one pass of the target model
     draft_ms: float = 1.5  # one drafted token
     draft_errors: float = 0.0  # share of the drafted tokens that are wrong on purpose

@@ -122,6 +122,32 @@ def test_findings_fail_only_when_told(server: Server, probe: Probe) -> None:
     assert result["msg"].endswith("The model other was asked for, but the server serves openai/gpt-oss-120b.")
 
 
+@pytest.mark.parametrize(
+    ("kv_cache", "found"),
+    [
+        ({"tokens": 17_792, "planned": 131_168}, True),
+        # Whole blocks of 256 tokens, if somebody has asked for such.
+        ({"tokens": 131_072, "planned": 131_168}, False),
+        ({"tokens": 131_040, "planned": 131_168}, True),
+        ({"tokens": None, "planned": 131_168}, False),
+        ({"tokens": 17_792, "planned": None}, False),
+        (None, False),
+        ("odd", False),
+    ],
+)
+def test_a_kv_cache_that_is_smaller_than_planned(
+    server: Server, probe: Probe, container: Container, kv_cache: t.Any, found: bool
+) -> None:
+    container.says("running", kv_cache=kv_cache)
+    result = probe(**{**container.args, "url": server.url})
+    assert (result["state"], result["healthy"]) == ("ready", not found)
+    assert [finding["id"] for finding in result["findings"]] == ["smaller_context"] * found
+    if found:
+        message = result["findings"][0]["message"]
+        assert message.startswith(f"The context is smaller than planned: {kv_cache['tokens']:,} of 131,168 tokens fit")
+        assert "speculative_serve_drop_caches: true" in message
+
+
 def test_no_draft_accepted(server: Server, probe: Probe) -> None:
     server.ask = replay("chat_stream_no_speculation")
     result = probe(url=server.url, speculation=True, fail_on=["not_serving"])

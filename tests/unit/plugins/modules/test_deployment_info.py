@@ -226,6 +226,22 @@ def test_no_draft_accepted(serving: Spark, look: Look, server: Server) -> None:
     assert "diagnose.yml" in "\n".join(result["lines"])
 
 
+@pytest.mark.parametrize("ask", [True, False])
+def test_a_kv_cache_that_is_smaller_than_planned(serving: Spark, look: Look, ask: bool) -> None:
+    serving.says("running", kv_cache={"tokens": 17_792, "planned": 131_168})
+    result = look(ask=ask)
+    assert [finding["id"] for finding in result["findings"]] == ["slow", "smaller_context"]
+    text = " ".join(" ".join(result["lines"]).split())
+    assert "The context is smaller than planned: 17,792 of 131,168 tokens fit into the KV cache" in text
+
+
+def test_the_kv_cache_of_the_server_that_was_deployed_is_not_that_of_this_one(serving: Spark, look: Look) -> None:
+    serving.record["findings"].append({"id": "smaller_context", "message": "Noted at deployment."})
+    serving.write("mine/record.json", serving.record)
+    serving.says("running", kv_cache={"tokens": 131_168, "planned": 131_168})
+    assert [finding["id"] for finding in look()["findings"]] == ["slow"]
+
+
 def test_a_model_that_goes_round_in_circles_is_no_finding(serving: Spark, look: Look, server: Server) -> None:
     server.ask = replay("chat_stream_loop")
     assert "repetition" not in [finding["id"] for finding in look()["findings"]]
