@@ -281,6 +281,11 @@ def notes(wish: Wish, size: Sizes) -> list[str]:
             "The KV cache is counted in FP8, which the checkpoint asks for and TensorRT-LLM follows unless "
             "kv_cache_config.dtype says otherwise."
         )
+    if wish.kv_cache != FRACTION and chunks_prefill(wish, size):
+        found.append(
+            "Chunked prefill is switched on, since longer prompts would be refused; it is the first thing to switch "
+            "off if answers to long prompts are bad (enable_chunked_prefill: false in the engine options)."
+        )
     if size.by_fraction:
         found.append(
             f"The KV cache takes {per_cent(wish)} of what the weights leave, also of what is kept for the desktop."

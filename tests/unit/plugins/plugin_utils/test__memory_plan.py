@@ -486,4 +486,10 @@ def test_the_table() -> None:
         "  workspace and CUDA graphs                             10.0 GB",
         "  " + 61 * "-",
     ]
-    assert lines[-1] == "  It fits; 30.0 GB stay free."
+    assert lines[15] == "  It fits; 30.0 GB stay free."
+    assert " ".join(" ".join(lines[16:]).split()) == (
+        "Chunked prefill is switched on, since longer prompts would be refused; it is the first thing to switch off if "
+        "answers to long prompts are bad (enable_chunked_prefill: false in the engine options)."
+    )
+    explicit = planned(EAGLE, context=131_072, options={"enable_chunked_prefill": False})["lines"]
+    assert explicit == lines[:16]
