@@ -45,6 +45,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric_netp
     named_in,
     netplan_files,
     render,
+    way_out,
 )
 
 UNIT = "dgx-spark-speculative-network"
@@ -177,8 +178,8 @@ class Network:
             if files:
                 raise FabricError(
                     f"{' and '.join(files)} sets up {name} and is not this collection's, so nothing is configured "
-                    f"there. Give the port usable addresses in it and set spark_network_mode to adopt, or take {name} "
-                    "out of it, run 'sudo netplan apply', then run again."
+                    "there. Give the port usable addresses in it and set spark_network_mode to adopt, or "
+                    + way_out(files, name)
                 )
 
     def validate(self, text: str) -> None:

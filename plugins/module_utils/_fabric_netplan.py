@@ -29,8 +29,21 @@ _EXPLANATION = (
     "# the addresses of the cable between two DGX Sparks. By hand: delete this file, then run 'sudo netplan apply'.",
 )
 _BEFORE = "# before: "
-# Keys of an entry that nobody has thought about.
-_BY_DEFAULT = {"accept-ra", "critical", "dhcp4", "dhcp6", "dhcp-identifier", "optional", "renderer", "wakeonlan"}
+# Keys of an entry that nobody has thought about; link-local is all that NVIDIA's page for two Sparks asked for until
+# July 2026 (its 40-cx7.yaml), and ours replaces it.
+_BY_DEFAULT = {
+    "accept-ra",
+    "critical",
+    "dhcp4",
+    "dhcp6",
+    "dhcp-identifier",
+    "link-local",
+    "optional",
+    "renderer",
+    "wakeonlan",
+}
+# Where NetworkManager of Ubuntu 24.04 keeps a profile that it was told to save, and writes it again.
+_SAVED = re.compile(r"90-NM-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-.*)?\.yaml")
 
 Document = dict[str, t.Any]
 
@@ -77,6 +90,17 @@ def claims(file: str, text: str, name: str, mac: str = "") -> bool:
     keys = re.findall(r"""([\w-]+)["']?\s*:""", "\n".join(block))
     rest = lines[: own[0]] + lines[own[0] + len(block) :]
     return not set(keys) <= _BY_DEFAULT or names_interface("\n".join(rest), name, mac)
+
+
+def way_out(files: t.Sequence[str], names: str) -> str:
+    """How to take interfaces out of netplan files of others, so that ours may set them up."""
+    saved = {file: found.group(1) for file in files if (found := _SAVED.fullmatch(file.rpartition("/")[2]))}
+    ways = [f"delete NetworkManager's profile with 'sudo nmcli connection delete {uuid}'" for uuid in saved.values()]
+    others = [file for file in files if file not in saved]
+    if others:
+        which = f" of {' and '.join(others)}" if saved else " of it"
+        ways.append(f"take {names} out{which}, run 'sudo netplan apply'")
+    return f"{', '.join(ways)}, then run again."
 
 
 def names_interface(text: str, name: str, mac: str = "", driver: str = "mlx5_core") -> bool:

@@ -14,7 +14,7 @@ import itertools
 import typing as t
 
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric_netplan import PENDING
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric_netplan import PENDING, way_out
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._hotplug import HANDLER, MARKER
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import nearest
 
@@ -504,11 +504,11 @@ def objections(spark: Spark, interfaces: t.Sequence[Interface], wish: Wish) -> l
             "Use them (spark_network_mode: auto, with matching ones on the other Spark), or remove them first."
         )
     if claimed:
-        files = _and(dict.fromkeys(file for interface in claimed for file in interface["netplan_files"]))
+        files = list(dict.fromkeys(file for interface in claimed for file in interface["netplan_files"]))
         found.append(
-            f"{spark.name}: {files} sets up {names(claimed)} and is not this collection's, so nothing is configured "
-            "there. Give the port usable addresses in it and set spark_network_mode to adopt, or take "
-            f"{names(claimed)} out of it, run 'sudo netplan apply', then run again."
+            f"{spark.name}: {_and(files)} sets up {names(claimed)} and is not this collection's, so nothing is "
+            "configured there. Give the port usable addresses in it and set spark_network_mode to adopt, or "
+            f"{way_out(files, names(claimed))}"
         )
     small = [interface for interface in interfaces if interface["max_mtu"] and wish.mtu > interface["max_mtu"]]
     if small:

@@ -62,7 +62,7 @@ INVENTORY = STATE / "inventory.yml"
 SPECIFICATION = f"{PREFIX}.specification"
 
 # Who manages a Spark's network: see spark/network.
-NETWORKS = ("networkmanager", "networkd", "foreign", "wifi")
+NETWORKS = ("networkmanager", "networkd", "foreign", "wifi", "link-local", "saved")
 
 # systemd and a Docker Engine need these; whatever reaches beyond the container's namespaces is taken away again.
 # A sandbox without CAP_SYS_RESOURCE refuses `--privileged`.

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests import playbook
-from tests.joining import ROLES, STATUS, Pair, differences, reach, run
+from tests.joining import ROLES, STATUS, Pair, differences, reach, refused, run
 from tests.twin import lifecycle
 
 OWN_FILE = "/etc/netplan/40-dgx-spark-speculative.yaml"
@@ -38,6 +38,28 @@ def test_addresses_of_somebody_else_are_used_and_nothing_is_written(network: Non
     assert pair.stages() == ["", ""]
     assert "10.77.1.2/24" in before[pair.worker.container]
     reach()
+
+
+@pytest.mark.parametrize("network", ["link-local"], indirect=True)
+def test_a_file_of_nvidias_that_only_asks_for_link_local_addresses_is_overridden(network: None, pair: Pair) -> None:
+    before = pair.look()
+    run("spark_network/main")
+    assert pair.stages() == ["confirmed", "confirmed"]
+    assert all("192.168.100.1" in shown and "192.168.101.1" in shown for shown in pair.look().values())
+    run("spark_network/absent")
+    # Which addresses a host gives itself is a matter of chance.
+    assert [line for line in differences(before, pair.look()) if "169.254." not in line] == []
+    reach()
+
+
+@pytest.mark.parametrize("network", ["saved"], indirect=True)
+def test_a_profile_that_networkmanager_keeps_is_refused_with_its_way_out(network: None, pair: Pair) -> None:
+    before = pair.look()
+    text = refused("spark_network/main")
+    uuid = "0f3c2b1a-5d4e-4c3b-9a8f-7e6d5c4b3a21"
+    assert f"/etc/netplan/90-NM-{uuid}.yaml sets up enp1s0f1np1 and is not this collection's" in text
+    assert f"or delete NetworkManager's profile with 'sudo nmcli connection delete {uuid}', then run again" in text
+    assert pair.look() == before
 
 
 @pytest.mark.parametrize("network", ["wifi"], indirect=True)

@@ -50,6 +50,16 @@ def test_whether_a_file_sets_up_an_interface(text: str, expected: bool) -> None:
     assert netplan.names_interface(text, NAME, MAC) is expected
 
 
+CX7 = f"""network:
+  version: 2
+  ethernets:
+    enp1s0f0np0:
+      link-local: [ ipv4 ]
+    {NAME}:
+      link-local: [ ipv4 ]
+"""
+
+
 @pytest.mark.parametrize(
     ("file", "text", "expected"),
     [
@@ -66,7 +76,11 @@ def test_whether_a_file_sets_up_an_interface(text: str, expected: bool) -> None:
         ("00-installer-config.yaml", f'    "{NAME}": {{}}\n', False),
         # Later than ours, it has the last word.
         ("90-NM-1.yaml", f"    {NAME}: {{dhcp4: true}}\n", True),
-        ("40-cx7.yaml", f"    {NAME}:\n      link-local: [ ipv4 ]\n", True),
+        # All of NVIDIA's own file for the "automatic" way, of which ours takes one entry over.
+        ("40-cx7.yaml", CX7, False),
+        ("40-cx7.yaml", f"    {NAME}: {{link-local: [ipv4, ipv6]}}\n", False),
+        ("60-cx7.yaml", CX7, True),
+        ("40-cx7.yaml", f"    {NAME}: {{link-local: [ipv4], mtu: 1500}}\n", True),
         ("40-cx7.yaml", f"    {NAME}:\n      dhcp4: true\n      addresses:\n      - 10.0.0.1/24\n", True),
         ("40-cx7.yaml", f"    {NAME}: {{dhcp4: false, addresses: [10.0.0.1/24]}}\n", True),
         ("40-cx7.yaml", f"    {NAME}: {{dhcp4: true}}\n  bonds:\n    bond0: {{interfaces: [{NAME}]}}\n", True),
@@ -77,6 +91,26 @@ def test_whether_a_file_sets_up_an_interface(text: str, expected: bool) -> None:
 )
 def test_whether_a_file_is_in_the_way(file: str, text: str, expected: bool) -> None:
     assert netplan.claims(file, text, NAME, MAC) is expected
+
+
+SAVED = "/etc/netplan/90-NM-0f3c2b1a-5d4e-4c3b-9a8f-7e6d5c4b3a21.yaml"
+DELETE = "delete NetworkManager's profile with 'sudo nmcli connection delete 0f3c2b1a-5d4e-4c3b-9a8f-7e6d5c4b3a21'"
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (["/etc/netplan/60-x.yaml"], f"take {NAME} out of it, run 'sudo netplan apply', then run again."),
+        ([SAVED], f"{DELETE}, then run again."),
+        ([SAVED.replace(".yaml", "-Lab.yaml")], f"{DELETE}, then run again."),
+        (
+            [SAVED, "/etc/netplan/60-x.yaml"],
+            f"{DELETE}, take {NAME} out of /etc/netplan/60-x.yaml, run 'sudo netplan apply', then run again.",
+        ),
+    ],
+)
+def test_the_way_out_of_files_of_others(files: list[str], expected: str) -> None:
+    assert netplan.way_out(files, NAME) == expected
 
 
 @pytest.mark.parametrize(

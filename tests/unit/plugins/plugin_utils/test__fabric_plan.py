@@ -589,10 +589,20 @@ def test_a_plan_may_complete_what_one_end_has(pair: Pair) -> None:
 
 
 def test_a_netplan_file_that_sets_up_the_port_without_addresses(pair: Pair) -> None:
-    pair.one(WORKER, P1)["netplan_files"] = ["/etc/netplan/90-NM-1.yaml"]
-    assert pair.refusal().startswith(
-        "spark-2: /etc/netplan/90-NM-1.yaml sets up enP2p1s0f1np1 and is not this collection's, so nothing is "
-        "configured there."
+    pair.one(WORKER, P1)["netplan_files"] = ["/etc/netplan/90-cable.yaml"]
+    assert pair.refusal() == (
+        "spark-2: /etc/netplan/90-cable.yaml sets up enP2p1s0f1np1 and is not this collection's, so nothing is "
+        "configured there. Give the port usable addresses in it and set spark_network_mode to adopt, or take "
+        "enP2p1s0f1np1 out of it, run 'sudo netplan apply', then run again."
+    )
+
+
+def test_a_profile_that_networkmanager_keeps(pair: Pair) -> None:
+    uuid = "0f3c2b1a-5d4e-4c3b-9a8f-7e6d5c4b3a21"
+    pair.one(WORKER, P1)["netplan_files"] = [f"/etc/netplan/90-NM-{uuid}.yaml"]
+    # NetworkManager would write it again.
+    assert pair.refusal().endswith(
+        f", or delete NetworkManager's profile with 'sudo nmcli connection delete {uuid}', then run again."
     )
 
 
