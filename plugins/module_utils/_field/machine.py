@@ -1,0 +1,212 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""Sensors of the machine: its versions, its Docker, its network card. They change nothing and need no root."""
+
+from __future__ import annotations
+
+import platform
+import re
+import typing as t
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import functions, read_text
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import NotMeasured, Sensor, World
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import CONNECTX7, parse_meminfo
+
+# Of /etc/dgx-release; it also holds the serial number, which nobody needs.
+DGX_KEYS = ("DGX_NAME", "DGX_PLATFORM", "DGX_SWBUILD_VERSION", "DGX_OTA_VERSION")
+PACKAGES = (
+    *("dgx-spark-mlnx-hotplug", "docker-ce", "docker.io", "containerd.io", "nvidia-container-toolkit", "rdma-core"),
+    *("perftest", "openssh-server", "network-manager", "netplan.io"),
+)
+MARKER = "/etc/nvidia/cx7-hotplug-enabled"
+SLOT_STATE = "/sys/devices/platform/MTKP0001:00/pcie_hotplug/debug_state"
+
+# Machine
+
+
+def virtualisation(world: World) -> str:
+    """What kind of virtual machine or container this is; systemd-detect-virt fails where it is none."""
+    code, said, complaint = world.run(("systemd-detect-virt",))
+    if not said.strip():
+        raise NotMeasured(complaint.strip() or f"systemd-detect-virt ended with {code}")
+    return said.strip()
+
+
+def product(world: World) -> str:
+    vendor, name = (world.read(f"/sys/class/dmi/id/{part}") for part in ("sys_vendor", "product_name"))
+    return f"{vendor} {name}"
+
+
+def firmware(world: World) -> str:
+    version, date = (world.read(f"/sys/class/dmi/id/{part}") for part in ("bios_version", "bios_date"))
+    return f"{version} of {date}"
+
+
+def assignments(text: str) -> dict[str, str]:
+    """Lines of NAME=value, as /etc/os-release has them; the last one of a name counts."""
+    return {name: value.strip("\"'") for name, value in re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE)}
+
+
+def dgx_release(world: World) -> list[str]:
+    found = assignments(world.read("/etc/dgx-release"))
+    return [f"{key} {found[key]}" for key in DGX_KEYS if key in found]
+
+
+def os_release(world: World) -> str:
+    return assignments(world.read("/etc/os-release"))["PRETTY_NAME"]
+
+
+def kernel(world: World) -> str:
+    return world.read("/proc/sys/kernel/osrelease")
+
+
+def gpu(world: World) -> str:
+    return world.output("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
+
+
+def driver(world: World) -> str:
+    return world.read("/proc/driver/nvidia/version").splitlines()[0]
+
+
+def memory(key: str) -> t.Callable[[World], int]:
+    """A sensor of one line of /proc/meminfo, in bytes."""
+    return lambda world: parse_meminfo(world.read("/proc/meminfo"))[key]
+
+
+def uptime(world: World) -> float:
+    return round(float(world.read("/proc/uptime").split()[0]) / 3600, 1)
+
+
+def packages(world: World) -> list[str]:
+    """What is installed of what matters here; dpkg-query fails if one is missing, and tells the others."""
+    code, said, complaint = world.run(("dpkg-query", "-W", "-f", "${Package} ${Version}\n", *PACKAGES))
+    if not said.strip():
+        raise NotMeasured(" ".join(complaint.split()) or f"dpkg-query ended with {code}")
+    return [line for line in said.splitlines() if len(line.split()) == 2]
+
+
+# Docker
+
+
+def docker_version(world: World) -> str:
+    said = world.ask("/version")
+    return f"{said['Version']}, API {said['ApiVersion']}"
+
+
+def docker_store(world: World) -> str:
+    said = world.ask("/info")
+    kinds = [value for name, value in said.get("DriverStatus") or [] if name == "driver-type"]
+    return " ".join([said["Driver"], *kinds])
+
+
+def docker_groups(world: World) -> str:
+    said = world.ask("/info")
+    return f"version {said['CgroupVersion']}, {said['CgroupDriver']}"
+
+
+def docker_runtimes(world: World) -> list[str]:
+    return sorted(world.ask("/info")["Runtimes"])
+
+
+def toolkit(world: World) -> str:
+    return world.output("nvidia-ctk", "--version").splitlines()[0]
+
+
+def cdi(world: World) -> list[str]:
+    """The files that tell Docker of the GPU by CDI; none is an answer, too."""
+    folders = ("/etc/cdi", "/var/run/cdi")
+    return [f"{folder}/{path.name}" for folder in folders for path in sorted(world.path(folder).glob("*"))]
+
+
+# The network card
+
+
+def hotplug_marker(world: World) -> str:
+    return "armed" if world.path(MARKER).exists() else "not armed"
+
+
+def hotplug_state(world: World) -> str:
+    return world.read(SLOT_STATE)
+
+
+def cards(world: World) -> list[Path]:
+    """The PCI functions of a ConnectX-7."""
+    devices = sorted(world.path("/sys/bus/pci/devices").glob("*"))
+    return [one for one in devices if (read_text(one / "vendor"), read_text(one / "device")) == CONNECTX7]
+
+
+def pci_connectx(world: World) -> list[str]:
+    """Each function with the width and speed of its PCIe link, and what it could have."""
+
+    def link(device: Path, which: str) -> str:
+        width, speed = (read_text(device / f"{which}_link_{part}") for part in ("width", "speed"))
+        return f"x{width} {speed}" if width and speed else "unknown"
+
+    return [f"{one.name}: link {link(one, 'current')}, at best {link(one, 'max')}" for one in cards(world)]
+
+
+def card_firmware(world: World) -> list[str]:
+    found = sorted(world.path("/sys/class/infiniband").glob("*"))
+    if not found:
+        raise NotMeasured("there is no RDMA device")
+    return sorted({read_text(device / "fw_ver") or "unknown" for device in found})
+
+
+def interfaces(world: World) -> list[str]:
+    """The ports' interfaces: whether each has a link, how fast, and what its RDMA device says."""
+    found = functions(world.path("/sys"))
+    if not found:
+        raise NotMeasured("there is no interface of a ConnectX card")
+    lines = []
+    for one in found:
+        net = world.path(f"/sys/class/net/{one.interface}")
+        port = world.path(f"/sys/class/infiniband/{one.rdma}/ports/1")
+        rdma = f"{one.rdma} {read_text(port / 'state')} {read_text(port / 'rate')}" if one.rdma else "no RDMA device"
+        link = {"1": "link", "0": "no link"}.get(read_text(net / "carrier") or "", "down")
+        lines.append(
+            f"{one.interface} {link}, {read_text(net / 'speed') or '?'} Mb/s, MTU {read_text(net / 'mtu')}, {rdma}"
+        )
+    return lines
+
+
+def infiniband_nodes(world: World) -> list[str]:
+    return sorted(path.name for path in world.path("/dev/infiniband").glob("*"))
+
+
+def architecture(world: World) -> str:
+    return platform.machine()
+
+
+MACHINE = (
+    Sensor("virtualisation", "Machine", "Simulated by", virtualisation, "systemd-detect-virt"),
+    Sensor("product", "Machine", "Product", product, "/sys/class/dmi/id"),
+    Sensor("firmware", "Machine", "Firmware", firmware, "/sys/class/dmi/id"),
+    Sensor("dgx_release", "Machine", "DGX OS", dgx_release, "/etc/dgx-release"),
+    Sensor("os_release", "Machine", "Distribution", os_release, "/etc/os-release"),
+    Sensor("kernel", "Machine", "Kernel", kernel, "/proc/sys/kernel/osrelease"),
+    Sensor("architecture", "Machine", "Processor", architecture, "uname"),
+    Sensor("gpu", "Machine", "GPU and driver", gpu, "nvidia-smi"),
+    Sensor("driver", "Machine", "Kernel's driver", driver, "/proc/driver/nvidia/version"),
+    Sensor("memory_total", "Machine", "Memory", memory("MemTotal"), "/proc/meminfo", "bytes"),
+    Sensor("memory_available", "Machine", "Memory available now", memory("MemAvailable"), "/proc/meminfo", "bytes"),
+    Sensor("memory_free", "Machine", "Memory free now", memory("MemFree"), "/proc/meminfo", "bytes"),
+    Sensor("uptime", "Machine", "Up for", uptime, "/proc/uptime", "hours"),
+    Sensor("packages", "Machine", "Packages", packages, "dpkg-query"),
+    Sensor("docker_version", "Docker", "Docker Engine", docker_version, "/version"),
+    Sensor("docker_store", "Docker", "Image store", docker_store, "/info"),
+    Sensor("docker_groups", "Docker", "Control groups", docker_groups, "/info"),
+    Sensor("docker_runtimes", "Docker", "Runtimes", docker_runtimes, "/info"),
+    Sensor("toolkit", "Docker", "Container toolkit", toolkit, "nvidia-ctk --version"),
+    Sensor("cdi", "Docker", "CDI specifications", cdi, "/etc/cdi, /var/run/cdi"),
+    Sensor("hotplug_marker", "Network card", "Switched off without a cable", hotplug_marker, MARKER),
+    Sensor("hotplug_state", "Network card", "State of its slot", hotplug_state, SLOT_STATE),
+    Sensor("pci_connectx", "Network card", "On the PCI bus", pci_connectx, "/sys/bus/pci/devices"),
+    Sensor("card_firmware", "Network card", "Its firmware", card_firmware, "/sys/class/infiniband"),
+    Sensor("interfaces", "Network card", "Its interfaces", interfaces, "/sys/class/net"),
+    Sensor("infiniband_nodes", "Network card", "Devices for containers", infiniband_nodes, "/dev/infiniband"),
+)

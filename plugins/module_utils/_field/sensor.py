@@ -1,0 +1,126 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""What a field check is made of: sensors, each of which returns a value or says why it has none."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing as t
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_access import Engine, EngineError
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import run
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._records import LABEL, Record, current
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._records import deployment_directory as directory_of
+
+
+class NotMeasured(Exception):
+    """Why a sensor has no value: the end of a sentence."""
+
+
+class NotInstalled(NotMeasured):
+    """The program that would measure it is not there."""
+
+
+@dataclasses.dataclass
+class World:
+    """Where the sensors look. Another root, other programs and another Engine in tests."""
+
+    root: Path
+    state_directory: Path
+    container: str
+    socket: str
+    run: t.Callable[..., tuple[int, str, str]] = run
+
+    def path(self, name: str) -> Path:
+        return self.root / name.lstrip("/")
+
+    def read(self, name: str) -> str:
+        """A file's text."""
+        try:
+            return self.path(name).read_text(encoding="utf-8", errors="replace").strip("\0 \n")
+        except FileNotFoundError:
+            raise NotMeasured(f"there is no {name}") from None
+        except OSError as error:
+            raise NotMeasured(f"{name} cannot be read ({error.strerror or error})") from None
+
+    def output(self, *command: str, deadline: float = 15.0) -> str:
+        """What a program says."""
+        code, said, complaint = self.run(command, deadline=deadline)
+        words = " ".join((complaint or said).split())[-200:]
+        if code == 127:
+            raise NotInstalled(words)
+        if code:
+            raise NotMeasured(f"'{command[0]}' ended with {code}: {words or 'it said nothing'}")
+        return said.strip()
+
+    def ask(self, path: str) -> t.Any:
+        """What the Docker Engine says; None for what it does not know."""
+        try:
+            return Engine(self.socket).find(path)
+        except (OSError, EngineError) as error:
+            reason = getattr(error, "strerror", None) or str(error).rstrip(".")
+            raise NotMeasured(f"the Docker Engine cannot be asked ({reason})") from None
+
+    def slot(self) -> dict[str, t.Any]:
+        """The container that serves, or has served, as Docker describes it."""
+        found: dict[str, t.Any] | None = self.ask(f"/containers/{self.container}/json")
+        if found is None:
+            raise NotMeasured("nothing is deployed here; deploy something, and check again")
+        return found
+
+    def labels(self) -> dict[str, str]:
+        return (self.slot().get("Config") or {}).get("Labels") or {}
+
+    def record(self) -> Record:
+        """What was recorded when the deployment was seen to answer."""
+        labels = self.labels()
+        found = current(self.state_directory, labels)
+        if found is None:
+            name = labels.get(f"{LABEL}deployment", self.container)
+            raise NotMeasured(f"nobody has seen {name} answer as it is configured now")
+        return found
+
+    def directory(self) -> Path:
+        """Where the deployment's files are."""
+        found = directory_of(self.state_directory, self.labels())
+        if found is None:
+            raise NotMeasured(f"the container {self.container} is none of this collection's")
+        return found
+
+    def state(self) -> dict[str, t.Any]:
+        """What the container's main process says that the server does."""
+        path = self.directory() / "state" / "state.json"
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise NotMeasured(f"{path.name} cannot be read") from None
+        return found if isinstance(found, dict) else {}
+
+
+class Sensor(t.NamedTuple):
+    """One row: what it is in words, the function that reads it, and by what."""
+
+    id: str
+    section: str
+    what: str
+    read: t.Callable[[World], t.Any]
+    how: str
+    unit: str = ""
+
+
+def measured(sensor: Sensor, world: World) -> dict[str, t.Any]:
+    """One row of the report: its value, or why there is none. A sensor that stumbles must not hide the others."""
+    row = {"id": sensor.id, "section": sensor.section, "what": sensor.what, "how": sensor.how}
+    try:
+        value = sensor.read(world)
+    except NotMeasured as reason:
+        return {**row, "not_measured": str(reason)}
+    except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        return {**row, "not_measured": f"what was found cannot be read ({type(error).__name__}: {error})"}
+    return {**row, "value": value, **({"unit": sensor.unit} if sensor.unit else {})}

@@ -1,0 +1,212 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""Sensors of what serves: its memory, its KV cache, its figures, and how long its image takes to begin."""
+
+from __future__ import annotations
+
+import re
+import time
+import typing as t
+import urllib.error
+import urllib.request
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import NotMeasured, Sensor, World
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._log_lines import last_run, read_end
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair_view import WORKER_SERVING
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._records import LABEL
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import parse_meminfo
+
+# The log is rotated at 20 MB, and what tells of the KV cache stands at a run's beginning.
+LOG_BYTES = 32 * 2**20
+# The engine prints a smaller one first, of its estimation; the last counts.
+KV_MADE = re.compile(r"Allocated ([\d.]+) GiB for max tokens in paged KV cache \((\d+)\)")
+KV_REDUCED = re.compile(r"exceeds upper bound (\d+) for available blocks")
+DEADLINE_S = 10.0
+# A process that imports TensorRT-LLM is said to hold 5 to 8 GB; the server's memory is the same memory.
+IMPORT_NEEDS = 16 * 10**9
+IMPORT_DEADLINE_S = 900.0
+IMPORT_NAME = "dgx-spark-speculative-field-import"
+IMPORT = """
+import os, sys, time
+for place in {p for p in sys.path if p.endswith("-packages")}:
+    for folder, _folders, files in os.walk(place):
+        for name in files:
+            try:
+                file = os.open(os.path.join(folder, name), os.O_RDONLY)
+                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+                os.close(file)
+            except OSError:
+                pass
+for way in ("cold", "warm"):
+    began = time.monotonic()
+    if os.fork() == 0:
+        import tensorrt_llm
+        print("dgx-spark-import", way, round(time.monotonic() - began, 1), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+IMPORTED = re.compile(r"^dgx-spark-import (cold|warm) ([\d.]+)$", re.MULTILINE)
+# States of the container's main process in which nothing is being loaded any more; "serving" is a worker's.
+SETTLED = ("running", WORKER_SERVING, "failed")
+
+
+def deployment(world: World) -> str:
+    return world.labels()[f"{LABEL}deployment"]
+
+
+def state(world: World) -> str:
+    return f"{world.slot()['State']['Status']}, {world.state()['state']}"
+
+
+def image(world: World) -> str:
+    return world.record()["image"]["reference"]
+
+
+def engine_options(world: World) -> dict[str, t.Any]:
+    return world.record()["options"]
+
+
+def log(world: World) -> list[str]:
+    """The lines of the run that serves."""
+    path = world.directory() / "state" / "server.log"
+    try:
+        return last_run(read_end(path, LOG_BYTES)[0].split("\n"))
+    except OSError as error:
+        raise NotMeasured(f"the server's log cannot be read ({error.strerror})") from None
+
+
+def kv_planned(world: World) -> int:
+    wanted = engine_options(world).get("kv_cache_config") or {}
+    if "max_tokens" not in wanted:
+        raise NotMeasured("the deployment leaves the size of its KV cache to the engine")
+    return wanted["max_tokens"]
+
+
+def kv_made(world: World) -> str:
+    """The KV cache that the engine made, by its log, beside what was planned."""
+    lines = log(world)
+    made = [found for line in lines if (found := KV_MADE.search(line))]
+    if not made:
+        raise NotMeasured("no line of the server's log says so")
+    reduced = [found.group(1) for line in lines if (found := KV_REDUCED.search(line))]
+    note = f", reduced to {int(reduced[-1]):,}" if reduced else ""
+    return f"{int(made[-1].group(2)):,} tokens, {made[-1].group(1)} GiB{note}"
+
+
+def loading_time(world: World) -> float:
+    seconds = world.state().get("loading_s")
+    if seconds is None:
+        raise NotMeasured("the server has not said so")
+    return seconds
+
+
+def plan(world: World) -> list[str]:
+    """The memory plan's rows."""
+    rows = world.record().get("plan") or []
+    if not rows:
+        raise NotMeasured("no plan was recorded")
+    known = [row for row in rows if row["bytes"] is not None]
+    together = {"name": "together", "bytes": sum(row["bytes"] for row in known)}
+    return [f"{row['name']}: {row['bytes'] / 1e9:.1f} GB" for row in [*known, together]]
+
+
+def measurement(key: str) -> t.Callable[[World], float]:
+    """A sensor of what was measured when the deployment was seen to answer."""
+
+    def read(world: World) -> float:
+        value = (world.record().get("measurements") or {}).get(key)
+        if value is None:
+            raise NotMeasured("the answer that proved the deployment did not tell")
+        return value
+
+    return read
+
+
+def page(world: World, path: str) -> tuple[int, str]:
+    """Ask the server for one of its pages."""
+    if world.labels().get(f"{LABEL}rank") == "1":
+        raise NotMeasured("the worker of a pair has no API; the head is asked")
+    url = world.record()["url"]
+    try:
+        with urllib.request.urlopen(f"{url}{path}", timeout=DEADLINE_S) as answer:
+            return answer.status, answer.read(4 * 2**20).decode("utf-8", "replace")
+    except urllib.error.HTTPError as error:
+        return error.code, ""
+    except OSError as error:
+        raise NotMeasured(f"the server does not answer ({getattr(error, 'reason', error)})") from None
+
+
+def figures(world: World) -> list[str]:
+    """The names of the figures that the server counts; an empty list is an answer."""
+    status, text = page(world, "/prometheus/metrics")
+    if status != 200:
+        raise NotMeasured(f"/prometheus/metrics answers with {status}; it needs return_perf_metrics: true")
+    return sorted(set(re.findall(r"^# TYPE (\S+) ", text, re.MULTILINE)))
+
+
+def health(world: World) -> int:
+    return page(world, "/health")[0]
+
+
+def cold_import(world: World) -> list[str]:
+    """How long the image takes to import TensorRT-LLM in a container of its own, which is removed again."""
+    free = parse_meminfo(world.read("/proc/meminfo"))["MemAvailable"]
+    if free < IMPORT_NEEDS:
+        raise NotMeasured(
+            f"only {free / 1e9:.0f} GB of memory are available, and {IMPORT_NEEDS / 1e9:.0f} are wanted for that;"
+            " stop the server with stop.yml and check again"
+        )
+    options = ("--rm", "--network", "none", "--gpus", "all", "--entrypoint", "python3", "--name", IMPORT_NAME)
+    command = ("docker", "run", *options, world.slot()["Image"], "-c", IMPORT)
+    try:
+        said = IMPORTED.findall(world.output(*command, deadline=IMPORT_DEADLINE_S))
+    finally:
+        world.run(("docker", "rm", "--force", IMPORT_NAME))
+    if not said:
+        raise NotMeasured("the image has no tensorrt_llm that can be imported")
+    return [f"{way} {seconds} s" for way, seconds in said]
+
+
+# While it loads
+
+
+def watch(world: World, deadline: float, pause: float = 1.0) -> list[list[float]]:
+    """Seconds, MemFree and MemAvailable in bytes, until a server that is started from now on is there."""
+    began, since = time.monotonic(), time.time()
+    samples = []
+    while time.monotonic() - began < deadline:
+        now = parse_meminfo(world.read("/proc/meminfo"))
+        samples.append([round(time.monotonic() - began, 1), now["MemFree"], now["MemAvailable"]])
+        if said_since(world, since) in SETTLED:
+            break
+        time.sleep(pause)
+    return samples
+
+
+def said_since(world: World, since: float) -> str:
+    """The state that the container's main process has entered since a moment; nothing if none, or if nobody knows."""
+    try:
+        values = world.state()
+    except NotMeasured:
+        return ""
+    return str(values.get("state")) if float(values.get("since") or 0) >= since else ""
+
+
+SERVING = (
+    Sensor("deployment", "What serves", "Deployment", deployment, "Docker"),
+    Sensor("state", "What serves", "Container, and what it says of the server", state, "Docker, state.json"),
+    Sensor("image", "What serves", "Image", image, "record.json"),
+    Sensor("loading_time", "What serves", "Loading took", loading_time, "state.json", "s"),
+    Sensor("plan", "What serves", "Memory planned", plan, "record.json"),
+    Sensor("kv_planned", "What serves", "KV cache planned", kv_planned, "record.json", "tokens"),
+    Sensor("kv_made", "What serves", "KV cache that the engine made", kv_made, "server.log"),
+    Sensor("speed", "What serves", "Speed of one answer", measurement("tokens_per_second"), "record.json", "tokens/s"),
+    Sensor("acceptance", "What serves", "Tokens a pass", measurement("acceptance_length"), "record.json"),
+    Sensor("health", "What serves", "/health answers with", health, "HTTP"),
+    Sensor("figures", "What serves", "Figures that it counts", figures, "/prometheus/metrics"),
+    Sensor("import", "What serves", "Import of tensorrt_llm", cold_import, "docker run"),
+)

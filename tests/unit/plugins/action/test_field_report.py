@@ -1,0 +1,83 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+REPOSITORY = Path(__file__).parents[4]
+HOSTS, USER = ("athena.lan.example", "hera.lan.example"), "alice"
+SAID = f"http://10.1.2.3:8000 on {HOSTS[0]} (athena) /home/{USER}/x hf_CANARYabcd1234"
+ROW = {"id": "log", "section": "What serves", "what": "Log", "how": "server.log"}
+PRIVATE = ("athena", "hera", "10.1.2.3", USER, "CANARY")
+
+
+def play(directory: Path, *options: str, **task: object) -> str:
+    """Report on two hosts, of which the second one has found nothing."""
+    (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n")
+    report = {"variable": "found", "path": "field/one", **task}
+    book = {
+        "hosts": "all",
+        "gather_facts": False,
+        "vars": {"ansible_user": USER},
+        "tasks": [
+            {
+                "ansible.builtin.set_fact": {"found": {"rows": [{**ROW, "value": SAID}]}},
+                "when": f"inventory_hostname == '{HOSTS[0]}'",
+            },
+            {"dgx_spark.speculative.field_report": report, "run_once": True},
+        ],
+    }
+    (directory / "play.yml").write_text(json.dumps([book]))
+    done = subprocess.run(
+        [Path(sys.executable).parent / "ansible-playbook", "-i", ",".join(HOSTS), "play.yml", *options],
+        cwd=directory,
+        env={
+            **os.environ,
+            "ANSIBLE_CONFIG": "ansible.cfg",
+            "ANSIBLE_LOCAL_TEMP": str(directory / "local"),
+            "ANSIBLE_NOCOLOR": "1",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_nothing_private_is_written(tmp_path: Path) -> None:
+    said = play(tmp_path)
+    assert "1 of 2 rows were measured." in said
+    files = [tmp_path / f"field/one{end}" for end in (".html", ".json")]
+    assert not [word for word in PRIVATE for file in files if word in file.read_text()]
+    found = json.loads(files[1].read_text())
+    jsonschema.Draft202012Validator(json.loads((REPOSITORY / "reports/schema.json").read_text())).validate(found)
+    assert [spark["name"] for spark in found["sparks"]] == ["spark-1", "spark-2"]
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+
+
+def test_names_if_wanted(tmp_path: Path) -> None:
+    play(tmp_path, names=True)
+    text = (tmp_path / "field/one.json").read_text()
+    assert json.loads(text)["sparks"][0]["name"] == HOSTS[0]
+    assert USER not in text
+    assert "CANARY" not in text
+
+
+def test_check_mode_writes_nothing(tmp_path: Path) -> None:
+    assert "1 of 2 rows were measured." in play(tmp_path, "--check")
+    assert not (tmp_path / "field").exists()
+
+
+@pytest.mark.parametrize("path", ["play.yml/one"])
+def test_a_place_that_cannot_be_written(tmp_path: Path, path: str) -> None:
+    assert "cannot be written" in play(tmp_path, path=path)
