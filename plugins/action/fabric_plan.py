@@ -65,6 +65,7 @@ class ActionModule(ActionBase):
             "changed": False,
             **both["hosts"][host],
             "any_configure": both["configure"],
+            "measure": both["measure"],
             "findings": both["findings"],
             "lines": both["lines"],
         }

@@ -1008,6 +1008,16 @@ CATALOGUE: tuple[Row, ...] = (
         explains=("nccl_over_socket",),
     ),
     Row(
+        "link_capped",
+        MACHINE,
+        "The cable carries far less than it can, as the test of its bandwidth has measured since the start",
+        "Move /etc/nvidia/cx7-hotplug-enabled away with sudo on both and reboot both with the cable in; if that does"
+        " not help, switch both off and take the power plugs out for a minute.",
+        "NVIDIA/dgx-spark-playbooks pull request 108",
+        WARNING,
+        fact="link_capped",
+    ),
+    Row(
         "pair_by_tcp",
         RECORD,
         "The two Sparks go through the cable by TCP and not by RDMA, which costs most of its speed",

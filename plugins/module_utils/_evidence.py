@@ -122,6 +122,8 @@ class Evidence:
     peer_answers: str | None = None
     # Whether DGX OS takes the network card away without a cable, and has.
     hotplug: Facts = dataclasses.field(default_factory=dict)
+    # What its cable has carried since the Spark was started.
+    measured: list[Facts] = dataclasses.field(default_factory=list)
     # What the ranks said of themselves before the server was started.
     ranks: Facts = dataclasses.field(default_factory=dict)
     memory: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -408,6 +410,7 @@ class Gatherer:
         evidence.links = [pairs.look_at_rail(rail, self._machine.root) for rail in evidence.pair.rails]
         evidence.peer_answers = pairs.ask_peer(evidence.pair)
         evidence.hotplug = _hotplug.look(self._machine.root)
+        evidence.measured = pairs.measured(evidence.state_directory)
         directory = evidence.directory
         if evidence.pair.rank == 0 and directory:
             self._look("ranks.json", lambda: self._ranks(directory))

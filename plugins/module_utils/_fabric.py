@@ -13,6 +13,7 @@ import ipaddress
 import json
 import os
 import re
+import socket
 import subprocess
 import typing as t
 from pathlib import Path
@@ -29,9 +30,13 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric_netp
     named_in,
     netplan_files,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair_view import measured
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import CONNECTX7, count_functions
 
 MELLANOX = "0x15b3"
+# In /proc/net/tcp.
+ESTABLISHED = "01"
+SSH = ":0016"
 DEADLINE_S = 15.0
 # Whoever asks for a shorter prefix than this wants a default route in disguise, as VPN clients do.
 SHORTEST_PREFIX = 8
@@ -275,6 +280,19 @@ def management(
     return [{"interface": name, "why": why} for name, why in found.items() if name and name != "lo"]
 
 
+def in_use(table: str, own: t.Iterable[str]) -> bool:
+    """Whether a connection is open at one of these addresses, by /proc/net/tcp, as a pair has them while it serves."""
+    words = {socket.inet_aton(address)[::-1].hex().upper() for address in own}
+    table_rows = [line.split()[1:4] for line in table.splitlines()[1:]]
+    # Somebody's login may come through the cable, too, this run's among them.
+    users = [
+        (here, there)
+        for here, there, state in table_rows
+        if state == ESTABLISHED and SSH not in (here[-5:], there[-5:])
+    ]
+    return any(here.partition(":")[0] in words for here, _there in users)
+
+
 # Who manages an interface
 
 
@@ -372,6 +390,11 @@ class Look:
             "ports": ports(interfaces),
             "connectx": count_functions(self._root / "sys/bus/pci/devices", CONNECTX7),
             "hotplug": _hotplug.look(self._root),
+            "measured": measured(Path(self._environment.get("HOME", "/")) / ".local/share/dgx-spark-speculative"),
+            "in_use": in_use(
+                read_text(self._root / "proc/net/tcp") or "",
+                [address["address"] for one in found for address in addresses(by_name.get(one.interface, {}))],
+            ),
             "management": management(self._runner, [*route_rows, *rows(default_6[1])], address_rows, peer),
             "networks": networks(address_rows, route_rows),
             "renderer": renderer(

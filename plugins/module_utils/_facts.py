@@ -456,6 +456,11 @@ def fabric_mtu(evidence: Evidence) -> Answer:
     return None
 
 
+def link_capped(evidence: Evidence) -> Answer:
+    found = [row.get("finding") for row in evidence.measured] if evidence.pair else []
+    return next((str(one).partition(". ")[0] for one in found if one), None)
+
+
 def twins_in_one_network(evidence: Evidence) -> Answer:
     network = one_subnet(evidence.pair.rails) if evidence.pair else None
     if not evidence.pair or network is None:
@@ -607,6 +612,7 @@ FACTS: dict[str, Fact] = {
     "fabric_address_gone": fabric_address_gone,
     "fabric_slower": fabric_slower,
     "fabric_mtu": fabric_mtu,
+    "link_capped": link_capped,
     "twins_in_one_network": twins_in_one_network,
     "peer_unreachable": peer_unreachable,
     "worker_ssh_absent": worker_ssh_absent,

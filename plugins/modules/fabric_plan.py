@@ -140,6 +140,12 @@ any_configure:
   returned: success
   type: bool
   sample: false
+measure:
+  description:
+    - Whether what the cable carries is to be measured. It was not since one of the two was started, and nobody uses it.
+  returned: success
+  type: bool
+  sample: false
 document:
   description: What the netplan file of this host is to say. Empty without RV(configure).
   returned: success

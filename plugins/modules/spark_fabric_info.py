@@ -93,6 +93,22 @@ hotplug:
   sample:
     armed: true
     powered: true
+measured:
+  description:
+    - What the role spark_network has measured since the host was started, with C(interface), and C(gbps) and C(by),
+      V(RDMA) or V(TCP), on the head. Empty if nothing.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - interface: enp1s0f1np1
+      gbps: 97.3
+      by: RDMA
+in_use:
+  description: Whether a TCP connection is open at an address of the ports, as while a pair serves.
+  returned: success
+  type: bool
+  sample: false
 management:
   description: The interfaces by which the host is reached, each with the reason.
   returned: success

@@ -772,6 +772,17 @@ def rail(ends: Ends, target: Target, rank: int, mtu: int) -> dict[str, t.Any]:
     }
 
 
+def to_measure(sparks: t.Sequence[Spark], decision: Decision) -> bool:
+    """Whether nobody has measured what the cable carries since one of them was started, and nobody uses it now."""
+
+    def known(rank: int, spark: Spark) -> bool:
+        rails = {ends[rank]["name"] for ends, _target_pair in decision.joined}
+        return rails <= {row.get("interface") for row in spark.info.get("measured") or []}
+
+    free = not any(spark.info.get("in_use") for spark in sparks)
+    return free and not all(known(rank, spark) for rank, spark in enumerate(sparks))
+
+
 def describe(
     sparks: t.Sequence[Spark], decision: Decision, rails: t.Sequence[t.Sequence[dict[str, t.Any]]]
 ) -> list[str]:
@@ -843,6 +854,7 @@ def _answer(sparks: t.Sequence[Spark], decision: Decision, wish: Wish, findings:
     return {
         "hosts": hosts,
         "configure": any(decision.configure),
+        "measure": to_measure(sparks, decision),
         "findings": findings,
         "lines": describe(sparks, decision, rails),
     }

@@ -291,6 +291,8 @@ def write_inventory(sparks: int) -> None:
         "ansible_become_password": PASSWORD,
         "ansible_ssh_private_key_file": str(SSH_KEY),
         "ansible_ssh_common_args": shlex.join(ssh),
+        # What a wire of the twin carries is what the machine has left, and says nothing.
+        "spark_network_bandwidth_minimum_gbps": 0,
     }
     # JSON is YAML, too.
     write_changed(INVENTORY, json.dumps({"sparks": {"hosts": hosts, "vars": variables}}, indent=2) + "\n")

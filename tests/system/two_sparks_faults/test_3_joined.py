@@ -22,6 +22,7 @@ WORKERS = [cables.interface(0, rail) for rail in cables.RAILS]
 HUB = "/home/spark/.cache/huggingface/hub"
 KEYS = "/home/spark/.local/share/dgx-spark-speculative/pair"
 KEY_STEPS = ("spark_network/preflight", "spark_pair/preflight", "spark_pair/main")
+MEASURED = "/home/spark/.local/share/dgx-spark-speculative/bandwidth.json"
 SEND = (playbook.ROOT / "roles/spark_pair/files/send.py").read_text(encoding="utf-8")
 
 
@@ -102,6 +103,19 @@ def test_a_cable_in_different_ports_works_with_a_finding(pair: Pair, joined: str
 
 
 @pytest.mark.usefixtures("unchanged", "silent_rail", "double_address")
+def test_what_the_cable_carries_is_measured_once_after_a_start(pair: Pair, joined: str) -> None:
+    assert f"spark-1: {HEADS[0]} " in joined
+    assert "Gb/s by TCP" in joined
+    # As after a start of both.
+    for spark in pair.sparks:
+        assert spark.exec(["rm", MEASURED]).returncode == 0
+    with cables.changed(mbit=200):
+        text = run("spark_network/main", spark_network_bandwidth_minimum_gbps=1)
+        assert f"spark-1: {HEADS[1]} carried 0." in text
+        assert "Gb/s in one TCP stream, which is less than 1. Reseat the cable" in text
+        assert "carried" not in run("spark_network/main", spark_network_bandwidth_minimum_gbps=1)
+
+
 def test_addresses_that_clash_and_a_peer_that_does_not_answer() -> None:
     text = refused("spark_network/main")
     assert "192.168.100.11 should be spark-2's, but is on this host's lo." in text

@@ -330,6 +330,7 @@ PROVOKED: list[tuple[str, Evidence]] = [
     ("rank_on_one_core", paired(ranks={"ranks": [{"rank": 0, "host": "a", "cores": 1}]})),
     ("infiniband_not_passed", unpaired("Devices", [])),
     ("pair_by_tcp", paired(ranks=BY_TCP)),
+    ("link_capped", paired(measured=[{"interface": "a", "gbps": 13.2, "finding": "a carried 13.2 Gb/s. Reboot."}])),
     ("memory_lock_limited", unpaired("Ulimits", [{"Name": "memlock", "Hard": 65536}])),
     ("memory_lock_limited", unpaired("Ulimits", None)),
     ("fabric_not_pinned", unpaired("Env", ["NCCL_SOCKET_IFNAME=enp1s0f1np1", "NCCL_IB_HCA=rocep1s0f1"])),

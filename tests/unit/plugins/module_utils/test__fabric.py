@@ -312,6 +312,22 @@ def test_networks_in_use(tmp_path: Path, programs: Programs) -> None:
     ]
 
 
+TCP = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0A64A8C0:08B9 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 0 100 0 0 10 0
+   1: 0100007F:1F90 0100007F:9C40 01 00000000:00000000 00:00000000 00000000     0        0 2 1 0 100 0 0 10 0
+   2: 0A64A8C0:08B9 0B64A8C0:9C40 01 00000000:00000000 00:00000000 00000000     0        0 3 1 0 100 0 0 10 0
+"""
+
+
+def test_whether_somebody_uses_the_cable() -> None:
+    assert fabric.in_use(TCP, ["192.168.100.10"])
+    assert not fabric.in_use(TCP, ["192.168.101.10"])
+    assert not fabric.in_use(TCP.replace("0A64A8C0:08B9 0B", "0A64A8C0:0016 0B"), ["192.168.100.10"])
+    # To listen is not to use.
+    assert not fabric.in_use("".join(TCP.splitlines(keepends=True)[:3]), ["192.168.100.10"])
+    assert not fabric.in_use("", ["192.168.100.10"])
+
+
 def test_no_ip_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(fabric.FabricError, match=r"'ip -details -json link show' failed .there is no such program."):
         fabric.Look(lambda _command: (127, "", "there is no such program"), tmp_path, {}).look()

@@ -206,6 +206,21 @@ def test_no_network_is_free(pair: Pair) -> None:
     )
 
 
+def test_what_the_cable_carries_is_measured_once_after_each_start(pair: Pair) -> None:
+    assert pair.plan()["measure"]
+    for name in (HEAD, WORKER):
+        pair.hosts[name]["measured"] = [{"interface": F1}, {"interface": P1}]
+    assert not pair.plan()["measure"]
+    # One has been started again, or the cable is in the other port.
+    pair.hosts[WORKER]["measured"] = []
+    assert pair.plan()["measure"]
+    pair.hosts[WORKER]["measured"] = [{"interface": F0}, {"interface": P0}]
+    assert pair.plan()["measure"]
+    # It can wait while a pair serves.
+    pair.hosts[HEAD]["in_use"] = True
+    assert not pair.plan()["measure"]
+
+
 # The cable
 
 
