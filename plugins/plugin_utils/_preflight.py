@@ -54,7 +54,7 @@ class Findings:
 def machine(spark: Facts) -> list[Row]:
     gpus = ", ".join(f"{gpu['name']}, driver {gpu['driver']}" for gpu in spark["gpus"])
     memory = f"{amount(spark['memory_available'])} of {amount(spark['memory_total'])} available"
-    return [("GPU", gpus or "none"), ("memory", memory)]
+    return [("GPU", gpus or ("does not answer" if spark["is_spark"] else "none")), ("memory", memory)]
 
 
 def engine(docker: Facts) -> list[Row]:
