@@ -150,6 +150,12 @@ def rate_mbps(text: str | None) -> int | None:
     return round(float(found.group(1)) * 1000) if found else None
 
 
+def pcie_speed(text: str | None) -> float | None:
+    """The transfers a second in a file such as '32.0 GT/s PCIe'; a link that is down has no known ones."""
+    found = re.match(r"\s*(\d+(?:\.\d+)?) GT/s", text or "")
+    return float(found.group(1)) if found else None
+
+
 def after_colon(text: str | None) -> str | None:
     """The word in files such as '4: ACTIVE'."""
     return text.partition(":")[2].strip() or None if text else None
@@ -437,6 +443,7 @@ class Look:
     ) -> dict[str, t.Any]:
         name = function.interface
         net, link = self._root / "sys/class/net" / name, links.get(name, {})
+        device = self._root / "sys/bus/pci/devices" / function.pci
         port = self._root / "sys/class/infiniband" / (function.rdma or "-") / "ports" / "1"
         up = "UP" in (link.get("flags") or [])
         speed = rate_mbps(read_text(port / "rate"))
@@ -453,6 +460,8 @@ class Look:
             "pci": function.pci,
             "port": function.port,
             "rdma": function.rdma,
+            "pcie_width": read_number(device / "current_link_width"),
+            "pcie_gts": pcie_speed(read_text(device / "current_link_speed")),
             "mac": link.get("address"),
             "up": up,
             # An interface that is switched off does not know whether a cable is in it.

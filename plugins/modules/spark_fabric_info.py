@@ -42,7 +42,8 @@ RETURN = r"""
 ports:
   description:
     - The ports with their interfaces. In each interface, C(carrier) is null while it is switched off,
-      C(speed_mbps) is the RDMA port's rate, C(manager) is V(NetworkManager), V(networkd) or V(none), C(profile) and
+      C(speed_mbps) is the RDMA port's rate, C(pcie_width) and C(pcie_gts) are the lanes of its PCIe link and their
+      speed in GT/s, C(manager) is V(NetworkManager), V(networkd) or V(none), C(profile) and
       C(file) name its configuration, C(netplan_files) are those that set it up as far as they can be read, C(own) is
       whether the file of M(dgx_spark.speculative.fabric_network) does, and C(gids) are the RoCE v2 entries with an IPv4
       address.
@@ -57,6 +58,8 @@ ports:
           pci: "0000:01:00.1"
           port: 1
           rdma: rocep1s0f1
+          pcie_width: 4
+          pcie_gts: 32.0
           mac: 4c:bb:47:00:00:01
           up: true
           carrier: true

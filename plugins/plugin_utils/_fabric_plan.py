@@ -25,6 +25,8 @@ DEFAULT_HOSTS = (10, 11)
 DEFAULT_THIRD = (*range(100, 254, 2), *range(2, 100, 2))
 # IPv6 needs 1280; the header of a full jumbo frame leaves no card more than this.
 MTU_RANGE = (1280, 65535)
+# Each of a port's two interfaces hangs on four lanes of PCIe 5.
+PCIE_WIDTH, PCIE_GTS = 4, 32
 
 Interface = dict[str, t.Any]
 Info = dict[str, t.Any]
@@ -585,6 +587,21 @@ def rail_findings(sparks: t.Sequence[Spark], joined: t.Sequence[tuple[Ends, Targ
     return found
 
 
+def half_links(sparks: t.Sequence[Spark], joined: t.Sequence[tuple[Ends, Target]]) -> list[str]:
+    """Interfaces whose PCIe link is narrower or slower than a Spark has it, which their own speed does not show."""
+    found = []
+    for rank, spark in enumerate(sparks):
+        for ends, _target_pair in joined:
+            width, speed = ends[rank].get("pcie_width"), ends[rank].get("pcie_gts")
+            if width and speed and (width < PCIE_WIDTH or speed < PCIE_GTS):
+                found.append(
+                    f"{spark.name}: {ends[rank]['name']} has a PCIe link of x{width} at {speed:g} GT/s instead of "
+                    f"x{PCIE_WIDTH} at {PCIE_GTS}, and carries less by as much. Update the firmware (SBIOS), then "
+                    "switch the Spark off, take the power plug out for a minute, and start it with the cable in."
+                )
+    return found
+
+
 def all_own(joined: t.Sequence[tuple[Ends, Target]]) -> bool:
     """Whether all of it could be changed."""
     return all(is_own(interface) for ends, _target_pair in joined for interface in ends)
@@ -827,7 +844,8 @@ def plan(hosts: t.Mapping[str, Info], wish: Wish) -> dict[str, t.Any]:
     slow = refuse_slow(sparks, decision.joined, wish)
     if slow:
         raise PlanError(*slow)
-    findings += rail_findings(sparks, decision.joined, wish) + host_findings(sparks)
+    findings += rail_findings(sparks, decision.joined, wish) + half_links(sparks, decision.joined)
+    findings += host_findings(sparks)
     if not any(decision.configure):
         findings += adopted_findings(sparks, decision.joined, wish)
     return _answer(sparks, decision, wish, findings)

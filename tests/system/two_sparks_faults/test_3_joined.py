@@ -102,7 +102,12 @@ def test_a_cable_in_different_ports_works_with_a_finding(pair: Pair, joined: str
     reach()
 
 
-@pytest.mark.usefixtures("unchanged", "silent_rail", "double_address")
+def test_half_a_pcie_link_is_told() -> None:
+    with cables.rdma(2, current_link_width="2"):
+        text = run("spark_network/preflight")
+    assert f"spark-2: {WORKERS[0]} has a PCIe link of x2 at 32 GT/s instead of x4 at 32, and carries less" in text
+
+
 def test_what_the_cable_carries_is_measured_once_after_a_start(pair: Pair, joined: str) -> None:
     assert f"spark-1: {HEADS[0]} " in joined
     assert "Gb/s by TCP" in joined
@@ -116,6 +121,7 @@ def test_what_the_cable_carries_is_measured_once_after_a_start(pair: Pair, joine
         assert "carried" not in run("spark_network/main", spark_network_bandwidth_minimum_gbps=1)
 
 
+@pytest.mark.usefixtures("unchanged", "silent_rail", "double_address")
 def test_addresses_that_clash_and_a_peer_that_does_not_answer() -> None:
     text = refused("spark_network/main")
     assert "192.168.100.11 should be spark-2's, but is on this host's lo." in text

@@ -145,8 +145,9 @@ def write(path: pathlib.Path, text: str) -> None:
 def describe(port: Port, link: t.Mapping[str, t.Any], overrides: t.Mapping[str, str], root: pathlib.Path) -> None:
     """Write what the RDMA device of an interface tells."""
     pci = root / "bus/pci/devices" / port.pci
-    for name, text in IDENTITY.items():
-        write(pci / name, text)
+    # What a test has the link tell, too.
+    for name, text in {**IDENTITY, "current_link_width": "4", "current_link_speed": "32.0 GT/s PCIe"}.items():
+        write(pci / name, overrides.get(name, text))
     device = pci / "infiniband" / port.rdma
     up = "LOWER_UP" in link["flags"]
     write(device / "node_type", "1: CA")
@@ -158,7 +159,7 @@ def describe(port: Port, link: t.Mapping[str, t.Any], overrides: t.Mapping[str, 
         # A port without a link says what the driver starts from.
         "rate": "200 Gb/sec (4X HDR)" if up else "40 Gb/sec (4X QDR)",
         "state": "4: ACTIVE" if up else "1: DOWN",
-        **overrides,
+        **{name: text for name, text in overrides.items() if not name.startswith("current_link_")},
     }
     directory = device / "ports/1"
     for name, text in told.items():

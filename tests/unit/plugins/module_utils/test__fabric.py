@@ -106,6 +106,8 @@ def test_an_interface_as_the_kernel_shows_it(tmp_path: Path, programs: Programs)
         write(port / "gids" / str(index), gid)
         write(port / "gid_attrs/types" / str(index), kind)
         write(port / "gid_attrs/ndevs" / str(index), F1)
+    write(tmp_path / "sys/bus/pci/devices/0000:01:00.1/current_link_width", "4")
+    write(tmp_path / "sys/bus/pci/devices/0000:01:00.1/current_link_speed", "32.0 GT/s PCIe")
     programs.link(F1, 7, address="4c:bb:47:00:00:01", mtu=9000)
     # iproute2 prints empty objects, and addresses without some of the fields.
     programs.addresses = [
@@ -118,6 +120,8 @@ def test_an_interface_as_the_kernel_shows_it(tmp_path: Path, programs: Programs)
         "pci": "0000:01:00.1",
         "port": 1,
         "rdma": "rocep1s0f1",
+        "pcie_width": 4,
+        "pcie_gts": 32.0,
         "mac": "4c:bb:47:00:00:01",
         "up": True,
         "carrier": True,
@@ -317,6 +321,13 @@ TCP = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retr
    1: 0100007F:1F90 0100007F:9C40 01 00000000:00000000 00:00000000 00000000     0        0 2 1 0 100 0 0 10 0
    2: 0A64A8C0:08B9 0B64A8C0:9C40 01 00000000:00000000 00:00000000 00000000     0        0 3 1 0 100 0 0 10 0
 """
+
+
+@pytest.mark.parametrize(
+    ("text", "gts"), [("32.0 GT/s PCIe", 32.0), ("2.5 GT/s PCIe", 2.5), ("Unknown", None), (None, None)]
+)
+def test_the_speed_of_a_pcie_link(text: str | None, gts: float | None) -> None:
+    assert fabric.pcie_speed(text) == gts
 
 
 def test_whether_somebody_uses_the_cable() -> None:

@@ -206,6 +206,18 @@ def test_no_network_is_free(pair: Pair) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("width", "gts", "said"),
+    [(2, 32.0, "x2 at 32 GT/s"), (4, 16.0, "x4 at 16 GT/s"), (4, 32.0, None), (None, None, None)],
+)
+def test_a_half_link(pair: Pair, width: int | None, gts: float | None, said: str | None) -> None:
+    pair.one(WORKER, P1).update(pcie_width=width, pcie_gts=gts)
+    found = [text for text in pair.plan()["findings"] if "PCIe" in text]
+    assert [text.partition(" instead")[0] for text in found] == (
+        [f"spark-2: {P1} has a PCIe link of {said}"] if said else []
+    )
+
+
 def test_what_the_cable_carries_is_measured_once_after_each_start(pair: Pair) -> None:
     assert pair.plan()["measure"]
     for name in (HEAD, WORKER):
