@@ -6,14 +6,16 @@
 
 """Proof that packets reach the other Spark through the cable, in full size, and by the interface they should take.
 
-The ladder is that of NVIDIA's page for two DGX Stations: link, address, route, full frames, RDMA port; and a TCP port,
-since a firewall may let ping in and nothing else. Nothing here needs root.
+The ladder is that of NVIDIA's page for two DGX Stations: link, address, route, full frames, RDMA port; then a hundred
+small packets, since a few pass a cable that loses every tenth; and two TCP ports, since a firewall may let in ping and
+what it was told of, and nothing else: mpirun and NCCL use ports that nobody knows before. Nothing here needs root.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import random
 import re
 import socket
 import time
@@ -36,6 +38,10 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric impo
 # IPv4 and ICMP headers.
 HEADERS = 28
 COUNTED_PINGS = 3
+MANY_PINGS = 100
+SMALL = 84
+# Where Linux takes the ports from that programs do not name (net.ipv4.ip_local_port_range).
+HIGH_PORTS = (32768, 60999)
 # Since 2021 (iputils 20210722) every user may send packets as often as every 2 ms.
 PING_INTERVAL_S = 0.01
 RETRY_S = 0.5
@@ -74,6 +80,7 @@ class Row:
     full_frames: bool | None = None
     milliseconds: float | None = None
     left_by_interface: bool | None = None
+    lost: int | None = None
     connects: bool | None = None
     error: str | None = None
 
@@ -82,6 +89,12 @@ def round_trip(output: str) -> float | None:
     """The time in the answer of ping."""
     found = re.search(r"time[=<]([\d.]+) ms", output)
     return float(found.group(1)) if found else None
+
+
+def lost(output: str) -> int:
+    """How many of its packets ping saw no answer to."""
+    found = re.search(r"(\d+) packets transmitted, (\d+) received", output)
+    return int(found.group(1)) - int(found.group(2)) if found else 0
 
 
 class Proof:
@@ -97,11 +110,13 @@ class Proof:
         sleep: t.Callable[[float], None] = time.sleep,
         port: int = 0,
         connector: Connect = connect,
+        high_port: t.Callable[[], int] = lambda: random.randint(*HIGH_PORTS),
     ) -> None:
         self._rails = rails
         # A TCP port of the other Spark, whether anything listens there or not; 0: none is tried.
         self._port = port
         self._connect = connector
+        self._high_port = high_port
         self._own: dict[str, list[str]] = {}
         self._peer = peer
         self._deadline = time.monotonic() + seconds
@@ -152,7 +167,7 @@ class Proof:
 
     def _check(self, rail: Rail) -> Row:
         row = Row(rail["interface"], rail["address"], rail["peer_address"])
-        for step in (self._link, self._address, self._route, self._packets, self._answers):
+        for step in (self._link, self._address, self._route, self._packets, self._losses, self._answers):
             row = step(rail, row)
             if row.error:
                 return row
@@ -300,27 +315,55 @@ class Proof:
             ),
         )
 
+    def _errors(self, rail: Rail) -> int:
+        """What the interface counts of broken packets."""
+        counters = self._sys / "class/net" / rail["interface"] / "statistics"
+        return sum(read_number(counters / name) or 0 for name in ("rx_errors", "rx_crc_errors", "tx_errors"))
+
+    def _losses(self, rail: Rail, row: Row) -> Row:
+        """One late answer on a busy host is no loss: the best of several tries counts."""
+        fewest, before = MANY_PINGS, self._errors(rail)
+
+        def whole() -> bool:
+            nonlocal fewest
+            fewest = min(fewest, lost(self._ping(rail, SMALL, MANY_PINGS)[1]))
+            return fewest == 0
+
+        row = dataclasses.replace(row, lost=0 if self._retried(whole) else fewest)
+        if not row.lost:
+            return row
+        return dataclasses.replace(
+            row,
+            error=(
+                f"{rail['peer_address']} answers, but of {MANY_PINGS} small packets by {rail['interface']} {row.lost} "
+                f"were lost, while it counted {self._errors(rail) - before} broken ones. Reseat the cable at both "
+                "ends, or try another one."
+            ),
+        )
+
     def _answers(self, rail: Rail, row: Row) -> Row:
         """A firewall may let ping in and nothing else."""
         why: str | None = None
+        port = self._port
 
         def answered() -> bool:
             nonlocal why
-            why = self._connect(rail["address"], rail["peer_address"], self._port)
+            why = self._connect(rail["address"], rail["peer_address"], port)
             return why is None
 
         if not self._port:
             return row
-        if self._retried(answered):
-            return dataclasses.replace(row, connects=True)
-        return dataclasses.replace(
-            row,
-            connects=False,
-            error=(
-                f"{rail['peer_address']} answers to ping, but not on TCP port {self._port} from {rail['address']} "
-                f"({why}), not even that nobody listens there. {self._blocked(rail)}"
-            ),
-        )
+        for port in (self._port, self._high_port()):
+            if not self._retried(answered):
+                return dataclasses.replace(
+                    row,
+                    connects=False,
+                    error=(
+                        f"{rail['peer_address']} answers to ping, but not on TCP port {port} from {rail['address']} "
+                        f"({why}), not even that nobody listens there. {self._blocked(rail)}"
+                    ),
+                )
+        return dataclasses.replace(row, connects=True)
 
     def _blocked(self, rail: Rail) -> str:
         return (

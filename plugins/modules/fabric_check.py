@@ -12,8 +12,8 @@ version_added: 0.1.0
 description:
   - Checks each interface of the cable in steps, from the one end. Run it on both Sparks for both directions.
   - The steps are the link, the address on the interface, the route by the interface, packets that reach the other
-    Spark in the full size of the MTU without being cut up, the interface's own counter of sent bytes, and an answer
-    from a TCP port of the other Spark.
+    Spark in the full size of the MTU without being cut up, the interface's own counter of sent bytes, a hundred
+    small packets of which none may be lost, and answers from two TCP ports of the other Spark.
   - What may take a moment is tried again until O(timeout), such as the first packet to a neighbour.
   - Needs no root.
 extends_documentation_fragment:
@@ -38,8 +38,9 @@ options:
     default: ""
   port:
     description:
-      - The TCP port of the other Spark that is asked, because a firewall may let ping in and nothing else.
-      - Nothing has to listen there; only no answer at all is an error. V(0) leaves it out.
+      - The TCP port of the other Spark that is asked, because a firewall may let ping in and nothing else. A second one
+        is taken by chance from those of programs that name none, as mpirun and NCCL do.
+      - Nothing has to listen there; only no answer at all is an error. V(0) leaves both out.
     type: int
     default: 2233
   timeout:
@@ -94,6 +95,7 @@ table:
       full_frames: true
       milliseconds: 0.12
       left_by_interface: true
+      lost: 0
       connects: true
       error: null
 findings:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import typing as t
 
 import pytest
@@ -53,6 +54,17 @@ def double_address(pair: Pair) -> t.Iterator[None]:
     assert pair.head.exec("ip address add 192.168.100.11/32 dev lo").returncode == 0
     yield
     assert pair.head.exec("ip address del 192.168.100.11/32 dev lo").returncode == 0
+
+
+@contextlib.contextmanager
+def dropping(pair: Pair, rule: str) -> t.Iterator[None]:
+    """The worker drops what comes in over the cable and matches this."""
+    words = [*rule.split(), "-i", "en+", "-j", "DROP"]
+    assert pair.worker.exec(["iptables", "-I", "INPUT", *words]).returncode == 0
+    try:
+        yield
+    finally:
+        pair.worker.exec(["iptables", "-D", "INPUT", *words])
 
 
 @pytest.fixture
@@ -146,6 +158,21 @@ def test_a_firewall_that_lets_only_ping_in() -> None:
     assert f"sudo ufw allow in on {WORKERS[0]} from 192.168.100.0/24" in text
     # The other way it is open.
     assert "from 192.168.100.11" not in text
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_a_firewall_that_lets_only_the_known_port_in(pair: Pair) -> None:
+    with dropping(pair, "-p tcp --dport 32768:60999 -m conntrack --ctstate NEW"):
+        text = refused("spark_network/main")
+    assert "spark-1: 192.168.100.11 answers to ping, but not on TCP port " in text
+    assert "TCP port 2233" not in text
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_a_cable_that_loses_every_tenth_packet(pair: Pair) -> None:
+    with dropping(pair, "-p icmp -m statistic --mode nth --every 10 --packet 0"):
+        text = refused("spark_network/main")
+    assert re.search(rf"192\.168\.100\.11 answers, but of 100 small packets by {HEADS[0]} \d+ were lost", text)
 
 
 @pytest.mark.usefixtures("unchanged", "serving")

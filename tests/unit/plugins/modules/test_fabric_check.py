@@ -48,8 +48,10 @@ class Cable:
         self.neighbours: list[dict[str, t.Any]] = []
         self.error = GONE
         self.counts = True
-        # Why no answer comes from a port.
-        self.blocked: dict[str, str] = {}
+        # Why no answer comes from an address, or from one of its ports.
+        self.blocked: dict[str | tuple[str, int], str] = {}
+        # How many packets of a hundred are lost, in each try; the last one goes on.
+        self.losses = [0]
         self.connects: list[tuple[str, str, int]] = []
         self.commands: list[str] = []
         self.pings: list[list[str]] = []
@@ -95,15 +97,19 @@ class Cable:
         if self.counts:
             counter = self.root / "class/net" / self.routes[peer] / "statistics/tx_bytes"
             counter.write_text(f"{int(counter.read_text()) + size * count}\n")
-        return 0, f"64 bytes from {peer}: icmp_seq=1 ttl=64 time=0.123 ms\n", ""
+        gone = 0
+        if count == 100:
+            gone = self.losses.pop(0) if len(self.losses) > 1 else self.losses[0]
+        counted = f"{count} packets transmitted, {count - gone} received, {gone}% packet loss, time 990ms\n"
+        return 0, f"64 bytes from {peer}: icmp_seq=1 ttl=64 time=0.123 ms\n{counted}", ""
 
     def connect(self, address: str, peer: str, port: int) -> str | None:
         self.connects.append((address, peer, port))
-        return self.blocked.get(peer)
+        return self.blocked.get((peer, port)) or self.blocked.get(peer)
 
     def proof(self, *rails: dict[str, t.Any], seconds: float = 0.05, port: int = 2233) -> Proof:
         both = rails or (rail(F1, 100), rail(P1, 101))
-        return Proof(both, "spark-2", seconds, self.run, self.root, lambda _s: None, port, self.connect)
+        return Proof(both, "spark-2", seconds, self.run, self.root, lambda _s: None, port, self.connect, lambda: 45678)
 
     def error_of(self, *rails: dict[str, t.Any]) -> str:
         return str(self.proof(*rails).check()[0].error)
@@ -116,15 +122,17 @@ def fixture_cable(tmp_path: Path) -> Cable:
 
 def test_a_sound_cable(cable: Cable) -> None:
     assert cable.proof().check() == [
-        Row(F1, "192.168.100.10", "192.168.100.11", True, True, F1, True, True, 0.123, True, True),
-        Row(P1, "192.168.101.10", "192.168.101.11", True, True, P1, True, True, 0.123, True, True),
+        Row(F1, "192.168.100.10", "192.168.100.11", True, True, F1, True, True, 0.123, True, 0, True),
+        Row(P1, "192.168.101.10", "192.168.101.11", True, True, P1, True, True, 0.123, True, 0, True),
     ]
     assert sorted(cable.connects) == [
         ("192.168.100.10", "192.168.100.11", 2233),
+        ("192.168.100.10", "192.168.100.11", 45678),
         ("192.168.101.10", "192.168.101.11", 2233),
+        ("192.168.101.10", "192.168.101.11", 45678),
     ]
-    # One look at the addresses for all, and one route and one ping for each.
-    assert sorted(command.split()[0] for command in cable.commands) == ["ip", "ip", "ip", "ping", "ping"]
+    # One look at the addresses for all, and one route and two pings for each.
+    assert sorted(command.split()[0] for command in cable.commands) == ["ip"] * 3 + ["ping"] * 4
     assert next(ping for ping in cable.pings if ping[-1] == "192.168.100.11") == [
         *(
             "ping",
@@ -245,6 +253,33 @@ def test_a_firewall_that_lets_only_ping_in(cable: Cable, why: str) -> None:
         "listens there. A firewall on either Spark drops it: allow what arrives on enp1s0f1np1 of spark-2 from "
         "192.168.100.0/24 (for example 'sudo ufw allow in on enp1s0f1np1 from 192.168.100.0/24')."
     )
+
+
+def test_a_firewall_that_lets_only_the_known_port_in(cable: Cable) -> None:
+    cable.blocked = {("192.168.100.11", 45678): "no answer within 2 s"}
+    assert cable.error_of().startswith(
+        "192.168.100.11 answers to ping, but not on TCP port 45678 from 192.168.100.10 (no answer within 2 s), not even"
+    )
+
+
+def test_high_ports_are_those_of_programs_that_name_none() -> None:
+    for _number in range(20):
+        assert 32768 <= Proof([], "spark-2", 0)._high_port() <= 60999
+
+
+def test_a_cable_that_loses_every_tenth_packet(cable: Cable) -> None:
+    cable.losses = [12, 10, 11]
+    row = cable.proof(rail(F1, 100)).check()[0]
+    assert row.lost == 10
+    assert row.error == (
+        "192.168.100.11 answers, but of 100 small packets by enp1s0f1np1 10 were lost, while it counted 0 broken ones. "
+        "Reseat the cable at both ends, or try another one."
+    )
+
+
+def test_a_late_answer_is_no_loss(cable: Cable) -> None:
+    cable.losses = [1, 0]
+    assert cable.proof(rail(F1, 100), seconds=30).check()[0].error is None
 
 
 def test_no_port_is_tried_without_one(cable: Cable) -> None:
