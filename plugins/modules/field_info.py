@@ -40,11 +40,10 @@ options:
     description:
       - The text of the program that measures the link by TCP, which the role C(spark_network) has.
     type: str
-  watch:
+  watch_until:
     description:
-      - Instead of all that, note the free memory each second until a server that is started from now on is there.
-    type: bool
-    default: false
+      - Instead of all that, note the free memory each second until this file is there, and remove it.
+    type: path
   deadline:
     description:
       - After how many seconds to stop watching.
@@ -52,7 +51,7 @@ options:
     default: 3600
   samples:
     description:
-      - What was noted by O(watch), to be reported with the rest.
+      - What was noted by O(watch_until), to be reported with the rest.
     type: list
     elements: list
     default: []
@@ -72,14 +71,14 @@ RETURN = r"""
 rows:
   description:
     - The rows, in the order of the report. Each has C(id), C(section), C(what), C(how), and either C(value), perhaps
-      with C(unit), or C(not_measured). Empty with O(watch).
+      with C(unit), or C(not_measured). Empty with O(watch_until).
   returned: success
   type: list
   elements: dict
   sample: [{id: kernel, section: Machine, what: Kernel, how: /proc/sys/kernel/osrelease, value: 6.17.0-1014-nvidia}]
 samples:
   description:
-    - With O(watch), seconds since it began, and MemFree and MemAvailable in bytes.
+    - With O(watch_until), seconds since it began, and MemFree and MemAvailable in bytes.
   returned: success
   type: list
   elements: list
@@ -139,7 +138,7 @@ def main() -> None:
             "state_directory": {"type": "path", "required": True},
             "socket": {"type": "path", "default": "/var/run/docker.sock"},
             "bandwidth_program": {"type": "str"},
-            "watch": {"type": "bool", "default": False},
+            "watch_until": {"type": "path"},
             "deadline": {"type": "float", "default": 3600},
             "samples": {"type": "list", "elements": "list", "default": []},
         },
@@ -148,10 +147,10 @@ def main() -> None:
     given = module.params
     world = World(ROOT, Path(given["state_directory"]), given["container"], given["socket"])
     try:
-        samples = watch(world, given["deadline"]) if given["watch"] else []
+        samples = watch(world, Path(given["watch_until"]), given["deadline"]) if given["watch_until"] else []
     except NotMeasured as reason:
         module.fail_json(msg=f"Watching the memory failed: {reason}.")
-    module.exit_json(changed=False, rows=[] if given["watch"] else look(world, given), samples=samples)
+    module.exit_json(changed=False, rows=[] if given["watch_until"] else look(world, given), samples=samples)
 
 
 if __name__ == "__main__":

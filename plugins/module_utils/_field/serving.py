@@ -8,15 +8,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 import typing as t
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import NotMeasured, Sensor, World
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._log_lines import last_run, read_end
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair_view import WORKER_SERVING
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._records import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import parse_meminfo
 
@@ -50,8 +51,6 @@ for way in ("cold", "warm"):
     os.wait()
 """
 IMPORTED = re.compile(r"^dgx-spark-import (cold|warm) ([\d.]+)$", re.MULTILINE)
-# States of the container's main process in which nothing is being loaded any more; "serving" is a worker's.
-SETTLED = ("running", WORKER_SERVING, "failed")
 
 
 def deployment(world: World) -> str:
@@ -174,26 +173,19 @@ def cold_import(world: World) -> list[str]:
 # While it loads
 
 
-def watch(world: World, deadline: float, pause: float = 1.0) -> list[list[float]]:
-    """Seconds, MemFree and MemAvailable in bytes, until a server that is started from now on is there."""
-    began, since = time.monotonic(), time.time()
+def watch(world: World, until: Path, deadline: float, pause: float = 1.0) -> list[list[float]]:
+    """Seconds, MemFree and MemAvailable in bytes, until a file is there, which is removed again."""
+    began = time.monotonic()
     samples = []
-    while time.monotonic() - began < deadline:
+    while True:
         now = parse_meminfo(world.read("/proc/meminfo"))
         samples.append([round(time.monotonic() - began, 1), now["MemFree"], now["MemAvailable"]])
-        if said_since(world, since) in SETTLED:
+        if until.exists() or time.monotonic() - began > deadline:
             break
         time.sleep(pause)
+    with contextlib.suppress(OSError):
+        until.unlink()
     return samples
-
-
-def said_since(world: World, since: float) -> str:
-    """The state that the container's main process has entered since a moment; nothing if none, or if nobody knows."""
-    try:
-        values = world.state()
-    except NotMeasured:
-        return ""
-    return str(values.get("state")) if float(values.get("since") or 0) >= since else ""
 
 
 SERVING = (

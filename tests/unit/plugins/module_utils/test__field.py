@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 import typing as t
 from pathlib import Path
 
@@ -195,14 +194,13 @@ def test_the_import_leaves_the_server_its_memory(world: World, deployed: t.Calla
     assert programs.asked[-1] == ("docker", "rm", "--force", serving.IMPORT_NAME)
 
 
-def test_the_memory_is_watched_until_the_server_is_there(world: World, deployed: t.Callable[..., None]) -> None:
-    deployed(state={"state": "running", "since": time.time() - 60})
+def test_the_memory_is_watched_until_a_file_is_there(world: World, tmp_path: Path) -> None:
     write(world, "/proc/meminfo", "MemFree: 2 kB\nMemAvailable: 3 kB\n")
-    # It ran before it was watched: that is another start.
-    assert len(serving.watch(world, deadline=0.05, pause=0.01)) > 1
-    state = world.state_directory / "demo/state/state.json"
-    state.write_text(json.dumps({"state": "running", "since": time.time() + 60}))
-    assert [sample[1:] for sample in serving.watch(world, deadline=60)] == [[2048, 3072]]
+    end = tmp_path / "end"
+    assert len(serving.watch(world, end, deadline=0.05, pause=0.01)) > 1
+    end.touch()
+    assert [sample[1:] for sample in serving.watch(world, end, deadline=60)] == [[2048, 3072]]
+    assert not end.exists()
 
 
 @pytest.mark.parametrize(("rank", "peer"), [(0, ["192.168.100.11"]), (1, [])])

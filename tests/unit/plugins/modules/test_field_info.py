@@ -44,10 +44,10 @@ def test_what_was_watched_before_is_reported(capsys: pytest.CaptureFixture[str],
 
 
 def test_watching(capsys: pytest.CaptureFixture[str], nowhere: dict[str, str], tmp_path: Path) -> None:
-    failed = run(capsys, **nowhere, watch=True, deadline=0.01)
+    failed = run(capsys, **nowhere, watch_until=str(tmp_path / "end"), deadline=0.01)
     assert failed["msg"].startswith("Watching the memory failed: there is no /proc/meminfo.")
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/meminfo").write_text("MemFree: 1 kB\nMemAvailable: 2 kB\n")
-    result = run(capsys, **nowhere, watch=True, deadline=0.01)
+    result = run(capsys, **nowhere, watch_until=str(tmp_path / "end"), deadline=0.01)
     assert result["rows"] == []
     assert result["samples"][0][1:] == [1024, 2048]
