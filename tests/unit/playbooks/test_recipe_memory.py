@@ -34,6 +34,8 @@ BY_HAND = {
     # 131,072 + 9 = 131,081 -> 131,104, + 32 + 32.
     "single_eagle3_cutlass": (131_168, 2 * (36 + 1) * 8 * 64 * 2, GPT_OSS + HEAD),
     "single_eagle3_v3": (131_168, 2 * (36 + 1) * 8 * 64 * 2, GPT_OSS + HEAD),
+    # A speculative_config of its own: as single_eagle3.
+    "single_eagle3_two_models": (131_168, 2 * (36 + 1) * 8 * 64 * 2, GPT_OSS + HEAD),
     # No drafts: 131,072 + 32 + 32.
     "single_low_latency": (131_136, 2 * 36 * 8 * 64 * 2, GPT_OSS),
     "single_gpt_oss_20b": (131_136, 2 * 24 * 8 * 64 * 2, 13_761_264_768),
@@ -45,6 +47,7 @@ BY_HAND = {
     # 40,960 + 9 = 40,969 -> 40,992, + 32 + 32; 94 layers and the head's one, 4 heads of 128, FP8, half on each Spark.
     # The head has its target's type, and its weights are counted in full.
     "qwen3_235b_a22b_eagle3": (41_056, 2 * (94 + 1) * 4 * 128 // 2, 67_000_000_000 + 600_000_000),
+    "qwen3_235b_a22b_eagle3_1_3": (41_056, 2 * (94 + 1) * 4 * 128 // 2, 67_000_000_000 + 600_000_000),
 }
 # Figures that the recipes' comments state, in GB of KV cache.
 STATED = {
@@ -52,6 +55,7 @@ STATED = {
     "single_draft_target": ("7.5 GB here", 7.5),
     "single_draft_target_2025": ("7.5 GB here", 7.5),
     "qwen3_235b_a22b_eagle3": ("2 GB of KV cache on each Spark", 2),
+    "qwen3_235b_a22b_eagle3_1_3": ("2 GB of KV cache on each Spark", 2),
 }
 
 

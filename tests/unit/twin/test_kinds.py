@@ -35,7 +35,13 @@ def test_each_spark_comes_as_asked_for(
     [
         (3, "trixie", (), "wifi", "The twin has 1 to 2 Sparks, not 3."),
         (1, "jammy", (), "wifi", "The twin's system can be trixie, bookworm, not jammy."),
-        (1, "trixie", (), "dhcp", "The twin's network can be networkmanager, networkd, foreign, wifi, not dhcp."),
+        (
+            1,
+            "trixie",
+            (),
+            "dhcp",
+            "The twin's network can be networkmanager, networkd, foreign, wifi, link-local, saved, not dhcp.",
+        ),
         # Docker 20.10 knows one kind of store.
         (1, "bookworm", ("containerd",), "wifi", "The twin's image store can be overlay2, not containerd."),
         (1, "trixie", ("overlay2",) * 2, "wifi", "The twin has 1 Sparks, and 2 image stores are named."),

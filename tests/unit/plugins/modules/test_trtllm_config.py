@@ -177,7 +177,7 @@ def test_a_known_issue_is_told_with_its_thread(run: Run) -> None:
         url,
     ]
     assert url in str(result["warnings"])
-    assert run(target_model="nvidia/Qwen3-235B-A22B-FP4")["known_issues"] == []
+    assert run(target_model="meta-llama/Llama-3.3-70B-Instruct")["known_issues"] == []
 
 
 def test_advice_is_a_warning(run: Run) -> None:
