@@ -15,10 +15,10 @@ from tests.playbook import ROOT
 
 
 @pytest.fixture(scope="session")
-def new_sparks() -> t.Callable[[int], None]:
+def new_sparks() -> t.Callable[..., None]:
     """Replace the twin's Sparks by so many bare ones."""
 
-    def replace(number: int) -> None:
-        subprocess.run(["tools/twin.sh", "up", "--fresh", "--sparks", str(number)], cwd=ROOT, check=True)
+    def replace(number: int, *how: str) -> None:
+        subprocess.run(["tools/twin.sh", "up", "--fresh", "--sparks", str(number), *how], cwd=ROOT, check=True)
 
     return replace

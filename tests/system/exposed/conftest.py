@@ -14,6 +14,6 @@ __all__ = ["exposed", "neighbour"]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def begin(new_sparks: t.Callable[[int], None]) -> None:
+def begin(new_sparks: t.Callable[..., None]) -> None:
     """With a bare Spark."""
     new_sparks(1)

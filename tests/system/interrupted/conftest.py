@@ -10,6 +10,6 @@ import pytest
 
 
 @pytest.fixture(scope="session", autouse=True)
-def begin(new_sparks: t.Callable[[int], None]) -> None:
+def begin(new_sparks: t.Callable[..., None]) -> None:
     """With a bare Spark."""
     new_sparks(1)

@@ -15,7 +15,7 @@ __all__ = ["deployed"]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def begin(new_sparks: t.Callable[[int], None]) -> None:
+def begin(new_sparks: t.Callable[..., None]) -> None:
     """With a Spark that serves."""
     new_sparks(1)
     playbook.succeed("single_eagle3")

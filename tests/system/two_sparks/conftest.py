@@ -15,7 +15,7 @@ __all__ = ["head", "worker"]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def begin(new_sparks: t.Callable[[int], None]) -> None:
+def begin(new_sparks: t.Callable[..., None]) -> None:
     """With two Sparks that serve as one."""
     new_sparks(2)
     playbook.succeed("two_sparks")

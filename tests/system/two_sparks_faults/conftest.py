@@ -14,6 +14,6 @@ __all__ = ["pair", "unchanged"]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def begin(new_sparks: t.Callable[[int], None]) -> None:
-    """With two bare Sparks."""
-    new_sparks(2)
+def begin(new_sparks: t.Callable[..., None]) -> None:
+    """With two bare Sparks, whose Docker stores images in two ways."""
+    new_sparks(2, "--store", "containerd", "overlay2")

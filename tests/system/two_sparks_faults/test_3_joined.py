@@ -16,6 +16,7 @@ import pytest
 from tests import playbook
 from tests.joining import ROLES, Pair, reach, refused, run
 from tests.twin import cables
+from tests.twin.control import Spark
 
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
 HEADS = [cables.interface(1, rail) for rail in cables.RAILS]
@@ -24,6 +25,12 @@ HUB = "/home/spark/.cache/huggingface/hub"
 KEYS = "/home/spark/.local/share/dgx-spark-speculative/pair"
 KEY_STEPS = ("spark_network/preflight", "spark_pair/preflight", "spark_pair/main")
 MEASURED = "/home/spark/.local/share/dgx-spark-speculative/bandwidth.json"
+PAIR = {
+    "spark_pair_base_image": IMAGE,
+    # The step before hands these out, which looks at models.
+    "huggingface_cache_hub": HUB,
+    "huggingface_cache_vocabulary_files": {},
+}
 SEND = (playbook.ROOT / "roles/spark_pair/files/send.py").read_text(encoding="utf-8")
 
 
@@ -69,9 +76,10 @@ def dropping(pair: Pair, rule: str) -> t.Iterator[None]:
 
 @pytest.fixture
 def docker(pair: Pair) -> None:
-    """The login users may use Docker."""
+    """The login users may use Docker, which a connection that is open does not know yet."""
     for spark in pair.sparks:
         assert spark.exec("adduser --quiet spark docker").returncode == 0
+        spark.exec(["pkill", "--uid", "spark", "^sshd"])
 
 
 @pytest.fixture
@@ -190,13 +198,7 @@ def test_the_cable_is_not_taken_from_a_pair_that_serves() -> None:
 
 @pytest.mark.usefixtures("unchanged", "docker")
 def test_another_host_key_is_refused_and_that_of_a_new_installation_pinned(pair: Pair) -> None:
-    wishes = {
-        "steps": KEY_STEPS,
-        "spark_pair_base_image": IMAGE,
-        # The step before hands these out, which looks at models.
-        "huggingface_cache_hub": HUB,
-        "huggingface_cache_vocabulary_files": {},
-    }
+    wishes = {"steps": KEY_STEPS, **PAIR}
     first = playbook.succeed(ROLES, variables=wishes)
     assert "Have a key" in first.changed
     pinned = pair.head.read_file(f"{KEYS}/known_hosts")
@@ -231,3 +233,34 @@ def test_another_host_key_is_refused_and_that_of_a_new_installation_pinned(pair:
     assert "Trust the other Spark's key, and no other" in second.changed
     host_key = pair.worker.read_file(f"{KEYS}/ssh_host_ed25519_key.pub").split()[1]
     assert pair.head.read_file(f"{KEYS}/known_hosts").count(host_key) == 4
+
+
+@pytest.mark.usefixtures("unchanged", "docker")
+def test_an_image_goes_from_one_kind_of_store_to_the_other(pair: Pair) -> None:
+    def asked(spark: Spark, *question: str) -> str:
+        result = spark.exec(["docker", *question])
+        assert result.returncode == 0, result.stderr
+        return result.stdout.strip()
+
+    drivers = [asked(spark, "info", "--format", "{{.Driver}}") for spark in pair.sparks]
+    assert drivers == ["overlayfs", "overlay2"], "containerd's, and Docker's own"
+    asked(pair.head, "pull", "--quiet", IMAGE)
+    wishes = {"steps": [*KEY_STEPS, "spark_pair/image"], **PAIR}
+    try:
+        first = playbook.succeed(ROLES, variables=wishes)
+        assert {"Send the image", "Load the image"} <= set(first.changed)
+        name = asked(
+            pair.head, "images", "--filter", "label=dgx_spark.speculative.base", "--format", "{{.Repository}}:{{.Tag}}"
+        )
+        layers, settings = (
+            [asked(spark, "image", "inspect", "--format", what, name) for spark in pair.sparks]
+            for what in ("{{json .RootFS.Layers}}", "{{json .Config.Env}} {{json .Config.Labels}}")
+        )
+        assert layers[0] == layers[1] != "[]"
+        assert settings[0] == settings[1]
+        assert asked(pair.worker, "run", "--rm", name, "sh", "-c", "command -v sshd") == "/usr/sbin/sshd"
+        second = playbook.succeed(ROLES, variables=wishes)
+        assert not {"Send the image", "Load the image"} & set(second.changed)
+    finally:
+        for spark in pair.sparks:
+            spark.exec("docker images --quiet | sort -u | xargs --no-run-if-empty docker rmi --force")
