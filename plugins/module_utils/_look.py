@@ -17,6 +17,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils import _completions as completions
+from ansible_collections.dgx_spark.speculative.plugins.module_utils import _pair_view
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._log_lines import read_end
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._log_signals import CAUSE, EXIT_HINTS, HINT
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair_view import (
@@ -250,6 +251,18 @@ def smaller_context(server: t.Mapping[str, t.Any] | None) -> list[completions.Fi
         "count there: start it anew with speculative_serve_drop_caches: true, or set speculative_serve_context to less."
     )
     return [completions.Finding(SMALLER_CONTEXT, message)]
+
+
+def still_said(record: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+    """What was found when it was deployed, but of the KV cache, for which the server that runs now is looked at."""
+    told = [one for one in record.get("findings") or [] if isinstance(one, dict) and "message" in one]
+    return [one for one in told if one.get("id") != SMALLER_CONTEXT]
+
+
+def by_tcp(files: Files) -> list[dict[str, t.Any]]:
+    """The finding that a pair does not use RDMA."""
+    told = _pair_view.by_tcp(files.ranks)
+    return [{"id": "pair_by_tcp", "message": f"{told[:1].upper()}{told[1:]}."}] if told else []
 
 
 def missing_half(server: t.Mapping[str, t.Any]) -> str:

@@ -390,7 +390,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair_view i
     OPTIONS_LABEL,
     Pair,
     ask_peer,
-    by_tcp,
     environment_of,
     look_at_rail,
     noticed,
@@ -457,8 +456,7 @@ class Docker:
         return (self._try(lambda: self._engine.image(reference)) if reference else None) or {}
 
     def free_bytes(self) -> int | None:
-        info = self._try(lambda: self._engine.get("/info"))
-        store = store_of(info or {})
+        store = store_of(self._try(lambda: self._engine.get("/info")) or {})
         return store.free_bytes() if store else None
 
 
@@ -527,10 +525,7 @@ class DeploymentInfo:
         status.target_model = known.get("target_model")
         status.method, status.draft_length = known.get("method"), known.get("draft_length")
         # What was found in the answers is the head's to tell.
-        told = [] if self._is_worker() else known.get("findings") or []
-        status.findings = [one for one in told if isinstance(one, dict) and "message" in one]
-        # Of the server that was deployed; the one that runs now is looked at.
-        status.findings = [one for one in status.findings if one.get("id") != look.SMALLER_CONTEXT]
+        status.findings = [] if self._is_worker() else look.still_said(known)
         if slot is not None and status.deployment and record is None:
             message = (
                 f"Nobody has seen {status.deployment} answer as it is configured now: the run that deploys it was cut "
@@ -549,12 +544,10 @@ class DeploymentInfo:
         status = self._status
         files = look.read_files(records.deployment_directory(self._state_directory, self._labels(slot)))
         if self._pair:
-            options = self._labels(slot).get(OPTIONS_LABEL)
+            options, seen = self._labels(slot).get(OPTIONS_LABEL), noticed(files.server)
             links = [look_at_rail(rail, self._machine.root) for rail in self._pair.rails]
-            peer, seen = ask_peer(self._pair), noticed(files.server)
-            status.pair = pair_facts(self._pair, links, peer, seen, options, files.ranks)
-            slow = by_tcp(files.ranks)
-            status.findings += [{"id": "pair_by_tcp", "message": f"{slow[:1].upper()}{slow[1:]}."}] if slow else []
+            status.pair = pair_facts(self._pair, links, ask_peer(self._pair), seen, options, files.ranks)
+            status.findings += look.by_tcp(files)
         found = self._state_of(slot, files)
         status.state, status.why, status.version = found.state, found.why, found.version
         status.findings += [one for one in found.findings if one not in status.findings]
