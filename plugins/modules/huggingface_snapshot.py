@@ -60,7 +60,7 @@ options:
   patient:
     description:
       - Whether RV(finished=false) is returned, and no failure, while the Hub limits requests, so that
-        P(dgx_spark.speculative.follow#action) asks again. In check mode this has no effect.
+        M(dgx_spark.speculative.follow) asks again. In check mode this has no effect.
     type: bool
     default: false
   known:
@@ -415,7 +415,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._model_confi
 )
 
 # How long a patient look waits at a time, and what is no longer waited for.
-PATIENCE_S, LONGEST_S = 15.0, 3600.0
+PATIENCE_S = 15.0
+LONGEST_S = 3600.0
 
 
 class SnapshotSurvey:

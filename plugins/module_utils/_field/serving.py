@@ -13,9 +13,9 @@ import re
 import time
 import typing as t
 import urllib.error
-import urllib.request
 from pathlib import Path
 
+from ansible.module_utils.urls import open_url
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import NotMeasured, Sensor, World
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._log_lines import last_run, read_end
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._records import LABEL
@@ -131,7 +131,7 @@ def page(world: World, path: str) -> tuple[int, str]:
         raise NotMeasured("the worker of a pair has no API; the head is asked")
     url = world.record()["url"]
     try:
-        with urllib.request.urlopen(f"{url}{path}", timeout=DEADLINE_S) as answer:
+        with open_url(f"{url}{path}", timeout=DEADLINE_S, use_proxy=False) as answer:
             return answer.status, answer.read(4 * 2**20).decode("utf-8", "replace")
     except urllib.error.HTTPError as error:
         return error.code, ""

@@ -16,6 +16,7 @@ from pathlib import Path
 import jinja2
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark_plan import collection_version
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark_table import clean
+from markupsafe import Markup
 
 Row = t.Mapping[str, t.Any]
 Report = t.Mapping[str, t.Any]
@@ -108,7 +109,7 @@ def curve(row: Row) -> Curve | None:
         return None
     width, height = CURVE
     last, most = max(samples[-1][0], 1.0), max(sample[1] for sample in samples) or 1
-    points = " ".join(f"{s / last * width:.1f},{height - free / most * height:.1f}" for s, free, *_ in samples)
+    points = " ".join(f"{s / last * width:.1f},{height - free / most * height:.1f}" for s, free, *_more in samples)
     free = [sample[1] / 1e9 for sample in samples]
     taken = f"from {free[0]:.1f} to {free[-1]:.1f} GB free in {samples[-1][0]:.0f} s, at least {min(free):.1f} GB"
     return Curve(points, f"{free[0] - free[-1]:.1f} GB taken: {taken}")
@@ -132,4 +133,4 @@ def _template() -> jinja2.Template:
 
 
 def _printable(value: t.Any) -> t.Any:
-    return clean(value) if type(value) is str else value
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -147,7 +147,7 @@ def answer_in(output: str) -> Answer | None:
 
 def ask(path: Path, deadline: float) -> Answer:
     """The answer of the image, or why it gave none; one that takes too long is asked again, when it is warm."""
-    for _ in range(TRIES):
+    for _number in range(TRIES):
         answer = ask_once(path, deadline)
         if answer is not None:
             return answer
