@@ -38,6 +38,7 @@ class ActionModule(ActionBase):
                 "renderer": {"type": "str", "default": "auto", "choices": list(RENDERERS)},
                 "speed": {"type": "int", "default": 200_000},
                 "minimum_speed": {"type": "int", "default": 0},
+                "bandwidth_test": {"type": "raw", "default": "auto"},
             },
         )
         host = arguments["host"] or str((task_vars or {}).get("inventory_hostname", ""))
@@ -49,6 +50,7 @@ class ActionModule(ActionBase):
             renderer=arguments["renderer"],
             speed_mbps=arguments["speed"],
             minimum_speed_mbps=arguments["minimum_speed"],
+            bandwidth_test=arguments["bandwidth_test"],
         )
         try:
             both = plan(arguments["hosts"], wish)

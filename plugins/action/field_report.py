@@ -43,7 +43,8 @@ class ActionModule(ActionBase):
         hidden = [] if arguments["names"] else names_of(hosts)
         # Before the Sparks get the names that they have in the report, which an inventory may have, too.
         safe = {
-            host: documents.redacted({"rows": rows}, hidden, users_of(hosts))["rows"] for host, rows in found.items()
+            host: documents.redacted({"image": image_of(rows), "rows": rows}, hidden, users_of(hosts))["rows"]
+            for host, rows in found.items()
         }
         shown = report(safe, now, arguments["names"])
         stem = Path.cwd() / arguments["path"]
@@ -57,6 +58,11 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(str(error)) from None
         display.display("\n" + "\n".join(said) + "\n")
         return {"changed": False, "report": shown, "lines": said}
+
+
+def image_of(rows: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
+    """What serves there, whose registry may be a private one."""
+    return {"reference": next((row.get("value") for row in rows if row.get("id") == "image"), None)}
 
 
 def names_of(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:

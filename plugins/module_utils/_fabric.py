@@ -367,11 +367,16 @@ class Look:
     """One look at a host. Its root can be another directory, for tests."""
 
     def __init__(
-        self, runner: Run = run, root: Path = Path("/"), environment: t.Mapping[str, str] | None = None
+        self,
+        runner: Run = run,
+        root: Path = Path("/"),
+        environment: t.Mapping[str, str] | None = None,
+        state_directory: Path = Path(),
     ) -> None:
         self._runner = runner
         self._root = root
         self._environment = os.environ if environment is None else environment
+        self._state_directory = state_directory
 
     def look(self) -> dict[str, t.Any]:
         links = {str(row.get("ifname")): row for row in ask_ip(self._runner, "-details", "-json", "link", "show")}
@@ -396,7 +401,7 @@ class Look:
             "ports": ports(interfaces),
             "connectx": count_functions(self._root / "sys/bus/pci/devices", CONNECTX7),
             "hotplug": _hotplug.look(self._root),
-            "measured": measured(Path(self._environment.get("HOME", "/")) / ".local/share/dgx-spark-speculative"),
+            "measured": measured(self._state_directory),
             "in_use": in_use(
                 read_text(self._root / "proc/net/tcp") or "",
                 [address["address"] for one in found for address in addresses(by_name.get(one.interface, {}))],

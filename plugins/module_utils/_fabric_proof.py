@@ -92,9 +92,9 @@ def round_trip(output: str) -> float | None:
 
 
 def lost(output: str) -> int:
-    """How many of its packets ping saw no answer to."""
+    """How many of its packets ping saw no answer to; all of them if it does not say."""
     found = re.search(r"(\d+) packets transmitted, (\d+) received", output)
-    return int(found.group(1)) - int(found.group(2)) if found else 0
+    return int(found.group(1)) - int(found.group(2)) if found else MANY_PINGS
 
 
 class Proof:

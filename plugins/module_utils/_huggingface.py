@@ -112,7 +112,7 @@ def limited_s(headers: email.message.Message, otherwise: float) -> float:
     """For how many seconds the Hub refuses requests, by its answer 429, if that tells."""
     reset = RESET.search(headers.get("RateLimit") or "")
     said = headers.get("Retry-After") or (reset[1] if reset else "")
-    return float(said) if said.isdigit() else otherwise
+    return max(1.0, float(said)) if said.isdigit() else otherwise
 
 
 def wait_text(seconds: float) -> str:
@@ -262,6 +262,7 @@ class Hub:
                     self.limited_s = None
                     return response.read(most), response.headers.get("Link") or ""
             except urllib.error.HTTPError as e:
+                self.limited_s = None
                 if method == "HEAD" and 300 <= e.code < 400:
                     return b"", ""
                 if e.code not in TRANSIENT:

@@ -197,8 +197,9 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
         first="1.3.0rc6",
         last="1.3.0rc18",
         applies=_reduces_between_sparks,
-        message="on two Sparks the all-reduce of this release was seen to crash (ncclGinGdakiQueryLastError) or to hang"
-        " while the server starts; use 1.2.0rc6, which was seen to work, or a release with pull request 12902",
+        message="on two Sparks the all-reduce of this release may crash (ncclGinGdakiQueryLastError) or hang while the"
+        " server starts, as that of 1.3.0rc10 was seen to; use 1.2.0rc6, which was seen to work, or a release with"
+        " pull request 12902",
         url=f"{_UPSTREAM}/issues/12715",
     ),
     KnownIssue(

@@ -16,15 +16,13 @@ import subprocess
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils import _hotplug
+
 # NVIDIA's name of the chip in a DGX Spark and in the boxes other makers build on it.
 GPU_NAME = "GB10"
 # PCI vendor and device of that chip's GPU, and of the ConnectX-7 that every GB10 box carries.
 GB10 = ("0x10de", "0x2e12")
 CONNECTX7 = ("0x15b3", "0x1021")
-# DGX OS takes that card off the PCI bus while no cable is in, as long as this marker is there, so that it says nothing
-# of the machine: NVIDIA/NV-Kernels pull request 271 (driver), graham33/nixos-dgx-spark issue 165 (package).
-HOTPLUG_MARKER = Path("/etc/nvidia/cx7-hotplug-enabled")
-HOTPLUG_STATE = Path("/sys/devices/platform/MTKP0001:00/pcie_hotplug/debug_state")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,15 +134,6 @@ def count_functions(devices: Path, wanted: tuple[str, str]) -> int:
     return sum(identity(device) == wanted for device in devices.glob("*"))
 
 
-def hotplug(marker: Path, state: Path) -> dict[str, bool | None]:
-    """Whether the card leaves the bus without a cable, and whether it has power; None where the driver does not say."""
-    try:
-        powered = {"0": False, "1": True}.get(state.read_text(encoding="ascii").strip())
-    except (OSError, ValueError):
-        powered = None
-    return {"armed": marker.exists(), "powered": powered}
-
-
 def objections(gpus: t.Sequence[Gpu], error: str, witness: bool) -> list[str]:
     """Why nothing can be served here; empty for a sound Spark.
 
@@ -179,7 +168,7 @@ def look() -> dict[str, t.Any]:
         "objections": reasons,
         "gpus": [dataclasses.asdict(gpu) for gpu in gpus],
         "connectx": count_functions(DEVICES, CONNECTX7),
-        "hotplug": hotplug(HOTPLUG_MARKER, HOTPLUG_STATE),
+        "hotplug": _hotplug.look(),
         "memory_total": memory["MemTotal"],
         "memory_available": memory["MemAvailable"],
         "memory_free": memory["MemFree"],

@@ -71,6 +71,12 @@ options:
       - The speed of a link in Mb/s below which it is refused.
     type: int
     default: 0
+  bandwidth_test:
+    description:
+      - Whether what the cable carries is to be measured, V(true), V(false), or V(auto), which is once after each start
+        of one of the two, while nobody uses the cable.
+    type: raw
+    default: auto
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 seealso:
@@ -142,7 +148,8 @@ any_configure:
   sample: false
 measure:
   description:
-    - Whether what the cable carries is to be measured. It was not since one of the two was started, and nobody uses it.
+    - Whether what the cable carries is to be measured. With O(bandwidth_test=auto), it was not since one of the two
+      was started, and nobody uses it.
   returned: success
   type: bool
   sample: false

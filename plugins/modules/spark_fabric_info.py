@@ -20,6 +20,12 @@ description:
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._attributes.info_module
+options:
+  state_directory:
+    description:
+      - Where this collection keeps its deployments on the Spark, and what was measured of the cable.
+    type: path
+    default: ~/.local/share/dgx-spark-speculative
 seealso:
   - module: dgx_spark.speculative.fabric_plan
   - module: dgx_spark.speculative.fabric_check
@@ -89,8 +95,8 @@ connectx:
   sample: 4
 hotplug:
   description:
-    - Whether DGX OS takes the network card off the bus while it sees no cable (C(armed)), and whether the driver of
-      that sees one (C(powered), null where there is no such driver).
+    - Whether DGX OS takes the network card off the bus while it sees no cable (C(armed)), and whether its driver
+      says that a cable is in (C(powered), null where there is no such driver).
   returned: success
   type: dict
   sample:
@@ -98,8 +104,8 @@ hotplug:
     powered: true
 measured:
   description:
-    - What the role spark_network has measured since the host was started, with C(interface), and C(gbps) and C(by),
-      V(RDMA) or V(TCP), on the head. Empty if nothing.
+    - What the role spark_network has measured since the host was started, with C(interface), and on the head C(gbps),
+      C(by), V(RDMA) or V(TCP), and C(finding), a sentence, or null if that is what a cable carries. Empty if nothing.
   returned: success
   type: list
   elements: dict
@@ -107,6 +113,7 @@ measured:
     - interface: enp1s0f1np1
       gbps: 97.3
       by: RDMA
+      finding: null
 in_use:
   description: Whether a TCP connection is open at an address of the ports, as while a pair serves.
   returned: success
@@ -163,14 +170,19 @@ nccl_conf:
   sample: null
 """
 
+from pathlib import Path
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import FabricError, Look
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    module = AnsibleModule(
+        argument_spec={"state_directory": {"type": "path", "default": "~/.local/share/dgx-spark-speculative"}},
+        supports_check_mode=True,
+    )
     try:
-        module.exit_json(changed=False, **Look().look())
+        module.exit_json(changed=False, **Look(state_directory=Path(module.params["state_directory"])).look())
     except FabricError as error:
         module.fail_json(msg=str(error))
 

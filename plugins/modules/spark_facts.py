@@ -29,6 +29,11 @@ options:
       - Whether to look at the QSFP ports.
     type: bool
     default: false
+  state_directory:
+    description:
+      - With O(fabric), where this collection keeps its deployments on the Spark, and what was measured of the cable.
+    type: path
+    default: ~/.local/share/dgx-spark-speculative
 seealso:
   - module: dgx_spark.speculative.spark_info
   - module: dgx_spark.speculative.docker_access_info
@@ -104,6 +109,7 @@ import os
 import pwd
 import sys
 import typing as t
+from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_access import EngineError, Machine
@@ -131,16 +137,20 @@ def docker() -> dict[str, t.Any]:
         return {}
 
 
-def fabric() -> dict[str, t.Any]:
+def fabric(state_directory: Path) -> dict[str, t.Any]:
     try:
-        return Look().look()
+        return Look(state_directory=state_directory).look()
     except FabricError:
         return {}
 
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"docker": {"type": "bool", "default": False}, "fabric": {"type": "bool", "default": False}},
+        argument_spec={
+            "docker": {"type": "bool", "default": False},
+            "fabric": {"type": "bool", "default": False},
+            "state_directory": {"type": "path", "default": "~/.local/share/dgx-spark-speculative"},
+        },
         supports_check_mode=True,
     )
     module.exit_json(
@@ -148,7 +158,7 @@ def main() -> None:
         ansible_facts=login(),
         machine=look(),
         docker=docker() if module.params["docker"] else {},
-        fabric=fabric() if module.params["fabric"] else {},
+        fabric=fabric(Path(module.params["state_directory"])) if module.params["fabric"] else {},
     )
 
 

@@ -74,7 +74,7 @@ hotplug:
       type: bool
       sample: true
     powered:
-      description: Whether the driver has given the card power. Null where there is no such driver.
+      description: Whether the driver of that says that a cable is in. Null where there is no such driver.
       type: bool
       sample: false
 memory_total:

@@ -14,6 +14,7 @@ import itertools
 import typing as t
 
 import yaml
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric_netplan import PENDING, way_out
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._hotplug import HANDLER, MARKER
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import nearest
@@ -52,6 +53,8 @@ class Wish:
     # Below the first it is mentioned, below the second refused.
     speed_mbps: int = 200_000
     minimum_speed_mbps: int = 0
+    # auto, or a boolean as people write it.
+    bandwidth_test: t.Any = "auto"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -756,7 +759,20 @@ def given(value: t.Any) -> t.Any:
     return [word.strip() for word in read.split(",")] if isinstance(read, str) else read
 
 
+def asked_to_measure(bandwidth_test: t.Any) -> bool | None:
+    """Whether the bandwidth is to be tested; None if that depends."""
+    if bandwidth_test == "auto":
+        return None
+    try:
+        return bool(boolean(bandwidth_test))
+    except TypeError:
+        raise PlanError(
+            f"spark_network_bandwidth_test is {bandwidth_test!r}, but must be auto, true or false."
+        ) from None
+
+
 def check_wish(wish: Wish) -> None:
+    asked_to_measure(wish.bandwidth_test)
     low, high = MTU_RANGE
     if not low <= wish.mtu <= high:
         raise PlanError(
@@ -789,8 +805,10 @@ def rail(ends: Ends, target: Target, rank: int, mtu: int) -> dict[str, t.Any]:
     }
 
 
-def to_measure(sparks: t.Sequence[Spark], decision: Decision) -> bool:
-    """Whether nobody has measured what the cable carries since one of them was started, and nobody uses it now."""
+def to_measure(sparks: t.Sequence[Spark], decision: Decision, asked: bool | None) -> bool:
+    """What was asked for, or whether nobody has measured since one of them was started, and nobody uses the cable."""
+    if asked is not None:
+        return asked
 
     def known(rank: int, spark: Spark) -> bool:
         rails = {ends[rank]["name"] for ends, _target_pair in decision.joined}
@@ -872,7 +890,7 @@ def _answer(sparks: t.Sequence[Spark], decision: Decision, wish: Wish, findings:
     return {
         "hosts": hosts,
         "configure": any(decision.configure),
-        "measure": to_measure(sparks, decision),
+        "measure": to_measure(sparks, decision, asked_to_measure(wish.bandwidth_test)),
         "findings": findings,
         "lines": describe(sparks, decision, rails),
     }

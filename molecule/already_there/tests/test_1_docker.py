@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import typing as t
 
 import pytest
@@ -20,6 +19,7 @@ pytest_plugins = ["tests.scenario"]
 STOP = "systemctl stop docker.socket docker.service"
 # Systemd counts starts and refuses the sixth within a minute.
 FORGET = "systemctl reset-failed docker.socket docker.service"
+CONTAINERD = "/etc/containerd/config.toml"
 START = f"{FORGET}; systemctl start docker.socket docker.service"
 
 
@@ -78,17 +78,17 @@ def test_a_docker_that_cannot_serve(spark: Spark, internet: Internet, change: st
 
 
 def test_the_room_is_looked_for_where_docker_really_keeps_its_images(spark: Spark, internet: Internet) -> None:
-    before = spark.exec("cat /etc/docker/daemon.json 2>/dev/null || echo '{}'").stdout
+    # This Docker has containerd keep them.
+    before = spark.read_file(CONTAINERD)
     spark.exec("mkdir -p /mnt/small && mount -t tmpfs -o size=60m tmpfs /mnt/small")
-    moved = json.dumps({**json.loads(before), "data-root": "/mnt/small/docker"})
-    back = f"{STOP}; umount /mnt/small; {START}"
     try:
-        spark.write_file("/etc/docker/daemon.json", moved)
-        assert spark.exec(f"{FORGET}; systemctl restart docker").returncode == 0
+        spark.write_file(CONTAINERD, f'root = "/mnt/small/containerd"\n{before}')
+        assert spark.exec(f"{STOP}; systemctl restart containerd; {START}").returncode == 0
         message = playbook.fail("single_eagle3").message
     finally:
-        spark.write_file("/etc/docker/daemon.json", before)
+        spark.write_file(CONTAINERD, before)
+        back = f"{STOP}; systemctl stop containerd; umount /mnt/small; systemctl start containerd; {START}"
         assert spark.exec(back).returncode == 0
-    assert "/mnt/small/docker" in message
-    assert "Make room there or move Docker's data-root" in message
+    assert "/mnt/small/containerd" in message
+    assert "Make room there or move containerd's root" in message
     assert internet.bytes_to(spark.address, "nvcr.io/v2/nvidia/tensorrt-llm/release/blobs") == 0

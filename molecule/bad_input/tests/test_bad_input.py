@@ -110,7 +110,7 @@ def test_a_disk_too_small_for_the_models(spark: Spark) -> None:
 
 def test_a_disk_too_small_for_the_image() -> None:
     text = message(trtllm_container_unpack_factor=100_000)
-    assert "/var/lib/docker" in text
+    assert "/var/lib/containerd" in text
     assert "needs" in text
     assert text.count("GB") + text.count("TB") >= 2
 

@@ -26,11 +26,12 @@ OFFLINE = "PIP_NO_INDEX=1 PIP_FIND_LINKS=/srv/wheels"
 def spark() -> Spark:
     """A Spark with a copy of the checkout, as git would clone it, and the packages that make setup asks for."""
     spark = Spark()
+    version = spark.exec(["python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).stdout.strip()
     requirements = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
     subprocess.run(
         [
             *(sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(WHEELS), "--only-binary", ":all:"),
-            *("--python-version", "3.11", *requirements),
+            *("--python-version", version, *requirements),
         ],
         cwd=ROOT,
         check=True,

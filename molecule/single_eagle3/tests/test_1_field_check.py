@@ -11,9 +11,9 @@ import typing as t
 from pathlib import Path
 
 import jsonschema
-from conftest import Deployed
 
 from tests import playbook
+from tests.deployed import Deployed
 
 SCHEMA = json.loads((playbook.ROOT / "reports/schema.json").read_text())
 

@@ -47,7 +47,9 @@ def by_tcp(program: str) -> t.Callable[[World], list[str]]:
         rank, ways = rails(world)
         streams = [f"{one['interface']}={one['address']}={one['peer_address']}" for one in ways]
         task = ["receive", str(PORT)] if rank else ["send", str(PORT), str(SECONDS), str(BYTES), "0"]
-        code, said, complaint = world.run((sys.executable, "-c", program, *task, *streams), deadline=DEADLINE_S)
+        # By TCP alone it leaves nothing behind.
+        command = (sys.executable, "-c", program, "tcp", str(world.state_directory), *task, *streams)
+        code, said, complaint = world.run(command, deadline=DEADLINE_S)
         if not said.strip():
             raise NotMeasured(" ".join(complaint.split())[-200:] or f"the test ended with {code}")
         answer = json.loads(said.splitlines()[-1])
@@ -55,7 +57,8 @@ def by_tcp(program: str) -> t.Callable[[World], list[str]]:
             raise NotMeasured(answer["error"].rstrip("."))
         if rank:
             raise NotMeasured("the head tells what has arrived here")
-        return [f"{one} (one TCP stream)" for one in answer["result"]["lines"]]
+        lines: list[str] = answer["result"]["lines"]
+        return lines
 
     return read
 

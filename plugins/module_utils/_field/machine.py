@@ -13,6 +13,7 @@ import re
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils import _hotplug
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import functions, read_text
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import NotMeasured, Sensor, World
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import CONNECTX7, parse_meminfo
@@ -23,8 +24,8 @@ PACKAGES = (
     *("dgx-spark-mlnx-hotplug", "docker-ce", "docker.io", "containerd.io", "nvidia-container-toolkit", "rdma-core"),
     *("perftest", "openssh-server", "network-manager", "netplan.io"),
 )
-MARKER = "/etc/nvidia/cx7-hotplug-enabled"
-SLOT_STATE = "/sys/devices/platform/MTKP0001:00/pcie_hotplug/debug_state"
+MARKER = str(_hotplug.MARKER)
+SLOT_STATE = str(_hotplug.STATE)
 
 # Machine
 

@@ -9,12 +9,14 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import re
 import time
 import typing as t
 import urllib.error
 from pathlib import Path
 
+from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible.module_utils.urls import open_url
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import NotMeasured, Sensor, World
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._log_lines import last_run, read_end
@@ -135,7 +137,7 @@ def page(world: World, path: str) -> tuple[int, str]:
             return answer.status, answer.read(4 * 2**20).decode("utf-8", "replace")
     except urllib.error.HTTPError as error:
         return error.code, ""
-    except OSError as error:
+    except (OSError, UrlsConnectionError, http.client.HTTPException) as error:
         raise NotMeasured(f"the server does not answer ({getattr(error, 'reason', error)})") from None
 
 

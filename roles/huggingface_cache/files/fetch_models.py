@@ -221,7 +221,7 @@ def limited_s(error: BaseException) -> float | None:
             headers = getattr(getattr(one, "response", None), "headers", {})
             reset = RESET.search(headers.get("RateLimit") or "")
             said = headers.get("Retry-After") or (reset[1] if reset else "")
-            return float(said) if said.isdigit() else WINDOW_S
+            return max(1.0, float(said)) if said.isdigit() else WINDOW_S
     return None
 
 

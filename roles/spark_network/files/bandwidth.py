@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What each interface of the cable carries, bounded in time and bytes: for the module watched_job.
 
-HOW receive PORT RAIL...                               on the worker
-HOW send PORT SECONDS BYTES MINIMUM_GBPS RAIL...       on the head
+HOW DIRECTORY receive PORT RAIL...                               on the worker
+HOW DIRECTORY send PORT SECONDS BYTES MINIMUM_GBPS RAIL...       on the head
 
 HOW is auto where nobody has asked for it: then a test that fails is a finding. A rail is
 INTERFACE=OWN_ADDRESS=PEER_ADDRESS. Of one plain TCP stream what counts is what the receiver says has arrived; by RDMA
-ib_write_bw measures, where both have it. What was measured is written down, and holds until the next start.
+ib_write_bw measures, where both have it. What was measured is written down in DIRECTORY, the collection's own, and
+holds until the next start. If HOW is tcp, there is only that stream, and nothing is written.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ PERFTEST = "ib_write_bw"
 PERFTEST_S = 8.0
 # A card with a capped power carries 12.7 to 14 Gb/s (NVIDIA/dgx-spark-playbooks pull request 108 takes 8 to 25).
 CAPPED_FROM, CAPPED_TO = 8.0, 25.0
-RECORD = Path(".local/share/dgx-spark-speculative/bandwidth.json")
+# As module_utils/_pair_view.py reads it.
+RECORD = "bandwidth.json"
 NET = Path("/sys/class/net")
 
 
@@ -143,7 +145,9 @@ def perftest(rail: Rail, port: int, *peer: str) -> list[str] | None:
     program, device = shutil.which(PERFTEST), rdma_device(rail.interface)
     if program is None or device is None:
         return None
-    return [program, "--ib-dev", device, "--port", str(port), "--duration", "1", "--CPU-freq", "--report_gbits", *peer]
+    # Without an address it listens on all. perftest has that option since 23.07; Ubuntu 24.04 has 24.01.
+    options = ["--ib-dev", device, "--port", str(port), "--bind_source_ip", rail.address]
+    return [program, *options, "--duration", "1", "--CPU-freq", "--report_gbits", *peer]
 
 
 def rate(output: str) -> float | None:
@@ -176,10 +180,10 @@ def by_rdma(rail: Rail, port: int) -> float | None:
 
 
 def verdict(row: dict[str, t.Any], minimum: float) -> str | None:
-    """Why this is not what a cable carries; None if it is."""
+    """Why this is not what a cable carries; None if it is, or if nothing is the least."""
     way, bound = ("by RDMA", CAPPED_TO) if row["by"] == "RDMA" else ("in one TCP stream", minimum)
     said = f"{row['interface']} carried {row['gbps']:g} Gb/s {way}"
-    if row["gbps"] >= bound:
+    if not minimum or row["gbps"] >= bound:
         return None
     if row["gbps"] < CAPPED_FROM:
         return f"{said}, which is less than {bound:g}. Reseat the cable, or try another one."
@@ -202,47 +206,47 @@ def this_boot() -> str:
     return f"{boot} {first.rpartition(')')[2].split()[19:20]}"
 
 
-def record(measured: t.Sequence[dict[str, t.Any]], home: Path | None = None) -> None:
+def record(measured: t.Sequence[dict[str, t.Any]], directory: Path) -> None:
     """Write down what was measured, so that nobody does it again before the next start."""
-    path = (home or Path.home()) / RECORD
     with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"boot": this_boot(), "rails": list(measured)}) + "\n", encoding="utf-8")
+        directory.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"boot": this_boot(), "rails": list(measured)}) + "\n"
+        (directory / RECORD).write_text(text, encoding="utf-8")
 
 
-def send_all(arguments: t.Sequence[str]) -> dict[str, t.Any]:
+def send_all(arguments: t.Sequence[str], directory: Path | None) -> dict[str, t.Any]:
     port, seconds, most, minimum = int(arguments[0]), float(arguments[1]), int(arguments[2]), float(arguments[3])
-    measured = []
-    for rail in rails(arguments[4:]):
-        measured.append({**send(rail, port, seconds, most), "by": "TCP"})
-    for row, rail in zip(measured, rails(arguments[4:])):
-        gbps = by_rdma(rail, port)
-        if gbps is not None:
-            row.update(gbps=gbps, by="RDMA")
-    record(
-        [
-            {"interface": row["interface"], "gbps": row["gbps"], "by": row["by"], "finding": verdict(row, minimum)}
-            for row in measured
-        ]
-    )
+    wanted = rails(arguments[4:])
+    measured = [{**send(rail, port, seconds, most), "by": "TCP"} for rail in wanted]
+    if directory:
+        for row, rail in zip(measured, wanted):
+            gbps = by_rdma(rail, port)
+            if gbps is not None:
+                row.update(gbps=gbps, by="RDMA")
+        known = [{key: row[key] for key in ("interface", "gbps", "by")} for row in measured]
+        record([{**row, "finding": verdict(row, minimum)} for row in known], directory)
     lines = [f"{row['interface']} {row['gbps']:g} Gb/s by {row['by']}" for row in measured]
     return {"rails": measured, "lines": lines, "findings": findings(measured, minimum)}
 
 
-def receive_all(port: int, wanted: t.Sequence[Rail]) -> dict[str, t.Any]:
+def receive_all(port: int, wanted: t.Sequence[Rail], directory: Path | None) -> dict[str, t.Any]:
     received = receive(port, wanted)
-    record([{"interface": rail.interface} for rail in wanted])
-    for rail in wanted:
-        command = perftest(rail, port)
-        if command:
-            run_perftest(command)
+    if directory:
+        record([{"interface": rail.interface} for rail in wanted], directory)
+        for rail in wanted:
+            command = perftest(rail, port)
+            if command:
+                run_perftest(command)
     return received
 
 
 def main(arguments: t.Sequence[str]) -> dict[str, t.Any]:
-    how, role, *rest = arguments
+    how, place, role, *rest = arguments
+    directory = None if how == "tcp" else Path(place).expanduser()
     try:
-        return receive_all(int(rest[0]), rails(rest[1:])) if role == "receive" else send_all(rest)
+        if role == "receive":
+            return receive_all(int(rest[0]), rails(rest[1:]), directory)
+        return send_all(rest, directory)
     except BandwidthError as error:
         if how != "auto":
             raise

@@ -517,11 +517,12 @@ class PageCache:
         self.look_at = 0.0
 
     def give_back(self) -> None:
-        for file in (file for model in self.models for file in model.rglob("*")):
-            # A file that cannot be read is the server's to complain about.
+        for model in self.models:
+            # What cannot be read is the server's to complain about.
             with contextlib.suppress(OSError):
-                if file.is_file():
-                    forget(file)
+                for file in model.rglob("*"):
+                    if file.is_file():
+                        forget(file)
 
     def due(self) -> bool:
         """Whether it is time to look again."""

@@ -466,7 +466,7 @@ class Worker:
         elif ranks(os.getpid()):
             self.enter("serving", None)
             # The log that says when all has been read is the head's.
-            if self.pages.due():
+            if self.pages.due() and entrypoint.memory_is_short():
                 self.pages.give_back()
         elif (lacking := self.verbs.problem()) is not None:
             self.enter("waiting for the fabric", lacking)

@@ -306,8 +306,11 @@ def transports(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
         told, known = verbs.by_tcp(rank["environment"]), rank["verbs"]
         lacking = [device for device, node in known.items() if node is None]
         has = ", ".join(rank["rdma_nodes"]) or "nothing"
-        if told:
-            text = f"{called(rank)} goes through the cable by TCP and not by RDMA, as {told} says"
+        why = f"as {told} says" if told else None
+        if not known and not rank["rdma"]:
+            why = why or "for this Spark has no RDMA device: 'sudo modprobe mlx5_ib', then run the playbook again"
+        if why:
+            text = f"{called(rank)} goes through the cable by TCP and not by RDMA, {why}"
             yield Difference(TRANSPORT, [other["verbs"] for other in ranks], text, "warning")
         elif lacking or (not known and len(rank["rdma_nodes"]) < len(rank["addresses"].split(","))):
             text = f"{called(rank)} cannot use {' and '.join(lacking) or 'all its RDMA devices'}"

@@ -33,12 +33,16 @@ def by_tcp(environment: t.Mapping[str, str]) -> str | None:
     return None
 
 
-def devices(environment: t.Mapping[str, str]) -> list[str]:
-    """The RDMA devices that NCCL is to use, as far as they are named one by one."""
+def devices(environment: t.Mapping[str, str], there: t.Collection[str]) -> list[str]:
+    """The RDMA devices that NCCL is to use: of each name those that begin so, or the name where there is none yet."""
     wanted = environment.get("NCCL_IB_HCA", "")
     if wanted.startswith("^") or by_tcp(environment):
         return []
-    return [one.partition(":")[0] for one in wanted.lstrip("=").split(",") if one.strip()]
+    found: list[str] = []
+    for name in (one.partition(":")[0].strip() for one in wanted.lstrip("=").split(",")):
+        begin_so = [] if wanted.startswith("=") or name in there else [has for has in there if has.startswith(name)]
+        found += (begin_so or [name]) if name else []
+    return list(dict.fromkeys(found))
 
 
 def known() -> dict[str, tuple[str, str]]:
@@ -65,7 +69,7 @@ def look(environment: t.Mapping[str, str]) -> dict[str, str | None]:
     """The node of each device in this container; None for one that it cannot use."""
     there = known()
     found: dict[str, str | None] = {}
-    for device in devices(environment):
+    for device in devices(environment, there):
         node = there.get(device)
         found[device] = node[0] if node is not None and is_here(*node) else None
     return found
@@ -96,4 +100,7 @@ class Gate:
     @property
     def too_early(self) -> bool:
         """Whether the kernel has had them all for a while, and this container does not."""
+        if self.late_since is not None:
+            # It may be that nobody has looked since.
+            self.problem()
         return self.late_since is not None and time.monotonic() - self.late_since >= WAIT_S

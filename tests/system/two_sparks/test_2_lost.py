@@ -147,9 +147,7 @@ def test_addresses_that_are_gone_when_it_starts_are_told_and_waited_for(
     path = tmp_path / "status.json"
     playbook.succeed("status", variables={"json": str(path)})
     why = json.loads(path.read_text(encoding="utf-8"))["spark-2"]["why"]
-    assert why.startswith(
-        "It waits for its address on the fabric: this Spark does not have its fabric address 192.168.100.11"
-    )
+    assert why.startswith("It waits for the fabric: this Spark does not have its fabric address 192.168.100.11")
     # Of two rails NCCL takes both.
     give_back(0)
     worker.wait_until(lambda: "192.168.101.11" in (worker.state["reason"] or ""))

@@ -336,6 +336,10 @@ RAILS = {"NCCL_IB_HCA": "rocep1s0f1,roceP2p1s0f1:1"}
     [
         (RAILS, ["rocep1s0f1", "roceP2p1s0f1"]),
         ({"NCCL_IB_HCA": "=mlx5_0"}, ["mlx5_0"]),
+        # NCCL takes a name for the beginning of one, but after '='.
+        ({"NCCL_IB_HCA": "mlx5"}, ["mlx5_0", "mlx5_1"]),
+        ({"NCCL_IB_HCA": "=mlx5"}, ["mlx5"]),
+        ({"NCCL_IB_HCA": "mlx,mlx5_1"}, ["mlx5_0", "mlx5_1"]),
         ({"NCCL_IB_HCA": "^mlx5_0"}, []),
         ({**RAILS, "NCCL_IB_DISABLE": "1"}, []),
         ({**RAILS, "NCCL_NET": "Socket"}, []),
@@ -343,7 +347,7 @@ RAILS = {"NCCL_IB_HCA": "rocep1s0f1,roceP2p1s0f1:1"}
     ],
 )
 def test_the_devices_that_nccl_is_to_use(environment: dict[str, str], named: list[str]) -> None:
-    assert verbs.devices(environment) == named
+    assert verbs.devices(environment, ["mlx5_0", "mlx5_1"]) == named
 
 
 def test_a_card_that_counts_anew_is_not_what_the_container_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -580,7 +584,8 @@ def test_while_a_rank_runs_its_models_pages_are_given_back(
     with shard.open("rb") as file:
         os.fsync(file.fileno())
     add_program(tmp_path, "sshd", SSHD_WITH_RANK.replace("RANK", str(tmp_path / "rank")))
-    container = worker(environment={"DGX_SPARK_TARGET": str(model), "DGX_SPARK_DRAFT": ""})
+    environment = {"DGX_SPARK_TARGET": str(model), "DGX_SPARK_DRAFT": ""}
+    container = worker(environment=environment, entrypoint__LOW_MEMORY=2**62)
     container.wait_for("serving")
     # Again and again: nobody tells the worker when all has been read.
     for _time in range(2):

@@ -46,13 +46,15 @@ def run(*arguments: str, **environment: str) -> tuple[int, dict[str, t.Any]]:
 
 
 def test_both_ends(port: int, tmp_path: Path) -> None:
-    head, worker_home = tmp_path / "head", tmp_path / "worker"
+    head, worker_state = tmp_path / "head", tmp_path / "home/state"
     received: list[tuple[int, dict[str, t.Any]]] = []
     worker = threading.Thread(
-        target=lambda: received.append(run("true", "receive", str(port), *streams(WORKER, HEAD), HOME=str(worker_home)))
+        target=lambda: received.append(
+            run("true", "~/state", "receive", str(port), *streams(WORKER, HEAD), HOME=str(tmp_path / "home"))
+        )
     )
     worker.start()
-    code, sent = run("auto", "send", str(port), "5", "20000000", "0", *streams(HEAD, WORKER), HOME=str(head))
+    code, sent = run("auto", str(head), "send", str(port), "5", "20000000", "0", *streams(HEAD, WORKER))
     worker.join(timeout=30)
     assert code == 0
     assert received == [(0, {"result": {"bytes": [20_000_000, 20_000_000]}})]
@@ -65,7 +67,7 @@ def test_both_ends(port: int, tmp_path: Path) -> None:
     assert sent["result"]["findings"] == []
     assert sent["result"]["lines"][0] == f"rail0 {rows[0]['gbps']:g} Gb/s by TCP"
     # Both know until their next start that it was measured.
-    known = [measured(home / bandwidth.RECORD.parent) for home in (head, worker_home)]
+    known = [measured(state) for state in (head, worker_state)]
     assert [[row["interface"] for row in rows] for rows in known] == [["rail0", "rail1"]] * 2
     assert known[0][0] == {"interface": "rail0", "gbps": rows[0]["gbps"], "by": "TCP", "finding": None}
 
@@ -92,10 +94,10 @@ def test_nobody_sends(port: int) -> None:
         bandwidth.receive(port, bandwidth.rails(streams(WORKER, HEAD)), within=0.1)
 
 
-def test_the_port_is_taken(port: int) -> None:
+def test_the_port_is_taken(port: int, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.2", port)):
-        code, said = run("true", "receive", str(port), *streams(WORKER, HEAD))
-        assert run("auto", "receive", str(port), *streams(WORKER, HEAD))[0] == 0
+        code, said = run("true", str(tmp_path), "receive", str(port), *streams(WORKER, HEAD))
+        assert run("auto", str(tmp_path), "receive", str(port), *streams(WORKER, HEAD))[0] == 0
     assert code == 1
     assert said["error"].startswith(f"The bandwidth test failed: port {port} of 127.0.0.2 cannot be opened")
 
@@ -123,6 +125,11 @@ def test_what_a_rate_means(gbps: float, by: str, said: str | None) -> None:
     assert (said is None and found is None) or str(found).startswith(f"a {said}")
 
 
+@pytest.mark.parametrize("by", ["RDMA", "TCP"])
+def test_with_a_minimum_of_nothing_no_rate_is_a_finding(by: str) -> None:
+    assert bandwidth.findings([{"interface": "a", "gbps": 3.0, "by": by}], 0) == []
+
+
 # As ib_write_bw prints it; the rate is the one of NVIDIA/dgx-spark-playbooks pull request 108.
 TABLE = """ local address: LID 0000 QPN 0x0127 PSN 0x9ab1c5 RKey 0x1fffbc VAddr 0x00f2d1a0e00000
 ---------------------------------------------------------------------------------------
@@ -132,21 +139,44 @@ TABLE = """ local address: LID 0000 QPN 0x0127 PSN 0x9ab1c5 RKey 0x1fffbc VAddr 
 """
 
 
-def test_the_rate_of_perftest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a test double of ib_write_bw, which like the real one fails while nobody listens."""
-    assert bandwidth.rate(TABLE) == 13.23
-    assert bandwidth.rate("Couldn't connect to 127.0.0.2:2235\n") is None
-    rail = bandwidth.Rail("rail0", "127.0.0.1", "127.0.0.2")
+@pytest.fixture(name="double")
+def fixture_double(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A test double of ib_write_bw, which like the real one fails while nobody listens, and a device for it."""
     monkeypatch.setattr(bandwidth, "NET", tmp_path)
-    assert bandwidth.by_rdma(rail, 2235) is None
     (tmp_path / "rail0/device/infiniband/rocep1s0f1").mkdir(parents=True)
-    double = tmp_path / bandwidth.PERFTEST
-    listens = tmp_path / "listens"
+    double, listens = tmp_path / bandwidth.PERFTEST, tmp_path / "listens"
     double.write_text(
         f"#!/bin/sh\n[ -e {listens} ] || {{ touch {listens}; exit 1; }}\n"
-        f"[ \"$2 $4 $9\" = 'rocep1s0f1 2235 127.0.0.2' ] && cat <<'END'\n{TABLE}END\n",
+        f"[ \"$2 $4 $6 ${{11}}\" = 'rocep1s0f1 2235 127.0.0.1 127.0.0.2' ] && cat <<'END'\n{TABLE}END\n",
         encoding="utf-8",
     )
     double.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return double
+
+
+def test_the_rate_of_perftest(double: Path) -> None:
+    assert bandwidth.rate(TABLE) == 13.23
+    assert bandwidth.rate("Couldn't connect to 127.0.0.2:2235\n") is None
+    rail = bandwidth.Rail("rail0", "127.0.0.1", "127.0.0.2")
     assert bandwidth.by_rdma(rail, 2235) == 13.23
+    assert bandwidth.by_rdma(rail._replace(interface="rail1"), 2235) is None
+    # Also the end that listens does so at the cable's address only.
+    command = bandwidth.perftest(rail, 2235) or []
+    assert command[0] == str(double)
+    assert command[command.index("--bind_source_ip") + 1] == "127.0.0.1"
+
+
+def test_by_tcp_alone_nothing_else_is_measured_nor_written(port: int, tmp_path: Path, double: Path) -> None:
+    rail0 = streams(WORKER[:1], HEAD[:1])
+    state = tmp_path / "state"
+    worker = threading.Thread(target=bandwidth.main, args=(["tcp", str(state), "receive", str(port), *rail0],))
+    worker.start()
+    rail0 = streams(HEAD[:1], WORKER[:1])
+    said = bandwidth.main(["tcp", str(state), "send", str(port), "5", "20000000", "0", *rail0])
+    worker.join(timeout=30)
+    assert [row["by"] for row in said["rails"]] == ["TCP"]
+    assert not state.exists()
+    # Nobody has called it.
+    assert double.exists()
+    assert not (tmp_path / "listens").exists()

@@ -17,12 +17,15 @@ REPOSITORY = Path(__file__).parents[4]
 HOSTS, USER = ("athena.lan.example", "hera.lan.example"), "alice"
 SAID = f"http://10.1.2.3:8000 on {HOSTS[0]} (athena) /home/{USER}/x hf_CANARYabcd1234"
 ROW = {"id": "log", "section": "What serves", "what": "Log", "how": "server.log"}
-PRIVATE = ("athena", "hera", "10.1.2.3", USER, "CANARY")
+IMAGE = {"id": "image", "section": "What serves", "what": "Image", "how": "record.json"}
+REGISTRY = "registry.olympus.example:5000"
+PRIVATE = ("athena", "hera", "10.1.2.3", USER, "CANARY", "olympus")
 
 
 def play(directory: Path, *options: str, **task: object) -> str:
     """Report on two hosts, of which the second one has found nothing."""
     (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n")
+    rows = [{**ROW, "value": SAID}, {**IMAGE, "value": f"{REGISTRY}/nvidia/release:1.3.0"}]
     report = {"variable": "found", "path": "field/one", **task}
     book = {
         "hosts": "all",
@@ -30,7 +33,7 @@ def play(directory: Path, *options: str, **task: object) -> str:
         "vars": {"ansible_user": USER},
         "tasks": [
             {
-                "ansible.builtin.set_fact": {"found": {"rows": [{**ROW, "value": SAID}]}},
+                "ansible.builtin.set_fact": {"found": {"rows": rows}},
                 "when": f"inventory_hostname == '{HOSTS[0]}'",
             },
             {"dgx_spark.speculative.field_report": report, "run_once": True},
@@ -56,7 +59,7 @@ def play(directory: Path, *options: str, **task: object) -> str:
 
 def test_nothing_private_is_written(tmp_path: Path) -> None:
     said = play(tmp_path)
-    assert "1 of 2 rows were measured." in said
+    assert "2 of 3 rows were measured." in said
     files = [tmp_path / f"field/one{end}" for end in (".html", ".json")]
     assert not [word for word in PRIVATE for file in files if word in file.read_text()]
     found = json.loads(files[1].read_text())
@@ -74,7 +77,7 @@ def test_names_if_wanted(tmp_path: Path) -> None:
 
 
 def test_check_mode_writes_nothing(tmp_path: Path) -> None:
-    assert "1 of 2 rows were measured." in play(tmp_path, "--check")
+    assert "2 of 3 rows were measured." in play(tmp_path, "--check")
     assert not (tmp_path / "field").exists()
 
 

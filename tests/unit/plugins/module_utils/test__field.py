@@ -6,12 +6,18 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
+import re
+import socket
+import threading
 import typing as t
 from pathlib import Path
 
 import pytest
+from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
+from ansible_collections.dgx_spark.speculative.plugins.module_utils import _pair_view as pairs
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field import link, machine, serving
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
     NotMeasured,
@@ -66,16 +72,16 @@ def fixture_deployed(world: World) -> t.Iterator[t.Callable[..., None]]:
     """Deploys something: a container, its record, its state and its log."""
     servers = []
 
-    def deploy(log: str = "", state: t.Any = None, **record: t.Any) -> None:
+    def deploy(log: str = "", state: t.Any = None, spark: World = world, **record: t.Any) -> None:
         labels = {"dgx_spark.speculative.deployment": "demo", "dgx_spark.speculative.configuration": "abc"}
         container = {"Config": {"Labels": labels}, "State": {"Status": "running"}, "Image": "sha256:1"}
         whole = {"deployment": "demo", "container": {"labels": labels}, "url": "http://127.0.0.1:9", **record}
-        folder = world.state_directory / "demo" / "state"
+        folder = spark.state_directory / "demo" / "state"
         folder.mkdir(parents=True)
         (folder.parent / "record.json").write_text(json.dumps(whole))
         (folder / "state.json").write_text(json.dumps(state or {"state": "running", "since": 1.0}))
         (folder / "server.log").write_text(log)
-        servers.append(DockerServer(Path(world.socket), {"/containers/slot/json": container}))
+        servers.append(DockerServer(Path(spark.socket), {"/containers/slot/json": container}))
 
     yield deploy
     for server in servers:
@@ -183,6 +189,20 @@ def test_what_serves(world: World, deployed: t.Callable[..., None]) -> None:
     assert reason(link.by_rdma, world) == "what is deployed here serves on one Spark"
 
 
+@pytest.mark.parametrize(
+    "error", [http.client.BadStatusLine("nonsense"), http.client.IncompleteRead(b""), UrlsConnectionError("gone")]
+)
+def test_a_server_that_breaks_off_its_answer(
+    world: World, deployed: t.Callable[..., None], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def broken(*_arguments: t.Any, **_options: t.Any) -> t.NoReturn:
+        raise error
+
+    deployed()
+    monkeypatch.setattr(serving, "open_url", broken)
+    assert reason(serving.health, world) == f"the server does not answer ({error})"
+
+
 def test_the_import_leaves_the_server_its_memory(world: World, deployed: t.Callable[..., None]) -> None:
     deployed()
     world.run = programs = Programs(docker=(0, "banner\ndgx-spark-import cold 71.3\ndgx-spark-import warm 9.0\n", ""))
@@ -224,19 +244,44 @@ def test_rdma_without_the_tool(world: World, deployed: t.Callable[..., None]) ->
     assert reason(link.by_rdma, world) == "ib_write_bw is not installed"
 
 
-@pytest.mark.parametrize(
-    ("rank", "printed", "found"),
-    [
-        (0, {"result": {"lines": ["enp1s0f1np1 13.2 Gb/s"]}}, ["enp1s0f1np1 13.2 Gb/s (one TCP stream)"]),
-        (0, {"error": "The bandwidth test failed: nobody there."}, "The bandwidth test failed: nobody there"),
-        (1, {"result": {"bytes": [1]}}, "the head tells what has arrived here"),
-    ],
-)
-def test_tcp(world: World, deployed: t.Callable[..., None], rank: int, printed: t.Any, found: t.Any) -> None:
-    deployed(pair={"rank": rank, "rails": [RAIL]})
-    program = f"print({json.dumps(printed)!r})"
-    world.run = World(world.root, world.state_directory, "slot", world.socket).run
-    if isinstance(found, str):
-        assert reason(link.by_tcp(program), world) == found
-    else:
-        assert link.by_tcp(program)(world) == found
+# By TCP, with the role's own program at both ends of this machine, all of whose addresses begin with 127.
+
+BANDWIDTH = (Path(__file__).parents[4] / "roles/spark_network/files/bandwidth.py").read_text(encoding="utf-8")
+
+
+class Ends(t.NamedTuple):
+    head: World
+    worker: World
+
+
+@pytest.fixture(name="ends")
+def fixture_ends(tmp_path: Path, deployed: t.Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Ends:
+    """Two Sparks that serve as one, with the programs of this machine."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr(link, "PORT", server.getsockname()[1])
+    monkeypatch.setattr(link, "BYTES", 20_000_000)
+    addresses = ("127.0.0.1", "127.0.0.2")
+    ends = Ends(*(World(tmp_path, tmp_path / f"state-{n}", "slot", str(tmp_path / f"{n}.sock")) for n in (0, 1)))
+    for rank, spark in enumerate(ends):
+        way = {"interface": "rail0", "address": addresses[rank], "peer_address": addresses[1 - rank]}
+        deployed(spark=spark, pair={"rank": rank, "rails": [way]})
+    return ends
+
+
+def test_tcp(ends: Ends) -> None:
+    said: list[str] = []
+    read = link.by_tcp(BANDWIDTH)
+    worker = threading.Thread(target=lambda: said.append(reason(read, ends.worker)))
+    worker.start()
+    (line,) = read(ends.head)
+    worker.join(timeout=30)
+    assert re.fullmatch(r"rail0 [\d.]+ Gb/s by TCP", line)
+    assert said == ["the head tells what has arrived here"]
+    # A field check changes nothing, so the role measures as if nobody had.
+    assert [pairs.measured(spark.state_directory) for spark in ends] == [[], []]
+
+
+def test_tcp_that_cannot_be_measured(ends: Ends) -> None:
+    with socket.create_server(("127.0.0.2", link.PORT)):
+        said = reason(link.by_tcp(BANDWIDTH), ends.worker)
+    assert said.startswith(f"The bandwidth test failed: port {link.PORT} of 127.0.0.2 cannot be opened")

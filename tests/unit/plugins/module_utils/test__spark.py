@@ -15,7 +15,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark impor
     ask_gpu,
     ask_gpu_processes,
     count_functions,
-    hotplug,
     objections,
     parse_compute_apps,
     parse_gpus,
@@ -114,22 +113,3 @@ def test_a_driver_that_does_not_answer_says_why(
     with pytest.raises(GpuError) as e:
         ask_gpu(command)
     assert str(e.value) == expected
-
-
-@pytest.mark.parametrize(
-    ("marker", "state", "expected"),
-    [
-        (True, "0\n", {"armed": True, "powered": False}),
-        (False, "1\n", {"armed": False, "powered": True}),
-        (True, None, {"armed": True, "powered": None}),
-        (False, "plug-in\n", {"armed": False, "powered": None}),
-    ],
-)
-def test_whether_the_card_leaves_without_a_cable(
-    tmp_path: Path, marker: bool, state: str | None, expected: dict[str, bool | None]
-) -> None:
-    if marker:
-        (tmp_path / "cx7-hotplug-enabled").touch()
-    if state:
-        (tmp_path / "debug_state").write_text(state, encoding="ascii")
-    assert hotplug(tmp_path / "cx7-hotplug-enabled", tmp_path / "debug_state") == expected

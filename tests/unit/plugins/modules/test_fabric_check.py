@@ -277,6 +277,20 @@ def test_a_cable_that_loses_every_tenth_packet(cable: Cable) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("output", "lost"),
+    [
+        ("100 packets transmitted, 98 received, +2 errors, 2% packet loss, time 1002ms", 2),
+        ("100 packets transmitted, 100 received, 0% packet loss, time 1002ms", 0),
+        # Where ping was killed, it says nothing; that proves nothing.
+        ("", 100),
+        ("'ping' did not end within 15 s", 100),
+    ],
+)
+def test_what_ping_says_of_its_losses(output: str, lost: int) -> None:
+    assert _fabric_proof.lost(output) == lost
+
+
 def test_a_late_answer_is_no_loss(cable: Cable) -> None:
     cable.losses = [1, 0]
     assert cable.proof(rail(F1, 100), seconds=30).check()[0].error is None

@@ -21,6 +21,7 @@ from ansible_collections.dgx_spark.speculative.plugins.modules import (
     spark_info,
 )
 
+from roles.spark_network.files import bandwidth
 from tests.unit.docker_server import DockerServer
 
 
@@ -89,6 +90,15 @@ def test_an_engine_that_answers_nonsense_is_left_to_who_asks_only_that(
     assert run(capsys, spark_facts, docker=True)["docker"] == {}
     said = run(capsys, docker_access_info, socket=str(socket))["msg"]
     assert said.startswith("Asking the Docker Engine for /version failed with status 404")
+
+
+def test_what_was_measured_is_in_the_state_directory(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    rows = [{"interface": "enp1s0f1np1", "gbps": 97.3, "by": "RDMA", "finding": None}]
+    bandwidth.record(rows, tmp_path / "state")
+    state = str(tmp_path / "state")
+    assert run(capsys, spark_fabric_info, state_directory=state)["measured"] == rows
+    assert run(capsys, spark_facts, fabric=True, state_directory=state)["fabric"]["measured"] == rows
+    assert run(capsys, spark_fabric_info, state_directory=str(tmp_path))["measured"] == []
 
 
 def test_the_ports_are_what_spark_fabric_info_returns(capsys: pytest.CaptureFixture[str]) -> None:

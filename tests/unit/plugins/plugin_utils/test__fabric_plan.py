@@ -233,6 +233,19 @@ def test_what_the_cable_carries_is_measured_once_after_each_start(pair: Pair) ->
     assert not pair.plan()["measure"]
 
 
+@pytest.mark.parametrize(("asked", "measured"), [(True, True), ("yes", True), (False, False), ("false", False)])
+def test_the_bandwidth_is_tested_as_asked_for(pair: Pair, asked: t.Any, measured: bool) -> None:
+    assert pair.plan(bandwidth_test=asked)["measure"] is measured
+    pair.hosts[HEAD]["in_use"] = True
+    assert pair.plan(bandwidth_test=asked)["measure"] is measured
+
+
+@pytest.mark.parametrize("asked", ["Auto", "atuo", 2, None, ["auto"]])
+def test_a_misspelt_test_of_the_bandwidth(pair: Pair, asked: t.Any) -> None:
+    said = f"spark_network_bandwidth_test is {asked!r}, but must be auto, true or false."
+    assert pair.refusal(bandwidth_test=asked) == said
+
+
 # The cable
 
 
