@@ -126,7 +126,7 @@ def warned(record: t.Mapping[str, t.Any]) -> list[str]:
     """What is reported of this image with these models and options, wrapped."""
     lines = []
     for warning in record.get("warnings") or []:
-        first, *rest = textwrap.wrap(str(warning), WIDTH - 6, break_long_words=False)
+        first, *rest = textwrap.wrap(str(warning), WIDTH - 6, break_long_words=False, break_on_hyphens=False)
         lines += [f"    - {first}", *(f"      {line}" for line in rest)]
     return ["", "  Reported of this image with these options:", *lines] if lines else []
 

@@ -26,6 +26,7 @@ import os
 import re
 import shutil
 import signal
+import ssl
 import sys
 import threading
 import time
@@ -521,6 +522,12 @@ class Fetch:
                 ) from error
             if isinstance(one, OSError) and one.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise self.disk_full() from error
+            if isinstance(one, ssl.SSLCertVerificationError):
+                raise FetchError(
+                    f"What answers for {self.endpoint} has a certificate that is not trusted here "
+                    f"({one.strerror}), as a proxy has that reads along: use a network without "
+                    f"one, or fetch {repository.id} by hand with 'hf download', then run again"
+                ) from error
             if isinstance(one, OSError) and one.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
                 raise FetchError(
                     f"The Hugging Face cache {self.cache_name} cannot be written ({one.strerror}: "

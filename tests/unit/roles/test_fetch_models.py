@@ -8,6 +8,7 @@ import errno
 import fcntl
 import json
 import os
+import ssl
 import stat
 import subprocess
 import sys
@@ -201,6 +202,13 @@ def test_orphans_are_removed_but_not_what_is_awaited_or_in_use(tmp_path: Path, m
             PermissionError(errno.EACCES, "Permission denied", "/cache/blobs/x"),
             r"The Hugging Face cache /home/me/hub cannot be written \(Permission denied: /cache/blobs/x\): give it "
             r"back to the login user with 'sudo chown -R', then run again",
+        ),
+        (
+            # Its number is that of EPERM.
+            ssl.SSLCertVerificationError(1, "certificate verify failed"),
+            r"What answers for https://hub has a certificate that is not trusted here \(certificate verify failed\), "
+            r"as a proxy has that reads along: use a network without one, or fetch lab/small by hand with "
+            r"'hf download', then run again",
         ),
     ],
 )
