@@ -518,11 +518,12 @@ class PageCache:
 
     def give_back(self) -> None:
         for model in self.models:
-            # What cannot be read is the server's to complain about.
+            # What cannot be read, a directory or one file in it, is the server's to complain about.
             with contextlib.suppress(OSError):
                 for file in model.rglob("*"):
-                    if file.is_file():
-                        forget(file)
+                    with contextlib.suppress(OSError):
+                        if file.is_file():
+                            forget(file)
 
     def due(self) -> bool:
         """Whether it is time to look again."""

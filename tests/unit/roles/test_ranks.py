@@ -187,6 +187,15 @@ def test_a_rank_whose_devices_nobody_names_needs_one_for_each_rail() -> None:
     ]
 
 
+def test_a_pair_without_any_rdma_device_is_warned_of() -> None:
+    ranks_said = [said(0), said(1)]
+    for rank in ranks_said:
+        rank.update(verbs={}, rdma_nodes=[], rdma=[])
+    found = [one for one in ranks.compare(ranks_said, PLAN) if one.what == "transport"]
+    assert [one.severity for one in found] == ["warning"] * 2
+    assert "has no RDMA device: 'sudo modprobe mlx5_ib'" in found[0].message
+
+
 def test_a_pair_that_is_told_to_use_tcp_is_warned_of() -> None:
     ranks_said = [said(0), said(1)]
     for rank in ranks_said:
