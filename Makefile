@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# The front door of this repository; `make help` lists what it can do.
+# The front door of this repository; `make` says where to begin, `make help` lists what it can do.
 # Everything it installs goes to .venv, everything it produces to .cache; missing system packages come from apt.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.DEFAULT_GOAL := help
+.DEFAULT_GOAL := begin
 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
@@ -17,6 +17,14 @@ PYTHON := .venv/bin/python
 TYPED := plugins tests tools $(wildcard roles/*/files)
 # `make molecule SCENARIO=name` runs one.
 SCENARIO ?= $(filter-out default,$(patsubst molecule/%/molecule.yml,%,$(wildcard molecule/*/molecule.yml)))
+
+.PHONY: begin
+begin:
+	@echo "  make setup  serve a model on a DGX Spark"
+	@echo "  make demo   see it without one: a simulated Spark, in minutes"
+	@echo "  make test   test it all, in up to an hour"
+	@echo
+	@echo "make help lists the rest."
 
 .PHONY: help
 help:  ## List the targets
@@ -111,9 +119,9 @@ molecule: dev engine  ## Every scenario against the twin, or one: make molecule 
 	@tools/twin.sh down
 
 .PHONY: perf
-perf: dev engine  ## Print the figures: round trips, bytes, time against the steps by hand
+perf: dev engine  ## Print the figures: round trips, bytes, time against the steps by hand, and AIPerf's (AIPERF=PROGRAM)
 	@tools/twin.sh up
-	@missed=0; for part in tests.perf tests.perf_two_sparks; do $(PYTHON) -m $$part || missed=1; done; exit $$missed
+	@missed=0; for part in tests.perf tests.perf_two_sparks; do PYTHONPATH=collections $(PYTHON) -m $$part || missed=1; done; exit $$missed
 
 .PHONY: clean
 clean: demo-down  ## Remove what these targets produced, .venv included; inventory/hosts.yml stays

@@ -5,6 +5,7 @@
 """Print the figures of the main job on the running twin: round trips, bytes, and time against the steps done by hand.
 
 Timings on shared machines are noisy, so times are compared in turn within one run and given as ratios of medians.
+With AIPERF=PROGRAM the speed that our client sees is held against what NVIDIA's AIPerf sees (tests/aiperf.py).
 """
 
 from __future__ import annotations
@@ -12,14 +13,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 import statistics
 import sys
 import time
 import typing as t
 from pathlib import Path
 
-from tests import playbook
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
+
+from tests import aiperf, playbook
+from tests.deployed import tunnel
 from tests.twin.control import Internet, Spark
+from tests.twin.lifecycle import HUB
 
 ROUNDS = 3
 NO_OP_TASKS = 25
@@ -32,6 +38,8 @@ NO_OPS = {
 # The page's own commands with image and models on the Spark already, less the unused copies of the weights.
 BY_HAND = Path(__file__).parent / "by_hand.sh"
 FIRST_TOKEN = Path(__file__).parent / "first_token.py"
+PROMPTS = playbook.ROOT / "roles" / "speculative_benchmark" / "files" / "prompts.jsonl"
+ANSWER_TOKENS = 128
 
 
 def timed(action: t.Callable[[], t.Any]) -> float:
@@ -145,6 +153,28 @@ def proxy(spark: Spark) -> None:
     playbook.succeed("single_eagle3")
 
 
+def second_client() -> None:
+    program = os.environ.get("AIPERF")
+    if not program:
+        print("our client / AIPerf: not compared; AIPERF=~/aiperf/bin/aiperf make perf does")
+        return
+    lines = [json.loads(line) for line in PROMPTS.read_text(encoding="utf-8").splitlines()]
+    prompts = [line["prompt"] for line in lines if not line.get("optional")]
+    with tunnel() as api:
+        url = api.removesuffix("/v1")
+        client = completions.Client(url)
+        model = client.models()[0]
+        questions = [completions.Question("completion", model, prompt, ANSWER_TOKENS) for prompt in prompts]
+        speeds = [completions.measure(client.ask(question, 60))["tokens_per_second"] for question in questions]
+        theirs = aiperf.tokens_per_second(
+            str(Path(program).expanduser()), url, model, HUB / "openai" / "gpt-oss-120b", prompts, ANSWER_TOKENS
+        )
+    ours = statistics.fmean(speeds)
+    report("speed of an answer as our client sees it, tokens/s", ours, ".1f")
+    report("the same as AIPerf sees it, tokens/s", theirs, ".1f")
+    report("our client / AIPerf", ours / theirs, ".3f", Limit(most=1.1, least=0.9))
+
+
 def deployment(spark: Spark) -> None:
     deployments, hands = [], []
     for _round in range(ROUNDS):
@@ -168,6 +198,7 @@ def main() -> None:
     proxy(spark)
     deployment(spark)
     playbook.succeed("single_eagle3")
+    second_client()
     conclude()
 
 

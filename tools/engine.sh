@@ -4,7 +4,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # The Docker Engine under the twin: `engine.sh up` makes one answer, `engine.sh down` stops it if `up`
-# had started it, `engine.sh answers` only looks.
+# had started it and nothing runs in it any more, `engine.sh answers` only looks.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/apt.sh
@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 pid_file=.cache/dockerd.pid
 log=.cache/dockerd.log
 
-answers() { as_root docker info >/dev/null 2>&1; }
+answers() { as_root timeout 20 docker info >/dev/null 2>&1; }
 
 wait_for_engine() {
     local second
@@ -70,10 +70,17 @@ up() {
 }
 
 down() {
-    local pid
+    local pid running
     [ -s "$pid_file" ] || return 0
     pid=$(cat "$pid_file")
     if [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = dockerd ]; then
+        # The twin is down by now: what runs is somebody else's, such as another checkout's twin. One that does not answer is stopped.
+        running=$(as_root timeout 20 docker ps --format '{{.Names}}' 2>/dev/null) || running=
+        if [ -n "$running" ]; then
+            echo "The dockerd that was started here goes on, because containers run in it: ${running//$'\n'/, }." \
+                "Once they are stopped, tools/engine.sh down stops it."
+            return 0
+        fi
         echo "Stopping the dockerd that was started here ..."
         as_root kill "$pid"
         while [ -d "/proc/$pid" ]; do sleep 0.2; done

@@ -90,7 +90,7 @@ def texts(root: Path, *patterns: str) -> dict[str, str]:
 def ansible_files(root: Path, *suffixes: str) -> dict[str, str]:
     """Read the roles and playbooks; a recipe is data, and a specification is documentation."""
     patterns = [f"{folder}/**/*{suffix}" for folder in ("roles", "playbooks") for suffix in suffixes or (".yml",)]
-    without = re.compile(r"^playbooks/(?:recipes|data)/|/meta/")
+    without = re.compile(r"^playbooks/recipes/|/meta/")
     return {name: text for name, text in texts(root, *patterns).items() if not without.search(name)}
 
 

@@ -36,7 +36,9 @@ LONGEST_FIRST = (
     *("recipes", "day_two", "benchmark", "two_sparks", "exposed", "single_eagle3", "already_there", "releases"),
     *("local_connection", "bad_input", "watched_jobs", "secrets", "sudo_only"),
 )
-FAULTS_LONGEST_FIRST = ("two_sparks", "bad_luck", "interrupted", "two_sparks_faults", "single_eagle3", "exposed")
+FAULTS_LONGEST_FIRST = (
+    *("two_sparks_reboots", "two_sparks", "bad_luck", "interrupted", "two_sparks_faults", "single_eagle3", "exposed"),
+)
 # What `make test` may take on two cores. More is told, and no failure.
 MINUTES, GIGABYTES = 65, 25
 # In the environment of everything that a run starts, whatever sessions it makes for itself.
@@ -83,6 +85,10 @@ def faults(name: str) -> Stage:
     return Stage(f"faults {name}", module("pytest", "--durations", "5", f"tests/system/{name}"))
 
 
+def golden() -> Stage:
+    return Stage("golden files", module("pytest", "--durations", "5", "tests/golden"))
+
+
 def ordered(names: t.Iterable[str], longest_first: t.Sequence[str]) -> list[str]:
     rank = {name: number for number, name in enumerate(longest_first)}
     return sorted(names, key=lambda name: (rank.get(name, -1), name))
@@ -98,7 +104,8 @@ def queue_of(scenarios: t.Collection[str]) -> collections.deque[Stage]:
 
 
 def queue_of_faults(names: t.Collection[str]) -> collections.deque[Stage]:
-    return collections.deque(map(faults, ordered(names, FAULTS_LONGEST_FIRST)))
+    """The golden files first: they take longest."""
+    return collections.deque([golden(), *map(faults, ordered(names, FAULTS_LONGEST_FIRST))])
 
 
 def summary(results: t.Sequence[Result], seconds: float) -> str:

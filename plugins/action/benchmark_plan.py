@@ -12,11 +12,11 @@ from pathlib import Path
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils import _benchmark_plan as planning
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import plan as planning
 
 # Of the collection, in a clone and installed.
 ROOT = Path(__file__).resolve().parent.parent.parent
-LEAST = {"max_tokens": 1, "repetitions": 1, "warmup": 0, "prompt_lengths": 1, "concurrency": 1}
+LEAST = {"max_tokens": 1, "repetitions": 1, "warmup": 0, "prompt_lengths": 1}
 
 
 class ActionModule(ActionBase):
@@ -39,8 +39,6 @@ class ActionModule(ActionBase):
                 "repetitions": {"type": "int", "default": 3},
                 "warmup": {"type": "int", "default": 2},
                 "prompt_lengths": {"type": "list", "elements": "int", "default": []},
-                "aiperf": {"type": "str", "default": ""},
-                "concurrency": {"type": "list", "elements": "int", "default": [1]},
                 "load_s": {"type": "float"},
             },
         )
@@ -56,12 +54,6 @@ class ActionModule(ActionBase):
                 raise planning.BenchmarkError(
                     f"speculative_benchmark_{name} is too small: {given}; give {least} or more."
                 )
-        if not arguments["aiperf"] and arguments["concurrency"] != [1]:
-            raise planning.BenchmarkError(
-                "speculative_benchmark_concurrency is for AIPerf, which plays several users at once: name its program "
-                "in speculative_benchmark_aiperf. The README of the role speculative_benchmark says how to install it."
-            )
-        concurrency = arguments["concurrency"] if arguments["aiperf"] else []
         settings = planning.Settings(
             arguments["max_tokens"], arguments["repetitions"], arguments["warmup"], tuple(arguments["prompt_lengths"])
         )
@@ -81,10 +73,7 @@ class ActionModule(ActionBase):
             "points": planning.points(record, choice, wanted, prompts, settings),
             "prompts": prompts,
             "settings": dataclasses.asdict(settings),
-            "concurrency": concurrency,
             "speculative_config": planning.speculation_of(record, choice),
             "collection_version": planning.collection_version(ROOT),
-            "lines": planning.announcement(
-                host, record, wanted, len(prompts), settings, arguments["load_s"], now, concurrency
-            ),
+            "lines": planning.announcement(host, record, wanted, len(prompts), settings, arguments["load_s"], now),
         }

@@ -13,15 +13,15 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils import _benchmark_document as documents
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import analyse
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark_comparison import compare
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark_page import page
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark_plots import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import document as documents
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.analyse import analyse
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.comparison import compare
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.page import page
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.plots import (
     WITHOUT_MATPLOTLIB,
     is_available,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark_table import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.table import (
     comparison_table,
     table,
     wrapped,

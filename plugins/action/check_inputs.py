@@ -10,7 +10,12 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._inputs import inputs, misspelt, mistaken, undecided
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inputs import (
+    inputs,
+    misspelt,
+    mistaken,
+    undecided,
+)
 
 ROLES = Path(__file__).resolve().parent.parent.parent / "roles"
 

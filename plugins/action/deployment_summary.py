@@ -8,8 +8,8 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._records import is_worker
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._summary import Reach, render
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import is_worker
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.summary import Reach, render
 
 display = Display()
 

@@ -8,7 +8,8 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._fabric_plan import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.card import plan_cards
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import (
     MODES,
     RENDERERS,
     PlanError,
@@ -39,6 +40,8 @@ class ActionModule(ActionBase):
                 "speed": {"type": "int", "default": 200_000},
                 "minimum_speed": {"type": "int", "default": 0},
                 "bandwidth_test": {"type": "raw", "default": "auto"},
+                "start_with_card": {"type": "raw", "default": "auto"},
+                "keep_card": {"type": "raw", "default": "auto"},
             },
         )
         host = arguments["host"] or str((task_vars or {}).get("inventory_hostname", ""))
@@ -54,6 +57,8 @@ class ActionModule(ActionBase):
         )
         try:
             both = plan(arguments["hosts"], wish)
+            configure = {name: one["configure"] for name, one in both["hosts"].items()}
+            cards = plan_cards(arguments["hosts"], arguments["start_with_card"], arguments["keep_card"], configure)
         except PlanError as error:
             # It is the same for both, and so said once.
             first = next(iter(arguments["hosts"]), host)
@@ -68,6 +73,7 @@ class ActionModule(ActionBase):
             **both["hosts"][host],
             "any_configure": both["configure"],
             "measure": both["measure"],
-            "findings": both["findings"],
-            "lines": both["lines"],
+            "card": cards["hosts"][host],
+            "findings": [*both["findings"], *cards["findings"]],
+            "lines": [*both["lines"], *cards["lines"]],
         }

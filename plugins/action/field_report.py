@@ -12,8 +12,8 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils import _benchmark_document as documents
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._field.page import lines, page, report
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import document as documents
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.field import lines, page, report
 
 display = Display()
 

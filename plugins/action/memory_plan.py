@@ -8,8 +8,8 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._memory_plan import plan
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._memory_sizes import PlanError, read
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.memory import plan
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import PlanError, read
 
 MODEL = {"name": {"type": "str"}, "facts": {"type": "dict"}}
 

@@ -10,7 +10,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._preflight import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.preflight import (
     Findings,
     every_obstacle,
     render,

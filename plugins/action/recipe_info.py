@@ -9,14 +9,14 @@ from pathlib import Path
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
     RecipeError,
     find,
     load,
     shipped,
     without_drafts,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe_table import lines, table
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.table import lines, table
 
 # Recipes ship with the playbooks; this way they are found from a clone, installed, and from a user's own playbook.
 RECIPES = Path(__file__).resolve().parent.parent.parent / "playbooks" / "recipes"

@@ -8,7 +8,7 @@ import json
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm_options import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.options import (
     ARGUMENTS,
     answer,
     build,

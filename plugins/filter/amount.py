@@ -7,13 +7,13 @@ from __future__ import annotations
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _cache
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import cache
 
 
 def amount(count: t.Any) -> str:
     """A number of bytes in words, in powers of ten."""
     try:
-        return _cache.amount(float(count))
+        return cache.amount(float(count))
     except (TypeError, ValueError) as error:
         raise AnsibleFilterError(f"amount needs a number of bytes, not {count!r}.") from error
 

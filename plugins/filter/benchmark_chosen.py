@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark_choice import chosen
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import chosen
 
 
 class FilterModule:

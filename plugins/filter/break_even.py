@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _break_even
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import break_even as _break_even
 
 NUMBERS = {"draft_cost": float, "expert_share": float, "experts": int, "active_experts": int}
 # What only the bound of a benchmark is made from.

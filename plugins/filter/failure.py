@@ -4,13 +4,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._catalogue import GPU_CAUSES, cause_of
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import GPU_CAUSES, cause_of
 
 SILENT = "The task failed without a word."
 ABOUT = {"gpu": GPU_CAUSES}
+# What check_gpu.py writes before its answer; what the image prints beside it is no reason.
+MARK = "dgx-spark-speculative-gpu:"
+
+
+def answered(text: str) -> str:
+    """The problem that the program in the container names, or the whole text if it did not get that far."""
+    lines = [line[len(MARK) :] for line in text.splitlines() if line.startswith(MARK)]
+    with contextlib.suppress(IndexError, ValueError, KeyError):
+        return str(json.JSONDecoder().raw_decode(lines[-1])[0]["problem"])
+    return text
 
 
 def failure(result: t.Any, host: str = "", about: str = "") -> str:
@@ -25,6 +37,7 @@ def failure(result: t.Any, host: str = "", about: str = "") -> str:
     text = str(said).removeprefix(f"{host}: ") if host else str(said)
     if not about:
         return text
+    text = answered(text)
     row = cause_of(text, ABOUT[about])
     return f"{' '.join(text.split()).rstrip('.')}. {row.cause}. {row.fix}"
 

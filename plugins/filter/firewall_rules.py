@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _published_ports
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import published_ports
 
 
 def firewall_rules(ports: t.Any) -> list[dict[str, t.Any]]:
@@ -15,7 +15,7 @@ def firewall_rules(ports: t.Any) -> list[dict[str, t.Any]]:
     if not isinstance(ports, t.Sequence) or isinstance(ports, str):
         raise AnsibleFilterError(f"firewall_rules needs a list of published ports, not {ports!r}.")
     try:
-        return _published_ports.firewall_rules([_published_ports.parse(str(port)) for port in ports])
+        return published_ports.firewall_rules([published_ports.parse(str(port)) for port in ports])
     except ValueError as error:
         raise AnsibleFilterError(str(error)) from error
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair import compared
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.comparison import compared
 
 
 def pair_comparison(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._pair_differences import differences
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.differences import differences
 
 
 def pair_differences(statuses: t.Any, host: str) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair import room_needed
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.comparison import room_needed
 
 
 def pair_room(

@@ -113,7 +113,7 @@ owners:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._api_keys import Keys, KeysError
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.keys import Keys, KeysError
 
 
 def main() -> None:

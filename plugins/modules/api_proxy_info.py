@@ -121,7 +121,12 @@ check:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._api_proxy import HostError, Wish, plan, read_host
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.proxy import (
+    HostError,
+    Wish,
+    plan,
+    read_host,
+)
 
 
 def main() -> None:

@@ -67,18 +67,6 @@ options:
     type: list
     elements: int
     default: []
-  aiperf:
-    description:
-      - The program AIPerf on the host, if it is to measure every point as well. Here it only tells whether there is
-        one.
-    type: str
-    default: ""
-  concurrency:
-    description:
-      - How many users at once AIPerf plays, one run for each number. Anything but V([1]) is refused without O(aiperf).
-    type: list
-    elements: int
-    default: [1]
   load_s:
     description:
       - How long the deployment takes to load, in seconds. Without it no duration is announced.
@@ -148,13 +136,6 @@ settings:
     repetitions: 3
     warmup: 2
     prompt_lengths: []
-concurrency:
-  description:
-    - How many users at once AIPerf plays. Empty without O(aiperf).
-  returned: success
-  type: list
-  elements: int
-  sample: [1, 4]
 speculative_config:
   description:
     - How the deployment drafts, or would if a benchmark had not turned drafts off. In TensorRT-LLM's own spelling.

@@ -77,7 +77,7 @@ authority_certificate:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._caddy import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.caddy import (
     Absent,
     Caddy,
     CaddyError,

@@ -22,7 +22,6 @@ description:
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._attributes.info_module
-  - dgx_spark.speculative._completions
 attributes:
   check_mode:
     details:
@@ -30,6 +29,20 @@ attributes:
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 options:
+  url:
+    description:
+      - Where the server listens.
+      - Proxies set in the environment are not used.
+    type: str
+    default: http://127.0.0.1:8000
+  model:
+    description:
+      - The name to ask for. By default the first one that C(/v1/models) lists.
+    type: str
+  api_key:
+    description:
+      - A bearer token, for a server behind a proxy that wants one.
+    type: str
   wait:
     description:
       - How many seconds this call waits at most for the server to get ready. V(0) is one look.
@@ -280,6 +293,10 @@ measurements:
   returned: success
   type: dict
   contains:
+    asked:
+      description:
+        - With what it was measured, for measuring the same again, as C(prompt) and C(max_tokens).
+      type: dict
     ttft_s:
       description:
         - Seconds to the first token.
@@ -372,9 +389,9 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _completions as completions
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._log_lines import read_end
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._look import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import read_end
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look import (
     LOG_TAIL_BYTES,
     STARTS_WITHIN_S,
     TRIAL_FAILED,
@@ -428,6 +445,7 @@ class CompletionsProbe:
         self.module = module
         self.params: dict[str, t.Any] = module.params
         self.warned: set[str] = set()
+        self.asked: dict[str, t.Any] | None = None
         try:
             self.since = seconds_of(self.params["since"]) if self.params["since"] else 0.0
         except ValueError:
@@ -624,6 +642,7 @@ class CompletionsProbe:
             temperature=self.params["temperature"],
             stream=self.params["stream"],
         )
+        self.asked = {"prompt": question.prompt, "max_tokens": question.max_tokens}
         answer = self.client.ask(question, self.params["deadline"])
         verdict = completions.judge(answer, question, expect, self.params["speculation"], self.params["deadline"])
         if look.models and question.model not in look.models:
@@ -639,7 +658,7 @@ class CompletionsProbe:
         tool_call: completions.ToolCall | None,
         verdict: completions.Verdict,
     ) -> None:
-        measurements = completions.measure(answer) if answer else None
+        measurements = {**completions.measure(answer), "asked": self.asked} if answer else None
         text = look.text or verdict.error or verdict.state
         if measurements and verdict.state in SERVING:
             text = completions.summary(verdict.state, measurements)

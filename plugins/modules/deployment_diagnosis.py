@@ -221,17 +221,17 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _bundle
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import diagnose
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_access import Machine
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._evidence import Evidence, gather
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair_view import OPTIONS_LABEL
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._records import LABEL
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._redaction import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import OPTIONS_LABEL
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import LABEL
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import bundle as _bundle
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.diagnosis import diagnose
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence, gather
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.redaction import (
     Redactor,
     hide_everywhere,
     secrets_of,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
 
 
 def hidden(evidence: Evidence, redactor: Redactor) -> Evidence:

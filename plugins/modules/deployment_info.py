@@ -56,7 +56,7 @@ options:
     description:
       - How many seconds the answer may take at most.
     type: float
-    default: 20
+    default: 40
   host:
     description:
       - The name of the Spark in RV(lines). By default its own.
@@ -164,6 +164,12 @@ target_model:
   returned: success
   type: str
   sample: openai/gpt-oss-120b
+served_model:
+  description:
+    - Its name in the API.
+  returned: success
+  type: str
+  sample: gpt-oss-120b
 method:
   description:
     - How drafts are made.
@@ -369,24 +375,8 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _look as look
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _records as records
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._cache import (
-    CachedModel,
-    cached_models,
-    removals,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_access import (
-    Engine,
-    EngineError,
-    Machine,
-    brief_slot,
-    silent_engine,
-    user_name,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._huggingface import free_space
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._image_store import store_of
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair_view import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
     OPTIONS_LABEL,
     Pair,
     ask_peer,
@@ -395,8 +385,22 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair_view i
     noticed,
     pair_of,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import parse_meminfo
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._status import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import (
+    Engine,
+    EngineError,
+    Machine,
+    brief_slot,
+    silent_engine,
+    user_name,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import store_of
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import (
+    CachedModel,
+    cached_models,
+    removals,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import free_space
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import (
     Disk,
     Job,
     Model,
@@ -407,7 +411,9 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._status impo
     pair_facts,
     render,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._watched_job import Job as WatchedJob
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import look
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import parse_meminfo
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import Job as WatchedJob
 
 JOBS = ("pull", "fetch", "benchmark")
 LOGS = ("*/state/*.log", "*/state/*.log.1", "*/failed.log", "jobs/*/log")
@@ -522,7 +528,7 @@ class DeploymentInfo:
         status.url = labels.get(f"{records.LABEL}url") or known.get("url")
         status.title, status.source = known.get("title"), known.get("source")
         status.deployed_at, status.listens_on = known.get("deployed_at"), known.get("listens_on")
-        status.target_model = known.get("target_model")
+        status.target_model, status.served_model = known.get("target_model"), known.get("served_model")
         status.method, status.draft_length = known.get("method"), known.get("draft_length")
         # What was found in the answers is the head's to tell.
         status.findings = [] if self._is_worker() else look.still_said(known)
@@ -548,7 +554,7 @@ class DeploymentInfo:
             links = [look_at_rail(rail, self._machine.root) for rail in self._pair.rails]
             status.pair = pair_facts(self._pair, links, ask_peer(self._pair), seen, options, files.ranks)
             status.findings += look.by_tcp(files)
-        found = self._state_of(slot, files)
+        found = self._state_of(slot, files, look.question_of(record) if self._params["ask"] else None)
         status.state, status.why, status.version = found.state, found.why, found.version
         status.findings += [one for one in found.findings if one not in status.findings]
         if slot is not None and slot["state"] == "running" and files.server:
@@ -556,7 +562,7 @@ class DeploymentInfo:
             status.restarts = restarts if isinstance(restarts, int) else None
         self._measured = found.measurements
 
-    def _state_of(self, slot: dict[str, t.Any] | None, files: look.Files) -> look.Look:
+    def _state_of(self, slot: dict[str, t.Any] | None, files: look.Files, question: look.Asked) -> look.Look:
         status = self._status
         if slot is None and not self._docker.problem:
             return look.Look("absent", f"There is no container {self._params['container']}.")
@@ -575,7 +581,7 @@ class DeploymentInfo:
             asked = look.ServerLook(status.url, files, look.seconds_of(slot["started_at"]) if slot else None)
         except ValueError as e:
             return look.Look(None, str(e))
-        found = asked.look(self._params["ask"], status.method not in (None, "none"), self._params["deadline"])
+        found = asked.look(question, status.method not in (None, "none"), self._params["deadline"])
         if slot is None and found.state not in (*look.SERVING, "unhealthy"):
             # Nothing listens, and whether the container runs is not known: the files may be old.
             return look.Look(None, f"Nothing listens at {status.url}, and Docker cannot be asked why.")
@@ -690,7 +696,7 @@ def main() -> None:
             "receipts_directory": {"type": "path"},
             "socket": {"type": "path", "default": "/var/run/docker.sock"},
             "ask": {"type": "bool", "default": True},
-            "deadline": {"type": "float", "default": 20},
+            "deadline": {"type": "float", "default": 40},
             "host": {"type": "str"},
         },
         supports_check_mode=True,

@@ -121,7 +121,7 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _records as records
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
 
 
 def read(state_directory: Path, deployment: str | None, labels: t.Mapping[str, str]) -> dict[str, t.Any]:

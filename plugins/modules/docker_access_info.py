@@ -267,6 +267,7 @@ slot:
     health: healthy
     exit_code: 0
     oom_killed: false
+    error: null
     started_at: "2026-10-04T09:12:44.123456789Z"
     finished_at: "0001-01-01T00:00:00Z"
     restart_count: 0
@@ -370,8 +371,8 @@ addresses:
 import ipaddress
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_access import EngineError, Machine
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_look import ARGUMENTS, DockerAccessInfo
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import EngineError, Machine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.look import ARGUMENTS, DockerAccessInfo
 
 
 def main() -> None:

@@ -94,7 +94,7 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._endpoint_check import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.endpoint import (
     Check,
     CheckError,
     Endpoint,

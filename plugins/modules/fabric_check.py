@@ -109,8 +109,8 @@ findings:
 import dataclasses
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import FabricError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric_proof import Proof
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import FabricError
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.proof import Proof
 
 NEEDED = ("interface", "address", "peer_address", "peer_interface", "subnet", "mtu")
 

@@ -14,6 +14,8 @@ description:
   - A change is tried first. It lies in C(/run/netplan), where a reboot forgets it, and a unit of its own on the host
     applies it and takes it back unless O(state=confirmed) comes in time. So a change that cuts the host off undoes
     itself, whatever happened to whoever started it.
+  - Interfaces that NetworkManager renders are changed over by their own profiles, so that no other connection is
+    interrupted. For those of networkd, C(netplan apply) does it.
   - Before that, netplan itself checks the change together with all other files, in a copy.
   - Interfaces that another netplan file sets up are refused, and so are those with addresses that others have set.
 extends_documentation_fragment:
@@ -35,8 +37,9 @@ options:
         host can still be reached. It is an error if the change has already been undone.
       - V(reverted) takes back what is being tried, at once.
       - V(tried) only tells RV(stage).
+      - V(asked) changes nothing. It asks on the wire for the neighbours of O(ask), which needs no address.
     type: str
-    choices: [present, absent, confirmed, reverted, tried]
+    choices: [present, absent, confirmed, reverted, tried, asked]
     default: present
   document:
     description:
@@ -47,6 +50,11 @@ options:
     description:
       - The RV(change) to confirm or to revert. Another one, of another run, is refused.
     type: str
+  ask:
+    description:
+      - What to ask with O(state=asked), as M(dgx_spark.speculative.fabric_plan) returns it. C(addresses) are to be
+        looked for on each interface, and with C(greet) the other Spark, which must ask at the same time.
+    type: dict
   timeout:
     description:
       - After how many seconds without O(state=confirmed) a change is undone.
@@ -111,6 +119,15 @@ reason:
   returned: with O(state=tried), if it was
   type: str
   sample: the change of the network was undone, because it was asked to. The host is as it was before.
+neighbours:
+  description:
+    - The hardware addresses from which greetings came on each interface (C(heard), null without C(greet)), and those
+      that have addresses which were asked for (C(taken)). Those of the interfaces that asked are left out.
+  returned: with O(state=asked)
+  type: dict
+  sample:
+    heard: {enp1s0f1np1: ["4c:bb:47:00:00:02"]}
+    taken: {enp1s0f1np1: {"192.168.100.10": ["4c:bb:47:00:00:03"]}}
 refused:
   description: That the message is the module's own, and not one about becoming root.
   returned: failure
@@ -124,16 +141,19 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import FabricError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric_change import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.change import (
     EMPTY,
     END_DEADLINE_S,
     Network,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric_netplan import FILE, Document
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.neighbours import neighbours
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netplan import FILE, Document
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import FabricError
 
 ROOT = Path("/")
-STATES = ("present", "absent", "confirmed", "reverted", "tried")
+STATES = ("present", "absent", "confirmed", "reverted", "tried", "asked")
+# One of two Sparks may come to it some seconds after the other.
+GREET_S = 8.0
 ENDED = ("confirmed", "undone", "failed")
 Result = dict[str, t.Any]
 
@@ -159,6 +179,7 @@ class Change:
         self.network = network
         self.document: Document = params["document"] or {}
         self.change: str = params["change"] or ""
+        self.ask: dict[str, t.Any] = params["ask"] or {}
         self.timeout = params["timeout"]
         self.check_mode = check_mode
 
@@ -235,6 +256,16 @@ class Change:
             result["reason"] = why_not_kept(state)
         return result
 
+    def asked(self) -> Result:
+        try:
+            found = neighbours(self.ask.get("addresses") or {}, bool(self.ask.get("greet")), GREET_S)
+        except OSError as error:
+            raise FabricError(
+                f"{error.filename} cannot be used to ask who is on the wire: {error.strerror}. If it has gone, plug "
+                "the cable into both Sparks until it clicks and wait 30 s; then run again."
+            ) from None
+        return {"changed": False, "neighbours": found}
+
     def confirmed(self) -> Result:
         state = self._same()
         if state is None:
@@ -286,9 +317,10 @@ def main() -> None:
             "state": {"type": "str", "choices": list(STATES), "default": "present"},
             "document": {"type": "dict"},
             "change": {"type": "str"},
+            "ask": {"type": "dict"},
             "timeout": {"type": "int", "default": 120},
         },
-        required_if=[("state", "present", ["document"])],
+        required_if=[("state", "present", ["document"]), ("state", "asked", ["ask"])],
         supports_check_mode=True,
     )
     if os.geteuid() != 0:

@@ -77,6 +77,17 @@ options:
         of one of the two, while nobody uses the cable.
     type: raw
     default: auto
+  start_with_card:
+    description:
+      - Whether a Spark is to start its container when the network card comes after Docker, V(true), V(false), or
+        V(auto), which is where the host is configured anyway.
+    type: raw
+    default: auto
+  keep_card:
+    description:
+      - Whether the network card is to stay on without a cable, V(true), V(false), or V(auto), which is as it is.
+    type: raw
+    default: auto
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 seealso:
@@ -158,6 +169,22 @@ document:
   returned: success
   type: dict
   sample: {}
+ask:
+  description:
+    - What this host is to ask on the wire with M(dgx_spark.speculative.fabric_network) and C(state=asked) before the
+      plan is final. Give its C(neighbours) to the next plan, in the host's entry of O(hosts). Empty if nothing.
+    - If both ports have a cable, only that tells which of them join the two Sparks, and there are no RV(rails) before.
+  returned: success
+  type: dict
+  sample: {}
+card:
+  description:
+    - What is to be done on this host about a network card that comes late or leaves. In C(install) are files with
+      C(src), C(dest) and C(mode), in C(remove) the paths of files, in C(move) how the marker of DGX OS is moved, from
+      and to. Each is empty if nothing is to be done. C(lacking) is whether something should be installed and is not.
+  returned: success
+  type: dict
+  sample: {install: [], remove: [], move: [], lacking: false}
 renderer:
   description: What netplan hands the interfaces to.
   returned: success

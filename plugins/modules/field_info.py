@@ -17,6 +17,7 @@ description:
   - The import runs in a container of its own, which is removed again, and only with enough memory available. The link
     is busy for a few seconds. Nothing is restarted.
   - M(dgx_spark.speculative.field_report) writes the rows into a file.
+  - With O(part) it does the parts of a look at what a reboot does, which the playbook makes between them.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._attributes.info_module
@@ -46,7 +47,7 @@ options:
     type: path
   deadline:
     description:
-      - After how many seconds to stop watching.
+      - After how many seconds to stop watching, or waiting for an answer.
     type: float
     default: 3600
   samples:
@@ -55,6 +56,47 @@ options:
     type: list
     elements: list
     default: []
+  part:
+    description:
+      - Instead of all that, a part of what a reboot needs.
+      - V(before_reboot) looks only at what a reboot is compared with, and who it would come in the way of.
+      - V(first_answer) waits up to O(deadline) seconds until the server at O(url) generates a token.
+    type: str
+    choices: [before_reboot, first_answer]
+  controller:
+    description:
+      - With O(part=before_reboot), what only the controller knows.
+    type: dict
+    default: {}
+    suboptions:
+      connection:
+        description:
+          - How it reaches this Spark, its C(ansible_connection).
+        type: str
+      machine_id:
+        description:
+          - Its own C(/etc/machine-id). Empty if it has none.
+        type: str
+      lost:
+        description:
+          - Other Sparks of the play that have failed or cannot be reached.
+        type: list
+        elements: str
+  url:
+    description:
+      - Where the server answers. Required with O(part=first_answer).
+    type: str
+  passed:
+    description:
+      - With O(part=first_answer), how many seconds have passed since the reboot began.
+    type: float
+    default: 0
+  reboot:
+    description:
+      - What is known of a reboot before this look, to be reported and compared. C(before) is the result of
+        O(part=before_reboot), C(rebooted) that of M(ansible.builtin.reboot), and C(answered) that of
+        O(part=first_answer). Without C(rebooted), the Spark was not rebooted.
+    type: dict
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """
@@ -71,7 +113,7 @@ RETURN = r"""
 rows:
   description:
     - The rows, in the order of the report. Each has C(id), C(section), C(what), C(how), and either C(value), perhaps
-      with C(unit), or C(not_measured). Empty with O(watch_until).
+      with C(unit), or C(not_measured). Empty with O(watch_until) and O(part=first_answer).
   returned: success
   type: list
   elements: dict
@@ -83,12 +125,38 @@ samples:
   type: list
   elements: list
   sample: [[0.0, 118000000000, 119000000000]]
+objections:
+  description:
+    - With O(part=before_reboot), what stands against a reboot, such as others' work, and what to do about it.
+  returned: success
+  type: list
+  elements: str
+  sample: [lisa is logged in; ask them to log out ('loginctl' lists the sessions)]
+url:
+  description:
+    - With O(part=before_reboot), where the server answers. Empty where none serves here.
+  returned: success
+  type: str
+  sample: http://127.0.0.1:8000
+unanswered:
+  description:
+    - With O(part=before_reboot), why no answer is to be waited for.
+  returned: success
+  type: str
+  sample: nothing was serving before
+answer_s:
+  description:
+    - With O(part=first_answer), after how many seconds, with O(passed), the server answered. Null if it did not.
+  returned: success
+  type: float
+  sample: 312.4
 """
 
 import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._field import reboot
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.link import sensors
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.machine import MACHINE
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
@@ -114,21 +182,31 @@ def loading(samples: t.Sequence[t.Sequence[float]]) -> Sensor:
     return Sensor("memory_loading", "What serves", what, read, "/proc/meminfo, each second", "s, bytes, bytes")
 
 
-def reboot(_world: World) -> t.NoReturn:
-    """What nobody should do unasked, and this check cannot do yet."""
-    raise NotMeasured("this check does not reboot a Spark; do it by hand, run it again, and look at the state above")
-
-
 def look(world: World, parameters: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     """All rows. The link comes first: both Sparks measure it at once, and the other sensors take different times."""
     link = [measured(sensor, world) for sensor in sensors(parameters["bandwidth_program"] or "")]
+    machine = [measured(sensor, world) for sensor in MACHINE]
     further = (
         *SERVING,
         loading(parameters["samples"]),
-        Sensor("reboot", "What serves", "After a reboot", reboot, "by hand"),
+        *reboot.sensors(reboot.read(parameters["reboot"]), machine + link),
     )
-    machine = [measured(sensor, world) for sensor in MACHINE]
     return machine + link + [measured(sensor, world) for sensor in further]
+
+
+def found(world: World, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What is asked for, in the form in which it is returned."""
+    made: dict[str, t.Any] = {"rows": [], "samples": [], "objections": [], "url": "", "unanswered": ""}
+    made["answer_s"] = None
+    if given["watch_until"]:
+        return {**made, "samples": watch(world, Path(given["watch_until"]), given["deadline"])}
+    if given["part"] == "first_answer":
+        return {**made, "answer_s": reboot.first_answer(given["url"], given["deadline"], given["passed"])}
+    if given["part"] == "before_reboot":
+        slot = next(sensor for sensor in MACHINE if sensor.id == "hotplug_state")
+        looks = [*sensors(given["bandwidth_program"] or ""), slot]
+        return {**made, **reboot.before(world, given["controller"], looks)}
+    return {**made, "rows": look(world, given)}
 
 
 def main() -> None:
@@ -141,16 +219,32 @@ def main() -> None:
             "watch_until": {"type": "path"},
             "deadline": {"type": "float", "default": 3600},
             "samples": {"type": "list", "elements": "list", "default": []},
+            "part": {"type": "str", "choices": ["before_reboot", "first_answer"]},
+            "controller": {
+                "type": "dict",
+                "default": {},
+                "options": {
+                    "connection": {"type": "str"},
+                    "machine_id": {"type": "str"},
+                    "lost": {"type": "list", "elements": "str"},
+                },
+            },
+            "url": {"type": "str"},
+            "passed": {"type": "float", "default": 0},
+            "reboot": {"type": "dict"},
         },
+        mutually_exclusive=[("watch_until", "part")],
+        required_if=[("part", "first_answer", ("url",))],
         supports_check_mode=True,
     )
     given = module.params
     world = World(ROOT, Path(given["state_directory"]), given["container"], given["socket"])
     try:
-        samples = watch(world, Path(given["watch_until"]), given["deadline"]) if given["watch_until"] else []
+        result = found(world, given)
     except NotMeasured as reason:
-        module.fail_json(msg=f"Watching the memory failed: {reason}.")
-    module.exit_json(changed=False, rows=[] if given["watch_until"] else look(world, given), samples=samples)
+        doing = "Watching the memory" if given["watch_until"] else "Looking at this Spark"
+        module.fail_json(msg=f"{doing} failed: {reason}.")
+    module.exit_json(changed=False, **result)
 
 
 if __name__ == "__main__":

@@ -174,9 +174,9 @@ lines:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._cache_found import EnvironmentValueError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._cache_look import CacheLook, unreadable
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._huggingface import REPOSITORIES_ARGUMENT
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.found import EnvironmentValueError
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import REPOSITORIES_ARGUMENT
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.look import CacheLook, unreadable
 
 
 def main() -> None:

@@ -112,19 +112,19 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._cache import (
-    Prune,
-    PruneError,
-    cached_models,
-    removals,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._records import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
     PREVIOUS,
     current,
     deployment_directory,
     models_in_use,
     models_of,
     read_record,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import (
+    Prune,
+    PruneError,
+    cached_models,
+    removals,
 )
 
 

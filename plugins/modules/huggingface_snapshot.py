@@ -392,9 +392,14 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._cache_found import EnvironmentValueError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._cache_look import CacheLook, unreadable
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._huggingface import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.config import (
+    PAIR_ARGUMENT,
+    ModelFiles,
+    facts_of,
+    judged_pair,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.found import EnvironmentValueError
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import (
     REPOSITORIES_ARGUMENT,
     CachedModelFiles,
     Hub,
@@ -407,12 +412,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._huggingface
     survey,
     wait_text,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._model_config import (
-    PAIR_ARGUMENT,
-    ModelFiles,
-    facts_of,
-    judged_pair,
-)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.look import CacheLook, unreadable
 
 # How long a patient look waits at a time, and what is no longer waited for.
 PATIENCE_S = 15.0

@@ -93,6 +93,9 @@ options:
       - The Spark's memory, in bytes, with the keys C(total), C(available), C(slot) (what the running deployment gives
         back) and C(holders) (who else holds memory, a list of sentences), as
         M(dgx_spark.speculative.docker_access_info) returns it.
+      - C(cuda) is what a container of the image was told, where one was asked. Its C(free) is what CUDA calls free, and
+        C(unused) and C(available) are C(MemFree) and C(MemAvailable) at the same moment. On a GB10 CUDA counts what
+        files hold as used, so a C(free) that is too small only leads to a warning with the remedy.
       - Without C(available) or C(slot), everything but O(reserve_gib) counts as free.
     type: dict
   sparks:
@@ -194,6 +197,11 @@ room:
   returned: success
   type: int
   sample: 115636723712
+free_for_gpu:
+  description: What CUDA calls free beside what the kernel calls available. Empty where no image was asked.
+  returned: success
+  type: str
+  sample: 104 GB by CUDA, 118 GB available
 message:
   description:
     - Why it is refused, by whom memory is held, and what to do. Empty with RV(verdict=fits) and RV(verdict=unknown).

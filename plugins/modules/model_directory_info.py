@@ -108,14 +108,14 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._cache import amount
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._model_config import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.config import (
     PAIR_ARGUMENT,
     facts_of,
     judged_pair,
     weight_bytes,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._model_directory import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.directory import (
     DirectoryError,
     ModelDirectory,
 )

@@ -238,7 +238,7 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_access import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import (
     Engine,
     EngineError,
     Machine,
@@ -247,9 +247,9 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_acce
     mount_point,
     nearest_existing,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_holders import port_use
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._image_store import store_of
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.holders import port_use
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import store_of
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.comparison import (
     KEY,
     LABEL,
     authorized,
@@ -257,14 +257,14 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair import
     pair_image,
     whole_key,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import (
     QUERY,
     GpuError,
     ask_gpu,
     parse_gpus,
     parse_meminfo,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._watched_job import Job
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import Job
 
 # An ordinary user's PATH need not lead to it.
 SSHD_PLACES = ("/usr/sbin", "/usr/local/sbin", "/sbin", "/usr/bin")

@@ -105,8 +105,6 @@ recipes:
 table:
   description:
     - A row for each of RV(recipes), with texts for people.
-    - The download is the size of the weights, C(none) for models in directories, and C(unknown) or a lower bound where
-      the collection does not know the size of each.
   returned: when O(recipe) is not given
   type: list
   elements: dict
@@ -114,7 +112,6 @@ table:
     - recipe: single_eagle3
       target model: openai/gpt-oss-120b
       method: EAGLE-3, draft length 5
-      download: 65.7 GB
       image: 1.3.0rc12
       Sparks: "1"
 lines:

@@ -110,8 +110,8 @@ import typing as t
 from ansible.module_utils.basic import (
     AnsibleModule,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._image_store import own_platform
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._registry import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import own_platform
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.registry import (
     Registry,
     RegistryError,
     describe,

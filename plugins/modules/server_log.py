@@ -95,9 +95,9 @@ detail:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_access import Engine, EngineError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._log_lines import last_lines
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._records import deployment_directory
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import deployment_directory
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Engine, EngineError
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import last_lines
 
 LOG = Path("state/server.log")
 

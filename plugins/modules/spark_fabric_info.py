@@ -96,12 +96,23 @@ connectx:
 hotplug:
   description:
     - Whether DGX OS takes the network card off the bus while it sees no cable (C(armed)), and whether its driver
-      says that a cable is in (C(powered), null where there is no such driver).
+      says that a cable is in (C(powered), null where there is no such driver). C(aside) is from where to where the
+      marker of that goes back, if this collection has put it aside; else it is empty.
   returned: success
   type: dict
   sample:
     armed: true
     powered: true
+    aside: []
+starter:
+  description:
+    - What this collection has installed to start a container when the network card comes late, C(files) with their
+      SHA-256, and whether it is C(enabled).
+  returned: success
+  type: dict
+  sample:
+    files: {}
+    enabled: false
 measured:
   description:
     - What the role spark_network has measured since the host was started, with C(interface), and on the head C(gbps),
@@ -173,7 +184,7 @@ nccl_conf:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import FabricError, Look
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import FabricError, Look
 
 
 def main() -> None:

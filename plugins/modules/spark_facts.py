@@ -88,7 +88,7 @@ machine:
     - What M(dgx_spark.speculative.spark_info) returns.
   returned: success
   type: dict
-  sample: {is_spark: true, objections: [], connectx: 0, hotplug: {armed: true, powered: false}}
+  sample: {is_spark: true, objections: [], connectx: 0, hotplug: {armed: true, powered: false, aside: []}}
 docker:
   description:
     - What M(dgx_spark.speculative.docker_access_info) returns without options. Empty without O(docker), and
@@ -112,10 +112,10 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_access import EngineError, Machine
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_look import DockerAccessInfo, defaults
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import FabricError, Look
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import look
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import EngineError, Machine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.look import DockerAccessInfo, defaults
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import FabricError, Look
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import look
 
 
 def login() -> dict[str, t.Any]:

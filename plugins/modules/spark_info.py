@@ -48,6 +48,12 @@ objections:
   type: list
   elements: str
   sample: ["its GPU is 'NVIDIA H100', not a GB10"]
+remedy:
+  description:
+    - What to do about a Spark whose GPU's driver does not answer. Empty for any other machine.
+  returned: success
+  type: str
+  sample: ""
 gpus:
   description:
     - The GPUs that C(nvidia-smi) finds.
@@ -77,6 +83,11 @@ hotplug:
       description: Whether the driver of that says that a cable is in. Null where there is no such driver.
       type: bool
       sample: false
+    aside:
+      description: From where to where that marker file goes back, if this collection has put it aside. Else empty.
+      type: list
+      elements: str
+      sample: []
 memory_total:
   description:
     - Memory in bytes, shared by CPU and GPU.
@@ -98,7 +109,7 @@ memory_free:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import look
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import look
 
 
 def main() -> None:

@@ -254,7 +254,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible.module_utils.common.text.converters import to_bytes, to_text
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm_options import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.options import (
     ARGUMENTS,
     answer,
     build,

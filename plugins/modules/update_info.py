@@ -11,7 +11,7 @@ short_description: Tell what is newer than a deployment
 version_added: 0.1.0
 description:
   - Asks the registry for newer releases of the image's line, and the Hub for newer commits of the models. That a draft
-    model is replaced by another one is known from O(successors).
+    model is replaced by another one is known from O(recipes).
   - Release candidates go on with the next candidate of the same release (1.3.0rc12 with 1.3.0rc13), releases with the
     next one of the same minor version. What lies beyond is mentioned and not proposed. So is a tag that names no
     release and leads to another image by now.
@@ -44,17 +44,11 @@ options:
     default: record
   recipes:
     description:
-      - Shipped recipes, for naming one that has a newer draft model. Each is a list of its name, its target model and
-        its draft model.
+      - Shipped recipes, for naming one that has a newer draft model. Each is a list of its name, its target model, its
+        draft model, the draft models that this one replaces, and where that is said.
     type: list
     elements: list
     default: []
-  successors:
-    description:
-      - For each draft model that another one replaces, a mapping with the other one's name in C(superseded_by) and
-        where that is said in C(superseded_source).
-    type: dict
-    default: {}
   host:
     description:
       - What to call the host in RV(lines).
@@ -182,14 +176,14 @@ import functools
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _updates as updates
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._huggingface import Hub
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._image_store import own_platform
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._registry import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import own_platform
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.registry import (
     Reference,
     Registry,
     fetch,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import Hub
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report import updates
 
 # Whoever looks for news does not wait as long as whoever needs a model.
 DELAYS = (1.0,)
@@ -234,7 +228,7 @@ class UpdateInfo:
         }
 
     def _rows(self, deployment: updates.Deployment) -> list[updates.Row]:
-        draft = updates.draft_row(deployment, self._params["successors"], self._params["recipes"])
+        draft = updates.draft_row(deployment, [updates.Shipped(*recipe) for recipe in self._params["recipes"]])
         return [
             updates.ImageQuestion(deployment, self._platform, self._registry).row(),
             *(updates.model_row(model, self._hubs) for model in deployment.models),
@@ -253,7 +247,6 @@ def main() -> None:
             "recipe": {"type": "dict", "default": {}},
             "subject": {"type": "str", "choices": ["record", "recipe"], "default": "record"},
             "recipes": {"type": "list", "elements": "list", "default": []},
-            "successors": {"type": "dict", "default": {}},
             "host": {"type": "str", "default": "this host"},
             "platform": {"type": "str"},
             "endpoint": {"type": "str", "default": "https://huggingface.co"},

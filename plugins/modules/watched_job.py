@@ -176,7 +176,7 @@ from pathlib import Path
 from ansible.module_utils.basic import (
     AnsibleModule,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._watched_job import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import (
     NO_PROGRESS,
     Job,
     State,

@@ -27,6 +27,7 @@ from tests.twin.spark.fabric import ARMED, CABLE, FACTS, MTU, PORTS, Port
 
 RECORD = STATE / "cables.json"
 FABRIC = "/usr/bin/python3 -I -S /usr/local/lib/dgx-spark-twin/fabric.py once"
+HANDLER = "/opt/nvidia/dgx-spark-mlnx-hotplug/mtk-hotplug-handler.sh"
 RAILS = (0, 1)
 
 
@@ -77,7 +78,7 @@ def record(cable: Cable | None) -> None:
 def plug(port_a: int = 1, port_b: int = 1) -> None:
     """Put a sound cable in, in the place of the one there is, and wait for the link."""
     record(Cable(port_a, port_b))
-    connect()
+    connect(by_hand=True)
 
 
 def unplug(rail: int | None = None) -> None:
@@ -97,11 +98,41 @@ def changed(**values: t.Any) -> t.Iterator[None]:
     before = recorded() or Cable()
     record(dataclasses.replace(before, **values))
     try:
-        connect()
+        connect(by_hand=True)
         yield
     finally:
         record(before)
-        connect()
+        connect(by_hand=True)
+
+
+@contextlib.contextmanager
+def leads_elsewhere(*ends: tuple[int, int]) -> t.Iterator[None]:
+    """Have something in these ports, each a Spark and its port, that has a link and is not the other Spark."""
+    there = [
+        (both, port(number, rail)) for spark, number in ends for both in [namespaces()[spark - 1]] for rail in RAILS
+    ]
+    for end, one in there:
+        end.run("ip", "link", "add", f"wire{one.index}", "type", "veth", "peer", "name", f"other{one.index}")
+        for link, master in ((f"wire{one.index}", ["master", one.bridge]), (f"other{one.index}", [])):
+            end.run("ip", "link", "set", link, *master, "up")
+        end.wait(functools.partial(has_carrier, one), "the carrier of a port")
+    try:
+        yield
+    finally:
+        for end, one in there:
+            end.run("ip", "link", "del", f"wire{one.index}")
+
+
+@contextlib.contextmanager
+def stranger(address: str, number: int = 1, rail: int = 0) -> t.Iterator[None]:
+    """Somebody else on the wire, as on a switch, has an address."""
+    end = namespaces()[0]
+    change = (address, "dev", port(number, rail).bridge)
+    end.run("ip", "address", "add", *change)
+    try:
+        yield
+    finally:
+        end.run("ip", "address", "del", *change)
 
 
 def arm(number: int, armed: bool) -> None:
@@ -189,8 +220,11 @@ def namespaces() -> list[Namespace]:
     return found
 
 
-def connect() -> None:
-    """Lay the wires on record between the Sparks, take all others away, and wait until the interfaces know."""
+def connect(by_hand: bool = False) -> None:
+    """Lay the wires on record between the Sparks, take all others away, and wait until the interfaces know.
+
+    A card that has left comes back when somebody puts the cable in, and not when the other Spark has started again.
+    """
     cable = recorded()
     both = namespaces()
     if cable is None or len(both) < 2:
@@ -215,9 +249,10 @@ def connect() -> None:
         if cable.mtu < MTU or cable.mbit or any(link["mtu"] < MTU or link["qdisc"] == "htb" for link in before):
             shape(number + 1, cable, list(wanted))
     for number, end in enumerate(both):
-        end.wait(
-            functools.partial(alive, {ends[number].interface for ends in wanted.values()}), "the carrier of a port"
-        )
+        if by_hand and wanted.keys() - whole:
+            engine.docker("exec", spark_name(number + 1), HANDLER, "plug-in")
+        interfaces = {ends[number].interface for ends in wanted.values()}
+        end.wait(functools.partial(alive, interfaces, by_hand), "the carrier of a port")
 
 
 def wires(end: Namespace) -> dict[str, dict[str, t.Any]]:
@@ -225,9 +260,17 @@ def wires(end: Namespace) -> dict[str, dict[str, t.Any]]:
     return {link: details for link, details in end.links().items() if link.startswith("wire")}
 
 
-def alive(interfaces: set[str], links: dict[str, dict[str, t.Any]]) -> bool:
-    """Whether exactly these interfaces have a carrier: that of one end is whether the other is up."""
-    return {port.interface for port in PORTS if "UP" in links.get(port.interface, {}).get("flags", ())} == interfaces
+def has_carrier(one: Port, links: dict[str, dict[str, t.Any]]) -> bool:
+    return "UP" in links.get(one.interface, {}).get("flags", ())
+
+
+def alive(interfaces: set[str], by_hand: bool, links: dict[str, dict[str, t.Any]]) -> bool:
+    """Whether exactly these interfaces have a carrier: that of one end is whether the other is up.
+
+    A card that has left has none, unless somebody has just put the cable in.
+    """
+    there = {port.interface for port in PORTS if port.interface in links}
+    return {one for one in there if "UP" in links[one]["flags"]} == (interfaces if there or by_hand else set())
 
 
 def shape(number: int, cable: Cable, names: t.Sequence[str]) -> None:

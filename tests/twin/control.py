@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
+import threading
 import time
 import typing as t
 import urllib.error
@@ -27,6 +28,8 @@ from tests.twin.names import (
 Fault = dict[str, t.Any]
 GPU = "/run/dgx-spark-twin/gpu.json"
 MEMINFO = "/usr/bin/python3 -I -S /usr/local/lib/dgx-spark-twin/meminfo.py once"
+# How the first process of a container ends when it asks the kernel for a restart: by SIGHUP.
+REBOOTED = 129
 ENGINE_FAULTS = "/run/dgx-spark-twin/engine.json"
 # Containers have copies of what the twin tells its servers; these are those of the running ones.
 EVERY_COPY = """
@@ -167,6 +170,26 @@ class Spark:
         """Start a Spark that is off, and wait for it."""
         engine.docker("start", self.container)
         self._start()
+
+    @contextlib.contextmanager
+    def powered(self) -> t.Iterator[None]:
+        """Let the Spark reboot itself meanwhile: a kernel that restarts leaves a container that has ended."""
+        done = threading.Event()
+
+        def watch() -> None:
+            while not done.wait(0.2):
+                state = (engine.inspect("container", self.container) or {}).get("State", {})
+                # Switched off, it ends otherwise, and stays off.
+                if state.get("Status") == "exited" and state.get("ExitCode") == REBOOTED:
+                    self.switch_on()
+
+        watching = threading.Thread(target=watch, daemon=True)
+        watching.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watching.join()
 
     def _start(self) -> None:
         # The cable has two ends: with both Sparks off, whoever starts last has it.

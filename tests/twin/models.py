@@ -522,7 +522,7 @@ _LARGE_CONFIG: dict[str, t.Any] = {
     "num_hidden_layers": 94,
 }
 
-# Layers and heads as in playbooks/data/known_models.yml.
+# Layers and heads as those of the lmsys head for the same model.
 _LARGE_DRAFT_CONFIG: dict[str, t.Any] = {
     "architectures": ["LlamaForCausalLMEagle3"],
     "attention_bias": False,

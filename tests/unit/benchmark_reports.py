@@ -11,7 +11,7 @@ import functools
 import html.parser
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import analyse
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.analyse import analyse
 
 from tests.unit import benchmark_results as measured
 
@@ -52,18 +52,6 @@ def older() -> Report:
     truth = dataclasses.replace(measured.WINS, target_ms=24.0, draft_ms=3.6)
     image = {"reference": "nvcr.io/nvidia/tensorrt-llm/release:1.2.0", "id": "sha256:" + "8" * 64, "digests": []}
     return report(truth, (0, 1, 2, 3), date="2026-09-30", image=image)
-
-
-def asked_by_aiperf() -> Report:
-    """By AIPerf one at a time and four, of which the latter failed once."""
-    results = measured.results(draft_lengths=(0, 3))
-    for point, speeds in zip(results["points"], ((50.0, 30.2, 110.4), (75.1, None, None)), strict=True):
-        one, each, total = speeds
-        alone = {"concurrency": 1, "tokens_per_second": one, "total_tokens_per_second": one, "ttft_s": 0.146}
-        several = {"concurrency": 4, "tokens_per_second": each, "total_tokens_per_second": total, "ttft_s": None}
-        error = None if each else "AIPerf did not finish within 30 s."
-        point["aiperf"] = [{**alone, "error": None}, {**several, "error": error}]
-    return analyse(results, measured.context())
 
 
 class Page(html.parser.HTMLParser):

@@ -7,14 +7,17 @@
 from __future__ import annotations
 
 import os
+import socket
+import ssl
 import subprocess
 import sys
+import time
 import typing as t
 from pathlib import Path
 
 import jinja2
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._api_keys import Keys
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._caddy import Caddy
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.caddy import Caddy
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.keys import Keys
 
 from tests.unit.replay_server import free_port
 
@@ -87,6 +90,23 @@ class Proxy:
         command = [str(PROGRAM), "run", "--config", str(path), "--adapter", "caddyfile"]
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log, env=environment)
         self.caddy.wait(20)
+        if self.site["lan"] and not self.site["certificate"]:
+            self.wait_for_certificate(20)
+
+    def wait_for_certificate(self, seconds: float) -> None:
+        """It listens before it has made a certificate of its own, and breaks off whoever asks for one then."""
+        anyone = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                with socket.create_connection(("127.0.0.1", self.site["port"]), 5) as plain:
+                    anyone.wrap_socket(plain, server_hostname="127.0.0.1").close()
+                return
+            except OSError:
+                if time.monotonic() > end:
+                    raise
+            time.sleep(0.05)
 
     def kill(self) -> None:
         if self._process is not None:

@@ -158,7 +158,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
         )
 
     def event(self, data: dict[str, t.Any]) -> None:
-        # AIPerf reads nothing without the kind of object.
         self.chunk(b"data: " + json.dumps({"object": "text_completion", **data}).encode() + b"\n\n")
 
     def chunk(self, data: bytes) -> None:

@@ -160,6 +160,14 @@ def test_a_gpu_driver_that_does_not_answer(spark: Spark, fault: str, said: str) 
     assert text.endswith(". Reboot; if that does not help, install the driver of DGX OS again.")
 
 
+def test_a_gpu_driver_that_does_not_answer_because_the_memory_is_full(spark: Spark) -> None:
+    with spark.gpu(driver_fault="hang", system_bytes=spark.memory("MemTotal") - 5e8):
+        text = message()
+    assert "nvidia-smi did not answer within 10 s. Next to no memory is available" in text
+    assert "stop.yml" in text
+    assert text.endswith("Reboot only if it is silent then, too.")
+
+
 def test_under_sudo() -> None:
     outcome = playbook.fail("single_eagle3", SUDO_USER="somebody")
     assert "started with sudo" in outcome.message

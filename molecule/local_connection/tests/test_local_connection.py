@@ -83,7 +83,7 @@ def test_the_first_run_needs_the_sudo_password_once(spark: Spark) -> None:
     outcome = playbook(spark, "single_eagle3", "--become-password-file", "/home/spark/password")
     spark.exec(["rm", "/home/spark/password"])
     assert outcome.code == 0, outcome.output
-    assert "serves openai/gpt-oss-120b with EAGLE-3, draft length 5" in outcome.output
+    assert "serves gpt-oss-120b with EAGLE-3, draft length 5" in outcome.output
     assert "ssh" not in outcome.output.rpartition("PLAY RECAP")[2]
 
 

@@ -49,7 +49,10 @@ def test_it_looks_and_changes_nothing(deployed: Deployed) -> None:
 
 def test_the_memory_is_watched_while_the_model_is_loaded_if_asked_for(deployed: Deployed) -> None:
     before = deployed.inspect()["State"]["StartedAt"]
+    # What a watch that was broken off has left would end this one at once.
+    deployed.spark.write_file("/home/spark/.dgx-spark-field-check", "", user="spark")
     samples = check("-e", "restart=true")["memory_loading"]["value"]
     assert deployed.inspect()["State"]["StartedAt"] != before
     assert samples[0][1] - samples[-1][1] > 60e9
     assert len(samples) > 3
+    assert deployed.spark.exec(["test", "-e", "/home/spark/.dgx-spark-field-check"]).returncode

@@ -32,7 +32,7 @@ def test_the_dry_run_changes_nothing(internet: Internet) -> None:
 
 def test_one_command_serves_and_fetches_everything_once(internet: Internet, head: Node, worker: Node) -> None:
     outcome = playbook.succeed("two_sparks")
-    assert "spark-1 and spark-2 serve nvidia/Qwen3-235B-A22B-FP4 with EAGLE-3, draft length 3" in outcome.output
+    assert "spark-1 and spark-2 serve Qwen3-235B-A22B-FP4 with EAGLE-3, draft length 3" in outcome.output
     assert "to spark-2:" in outcome.output, "the copy shows its progress"
     assert internet.bytes_to(worker.spark.address) == 0
     assert internet.bytes_to(head.spark.address, "nvcr.io") > 0
@@ -74,6 +74,14 @@ def test_each_spark_has_one_netplan_file_of_ours(number: int) -> None:
         assert f"{peer}.{9 + number}/24" in spark.exec(["ip", "-4", "addr", "show", interface]).stdout
         ping = ["ping", "-c", "1", "-M", "do", "-s", "8972", "-I", interface, f"{peer}.{12 - number}"]
         assert spark.exec(ping).returncode == 0
+
+
+def test_each_spark_starts_its_half_when_the_network_card_comes_late(head: Node, worker: Node) -> None:
+    unit = "dgx-spark-speculative-card.path"
+    for node in (head, worker):
+        states = node.spark.exec(f"systemctl is-enabled {unit}; systemctl is-active {unit}").stdout
+        assert states.split() == ["enabled", "active"]
+        assert node.spark.exec(["/usr/local/sbin/dgx-spark-speculative-card"]).returncode == 0
 
 
 def test_only_the_worker_lets_the_other_in_and_only_on_the_fabric(head: Node, worker: Node) -> None:

@@ -83,5 +83,6 @@ def test_both_are_tidied_away(head: Node, worker: Node) -> None:
         # Neither what was made for two nor what that was made from.
         assert node.spark.exec("docker images | grep release").stdout == ""
         assert node.spark.exec("ls /etc/netplan /run/netplan 2>/dev/null | grep dgx-spark-speculative").stdout == ""
+        assert node.spark.exec("ls /usr/local/sbin /etc/systemd/system | grep dgx-spark-speculative").stdout == ""
         assert node.spark.exec("ls ~spark/.cache/huggingface/hub | grep models--").stdout == ""
     assert "192.168.100" not in head.spark.exec(["ip", "-4", "addr"]).stdout

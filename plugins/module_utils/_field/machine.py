@@ -13,10 +13,10 @@ import re
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _hotplug
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import functions, read_text
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import functions, read_text
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import NotMeasured, Sensor, World
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import CONNECTX7, parse_meminfo
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import hotplug as _hotplug
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import CONNECTX7, parse_meminfo
 
 # Of /etc/dgx-release; it also holds the serial number, which nobody needs.
 DGX_KEYS = ("DGX_NAME", "DGX_PLATFORM", "DGX_SWBUILD_VERSION", "DGX_OTA_VERSION")

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible.module_utils.urls import open_url
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import NotMeasured, Sensor, World
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._log_lines import last_run, read_end
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._records import LABEL
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import parse_meminfo
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import last_run, read_end
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import parse_meminfo
 
 # The log is rotated at 20 MB, and what tells of the KV cache stands at a run's beginning.
 LOG_BYTES = 32 * 2**20
@@ -115,6 +115,14 @@ def plan(world: World) -> list[str]:
     return [f"{row['name']}: {row['bytes'] / 1e9:.1f} GB" for row in [*known, together]]
 
 
+def free_for_gpu(world: World) -> str:
+    """What CUDA called free before the server was started."""
+    found = world.record().get("free_for_gpu")
+    if not found:
+        raise NotMeasured("CUDA was not asked when this was deployed; deploy it again after stop.yml")
+    return str(found)
+
+
 def measurement(key: str) -> t.Callable[[World], float]:
     """A sensor of what was measured when the deployment was seen to answer."""
 
@@ -196,6 +204,7 @@ SERVING = (
     Sensor("image", "What serves", "Image", image, "record.json"),
     Sensor("loading_time", "What serves", "Loading took", loading_time, "state.json", "s"),
     Sensor("plan", "What serves", "Memory planned", plan, "record.json"),
+    Sensor("free_for_gpu", "What serves", "Free for the GPU before", free_for_gpu, "cuMemGetInfo, /proc/meminfo"),
     Sensor("kv_planned", "What serves", "KV cache planned", kv_planned, "record.json", "tokens"),
     Sensor("kv_made", "What serves", "KV cache that the engine made", kv_made, "server.log"),
     Sensor("speed", "What serves", "Speed of one answer", measurement("tokens_per_second"), "record.json", "tokens/s"),

@@ -37,7 +37,7 @@ PERFTEST = "ib_write_bw"
 PERFTEST_S = 8.0
 # A card with a capped power carries 12.7 to 14 Gb/s (NVIDIA/dgx-spark-playbooks pull request 108 takes 8 to 25).
 CAPPED_FROM, CAPPED_TO = 8.0, 25.0
-# As module_utils/_pair_view.py reads it.
+# As module_utils/_deployment/pair_view.py reads it.
 RECORD = "bandwidth.json"
 NET = Path("/sys/class/net")
 
@@ -189,8 +189,8 @@ def verdict(row: dict[str, t.Any], minimum: float) -> str | None:
         return f"{said}, which is less than {bound:g}. Reseat the cable, or try another one."
     return (
         f"{said}, which is less than {bound:g}. A network card that was plugged in while the Spark ran does that, and "
-        "its link speed does not show it: switch hot-plug off on both Sparks ('sudo mv /etc/nvidia/cx7-hotplug-enabled "
-        "/etc/nvidia/cx7-hotplug-enabled.off') and reboot both with the cable in. If that does not help, switch both "
+        "its link speed does not show it: switch hot-plug off on both Sparks (run again with -K and "
+        "-e spark_network_keep_card=true) and reboot both with the cable in. If that does not help, switch both "
         "off, take the power plugs out for a minute, and test again."
     )
 
@@ -200,7 +200,7 @@ def findings(measured: t.Sequence[dict[str, t.Any]], minimum: float) -> list[str
 
 
 def this_boot() -> str:
-    """As module_utils/_pair_view.py tells one start from another."""
+    """As module_utils/_deployment/pair_view.py tells one start from another."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     first = Path("/proc/1/stat").read_text(encoding="utf-8", errors="replace")
     return f"{boot} {first.rpartition(')')[2].split()[19:20]}"
@@ -211,6 +211,7 @@ def record(measured: t.Sequence[dict[str, t.Any]], directory: Path) -> None:
     with contextlib.suppress(OSError):
         directory.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"boot": this_boot(), "rails": list(measured)}) + "\n"
+        (directory / RECORD).touch(mode=0o600)
         (directory / RECORD).write_text(text, encoding="utf-8")
 
 

@@ -8,7 +8,7 @@ The user's own configuration is never touched. For each point the engine options
 is renewed all the time: the container's entrypoint serves with them while the lease is valid, and with the
 deployment's own again when it is taken back or, if this program dies, has run out.
 
-Run as: sweep.py DIRECTORY     which holds the client of the collection, _completions.py
+Run as: sweep.py DIRECTORY     which holds the client of the collection, completions.py
 Standard input is the task, a JSON object (see Task). Prints one JSON object a line: progress, and at last a result,
 which says where the figures are, or an error. Finished points are kept and not measured again.
 """
@@ -36,7 +36,7 @@ import typing as t
 from pathlib import Path
 
 if t.TYPE_CHECKING:
-    from ansible_collections.dgx_spark.speculative.plugins.module_utils import _completions
+    from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
 
 POLL_S = 0.2
 # A server that has to go gets half a minute from the entrypoint, and its memory some time to come back.
@@ -56,7 +56,7 @@ START_AGAIN = "start it with start.yml and run the same again, which keeps the f
 STOPPED = "The benchmark was stopped: the deployment's own options are served again soon, and finished points are kept."
 
 # Without these a point that was kept cannot be judged.
-POINT_KEYS = {"id", "draft_length", "seconds", "loading_s", "error", "samples", "lengths", "aiperf"}
+POINT_KEYS = {"id", "draft_length", "seconds", "loading_s", "error", "samples", "lengths"}
 SAMPLE_KEYS = {"prompt", "category", "repetition", "tokens", "ttft_s", "first_tokens", "decode_s", "text"}
 
 Json = dict[str, t.Any]
@@ -130,8 +130,6 @@ class Task:
     ready_timeout: float
     answer_timeout: float
     seconds_a_load: float | None = None
-    # The program, a tokenizer's directory, and a list of users at once.
-    aiperf: Json | None = None
 
     @classmethod
     def read(cls, text: str) -> Task:
@@ -244,32 +242,29 @@ def make_room(directory: Path, needed: int = ROOM_BYTES) -> None:
         )
 
 
-def finished_point(path: Path, fingerprint: str, users: t.Sequence[int] = ()) -> Json | None:
-    """A point that was measured before under the same conditions, by AIPerf with so many users as well."""
+def finished_point(path: Path, fingerprint: str) -> Json | None:
+    """A point that was measured before under the same conditions."""
     found = read_object(path)
     # A point with an error has no samples.
     if found.get("fingerprint") != fingerprint or not found.get("samples") or not is_whole(found):
         return None
-    known = {entry["concurrency"] for entry in found["aiperf"] if not entry.get("error")}
-    return found if known.issuperset(users) else None
+    return found
 
 
 def is_whole(point: Json) -> bool:
     """Whether a point has all that is read of it: not so if its file is damaged or another version's."""
-    samples, aiperf = point["samples"], point.get("aiperf")
-    if not point.keys() >= POINT_KEYS or not isinstance(samples, list) or not isinstance(aiperf, list):
+    samples = point["samples"]
+    if not point.keys() >= POINT_KEYS or not isinstance(samples, list):
         return False
-    return all(isinstance(sample, dict) and sample.keys() >= SAMPLE_KEYS for sample in samples) and all(
-        isinstance(entry, dict) and "concurrency" in entry for entry in aiperf
-    )
+    return all(isinstance(sample, dict) and sample.keys() >= SAMPLE_KEYS for sample in samples)
 
 
 # Figures
 
 
-def counted_chunks(answer: _completions.Answer) -> list[_completions.Chunk] | None:
+def counted_chunks(answer: completions.Answer) -> list[completions.Chunk] | None:
     """The chunks that brought tokens, by the server's count; None where it does not count with every chunk."""
-    chunks: list[_completions.Chunk] = []
+    chunks: list[completions.Chunk] = []
     for chunk in answer.chunks:
         if chunk.tokens is None:
             return None
@@ -278,7 +273,7 @@ def counted_chunks(answer: _completions.Answer) -> list[_completions.Chunk] | No
     return chunks or None
 
 
-def sample_of(answer: _completions.Answer, prompt: Prompt, repetition: int) -> Json:
+def sample_of(answer: completions.Answer, prompt: Prompt, repetition: int) -> Json:
     """What an answer shows. Each chunk after the first is one pass of the target model."""
     counted = counted_chunks(answer)
     chunks = counted or answer.steps()
@@ -459,11 +454,11 @@ class Server:
         except self._library.ProbeError:
             return None
 
-    def ask(self, text: str, max_tokens: int, stream: bool = True) -> _completions.Answer:
+    def ask(self, text: str, max_tokens: int, stream: bool = True) -> completions.Answer:
         """A whole answer with its count of tokens."""
         question = self._library.Question("completion", self._model, text, max_tokens, stream=stream)
         try:
-            answer: _completions.Answer = self._client.ask(question, self._seconds)
+            answer: completions.Answer = self._client.ask(question, self._seconds)
         except self._library.ProbeError as e:
             raise Broken(str(e) or "the server cannot be reached") from e
         if 400 <= answer.status < 500:
@@ -593,11 +588,8 @@ class Lease:
 class Sweep:
     """The whole job."""
 
-    def __init__(
-        self, task: Task, library: t.Any, tell: t.Callable[..., None] = say, second_client: t.Any = None
-    ) -> None:
+    def __init__(self, task: Task, library: t.Any, tell: t.Callable[..., None] = say) -> None:
         self.task = task
-        self._aiperf = second_client
         self.server = Server(library, task.url, task.model, task.answer_timeout)
         self.container = Container(task.deployment)
         self.lease = Lease(task.deployment / "trial", task.lease_s)
@@ -657,8 +649,6 @@ class Sweep:
     def prepare(self) -> None:
         """Refuse everything that would end the sweep later."""
         make_room(self.task.results)
-        if self.task.aiperf is not None:
-            self.check_aiperf(self.task.aiperf["program"])
         self.await_others()
         if "trial" not in self.container.state():
             raise SweepError(
@@ -673,12 +663,6 @@ class Sweep:
             self.try_prompts()
         except Broken as e:
             raise SweepError(f"The server does not answer as it serves now: {e}.") from e
-
-    def check_aiperf(self, program: str) -> None:
-        try:
-            log(f"AIPerf {self._aiperf.version(program)}")
-        except self._aiperf.AiperfError as e:
-            raise SweepError(str(e)) from e
 
     def await_others(self) -> None:
         """Refuse to disturb another sweep; what a dead one has left behind runs out by itself."""
@@ -712,7 +696,7 @@ class Sweep:
         for asked in self.task.prompt_lengths:
             self.try_length(asked, density)
 
-    def try_prompt(self, prompt: Prompt, max_tokens: int) -> _completions.Answer | None:
+    def try_prompt(self, prompt: Prompt, max_tokens: int) -> completions.Answer | None:
         """The answer; None for an optional prompt that the server does not take."""
         try:
             return self.server.ask(prompt.prompt, max_tokens, stream=max_tokens > 1)
@@ -741,8 +725,7 @@ class Sweep:
     # The points
 
     def measure_points(self) -> None:
-        users = (self.task.aiperf or {}).get("concurrency", [])
-        kept = {point.id: finished_point(self.file_of(point), point.fingerprint, users) for point in self.task.points}
+        kept = {point.id: finished_point(self.file_of(point), point.fingerprint) for point in self.task.points}
         for before in kept.values():
             if before is not None:
                 self.outlook.learn(before)
@@ -796,7 +779,6 @@ class Sweep:
             "error": None,
             "samples": [],
             "lengths": [],
-            "aiperf": [],
             "gpu": None,
             "memory_available": None,
         }
@@ -816,7 +798,6 @@ class Sweep:
             with GpuWatch() as gpu:
                 found["samples"] = self.sample_all(trial, point, place, to_come)
             found["gpu"], found["memory_available"] = gpu.summary(), memory_available()
-            found["aiperf"] = self.second_opinion(trial, point, place)
         except PointError as e:
             log(f"{point.title}: {e}")
             found["error"] = str(e)
@@ -835,30 +816,6 @@ class Sweep:
             samples.append(sample_of(self.ask(trial, prompt.prompt, self.task.max_tokens), prompt, repetition))
         return samples
 
-    def second_opinion(self, trial: str, point: Point, place: str) -> list[Json]:
-        """The same prompts by AIPerf; that it fails costs its figures and not the point's."""
-        found = []
-        given = self.task.aiperf or {"concurrency": []}
-        for users in given["concurrency"]:
-            self.progress(f"{point.title} ({place}): AIPerf with {users} at a time")
-            self.settle(trial)
-            try:
-                entry = self._aiperf.profile(
-                    given["program"],
-                    self.task.url,
-                    self.task.model,
-                    given["tokenizer"],
-                    [prompt.prompt for prompt in self.prompts],
-                    self.task.max_tokens,
-                    users,
-                    self.task.results / "aiperf",
-                    self.task.answer_timeout * len(self.prompts),
-                )
-            except self._aiperf.AiperfError as e:
-                entry = {"concurrency": users, "error": str(e)}
-            found.append(entry)
-        return found
-
     def so_far(self, samples: t.Sequence[Json]) -> str:
         """The speed until now, beside that without drafts for the same prompts."""
         now = speeds(samples)
@@ -876,7 +833,7 @@ class Sweep:
         first = rounded(steps[0].at) if steps else None
         return {"asked_tokens": asked, "prompt_tokens": prompt_tokens, "ttft_s": first}
 
-    def ask(self, trial: str, text: str, max_tokens: int, again: bool = True) -> _completions.Answer:
+    def ask(self, trial: str, text: str, max_tokens: int, again: bool = True) -> completions.Answer:
         """An answer of this trial's server; what breaks once is tried again."""
         self.lease.check()
         state = self.container.state()
@@ -978,8 +935,7 @@ def main() -> int:
     try:
         sys.path.insert(0, sys.argv[1])
         task = Task.read(sys.stdin.read())
-        second_client = importlib.import_module("aiperf") if task.aiperf else None
-        sweep = Sweep(task, importlib.import_module("_completions"), second_client=second_client)
+        sweep = Sweep(task, importlib.import_module("completions"))
         say(result=sweep.run())
         return 0
     except Terminated:

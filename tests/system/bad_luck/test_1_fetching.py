@@ -119,6 +119,8 @@ def test_a_container_that_does_not_reach_the_gpu(spark: Spark, gpu: dict[str, t.
         text = playbook.fail("single_eagle3").message
     for word in ["the host sees its GPU", *words]:
         assert word in text
+    # What the image greets with.
+    assert "NVIDIA Release" not in text
 
 
 def test_a_checksum_that_is_wrong_costs_that_file_and_no_other(internet: Internet, spark: Spark) -> None:

@@ -181,6 +181,7 @@ def test_a_worker_without_room_for_the_models(pair: Pair, internet: Internet) ->
     assert "of /home/spark/.cache/huggingface" in text
     assert "has only 2.1 MB free. Make room there" in text
     assert internet.bytes_to(pair.head.address, "cdn-lfs.huggingface.co") == 0
-    assert internet.bytes_to(pair.head.address, "nvcr.io/v2/nvidia/tensorrt-llm/release/blobs") == 0
+    # No layer: only what the image is made for was read.
+    assert internet.bytes_to(pair.head.address, "nvcr.io/v2/nvidia/tensorrt-llm/release/blobs") < 100_000
     # The worker asks nobody.
     assert internet.counters()["bytes"].get(pair.worker.address, {}) == {}

@@ -6,15 +6,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
+import threading
 import time
+import typing as t
 from pathlib import Path
 
 import pytest
 
 from tests import playbook
 from tests.joining import ROLES, STATUS, Pair, differences, reach, refused, run
-from tests.twin import lifecycle
+from tests.twin import cables, lifecycle
+from tests.twin.names import spark_address
 
 OWN_FILE = "/etc/netplan/40-dgx-spark-speculative.yaml"
 
@@ -62,29 +67,99 @@ def test_a_profile_that_networkmanager_keeps_is_refused_with_its_way_out(network
     assert pair.look() == before
 
 
-@pytest.mark.parametrize("network", ["wifi"], indirect=True)
-def test_a_change_that_cuts_the_way_to_the_hosts(network: None, pair: Pair, tmp_path: Path) -> None:
-    before = pair.look()
-    # The controller is killed while the way is cut.
-    wishes = {"steps": ["spark_network/main"], "spark_network_undo_timeout": 5}
-    running = playbook.Background(tmp_path / "log", ROLES, "-e", json.dumps(wishes))
+@pytest.fixture
+def at_home(network: None, pair: Pair) -> None:
+    """Wi-Fi has come up, and somebody has logged in at the desktop and brought up the other port."""
+    # Nothing tells the twin's NetworkManager of a port that was there before it.
+    up = "udevadm trigger --action=add --settle /sys/class/net/enP7s7 && nmcli connection up netplan-enP7s7"
+    for spark in pair.sparks:
+        done = spark.exec(f"nmcli --wait 30 connection up netplan-eth0 && until {up}; do sleep 0.5; done")
+        assert done.returncode == 0, done.stderr
+    reach()
+
+
+@contextlib.contextmanager
+def reached_all_the_time(pair: Pair) -> t.Iterator[None]:
+    """No second passes without an answer of each Spark, and the profile that would not return stays up."""
+    ended, gaps = threading.Event(), {}
+
+    def ask(number: int) -> None:
+        last = time.monotonic()
+        gaps[number] = 0.0
+        while not ended.wait(0.1):
+            with contextlib.suppress(TimeoutError, OSError):
+                # That nobody listens there is an answer, too.
+                with contextlib.suppress(ConnectionRefusedError):
+                    socket.create_connection((spark_address(number), 9), 0.5).close()
+                gaps[number] = max(gaps[number], time.monotonic() - last)
+                last = time.monotonic()
+        gaps[number] = max(gaps[number], time.monotonic() - last)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in (1, 2)]
+    for thread in threads:
+        thread.start()
     try:
-        running.wait_for(lambda: "applying" in pair.stages(), 60)
+        yield
     finally:
-        running.kill()
+        ended.set()
+        for thread in threads:
+            thread.join()
+    assert max(gaps.values()) < 1, gaps
+    for spark in pair.sparks:
+        assert "10.78.0." in spark.exec("ip -4 -oneline address show dev enP7s7").stdout
+
+
+@pytest.mark.parametrize("network", ["wifi"], indirect=True)
+def test_wifi_and_the_other_port_keep_their_connections(at_home: None, pair: Pair) -> None:
+    before = pair.look()
+    with reached_all_the_time(pair):
+        with cables.changed(mtu=1500):
+            text = refused("spark_network/main")
+        assert text.count("The addresses were taken back.") >= 2
+        assert pair.stages() == ["undone", "undone"]
+    assert differences(before, pair.look()) == []
+    with reached_all_the_time(pair):
+        run("spark_network/main")
+        assert pair.stages() == ["confirmed", "confirmed"]
+    configured = pair.look()
+    # Another MTU, on connections that are up.
+    with reached_all_the_time(pair):
+        run("spark_network/main", spark_network_mode="configure", spark_network_mtu=4000)
+        assert all("enp1s0f1np1 mtu 4000" in shown for shown in pair.look().values())
+        run("spark_network/main", spark_network_mode="configure")
+    assert differences(configured, pair.look()) == []
+    with reached_all_the_time(pair):
+        playbook.succeed("cleanup", variables={"yes": True, "network": True})
+    assert differences(before, pair.look()) == []
+
+
+@pytest.mark.parametrize("network", ["wifi"], indirect=True)
+def test_a_way_to_the_hosts_that_is_cut_meanwhile(at_home: None, pair: Pair, tmp_path: Path) -> None:
+    before = pair.look()
+    cut = "nmcli --wait 0 connection up netplan-eth0"
+
+    def begun(seconds: int) -> playbook.Background:
+        """A run that is trying the addresses when the worker's Wi-Fi goes away for ten seconds."""
+        wishes = {"steps": ["spark_network/main"], "spark_network_undo_timeout": seconds}
+        running = playbook.Background(tmp_path / f"log-{seconds}", ROLES, "-e", json.dumps(wishes))
+        running.wait_for(lambda: pair.stage(pair.worker) in ("applying", "waiting"))
+        assert pair.worker.exec(cut).returncode == 0
+        return running
+
+    # The controller is gone as well.
+    begun(5).kill()
     deadline = time.monotonic() + 60
     while pair.stages() != ["undone", "undone"]:
         assert time.monotonic() < deadline, pair.worker.read_file(STATUS)
         time.sleep(0.5)
-    # NetworkManager takes a moment longer to bring back the interface that it has just been told about again.
-    deadline = time.monotonic() + 60
-    while pair.look() != before and time.monotonic() < deadline:
+    while differences(before, pair.look()) and time.monotonic() < deadline:
         time.sleep(0.5)
     assert differences(before, pair.look()) == []
     reach()
 
     # It is only cut, and comes back.
-    run("spark_network/main")
+    running = begun(60)
+    assert running.process.wait(120) == 0, running.log.read_text(encoding="utf-8")
     assert pair.stages() == ["confirmed", "confirmed"]
     for shown in pair.look().values():
         assert OWN_FILE in shown

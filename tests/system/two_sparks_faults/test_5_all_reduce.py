@@ -47,6 +47,6 @@ def test_one_that_hangs_is_where_the_start_stands(fault: t.Callable[[str], t.Con
 def test_the_recipes_own_image_has_no_such_all_reduce(fault: t.Callable[[str], t.ContextManager[None]]) -> None:
     with fault("dies"):
         text = words(playbook.succeed("two_sparks"))
-    assert "spark-1 and spark-2 serve nvidia/Qwen3-235B-A22B-FP4 with EAGLE-3" in text
+    assert "spark-1 and spark-2 serve Qwen3-235B-A22B-FP4 with EAGLE-3" in text
     assert "12715" not in text
     playbook.succeed("cleanup", variables={"yes": True})

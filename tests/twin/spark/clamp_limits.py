@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a container's configuration needs on this machine: limits that it may set at all, and the Spark's devices.
+"""What a container's configuration needs here: limits that it may set at all, and the Spark's memory and devices.
 
-A container in the Spark's own network namespace sees its network cards in sysfs. Those of the twin are in directories
-of the Spark's own, which a fresh sysfs does not have.
+A container has a /proc of its own, in which the kernel tells of the machine's memory. And one in the Spark's own
+network namespace sees its network cards in sysfs: those of the twin are in directories of the Spark's own, which a
+fresh sysfs does not have.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ SYSFS = {
     "/run/dgx-spark-twin/class": "/run/dgx-spark-twin/class",
     "/run/dgx-spark-twin/devices": "/sys/devices",
 }
+MEMINFO = "/proc/meminfo"
 
 
 def option(arguments: list[str], *names: str) -> str | None:
@@ -72,8 +74,19 @@ def show_devices(document: dict[str, t.Any]) -> bool:
     if not namespaces or not all(path and pathlib.Path(path).samefile(OWN_NETWORK) for path in paths):
         return False
     for place, source in SYSFS.items():
-        mount = {"destination": place, "source": source, "type": "bind", "options": ["rbind", "ro"]}
-        document["mounts"].append(mount)
+        document["mounts"].append(bound(source, place))
+    return True
+
+
+def bound(source: str, place: str) -> dict[str, t.Any]:
+    return {"destination": place, "source": source, "type": "bind", "options": ["rbind", "ro"]}
+
+
+def show_memory(document: dict[str, t.Any]) -> bool:
+    """Have a container see the memory of the Spark; say whether it is one, and not a process in one."""
+    if "mounts" not in document:
+        return False
+    document["mounts"].append(bound(MEMINFO, MEMINFO))
     return True
 
 
@@ -84,7 +97,7 @@ def main() -> None:
     document = json.loads(path.read_text())
     # `exec` names the process itself, a bundle has it under a key.
     lowered = clamp(document.get("process", document), own_hard_limit)
-    if show_devices(document) or lowered:
+    if show_memory(document) | show_devices(document) | lowered:
         path.write_text(json.dumps(document))
 
 

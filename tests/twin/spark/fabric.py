@@ -3,16 +3,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The ConnectX-7 of this twin: two ports with two network interfaces each, and what sysfs tells of them.
 
-Run as: fabric.py [once]
+Run as: fabric.py [once | plug-in]
 
 Real are the interfaces (Ethernet, carrier, addresses, MTU, udev events) and the kernel's network stack. Each is one end
 of a veth pair; the other end is in a namespace of its own, where a bridge joins it to the wire that
 `tests/twin/cables.py` lays to the other Spark. No wire, or one whose far end is dead: no carrier, as without a cable.
 
 DGX OS takes the card off the PCI bus while it sees no cable, as long as a marker file arms that: 20 s after the last
-carrier is gone, functions, interfaces, RDMA devices and their nodes are gone, too; they return with a carrier. Without
-the marker the card is there from the start, and nothing changes that. As on a Spark, so they say: NVIDIA/NV-Kernels
-pull request 271 (the driver), graham33/nixos-dgx-spark issue 165 (the package with the marker).
+carrier is gone, functions, interfaces, RDMA devices and their nodes are gone, too. A carrier alone does not bring it
+back, as when the other Spark has started again: somebody has to put the cable in, to start this Spark, or to run the
+handler by hand. Without the marker the card is there from the start, and nothing changes that. As on a Spark, so they
+say: NVIDIA/NV-Kernels pull request 271 (the driver), graham33/nixos-dgx-spark issue 165 (the package with the marker),
+and owners, of a card that left with the other Spark.
 
 Simulated are the RDMA devices: files that follow the interfaces in state, rate and GID table. No verb works on them.
 `/sys/class/net/<interface>/speed` says what a ConnectX-7 says; `ethtool`, which asks the kernel, says 10000Mb/s.
@@ -47,6 +49,8 @@ NODES = pathlib.Path("/dev/infiniband")
 # DGX OS's marker, and where its driver says whether the card has power.
 ARMED = pathlib.Path("/etc/nvidia/cx7-hotplug-enabled")
 STATE = "devices/platform/MTKP0001:00/pcie_hotplug/debug_state"
+# Where whoever has the card is told that a cable was put in, as DGX OS's handler does.
+TOLD = "\0dgx-spark-twin-fabric"
 OFF_AFTER_S = 20.0
 IDENTITY = {"vendor": "0x15b3", "device": "0x1021", "class": "0x020000"}
 # What a ConnectX-7 can do is more; what counts is that it is more than the 9000 which are configured.
@@ -251,7 +255,6 @@ def power_on() -> None:
         with contextlib.suppress(FileExistsError):
             os.mknod(NODES / name, stat.S_IFCHR, os.makedev(*device))
         (NODES / name).chmod(0o666)
-    write(SYS / STATE, "1")
 
 
 def power_off() -> None:
@@ -265,7 +268,6 @@ def power_off() -> None:
         shutil.rmtree(SYS / "bus/pci/devices" / port.pci, ignore_errors=True)
         # The node of the connection manager is the module's, which stays.
         (NODES / verbs(port)).unlink(missing_ok=True)
-    write(SYS / STATE, "0")
 
 
 def verbs(port: Port) -> str:
@@ -279,17 +281,19 @@ class Card:
 
     powered: bool
     due: float | None = None
+    # It has left, and nobody has looked for it since.
+    left: bool = False
 
     def follow(self, armed: bool, cabled: bool, now: float) -> bool:
         """Whether it goes or comes now; without the marker it stays as it is."""
-        if not armed or cabled == self.powered:
+        if not armed or cabled == self.powered or (cabled and self.left):
             self.due = None
             return False
         if self.due is None:
             self.due = now + (OFF_AFTER_S if self.powered else 0)
         if now < self.due:
             return False
-        self.powered, self.due = cabled, None
+        self.powered, self.due, self.left = cabled, None, not cabled
         return True
 
 
@@ -315,6 +319,8 @@ def follow_wires() -> set[Port]:
 def refresh(card: Card | None = None) -> None:
     """Have everything say what is; whoever has the card lets it come and go."""
     cabled = bool(follow_wires())
+    # The driver sees the cable and not the card.
+    write(SYS / STATE, str(int(cabled)))
     if card and card.follow(ARMED.exists(), cabled, time.monotonic()):
         (power_on if card.powered else power_off)()
         follow_wires()
@@ -351,6 +357,19 @@ def listen_there() -> socket.socket:
             libc.setns(own.fileno(), CLONE_NEWNET)
 
 
+def listen_for_plugs() -> socket.socket:
+    """A socket on which the handler tells of a cable."""
+    result = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    result.bind(TOLD)
+    return result
+
+
+def tell_plugged() -> None:
+    """Do what DGX OS's handler does when a cable is put in: have somebody look for the card."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as one:
+        one.sendto(b"plug-in", TOLD)
+
+
 def ready() -> None:
     """Tell systemd that the interfaces are there."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
@@ -359,18 +378,20 @@ def ready() -> None:
 
 
 def main(arguments: list[str]) -> None:
-    if arguments == ["once"]:
-        refresh()
+    if arguments:
+        {"once": refresh, "plug-in": tell_plugged}[arguments[0]]()
         return
     lay()
     card = Card(not ARMED.exists() or PORTS[0].interface in links("link"))
     (power_on if card.powered else power_off)()
-    sockets = [listen(), listen_there()]
+    plugs = listen_for_plugs()
+    sockets = [listen(), listen_there(), plugs]
     refresh(card)
     ready()
     while True:
         patience = None if card.due is None else max(card.due - time.monotonic(), 0)
         for changed in select.select(sockets, [], [], patience)[0]:
+            card.left = card.left and changed is not plugs
             # What comes at once is looked at once. Too much of it is no harm: what is counts, not what was told.
             time.sleep(0.02)
             with contextlib.suppress(OSError):

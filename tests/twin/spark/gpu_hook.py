@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import pathlib
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import typing as t
 NVIDIA_SMI = pathlib.Path("/usr/local/lib/dgx-spark-twin/nvidia-smi")
 LIBRARY = pathlib.Path("/usr/local/lib/dgx-spark-twin/tiny_library.py")
 FACTS = pathlib.Path("/run/dgx-spark-twin")
+MEMINFO = pathlib.Path("/proc/meminfo")
 
 
 def asked_for_gpu(environment: list[str]) -> bool:
@@ -43,11 +45,21 @@ def furnish(root: pathlib.Path, nvidia_smi: pathlib.Path, facts: pathlib.Path) -
         shutil.copy2(fact, destination)
 
 
+def memory(name: str) -> int:
+    """A figure of the Spark's /proc/meminfo in bytes."""
+    found = re.search(rf"^{name}: +([0-9]+) kB$", MEMINFO.read_text(), re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
+
+
 def add_driver(root: pathlib.Path, error: int) -> None:
-    """Have a libcuda.so.1 in the container, whose cuInit returns this."""
+    """Have a libcuda.so.1 in the container, whose cuInit returns this.
+
+    On a GB10 the page cache counts as used, so CUDA calls free what nothing uses: here, when the container starts.
+    """
     place = root / f"usr/lib/{platform.machine()}-linux-gnu"
     place.mkdir(parents=True, exist_ok=True)
-    subprocess.run([sys.executable, "-I", "-S", str(LIBRARY), str(place), "cuda", str(error)], check=True)
+    figures = (error, memory("MemFree"), memory("MemTotal"))
+    subprocess.run([sys.executable, "-I", "-S", str(LIBRARY), str(place), "cuda", *map(str, figures)], check=True)
 
 
 def main() -> None:

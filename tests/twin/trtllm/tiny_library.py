@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write a shared library that can do one thing: libnccl.so.2 tells its version, libcuda.so.1 starts, or fails.
+"""Write a shared library that can do next to nothing: libnccl.so.2 tells its version, libcuda.so.1 starts, or fails.
 
-Run as: tiny_library.py DIRECTORY nccl | cuda ERROR
+Run as: tiny_library.py DIRECTORY nccl | cuda ERROR FREE TOTAL
 
-Where there is no compiler, the one function comes as machine code, in as little of a library as a linker accepts.
+Where there is no compiler, its functions come as machine code, in as little of a library as a linker accepts.
 """
 
 from __future__ import annotations
@@ -25,16 +25,27 @@ _HEADER, _PROGRAM, _SYMBOL, _DYNAMIC = 64, 56, 24, 16
 
 def nccl(machine: str, version: int = VERSION) -> bytes:
     """int ncclGetVersion(int *version): stores the number and returns 0."""
-    return shared_object(machine, NCCL, "ncclGetVersion", _store(machine, version))
+    return shared_object(machine, NCCL, {"ncclGetVersion": _store(machine, version)})
 
 
-def cuda(machine: str, error: int = 0) -> bytes:
-    """int cuInit(unsigned flags): returns the number, which is 0 where the GPU can be used."""
+def cuda(machine: str, error: int = 0, free: int = 0, total: int = 0) -> bytes:
+    """What tells the free memory: cuInit returns the number, which is 0 where the GPU can be used."""
+    done = _return(machine, 0)
+    functions = {
+        "cuInit": _return(machine, error),
+        "cuDeviceGet": done,
+        "cuDevicePrimaryCtxRetain": done,
+        "cuCtxSetCurrent": done,
+        "cuMemGetInfo_v2": _store_sizes(machine, free, total),
+        "cuDevicePrimaryCtxRelease_v2": done,
+    }
+    return shared_object(machine, CUDA, functions)
+
+
+def _return(machine: str, number: int) -> bytes:
     if machine == "x86_64":
-        code = b"\xb8" + struct.pack("<I", error) + b"\xc3"
-    else:
-        code = struct.pack("<2I", 0x52800000 | error << 5, 0xD65F03C0)
-    return shared_object(machine, CUDA, "cuInit", code)
+        return b"\xb8" + struct.pack("<I", number) + b"\xc3"
+    return struct.pack("<2I", 0x52800000 | number << 5, 0xD65F03C0)
 
 
 def _store(machine: str, version: int) -> bytes:
@@ -45,18 +56,45 @@ def _store(machine: str, version: int) -> bytes:
     return struct.pack("<5I", *words)
 
 
-def shared_object(machine: str, name: str, symbol: str, body: bytes) -> bytes:
+def _store_sizes(machine: str, *sizes: int) -> bytes:
+    """int f(size_t *first, size_t *second): stores the numbers and returns 0."""
+    code = b""
+    for register, size in enumerate(sizes):
+        if machine == "x86_64":
+            # mov rax, size; mov [rdi] or [rsi], rax
+            code += b"\x48\xb8" + struct.pack("<Q", size) + (b"\x48\x89\x07", b"\x48\x89\x06")[register]
+        else:
+            # movz and three movk to x2; str x2, [x0] or [x1]
+            bases = (0xD2800002, 0xF2A00002, 0xF2C00002, 0xF2E00002)
+            moves = (base | (size >> 16 * part & 0xFFFF) << 5 for part, base in enumerate(bases))
+            code += struct.pack("<5I", *moves, 0xF9000002 | register << 5)
+    return code + _return(machine, 0)
+
+
+def shared_object(machine: str, name: str, functions: dict[str, bytes]) -> bytes:
     """The whole file, which is one segment."""
-    names = b"\0" + symbol.encode() + b"\0" + name.encode() + b"\0"
+    symbols_named = "\0".join(functions).encode()
+    names = b"\0" + symbols_named + b"\0" + name.encode() + b"\0"
+    count = len(functions)
     start = _HEADER + 2 * _PROGRAM
-    # One bucket, two symbols; the bucket begins with the function and ends there.
-    table = struct.pack("<5I", 1, 2, 1, 0, 0) + bytes(4)
+    # One bucket that begins with the first function; each leads to the next, and the last one to nothing.
+    table = struct.pack(f"<{3 + count + 1}I", 1, count + 1, 1, 0, *range(2, count + 1), 0)
+    table += bytes(-len(table) % 8)
     symbols = start + len(table)
-    strings = symbols + 2 * _SYMBOL
-    function = strings + len(names) + -len(names) % 16
-    dynamic = function + len(body) + -len(body) % 16
-    entries = [(4, start), (5, strings), (6, symbols), (10, len(names)), (11, _SYMBOL), (14, 2 + len(symbol)), (0, 0)]
+    strings = symbols + (count + 1) * _SYMBOL
+    code = strings + len(names) + -len(names) % 16
+    places, bodies = {}, b""
+    for function, body in functions.items():
+        places[function] = code + len(bodies)
+        bodies += body + bytes(-len(body) % 16)
+    dynamic = code + len(bodies)
+    called = 2 + len(symbols_named)
+    entries = [(4, start), (5, strings), (6, symbols), (10, len(names)), (11, _SYMBOL), (14, called), (0, 0)]
     size = dynamic + len(entries) * _DYNAMIC
+    entry = bytes(_SYMBOL) + b"".join(
+        struct.pack("<IBBHQQ", names.index(b"\0" + one.encode() + b"\0") + 1, 0x12, 0, 1, places[one], len(body))
+        for one, body in functions.items()
+    )
     parts = {
         0: b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
         + struct.pack("<HHIQQQIHHHHHH", 3, MACHINES[machine], 1, 0, _HEADER, 0, 0, _HEADER, _PROGRAM, 2, 64, 0, 0),
@@ -66,10 +104,10 @@ def shared_object(machine: str, name: str, symbol: str, body: bytes) -> bytes:
             "<IIQQQQQQ", 2, 6, dynamic, dynamic, dynamic, size - dynamic, size - dynamic, 8
         ),
         start: table,
-        symbols: bytes(_SYMBOL) + struct.pack("<IBBHQQ", 1, 0x12, 0, 1, function, len(body)),
+        symbols: entry,
         strings: names,
-        function: body,
-        dynamic: b"".join(struct.pack("<QQ", *entry) for entry in entries),
+        code: bodies,
+        dynamic: b"".join(struct.pack("<QQ", *one) for one in entries),
     }
     content = bytearray(size)
     for place, part in parts.items():
@@ -81,4 +119,4 @@ if __name__ == "__main__":
     if sys.argv[2] == "nccl":
         Path(sys.argv[1], NCCL).write_bytes(nccl(platform.machine()))
     else:
-        Path(sys.argv[1], CUDA).write_bytes(cuda(platform.machine(), int(sys.argv[3])))
+        Path(sys.argv[1], CUDA).write_bytes(cuda(platform.machine(), *map(int, sys.argv[3:])))

@@ -16,10 +16,10 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._model_config import model_facts, total_size
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._memory_plan import plan
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._memory_sizes import read
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import load
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.config import model_facts, total_size
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.memory import plan
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import read
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import load
 
 from tests.twin import models
 

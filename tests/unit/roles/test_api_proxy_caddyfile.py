@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._api_keys import ACCEPTED
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._caddy import CaddyError, same
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.caddy import CaddyError, same
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.keys import ACCEPTED
 
 from tests.unit.caddy import REPOSITORY, Proxy
 from tests.unit.replay_server import Handler, Server

@@ -12,6 +12,7 @@ import ssl
 import stat
 import subprocess
 import sys
+import types
 import typing as t
 from pathlib import Path
 
@@ -97,6 +98,38 @@ def test_progress_knows_the_rate_of_the_last_seconds(capsys: pytest.CaptureFixtu
         progress.report(now)
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert last == {"progress": {"percent": 50.0, "text": "4.1 of 8.2 GB"}}
+
+
+class Limited(OSError):
+    """As huggingface_hub reports a status, with the headers of the answer."""
+
+    def __init__(self, seconds: str) -> None:
+        super().__init__("429 Client Error")
+        self.response = types.SimpleNamespace(status_code=429, headers={"Retry-After": seconds})
+
+
+def test_a_limit_of_no_seconds_ends_after_the_longest_that_is_waited(
+    tmp_path: Path, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch = prepared(tmp_path, model)
+    now, slept = [0.0], []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += seconds
+
+    monkeypatch.setattr(fetch_models, "time", types.SimpleNamespace(sleep=sleep, monotonic=lambda: now[0]))
+    tries = []
+
+    def refused() -> None:
+        tries.append(now[0])
+        raise Limited("0")
+
+    with pytest.raises(fetch_models.FetchError, match="does not get on for 60 min"):
+        fetch.persist(fetch.repositories[0], refused)
+    # A request a second, and no more than for the longest limit.
+    assert set(slept) == {1.0}
+    assert len(tries) == fetch_models.LONGEST_LIMIT_S + 1
 
 
 def test_bytes_there_counts_files_parts_and_shared_blobs_once(tmp_path: Path, model: Model) -> None:

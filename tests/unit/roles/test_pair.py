@@ -360,6 +360,26 @@ def test_a_card_that_counts_anew_is_not_what_the_container_has(tmp_path: Path, m
     assert verbs.look(RAILS) == {"rocep1s0f1": None, "roceP2p1s0f1": "uverbs2"}
 
 
+def test_a_card_that_leaves_again_does_not_end_the_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verbs, "CLASS", tmp_path / "verbs")
+    monkeypatch.setattr(verbs, "NODES", tmp_path / "nodes")
+    monkeypatch.setattr(verbs, "WAIT_S", 0.0)
+    gate = verbs.Gate({"NCCL_IB_HCA": "rocep1s0f1"})
+    # Without a complaint nobody looks at all.
+    assert not gate.too_early
+    rdma_device(tmp_path, "rocep1s0f1")
+    assert "was started too early" in (gate.problem() or "")
+    assert gate.too_early
+    # Nobody asks what the problem is before the container is to end: it is looked at once more.
+    shutil.rmtree(tmp_path / "verbs")
+    assert not gate.too_early
+    assert gate.late_since is None
+    rdma_device(tmp_path, "rocep1s0f1")
+    assert gate.problem() is not None
+    rdma_node(tmp_path)
+    assert not gate.too_early
+
+
 def test_a_head_without_a_network_card_waits_for_it(start: Start, listener: Listener, tmp_path: Path) -> None:
     listener.open()
     head = start(port=listener.port, environment={"NCCL_IB_HCA": "rocep1s0f1"}, verbs__WAIT_S=0.1)

@@ -22,14 +22,14 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._huggingface import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import (
     CachedRepository,
     Wanted,
     is_unchanged,
     read_receipt,
     receipt_covers,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._pair import sshd_config
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.comparison import sshd_config
 
 from tests.twin.spark.meminfo import resident_bytes
 from tests.unit.programs import load

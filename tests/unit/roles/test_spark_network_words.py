@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the role says of a change that was not kept, and what it takes for a pair that serves."""
+"""What the role says of a change that was not kept, and on which Spark, and what it takes for a pair that serves."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 
 REPOSITORY = Path(__file__).parents[3]
+ROLE = REPOSITORY / "roles/spark_network"
 RANK = {"dgx_spark.speculative.rank": "1"}
 
 
@@ -25,12 +27,16 @@ def fixture_evaluated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, t.A
     directory = tmp_path_factory.mktemp("words")
     cases: dict[str, t.Any] = {f"outcome {n}": (case[0], "outcome") for n, case in enumerate(OUTCOMES)}
     cases |= {f"serves {n}": ({"slot": {"slot": case[0]}}, "serves") for n, case in enumerate(SLOTS)}
+    cases |= {f"{case[0]} {n}": ({"failed_result": case[1]}, case[0]) for n, case in enumerate(FAILURES)}
+    card = yaml.safe_load((ROLE / "tasks/card.yml").read_text(encoding="utf-8"))[0]["rescue"][0]
     tasks = [
         {
             "name": name,
             "ansible.builtin.set_fact": {"found": "{{ found | default({}) | combine({name: value}) }}"},
             "vars": {
                 **{f"__spark_network_{key}": value for key, value in {"stuck": "", "why": "", **given}.items()},
+                **({"ansible_failed_result": given["failed_result"]} if given.get("failed_result") else {}),
+                "__spark_network_card": card["ansible.builtin.fail"]["msg"],
                 "name": name,
                 "value": f"{{{{ __spark_network_{which} }}}}",
             },
@@ -42,13 +48,14 @@ def fixture_evaluated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, t.A
         "name": "Play",
         "hosts": "spark-1",
         "gather_facts": False,
-        "vars_files": [str(REPOSITORY / "roles/spark_network/vars/main.yml")],
+        "vars_files": [str(ROLE / "vars/main.yml")],
         "tasks": [*tasks, {"name": "Keep", "ansible.builtin.copy": keep}],
     }
     (directory / "play.yml").write_text(json.dumps([play]), encoding="utf-8")
     environment = {
         **os.environ,
         "ANSIBLE_CONFIG": str(directory / "none.cfg"),
+        "ANSIBLE_COLLECTIONS_PATH": str(REPOSITORY / "collections"),
         "ANSIBLE_LOCAL_TEMP": str(directory / "local"),
         "ANSIBLE_REMOTE_TEMP": str(directory / "remote"),
     }
@@ -94,6 +101,38 @@ OUTCOMES: list[tuple[dict[str, t.Any], str]] = [
 @pytest.mark.parametrize("number", range(len(OUTCOMES)))
 def test_how_a_change_ended_that_was_not_kept(evaluated: dict[str, t.Any], number: int) -> None:
     assert evaluated[f"outcome {number}"] == OUTCOMES[number][1]
+
+
+SUDO = {"failed": True, "msg": "sudo: a password is required."}
+FAILURES: list[tuple[str, dict[str, t.Any] | None, str]] = [
+    ("reason", {"failed": True, "refused": True, "msg": "spark-1: no way."}, "no way."),
+    (
+        "reason",
+        SUDO,
+        "configuring the network needs sudo, and that failed (sudo: a password is required.). Run again with -K and "
+        "give the sudo password, or set up the addresses by hand and set spark_network_mode to adopt.",
+    ),
+    # It went wrong on the other Spark.
+    ("reason", None, "nothing was changed, because that failed on the other Spark."),
+    (
+        "card",
+        SUDO,
+        "spark-1: what is done about a network card that comes late or leaves could not be done (sudo: a password is "
+        "required.). If that is sudo, run again with -K; spark_network_start_with_card=false leaves the unit out.",
+    ),
+    (
+        "card",
+        None,
+        "spark-1: what is done about a network card that comes late or leaves may be half done, because that failed on "
+        "the other Spark. Run again.",
+    ),
+]
+
+
+@pytest.mark.parametrize("number", range(len(FAILURES)))
+def test_why_it_failed_and_on_which_spark(evaluated: dict[str, t.Any], number: int) -> None:
+    which, _result, said = FAILURES[number]
+    assert evaluated[f"{which} {number}"] == said
 
 
 SLOTS: list[tuple[dict[str, t.Any] | None, bool]] = [

@@ -22,7 +22,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _completions
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
 
 from tests.unit.programs import load
 from tests.unit.speculating_server import Engine, Entrypoint, SpeculatingServer
@@ -30,7 +30,7 @@ from tests.unit.speculating_server import Engine, Entrypoint, SpeculatingServer
 ROOT = Path(__file__).parents[3]
 FILES = ROOT / "roles/speculative_benchmark/files"
 PROGRAM = FILES / "sweep.py"
-CLIENT = ROOT / "plugins/module_utils/_completions.py"
+CLIENT = ROOT / "plugins/module_utils/_server/completions.py"
 MODEL = "gpt-oss-120b"
 PROMPTS = [
     {"id": "chat-1", "category": "chat", "prompt": "Tell me about the light on the rock.", "optional": False},
@@ -96,7 +96,7 @@ class Spark:
         """A sweep in this process."""
         text = json.dumps(self.task(*points, **changes))
         return sweep.Sweep(
-            sweep.Task.read(text), _completions, lambda **message: self.progress.append(message["progress"])
+            sweep.Task.read(text), completions, lambda **message: self.progress.append(message["progress"])
         )
 
     def run(self, *points: dict[str, t.Any], **changes: t.Any) -> dict[str, t.Any]:
@@ -337,14 +337,13 @@ def write_point(spark: Spark, draft_length: int, speed: float) -> None:
         "seconds": 250.0,
         "samples": samples,
         "lengths": [],
-        "aiperf": [],
     }
     path.write_text(json.dumps(kept))
 
 
 @pytest.mark.parametrize(
     "damage",
-    [{"samples": [{"x": 1}]}, {"samples": ["x"]}, {"samples": {"x": 1}}, {"aiperf": None}, {"aiperf": [{}]}],
+    [{"samples": [{"x": 1}]}, {"samples": ["x"]}, {"samples": {"x": 1}}],
 )
 def test_a_kept_point_that_cannot_be_judged_is_measured_again(spark: Spark, damage: dict[str, t.Any]) -> None:
     write_point(spark, 0, 50.0)
@@ -665,11 +664,11 @@ def test_a_server_that_does_not_count_chunks_leaves_the_passes_unknown(spark: Sp
 
 
 def test_a_count_that_is_missing_once_leaves_the_passes_unknown() -> None:
-    chunks = [_completions.Chunk(0.1, 1, True), _completions.Chunk(0.2, None, True), _completions.Chunk(0.3, 5, True)]
-    assert sweep.counted_chunks(_completions.Answer(chunks=chunks)) is None
+    chunks = [completions.Chunk(0.1, 1, True), completions.Chunk(0.2, None, True), completions.Chunk(0.3, 5, True)]
+    assert sweep.counted_chunks(completions.Answer(chunks=chunks)) is None
     # What brought no token was no pass.
-    chunks[1] = _completions.Chunk(0.2, 1, True)
-    assert sweep.counted_chunks(_completions.Answer(chunks=chunks)) == [chunks[0], chunks[2]]
+    chunks[1] = completions.Chunk(0.2, 1, True)
+    assert sweep.counted_chunks(completions.Answer(chunks=chunks)) == [chunks[0], chunks[2]]
 
 
 # The GPU
@@ -758,71 +757,3 @@ def test_a_gain_is_paired() -> None:
     assert sweep.gain(samples(a=20, b=50), samples(a=10, b=100)) == pytest.approx(1.0)
     assert sweep.gain(samples(a=30, only=1), samples(a=10)) == pytest.approx(3.0)
     assert sweep.gain(samples(only=1), samples(a=10)) is None
-
-
-# The second opinion
-
-
-class SecondClient:
-    """AIPerf's stand-in; it fails with as many users as it is told."""
-
-    class AiperfError(Exception):
-        """As the program's own."""
-
-    def __init__(self, fails: int = 0, version: str = "0.13.0") -> None:
-        self.fails = fails
-        self.asked: list[int] = []
-        self._version = version
-
-    def version(self, program: str) -> str:
-        if not self._version:
-            raise self.AiperfError(f"AIPerf cannot be run as {program}: install it.")
-        return self._version
-
-    def profile(self, _program: str, *given: t.Any) -> dict[str, t.Any]:
-        prompts, users = given[3], given[5]
-        assert prompts == [prompt["prompt"] for prompt in PROMPTS]
-        self.asked.append(users)
-        if users == self.fails:
-            raise self.AiperfError("AIPerf measured nothing.")
-        return {"concurrency": users, "tokens_per_second": 50.0, "error": None}
-
-
-def with_aiperf(spark: Spark, client: SecondClient, *users: int) -> dict[str, t.Any]:
-    text = json.dumps(spark.task(point(0), aiperf={"program": "aiperf", "tokenizer": "/models", "concurrency": users}))
-    made = sweep.Sweep(sweep.Task.read(text), _completions, lambda **_message: None, client)
-    try:
-        result = made.run()
-    finally:
-        made.lease.release()
-    return by_id(json.loads(Path(result["results"]).read_text()))["off"]
-
-
-def test_aiperf_that_fails_costs_its_own_figures_only(spark: Spark) -> None:
-    found = with_aiperf(spark, SecondClient(fails=4), 1, 4)
-    assert found["error"] is None
-    assert len(found["samples"]) == len(PROMPTS)
-    assert [entry["error"] for entry in found["aiperf"]] == [None, "AIPerf measured nothing."]
-
-
-def test_a_point_is_finished_when_aiperf_has_measured_it_as_well(spark: Spark) -> None:
-    spark.run(point(0))
-    client = SecondClient()
-    with_aiperf(spark, client, 1)
-    assert client.asked == [1], "it was measured before, but not by AIPerf"
-    with_aiperf(spark, client, 1)
-    assert client.asked == [1]
-    client.fails = 4
-    with_aiperf(spark, client, 1, 4)
-    with_aiperf(spark, client, 1, 4)
-    assert client.asked == [1, 1, 4, 1, 4]
-    restarts = len(spark.titles())
-    # Nobody asks for AIPerf any more: what there is will do.
-    spark.run(point(0))
-    assert len(spark.titles()) == restarts
-
-
-def test_aiperf_that_is_missing_is_told_before_any_restart(spark: Spark) -> None:
-    with pytest.raises(sweep.SweepError, match="cannot be run as aiperf: install it"):
-        with_aiperf(spark, SecondClient(version=""), 1)
-    assert spark.titles() == [None]

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import jinja2
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _records as records
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
 
 from tests.unit.entrypoint_container import ENTRYPOINT, SAY_OPTIONS, Benchmark, Container
 

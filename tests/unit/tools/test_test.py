@@ -37,8 +37,9 @@ def test_the_order_names_no_scenario_that_is_gone() -> None:
 
 
 def test_the_faults_are_a_queue_of_their_own() -> None:
-    assert {stage.name for stage in test.stages(["faults"])} == {f"faults {name}" for name in FAULTS}
-    first, second = test.queue_of_faults(["bad_luck", "new"])
+    assert {stage.name for stage in test.stages(["faults"])} == {"golden files", *(f"faults {name}" for name in FAULTS)}
+    golden, first, second = test.queue_of_faults(["bad_luck", "new"])
+    assert golden.command[-1] == "tests/golden"
     assert first.name == "faults new"
     assert second.command[-1] == "tests/system/bad_luck"
     with pytest.raises(SystemExit, match="There is no fault to test"):

@@ -9,7 +9,7 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import CONNECTX7, count_functions
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import CONNECTX7, count_functions
 
 from tests.twin import cables
 from tests.twin.names import TwinError
@@ -34,7 +34,7 @@ def laid(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> list[cables
     """What was on record each time the cables were laid."""
     found: list[cables.Cable | None] = []
     monkeypatch.setattr(cables, "RECORD", tmp_path / "state" / "cables.json")
-    monkeypatch.setattr(cables, "connect", lambda: found.append(cables.recorded()))
+    monkeypatch.setattr(cables, "connect", lambda by_hand=False: found.append(cables.recorded()))
     return found
 
 
@@ -123,7 +123,6 @@ def test_a_card_without_power_leaves_nothing_behind(tmp_path: pathlib.Path, monk
     assert not list((sys / "bus/pci/devices").iterdir())
     assert not list((sys / "class/infiniband").iterdir())
     assert [path.name for path in nodes.iterdir()] == ["rdma_cm"]
-    assert (sys / fabric.STATE).read_text() == "0\n"
     # One that starts without a card has nothing to take away.
     fabric.power_off()
 
@@ -140,8 +139,33 @@ def test_a_card_goes_late_and_comes_at_once() -> None:
     assert card.due == 141
     assert card.follow(armed=True, cabled=False, now=141)
     assert (card.powered, card.due) == (False, None)
-    assert card.follow(armed=True, cabled=True, now=142)
+    # The other Spark is back, and nobody has looked for the card.
+    assert not card.follow(armed=True, cabled=True, now=142)
+    card.left = False
+    assert card.follow(armed=True, cabled=True, now=143)
     assert card.powered
+
+
+def test_a_card_that_was_never_there_comes_with_the_cable() -> None:
+    card = fabric.Card(False)
+    assert not card.follow(armed=True, cabled=False, now=100)
+    assert card.follow(armed=True, cabled=True, now=160)
+
+
+@pytest.mark.parametrize(
+    ("links", "by_hand", "expected"),
+    [
+        ({"enp1s0f1np1": {"flags": ["UP"]}, "enp1s0f0np0": {"flags": []}}, False, True),
+        ({"enp1s0f1np1": {"flags": []}}, False, False),
+        ({}, False, True),
+        ({}, True, False),
+    ],
+    ids=["link", "no link", "card away", "card on its way"],
+)
+def test_a_card_that_is_away_is_not_waited_for(
+    links: dict[str, dict[str, t.Any]], by_hand: bool, expected: bool
+) -> None:
+    assert cables.alive({"enp1s0f1np1"}, by_hand, links) is expected
 
 
 @pytest.mark.parametrize("powered", [True, False])
@@ -232,9 +256,9 @@ def test_a_cable_has_a_wire_for_each_rail() -> None:
 
 def test_the_link_is_there_when_exactly_these_interfaces_have_it() -> None:
     links = {port.interface: {"flags": ["UP"] if port.number else []} for port in fabric.PORTS}
-    assert cables.alive({"enp1s0f1np1", "enP2p1s0f1np1"}, links)
-    assert not cables.alive({"enp1s0f1np1"}, links)
-    assert not cables.alive({"enp1s0f1np1", "enP2p1s0f1np1"}, {})
+    assert cables.alive({"enp1s0f1np1", "enP2p1s0f1np1"}, False, links)
+    assert not cables.alive({"enp1s0f1np1"}, False, links)
+    assert not cables.alive({"enp1s0f1np1", "enP2p1s0f1np1"}, True, {})
 
 
 @pytest.mark.parametrize(

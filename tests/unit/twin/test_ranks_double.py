@@ -579,6 +579,16 @@ def test_the_cuda_library_starts_or_does_not(tmp_path: Path, error: int) -> None
     assert ctypes.CDLL(str(path)).cuInit(0) == error
 
 
+def test_the_cuda_library_tells_how_much_is_free(tmp_path: Path) -> None:
+    path = tmp_path / f"sizes-{tiny_library.CUDA}"
+    path.write_bytes(tiny_library.cuda(platform.machine(), 0, 0x1122334455, 0x1DEC900000))
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    driver = ctypes.CDLL(str(path))
+    assert driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0
+    assert (free.value, total.value) == (0x1122334455, 0x1DEC900000)
+    assert (driver.cuCtxSetCurrent(None), driver.cuDevicePrimaryCtxRelease_v2(0)) == (0, 0)
+
+
 @pytest.mark.parametrize("machine", tiny_library.MACHINES)
 @pytest.mark.parametrize("make", [tiny_library.nccl, tiny_library.cuda])
 def test_a_library_is_for_its_machine(make: t.Callable[[str], bytes], machine: str) -> None:

@@ -21,7 +21,7 @@ import threading
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import parse_meminfo
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import parse_meminfo
 
 from tests.twin import engine, machine
 from tests.twin.control import Internet
@@ -503,6 +503,14 @@ def test_a_container_on_the_sparks_network_sees_its_cards() -> None:
     assert [mount["destination"] for mount in document["mounts"]] == list(clamp_limits.SYSFS)
 
 
+def test_a_container_sees_the_memory_of_the_spark() -> None:
+    document: dict[str, t.Any] = {"mounts": [{"destination": "/proc"}]}
+    assert clamp_limits.show_memory(document)
+    assert document["mounts"][-1]["destination"] == document["mounts"][-1]["source"] == "/proc/meminfo"
+    # A process that joins a container has what that has.
+    assert not clamp_limits.show_memory({"rlimits": []})
+
+
 def test_own_limit_is_a_number() -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     assert clamp_limits.own_hard_limit("RLIMIT_NOFILE") == hard
@@ -530,6 +538,8 @@ def test_gpu_hook_furnishes_the_container(tmp_path: pathlib.Path, monkeypatch: p
     environment = ["NVIDIA_VISIBLE_DEVICES=all"]
     configuration = {"root": {"path": "rootfs"}, "process": {"env": environment}}
     (bundle / "config.json").write_text(json.dumps(configuration))
+    (tmp_path / "meminfo").write_text("MemTotal:              9 kB\nMemFree:               7 kB\n")
+    monkeypatch.setattr(gpu_hook, "MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(gpu_hook, "NVIDIA_SMI", PACKAGE / "spark" / "nvidia-smi")
     monkeypatch.setattr(gpu_hook, "LIBRARY", PACKAGE / "trtllm" / "tiny_library.py")
     monkeypatch.setattr(gpu_hook, "FACTS", facts)
@@ -539,6 +549,9 @@ def test_gpu_hook_furnishes_the_container(tmp_path: pathlib.Path, monkeypatch: p
     assert [path.name for path in (bundle / "rootfs" / "run" / "dgx-spark-twin").iterdir()] == ["gpu.json"]
     library = next((bundle / "rootfs" / "usr" / "lib").glob("*/libcuda.so.1"))
     assert ctypes.CDLL(str(library)).cuInit(0) == 0
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    assert ctypes.CDLL(str(library)).cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0
+    assert (free.value, total.value) == (7 * 1024, 9 * 1024)
 
 
 def test_gpu_hook_fails_as_it_is_told(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,11 +36,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, t.Any]:
     (directory / "no_text.jsonl").write_bytes(b"\xff")
     # All as from the command line, where a list is a text.
     given: dict[str, dict[str, t.Any]] = {
-        "planned": {"draft_lengths": "off,3", "prompt_lengths": "1000,4000", "aiperf": "~/a", "concurrency": "1,4"},
-        "without aiperf": {"draft_lengths": "off"},
+        "planned": {"draft_lengths": "off,3", "prompt_lengths": "1000,4000"},
         "none asked for": {"repetitions": "0"},
-        "nobody at a time": {"concurrency": "1,0", "aiperf": "~/a"},
-        "several at once": {"concurrency": "1,4"},
         "no file": {"prompts": "none.jsonl"},
         "no text": {"prompts": "no_text.jsonl"},
     }
@@ -85,22 +82,13 @@ def test_lists_from_the_command_line_are_read(seen: dict[str, t.Any]) -> None:
         "warmup": 2,
         "prompt_lengths": [1000, 4000],
     }
-    assert found["concurrency"] == [1, 4]
-    assert "AIPerf asks them again, 1, 4 at a time." in found["lines"]
     assert found["changed"] is False
-
-
-def test_without_aiperf_nobody_is_played(seen: dict[str, t.Any]) -> None:
-    assert seen["without aiperf"]["concurrency"] == []
-    assert "AIPerf" not in "".join(seen["without aiperf"]["lines"])
 
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
         ("none asked for", "speculative_benchmark_repetitions is too small: 0; give 1 or more."),
-        ("nobody at a time", "speculative_benchmark_concurrency is too small: [1, 0]; give 1 or more."),
-        ("several at once", "name its program in speculative_benchmark_aiperf."),
         ("no file", "none.jsonl cannot be read (No such file or directory); give a file of JSON lines."),
         ("no text", "no_text.jsonl cannot be read (it is no UTF-8 text); give a file of JSON lines."),
     ],

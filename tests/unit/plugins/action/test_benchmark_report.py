@@ -13,7 +13,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import analyse
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.analyse import analyse
 
 from tests.unit import benchmark_reports as reports
 from tests.unit import benchmark_results as measured

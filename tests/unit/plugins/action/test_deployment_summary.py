@@ -58,7 +58,7 @@ def test_a_remote_spark_gets_a_tunnel_and_needs_no_connection(tmp_path: Path) ->
     assert result["changed"] is False
     # Plain lines, as they are to be copied: a debug task would quote them.
     assert "\n" + "\n".join(result["summary"]) + "\n" in done.stdout
-    assert result["summary"][0] == "spark-1 serves example/target with EAGLE-3, draft length 5"
+    assert result["summary"][0] == "spark-1 serves target with EAGLE-3, draft length 5"
     assert "    ssh -N -L 8000:127.0.0.1:8000 -p 2222 me@192.0.2.7" in result["summary"]
     assert "    - The model called a tool." in result["summary"]
     assert any("break-even 2.59)" in line for line in result["summary"])

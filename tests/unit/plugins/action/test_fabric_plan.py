@@ -53,7 +53,7 @@ INFO = {
 def play(directory: Path, *arguments: str, **inputs: t.Any) -> subprocess.CompletedProcess[str]:
     """The role's own task, with what a look at each host would have found."""
     found = {"name": "Look", "ansible.builtin.set_fact": {"__spark_network_info": INFO}}
-    role = (REPOSITORY / "roles/spark_network/tasks/preflight.yml").read_text(encoding="utf-8")
+    role = (REPOSITORY / "roles/spark_network/tasks/plan.yml").read_text(encoding="utf-8")
     assert 'hosts: "{{ __spark_network_hosts }}"' in role
     arguments_of = {"hosts": "{{ __spark_network_hosts }}", **inputs}
     task = {"name": "Plan", "dgx_spark.speculative.fabric_plan": arguments_of, "register": "plan"}

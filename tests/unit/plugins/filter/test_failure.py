@@ -81,6 +81,17 @@ def test_why_a_container_does_not_reach_the_gpu(said: str, remedy: str) -> None:
     assert "\n" not in text
 
 
+BANNER = "\n==================\n== TensorRT LLM ==\n==================\n\nNVIDIA Release 1.3.0rc12 (build 1)\n"
+
+
+def test_a_banner_is_no_reason() -> None:
+    answer = '{"problem": "cuInit(0) failed with CUDA error 999", "free": null}'
+    text = failure({"msg": f"{BANNER}\ndgx-spark-speculative-gpu:{answer}\nbye\n"}, "spark-1", "gpu")
+    assert text.startswith("cuInit(0) failed with CUDA error 999. A container gets the GPU, and CUDA does not start")
+    assert "NVIDIA Release" not in text
+    assert "bye" not in text
+
+
 def test_what_is_no_result() -> None:
     with pytest.raises(AnsibleFilterError, match="needs the result of a task"):
         failure("no")

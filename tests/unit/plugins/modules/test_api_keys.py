@@ -11,7 +11,12 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._api_keys import ACCEPTED, OWNERS, Keys, KeysError
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.keys import (
+    ACCEPTED,
+    OWNERS,
+    Keys,
+    KeysError,
+)
 from ansible_collections.dgx_spark.speculative.plugins.modules import api_keys
 
 Run = t.Callable[..., dict[str, t.Any]]

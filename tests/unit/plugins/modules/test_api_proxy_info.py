@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._api_proxy import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.proxy import (
     Host,
     Wish,
     is_for,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._caddy import same
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.caddy import same
 from ansible_collections.dgx_spark.speculative.plugins.modules import caddy_config
 
 from tests.unit.caddy import Proxy

@@ -83,6 +83,7 @@ def test_ready(server: Server, probe: Probe) -> None:
     assert result["answer"]["text"].startswith("17 times 23")
     assert result["answer"]["complete"] is True
     assert result["measurements"]["acceptance_length"] == 4.3
+    assert set(result["measurements"]["asked"]) == {"prompt", "max_tokens"}
     assert result["progress"]["text"].startswith("ready, ")
     assert result["progress"]["text"].endswith(" tokens/s, acceptance length 4.30")
     asked = server.requests[0]

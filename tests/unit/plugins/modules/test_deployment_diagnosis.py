@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _evidence
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_access import Machine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import evidence as _evidence
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
 from ansible_collections.dgx_spark.speculative.plugins.modules import deployment_diagnosis
 
 from tests.unit import docker_server

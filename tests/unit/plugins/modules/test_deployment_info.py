@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_access import Machine
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._watched_job import boot_id, process_stat
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import boot_id, process_stat
 from ansible_collections.dgx_spark.speculative.plugins.modules import deployment_info
 
 from tests.unit.docker_server import DockerServer
@@ -57,6 +57,7 @@ class Spark:
             "image": {"reference": "r/release:1.3.0rc12", "id": "sha256:1", "digests": ["r/release@sha256:2"]},
             "models": {TARGET: {"commit": COMMIT}, DRAFT: {"commit": "0" * 40}},
             "target_model": TARGET,
+            "served_model": "target",
             "draft_model": DRAFT,
             "method": "eagle3",
             "draft_length": 5,
@@ -188,8 +189,17 @@ def test_one_that_serves(serving: Spark, look: Look, server: Server) -> None:
     assert result["memory_total"] >= result["memory_available"] > 0
     assert [finding["id"] for finding in result["findings"]] == ["slow"]
     assert (result["unknown"], result["previous"], result["jobs"]) == ([], None, [])
-    assert result["lines"][0] == f"spark-1 serves {TARGET} with EAGLE-3, draft length 5"
+    assert result["lines"][0] == "spark-1 serves target with EAGLE-3, draft length 5"
     assert (server.requests[0]["max_tokens"], server.requests[0]["temperature"]) == (64, 0.0)
+
+
+def test_it_is_measured_with_what_it_was_measured_with_when_deployed(
+    serving: Spark, look: Look, server: Server
+) -> None:
+    serving.record["measurements"]["asked"] = {"prompt": "A train travels", "max_tokens": 128}
+    serving.write("mine/record.json", serving.record)
+    assert look()["state"] == "ready"
+    assert (server.requests[0]["prompt"], server.requests[0]["max_tokens"]) == ("A train travels", 128)
 
 
 def test_what_runs_beside_it_is_told(serving: Spark, look: Look) -> None:
@@ -359,9 +369,7 @@ def test_a_trial_is_neither_asked_nor_taken_for_the_deployment(serving: Spark, l
     assert result["why"] == "A benchmark tries draft length 3; the deployment's own options come back when it ends."
     assert server.requests == []
     assert (result["tokens_per_second"], result["measured"]) == (40.0, "deployed")
-    assert result["lines"][0] == (
-        f"A benchmark has spark-1, which otherwise serves {TARGET} with EAGLE-3, draft length 5"
-    )
+    assert result["lines"][0] == ("A benchmark has spark-1, which otherwise serves target with EAGLE-3, draft length 5")
 
 
 def test_a_trial_that_loads(silent: Spark, look: Look) -> None:
@@ -401,6 +409,9 @@ def test_a_broken_state_file(silent: Spark, look: Look, content: str) -> None:
     assert look()["state"] == "dead"
 
 
+CARD_LATE = 'error gathering device information while adding custom device "/dev/infiniband": not a device node'
+
+
 @pytest.mark.parametrize(
     ("status", "details", "said", "state", "why"),
     [
@@ -411,6 +422,8 @@ def test_a_broken_state_file(silent: Spark, look: Look, content: str) -> None:
         ("exited", {"OOMKilled": True, "ExitCode": 137}, "running", "dead", "because the memory ran out."),
         ("exited", {"ExitCode": 139}, "running", "dead", "exit code 139 (a crash in native code)"),
         ("exited", {"ExitCode": 137}, "failed", "failed", "The server failed and is not started again."),
+        ("exited", {"ExitCode": 128, "Error": CARD_LATE}, "running", "dead", "not a device node. The network card was"),
+        ("created", {"Error": "no such thing."}, "running", "dead", "dgx-spark-speculative: no such thing."),
     ],
 )
 def test_a_container_that_does_not_run(
@@ -421,6 +434,13 @@ def test_a_container_that_does_not_run(
     result = look()
     assert (result["state"], why in result["why"]) == (state, True), result["why"]
     assert (result["container"]["uptime_s"], result["restarts"]) == (None, None)
+
+
+def test_stopped_when_it_could_not_start(silent: Spark, look: Look) -> None:
+    silent.slot("exited", ExitCode=128, Error=CARD_LATE)
+    silent.docker.pages[CONTAINER]["HostConfig"] = {"RestartPolicy": {"Name": "no"}}
+    silent.says("running")
+    assert (look()["state"], look()["why"]) == ("stopped", "The container dgx-spark-speculative was stopped.")
 
 
 def test_nothing_is_deployed(tmp_path: Path, docker: DockerServer, look: Look) -> None:
@@ -467,7 +487,7 @@ def test_without_docker_the_last_deployment_is_asked(silent: Spark, tmp_path: Pa
     result = look(socket=str(tmp_path / "none.sock"))
     assert (result["state"], result["deployment"]) == (None, "mine")
     assert result["why"] == f"Nothing listens at {silent.url}, and Docker cannot be asked why."
-    assert result["lines"][0].startswith("It is not known what spark-1 serves; the last was openai/")
+    assert result["lines"][0].startswith("It is not known what spark-1 serves; the last was target")
 
 
 def test_an_engine_that_fails(serving: Spark, look: Look) -> None:
@@ -562,7 +582,7 @@ def test_the_head_of_two(serving: Spark, look: Look) -> None:
     assert (result["pair"]["peer"]["name"], result["pair"]["peer"]["answers"]) == ("spark-2", "open")
     assert result["pair"]["peer"]["noticed"] == {"address": "127.0.0.1", "reachable": True, "since": 1}
     assert (result["pair"]["rails"][0]["up"], result["pair"]["rails"][0]["address_here"]) == (False, True)
-    assert result["lines"][0] == f"spark-1 and spark-2 serve {TARGET} with EAGLE-3, draft length 5"
+    assert result["lines"][0] == "spark-1 and spark-2 serve target with EAGLE-3, draft length 5"
 
 
 def ranks(serving: Spark, device: str | None, *differences: dict[str, str]) -> None:

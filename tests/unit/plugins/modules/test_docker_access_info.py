@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker_access import Machine, user_name
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine, user_name
 from ansible_collections.dgx_spark.speculative.plugins.modules import docker_access_info
 
 ME = user_name(os.getuid())
@@ -157,6 +157,7 @@ def test_usable(look: Look) -> None:
         "health": None,
         "exit_code": 137,
         "oom_killed": True,
+        "error": None,
         "started_at": "S",
         "finished_at": "F",
         "restart_count": 2,

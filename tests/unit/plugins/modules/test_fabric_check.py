@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _fabric_proof
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric_proof import Proof, Row
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import proof as fabric_proof
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.proof import Proof, Row
 from ansible_collections.dgx_spark.speculative.plugins.modules import fabric_check
 
 F1, P1 = "enp1s0f1np1", "enP2p1s0f1np1"
@@ -288,7 +288,7 @@ def test_a_cable_that_loses_every_tenth_packet(cable: Cable) -> None:
     ],
 )
 def test_what_ping_says_of_its_losses(output: str, lost: int) -> None:
-    assert _fabric_proof.lost(output) == lost
+    assert fabric_proof.lost(output) == lost
 
 
 def test_a_late_answer_is_no_loss(cable: Cable) -> None:
@@ -304,17 +304,17 @@ def test_no_port_is_tried_without_one(cable: Cable) -> None:
 def test_an_open_port_and_a_closed_one_are_both_answers() -> None:
     with socket.create_server(("127.0.0.2", 0)) as server:
         port = server.getsockname()[1]
-        assert _fabric_proof.connect("127.0.0.1", "127.0.0.2", port) is None
-    assert _fabric_proof.connect("127.0.0.1", "127.0.0.2", port) is None
-    assert _fabric_proof.connect("192.0.2.1", "127.0.0.2", port) == "Cannot assign requested address"
+        assert fabric_proof.connect("127.0.0.1", "127.0.0.2", port) is None
+    assert fabric_proof.connect("127.0.0.1", "127.0.0.2", port) is None
+    assert fabric_proof.connect("192.0.2.1", "127.0.0.2", port) == "Cannot assign requested address"
 
 
 def test_a_port_that_keeps_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_fabric_proof, "CONNECT_DEADLINE_S", 0.1)
+    monkeypatch.setattr(fabric_proof, "CONNECT_DEADLINE_S", 0.1)
     # A full queue is as silent as a firewall.
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server, socket.create_connection(server.getsockname()):
         begun = time.monotonic()
-        assert _fabric_proof.connect("127.0.0.1", *server.getsockname()) == "no answer within 0.1 s"
+        assert fabric_proof.connect("127.0.0.1", *server.getsockname()) == "no answer within 0.1 s"
     # The kernel would try for two minutes.
     assert time.monotonic() - begun < 20
 
@@ -403,7 +403,7 @@ def test_rails_that_are_none(module: Module, rails: list[dict[str, t.Any]]) -> N
 def test_the_clock_is_the_only_limit(cable: Cable, monkeypatch: pytest.MonkeyPatch) -> None:
     cable.silent = {"192.168.100.11", "192.168.101.11"}
     now = [0.0]
-    monkeypatch.setattr(_fabric_proof.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(fabric_proof.time, "monotonic", lambda: now[0])
 
     def sleep(seconds: float) -> None:
         now[0] += seconds

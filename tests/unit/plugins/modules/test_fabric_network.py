@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _fabric_change, _fabric_undo
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric_netplan import FILE, TRIAL_FILE, is_ours
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import change as fabric_change
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import undo
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netplan import FILE, TRIAL_FILE, is_ours
 from ansible_collections.dgx_spark.speculative.plugins.modules import fabric_network
 
 NAME = "enp1s0f1np1"
@@ -65,6 +66,14 @@ for line in active.splitlines():
     if key == "addresses":
         data["addresses"] += [a for a in value.strip("[]").split(", ") if a not in data["addresses"]]
 net.write_text(json.dumps(data))
+""",
+    # A device that is managed and has a profile, unless a test says otherwise.
+    "nmcli": """
+import os, pathlib, sys
+said = pathlib.Path(os.environ["FAKE"], "device")
+if sys.argv[-3:-1] == ["device", "show"]:
+    print(said.read_text() if said.exists() else "GENERAL.STATE:100 (connected)\\nGENERAL.CON-UUID:11-22")
+    sys.exit(10 if said.exists() and not said.read_text() else 0)
 """,
     # A unit is a process in a session of its own.
     "systemd-run": """
@@ -146,13 +155,13 @@ def fixture_host(
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setenv("FAKE", str(root))
     monkeypatch.setattr(fabric_network, "ROOT", root)
-    source = Path(_fabric_undo.__file__).read_text(encoding="utf-8")
+    source = Path(undo.__file__).read_text(encoding="utf-8")
     source = source.replace("APPLY_AGAIN_AFTER_S = 1.0", "APPLY_AGAIN_AFTER_S = 0.0")
     quick = source.replace("START_AFTER_S = 1.0", "START_AFTER_S = 0.0").replace("SETTLE_S = 15.0", "SETTLE_S = 1.0")
     monkeypatch.setattr(
-        _fabric_change.inspect, "getsource", lambda _module: quick.replace("POLL_S = 0.2", "POLL_S = 0.02")
+        fabric_change.inspect, "getsource", lambda _module: quick.replace("POLL_S = 0.2", "POLL_S = 0.02")
     )
-    monkeypatch.setattr(_fabric_change, "POLL_S", 0.05)
+    monkeypatch.setattr(fabric_change, "POLL_S", 0.05)
     monkeypatch.setattr(fabric_network.os, "geteuid", lambda: 0)
     host = Host(root, capsys)
     yield host
@@ -352,8 +361,77 @@ def test_no_systemd(host: Host) -> None:
     assert host.call("tried")["stage"] == ""
 
 
+def managed() -> dict[str, t.Any]:
+    wanted = document()
+    wanted["network"]["ethernets"][NAME]["renderer"] = "NetworkManager"
+    return wanted
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (
+            "GENERAL.STATE:10 (unmanaged)",
+            f"NetworkManager does not manage {NAME}, so it gives it no address. Run 'sudo nmcli device set {NAME} "
+            "managed yes', or set spark_network_renderer to networkd, then run again.",
+        ),
+        (
+            "",
+            f"NetworkManager does not tell about {NAME} (exit code 10). Start it ('sudo systemctl start "
+            "NetworkManager'), or set spark_network_renderer to networkd, then run again.",
+        ),
+    ],
+)
+def test_an_interface_that_networkmanager_does_not_manage(host: Host, said: str, sentence: str) -> None:
+    (host.root / "device").write_text(said)
+    for check_mode in (False, True):
+        assert host.call("present", check_mode, document=managed())["msg"] == sentence
+
+
+@pytest.mark.parametrize(
+    ("said", "former"),
+    [
+        ("GENERAL.STATE:100 (connected)\nGENERAL.CON-UUID:11-22\nGENERAL.AUTOCONNECT:yes", "11-22"),
+        ("GENERAL.STATE:30 (disconnected)\nGENERAL.CON-UUID:\nGENERAL.AUTOCONNECT:yes", ""),
+        ("GENERAL.STATE:30 (disconnected)\nGENERAL.CON-UUID:\nGENERAL.AUTOCONNECT:no", None),
+    ],
+)
+def test_only_the_profiles_of_the_change_are_touched(host: Host, said: str, former: str | None) -> None:
+    (host.root / "device").write_text(said)
+    network = fabric_change.Network(root=host.root)
+    request = network.request(managed(), 1)
+    assert [request[way]["by_profile"] for way in ("forward", "back")] == [True, True]
+    assert (request["forward"]["gone"], request["back"]["gone"]) == ({}, {NAME: former})
+    # What networkd renders, or rendered before, is netplan's to apply.
+    assert not network.request(document(), 1)["forward"]["by_profile"]
+    host.file.write_text(fabric_change.render(document("10.0.0.1/24"), {}))
+    assert not network.request(managed(), 1)["forward"]["by_profile"]
+    host.file.write_text(fabric_change.render(managed(), {}))
+    gone = network.request(None, 1)
+    assert (gone["forward"]["by_profile"], gone["forward"]["gone"]) == (True, {NAME: f"netplan-{NAME}"})
+
+
+def test_asking_changes_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: dict[str, t.Any] = {"heard": None, "taken": {NAME: {}}}
+    monkeypatch.setattr(fabric_network, "neighbours", lambda addresses, greet, seconds: {**found, "of": addresses})
+    result = host.call("asked", check_mode=True, ask={"greet": False, "addresses": {NAME: ["10.0.0.1"]}})
+    assert (result["changed"], result["neighbours"]) == (False, {**found, "of": {NAME: ["10.0.0.1"]}})
+
+
+def test_asking_by_an_interface_that_has_gone(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_arguments: t.Any) -> t.NoReturn:
+        raise OSError(19, "No such device", NAME)
+
+    monkeypatch.setattr(fabric_network, "neighbours", gone)
+    result = host.call("asked", ask={"addresses": {NAME: []}})
+    assert result["msg"] == (
+        "enp1s0f1np1 cannot be used to ask who is on the wire: No such device. If it has gone, plug the cable into "
+        "both Sparks until it clicks and wait 30 s; then run again."
+    )
+
+
 def test_no_netplan(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_fabric_change.shutil, "which", lambda program, path: None if program == "netplan" else program)
+    monkeypatch.setattr(fabric_change.shutil, "which", lambda program, path: None if program == "netplan" else program)
     assert host.call("present", document=document())["msg"].startswith("netplan is not installed")
 
 

@@ -12,6 +12,8 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.modules import field_info
 
+from tests.unit.docker_server import DockerServer
+
 
 def run(capsys: pytest.CaptureFixture[str], **parameters: t.Any) -> dict[str, t.Any]:
     with patch_module_args(parameters), pytest.raises(SystemExit):
@@ -34,7 +36,8 @@ def test_a_machine_that_tells_nothing(capsys: pytest.CaptureFixture[str], nowher
     rows = {row["id"]: row for row in result["rows"]}
     assert len(rows) == len(result["rows"]) > 35
     assert rows["memory_loading"]["not_measured"].endswith("ask for that with -e restart=true")
-    assert "does not reboot" in rows["reboot"]["not_measured"]
+    assert rows["reboot_ssh"]["not_measured"].endswith("ask for that with -e reboot=true")
+    assert rows["reboot_link_tcp"]["not_measured"] == rows["reboot_ssh"]["not_measured"]
     assert rows["docker_version"]["not_measured"] == "the Docker Engine cannot be asked (No such file or directory)"
 
 
@@ -51,3 +54,44 @@ def test_watching(capsys: pytest.CaptureFixture[str], nowhere: dict[str, str], t
     result = run(capsys, **nowhere, watch_until=str(tmp_path / "end"), deadline=0.01)
     assert result["rows"] == []
     assert result["samples"][0][1:] == [1024, 2048]
+
+
+def test_what_came_of_a_reboot_is_reported(capsys: pytest.CaptureFixture[str], nowhere: dict[str, str]) -> None:
+    before = {"unanswered": "", "rows": [{"id": "hotplug_state", "value": "0"}]}
+    made = {"before": before, "rebooted": {"elapsed": 62}, "answered": {"answer_s": 302.5}}
+    rows = {row["id"]: row for row in run(capsys, **nowhere, reboot=made)["rows"]}
+    assert (rows["reboot_ssh"]["value"], rows["reboot_answer"]["value"]) == (62.0, 302.5)
+    assert rows["reboot_hotplug_state"]["not_measured"].startswith("after the reboot: there is no /sys")
+    assert rows["reboot_link_tcp"]["not_measured"] == "before the reboot: nobody has looked"
+
+
+def test_what_a_reboot_is_compared_with(capsys: pytest.CaptureFixture[str], nowhere: dict[str, str]) -> None:
+    with_docker = DockerServer(Path(nowhere["socket"]), {"/containers/json": []})
+    try:
+        result = run(capsys, **nowhere, part="before_reboot")
+        lost = run(capsys, **nowhere, part="before_reboot", controller={"lost": ["spark-2"]})
+    finally:
+        with_docker.shutdown()
+        with_docker.server_close()
+    assert [row["id"] for row in result["rows"]] == ["link_tcp", "link_rdma", "hotplug_state"]
+    assert (result["objections"], result["url"]) == ([], "")
+    assert result["unanswered"].startswith("nothing is deployed here")
+    assert (lost["objections"], lost["rows"]) == (["spark-2 has failed or cannot be reached; mend that first"], [])
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ({"part": "first_answer"}, "part is first_answer but all of the following are missing: url"),
+        ({"part": "before_reboot", "watch_until": "/end"}, "parameters are mutually exclusive: watch_until|part"),
+    ],
+)
+def test_what_does_not_go_together(
+    capsys: pytest.CaptureFixture[str], nowhere: dict[str, str], given: dict[str, str], wrong: str
+) -> None:
+    assert run(capsys, **nowhere, **given)["msg"] == wrong
+
+
+def test_waiting_in_vain_for_an_answer(capsys: pytest.CaptureFixture[str], nowhere: dict[str, str]) -> None:
+    result = run(capsys, **nowhere, part="first_answer", url="http://127.0.0.1:9", deadline=0)
+    assert result["answer_s"] is None

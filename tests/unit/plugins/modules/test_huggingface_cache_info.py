@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _cache_look
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import look
 from ansible_collections.dgx_spark.speculative.plugins.modules import huggingface_cache_info
 
 COMMIT = "1" * 40
@@ -20,7 +20,7 @@ COMMIT = "1" * 40
 def environment(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
     """What the login shell says. How it is asked is tested with the module_utils."""
     told: dict[str, str | None] = {"HF_HOME": None, "HF_HUB_CACHE": None}
-    monkeypatch.setattr(_cache_look, "login_environment", lambda _uid: told)
+    monkeypatch.setattr(look, "login_environment", lambda _uid: told)
     return told
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _cache_look
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import look
 from ansible_collections.dgx_spark.speculative.plugins.modules import huggingface_snapshot
 
 from tests.unit.another_user import another_user
@@ -100,6 +100,18 @@ def test_a_limit_of_the_hub_is_waited_out_and_told(
     assert slept == [min(15, float(seconds))]
     result = run(capsys, server, tmp_path, [{"id": "lab/open"}], patient=True)
     assert (result["finished"], result["bytes_missing"]) == (True, 12)
+
+
+def test_a_limit_of_no_seconds_is_waited_out_too(
+    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    server.faults = [Fault("/api/*", status=429, headers={"Retry-After": "0"})]
+    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], patient=True)
+    assert (result["finished"], "failed" in result) == (False, False)
+    # Besides what it waited between its own tries: whoever follows it does not call again at once.
+    assert slept[-1] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -397,7 +409,7 @@ def test_the_cache_is_looked_at_in_the_same_call(
     capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
-    monkeypatch.setattr(_cache_look, "login_environment", lambda _uid: {"HF_HUB_CACHE": str(elsewhere)})
+    monkeypatch.setattr(look, "login_environment", lambda _uid: {"HF_HUB_CACHE": str(elsewhere)})
     received(tmp_path, COMMIT)
     wanted = [{"id": "lab/open", "exclude": ["original/*"]}]
     state = {"state_directory": str(tmp_path)}
@@ -414,7 +426,7 @@ def test_the_cache_is_looked_at_in_the_same_call(
 def test_an_environment_that_makes_no_sense_is_told(
     capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_cache_look, "login_environment", lambda _uid: {"HF_HUB_CACHE": "some/where"})
+    monkeypatch.setattr(look, "login_environment", lambda _uid: {"HF_HUB_CACHE": "some/where"})
     cache = {"state_directory": str(tmp_path), "from_environment": True}
     result = run(capsys, server, tmp_path, [{"id": "lab/open"}], cache=cache)
     assert result["failed"] is True

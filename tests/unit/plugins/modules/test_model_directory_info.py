@@ -13,7 +13,7 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.modules import model_directory_info
 
-from tests.unit.plugins.module_utils.test__model_directory import write_model
+from tests.unit.plugins.module_utils._models.test_directory import write_model
 
 
 def run(capsys: pytest.CaptureFixture[str], directories: t.Iterable[t.Any], **more: t.Any) -> dict[str, t.Any]:

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _registry as registry
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import registry
 from ansible_collections.dgx_spark.speculative.plugins.modules import registry_image_info
 
 MANIFEST = {

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _docker_look
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import look
 from ansible_collections.dgx_spark.speculative.plugins.modules import (
     docker_access_info,
     spark_fabric_info,
@@ -36,7 +36,7 @@ def run(capsys: pytest.CaptureFixture[str], module: t.Any, **parameters: t.Any) 
 @pytest.fixture(name="socket")
 def fixture_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "docker.sock"
-    monkeypatch.setitem(_docker_look.ARGUMENTS, "socket", {"type": "path", "default": str(path)})
+    monkeypatch.setitem(look.ARGUMENTS, "socket", {"type": "path", "default": str(path)})
     return path
 
 

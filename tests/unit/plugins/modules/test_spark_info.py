@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _spark
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import machine
 from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info
 
 
@@ -49,7 +49,7 @@ def test_what_nvidia_smi_says_decides(
     script.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     # A Spark without a cable has no network card on its bus.
-    monkeypatch.setattr(_spark, "DEVICES", tmp_path)
+    monkeypatch.setattr(machine, "DEVICES", tmp_path)
     result = look(capsys)
     assert (result["changed"], result["gpus"], result["objections"]) == (False, gpus, objections)
     assert result["is_spark"] is (not objections)
@@ -58,7 +58,7 @@ def test_what_nvidia_smi_says_decides(
 
 
 def test_no_nvidia_smi_is_no_error(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_spark, "QUERY", ["there-is-no-such-program"])
+    monkeypatch.setattr(machine, "QUERY", ["there-is-no-such-program"])
     assert look(capsys)["objections"] == ["it has no nvidia-smi, or one that finds no GPU"]
 
 
@@ -77,8 +77,22 @@ def test_a_spark_with_a_broken_driver_is_one(
         (devices / "000f:01:00.0/device").write_text("0x2e12\n", encoding="ascii")
     else:
         driver.touch()
-    monkeypatch.setattr(_spark, "DEVICES", devices)
-    monkeypatch.setattr(_spark, "DRIVER", driver)
+    monkeypatch.setattr(machine, "DEVICES", devices)
+    monkeypatch.setattr(machine, "DRIVER", driver)
     result = look(capsys)
     assert (result["is_spark"], result["gpus"]) == (True, [])
     assert result["objections"] == ["its GPU driver does not answer: nvidia-smi says 'Failed to initialize NVML: x'"]
+    assert result["remedy"].startswith("Reboot; ")
+
+
+@pytest.mark.parametrize(
+    ("error", "available", "begins"),
+    [
+        ("nvidia-smi did not answer within 10 s", 300_000_000, "Next to no memory is available"),
+        ("nvidia-smi did not answer within 10 s", 60_000_000_000, "Reboot; "),
+        # A broken driver is one, however full the memory is.
+        ("nvidia-smi says 'Failed to initialize NVML: x'", 300_000_000, "Reboot; "),
+    ],
+)
+def test_a_full_memory_is_told_from_a_broken_driver(error: str, available: int, begins: str) -> None:
+    assert machine.remedy(error, available).startswith(begins)

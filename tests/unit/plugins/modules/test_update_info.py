@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.module_utils import _known_issues
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._known_issues import KnownIssue
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm import known_issues
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.known_issues import KnownIssue
 from ansible_collections.dgx_spark.speculative.plugins.modules import update_info
 
 from tests.unit.hub_server import ACCEPTED, Fault, HubServer, Model, running
@@ -139,7 +139,7 @@ def test_the_next_candidate_of_the_line_that_is_there_for_the_platform(
     registry: Registry, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = KnownIssue("x", "release", "this release was seen to fail", "https://y", "1.3.0rc13", "1.3.0rc13")
-    monkeypatch.setattr(_known_issues, "KNOWN_ISSUES", (*_known_issues.KNOWN_ISSUES, told))
+    monkeypatch.setattr(known_issues, "KNOWN_ISSUES", (*known_issues.KNOWN_ISSUES, told))
     result = ask(record=record(registry), recipe=recipe(registry))
     assert rows(result) == [
         ("image", "1.3.0rc12", "1.3.0rc13", "newer", f"{registry.image}:1.3.0rc13"),
@@ -229,12 +229,10 @@ def test_the_recipe_pins_another_commit_than_the_one_that_serves(registry: Regis
 
 
 def test_a_draft_that_is_replaced(registry: Registry, ask: Ask) -> None:
-    successors = {DRAFT: {"superseded_by": "nvidia/v3", "superseded_source": "https://example.org"}}
     result = ask(
         record=record(registry),
         recipe=recipe(registry),
-        successors=successors,
-        recipes=[["single_eagle3_v3", TARGET, "nvidia/v3"]],
+        recipes=[["single_eagle3_v3", TARGET, "nvidia/v3", [DRAFT], "https://example.org"]],
     )
     assert rows(result)[3] == ("draft", DRAFT, "nvidia/v3", "superseded", None)
     assert any(line.endswith("pinned, has a successor") for line in result["lines"])

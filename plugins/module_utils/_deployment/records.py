@@ -1,0 +1,194 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""The records of deployments below the state directory: what serves, and what served before."""
+
+from __future__ import annotations
+
+import json
+import time
+import typing as t
+from pathlib import Path
+
+Record = dict[str, t.Any]
+
+# Written when a deployment takes the place of another one: the whole record of the one that served before.
+PREVIOUS = "previous.json"
+LABEL = "dgx_spark.speculative."
+# Directories beside those of the deployments.
+NOT_DEPLOYMENTS = ("benchmark", "jobs", "models", "pair", "proxy")
+# As the container's main process has it, which is what obeys a lease.
+LONGEST_LEASE_S = 24 * 3600
+# The types of what is read from a record. It may be of another release, or half of it may be lost.
+SHAPE: dict[str, t.Any] = {
+    **dict.fromkeys(("deployment", "deployed_at", "title", "source", "url", "listens_on", "method"), str),
+    **dict.fromkeys(("target_model", "draft_model", "served_model"), str),
+    "draft_length": int,
+    "findings": list,
+    "models": dict,
+    "image": {"reference": str, "id": str, "digests": list},
+    "measurements": {
+        "tokens_per_second": (int, float),
+        "acceptance_length": (int, float),
+        "asked": {"prompt": str, "max_tokens": int},
+    },
+    "break_even": {"best": (int, float), "worst": (int, float)},
+    "container": {"labels": {}},
+    # Of two Sparks that serve as one; empty, or not there, for one Spark.
+    "pair": {"rank": int, "head": str, "worker": str, "image": str, "rails": list, "ranks": list},
+}
+
+# What has to be in a record for its deployment to be told from others, and to be brought back.
+NEEDED: dict[str, t.Any] = {
+    "deployment": str,
+    "deployed_at": str,
+    "url": str,
+    "image": {"id": str, "reference": str},
+    "models": dict,
+    "options": dict,
+    "findings": list,
+    "container": {
+        "image": str,
+        "labels": dict,
+        **dict.fromkeys(("command", "mounts", "ulimits", "devices", "device_requests"), list),
+        **dict.fromkeys(("environment", "healthcheck"), dict),
+        **dict.fromkeys(("network", "ipc_mode", "stop_timeout", "log_max_size", "log_max_files"), (str, int)),
+    },
+    "files": {"options.yml": str, "entrypoint.py": str},
+}
+CHOICE = {"draft_length": int, **dict.fromkeys(("method", "date", "sentence", "recipe", "image"), str), "models": dict}
+NEEDED_OF_PAIR: dict[str, t.Any] = {"rank": int, "head": str, "worker": str, "image": str, "rails": list}
+
+
+def fits(value: t.Any, needed: t.Any) -> bool:
+    """Whether a value has a type, or is a mapping with what is needed in it."""
+    if not isinstance(needed, dict):
+        return isinstance(value, needed)
+    return isinstance(value, dict) and all(fits(value.get(key), kind) for key, kind in needed.items())
+
+
+def complete_record(path: Path) -> Record | None:
+    """A record from which its deployment can be brought back; None if there is none, or only part of one."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not fits(record, NEEDED) or not all(fits(model, {"snapshot": str}) for model in record["models"].values()):
+        return None
+    pair = record.get("pair", {})
+    if pair != {} and not fits(pair, NEEDED_OF_PAIR):
+        return None
+    # Only the worker of a pair starts nothing by itself.
+    if not fits(record["files"], {} if is_worker(record) else {"serve.sh": str}):
+        return None
+    # Records of earlier releases know nothing of published ports.
+    return record if isinstance(record["container"].get("published_ports", []), list) else None
+
+
+def is_worker(record: t.Mapping[str, t.Any]) -> bool:
+    """Whether a record is that of the second of two Sparks, which has no server of its own."""
+    return bool((record.get("pair") or {}).get("rank") == 1)
+
+
+def shaped(value: t.Any, shape: t.Any) -> t.Any:
+    """A copy of a value in which nothing has another type than its readers expect: what has is left out."""
+    if not isinstance(shape, dict):
+        return value if isinstance(value, shape) and not isinstance(value, bool) else None
+    if not isinstance(value, dict):
+        return None
+    found = {key: shaped(item, shape[key]) if key in shape else item for key, item in value.items()}
+    return {key: item for key, item in found.items() if item is not None or key not in shape}
+
+
+def read_record(path: Path) -> Record | None:
+    """A record, as far as it can be read; None if there is none."""
+    try:
+        record = shaped(json.loads(path.read_text(encoding="utf-8")), SHAPE)
+    except (OSError, ValueError, RecursionError):
+        return None
+    return record if record and "deployment" in record else None
+
+
+def deployment_directory(state_directory: Path, labels: t.Mapping[str, str]) -> Path | None:
+    """The directory of the deployment that a container was made for; None for a container of somebody else's."""
+    directory, name = labels.get(f"{LABEL}directory"), labels.get(f"{LABEL}deployment")
+    if directory:
+        return Path(directory)
+    return state_directory / name if name else None
+
+
+def is_of(record: Record, labels: t.Mapping[str, str]) -> bool:
+    """Whether a record is that of just the container with these labels."""
+    key = f"{LABEL}configuration"
+    recorded = ((record.get("container") or {}).get("labels") or {}).get(key)
+    return recorded is not None and recorded == labels.get(key)
+
+
+def current(state_directory: Path, labels: t.Mapping[str, str]) -> Record | None:
+    """The record of what is in the serving slot; None if that was never seen to serve."""
+    directory = deployment_directory(state_directory, labels)
+    record = read_record(directory / "record.json") if directory else None
+    return record if record and is_of(record, labels) else None
+
+
+def choice(directory: Path | None) -> dict[str, t.Any] | None:
+    """What a benchmark has chosen for a deployment; None if nothing, or if it cannot be read."""
+    if directory is None:
+        return None
+    try:
+        found = json.loads((directory / "benchmark.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if fits(found, CHOICE) else None
+
+
+def leased_trial(directory: Path) -> dict[str, t.Any] | None:
+    """What a benchmark has served in place of a deployment's own options; None without a lease that is valid now."""
+    try:
+        lease = json.loads((directory / "trial" / "lease.json").read_text(encoding="utf-8"))
+        words, until = (lease["id"], lease["title"]), lease["until"]
+        now = time.time()
+        printable = all(isinstance(word, str) and word and word.isprintable() for word in words)
+        valid = printable and now < until <= now + LONGEST_LEASE_S
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return {"id": words[0], "title": words[1], "until": until} if valid else None
+
+
+def previous(state_directory: Path) -> Record | None:
+    """The record of what served before the present deployment."""
+    return read_record(state_directory / PREVIOUS)
+
+
+def deployments(state_directory: Path) -> dict[str, Record]:
+    """Every deployment that once served, by name."""
+    found = {}
+    for path in sorted(state_directory.glob("*/record.json")):
+        record = read_record(path) if path.parent.name not in NOT_DEPLOYMENTS else None
+        if record:
+            found[path.parent.name] = record
+    return found
+
+
+def models_of(record: Record | None) -> dict[str, str]:
+    """The models of a deployment, each with its commit."""
+    models = (record or {}).get("models") or {}
+    return {name: str(model.get("commit")) for name, model in models.items() if isinstance(model, dict)}
+
+
+def models_in_use(state_directory: Path, labels: t.Mapping[str, str]) -> dict[str, set[str]]:
+    """The models, with their commits, of what is in the slot and of what -e previous=true would bring back.
+
+    A slot without a record of just its configuration still uses what the last record of that name says. Without a
+    container every deployment that is still there counts: any of them may be meant to come back.
+    """
+    directory = deployment_directory(state_directory, labels)
+    records = [read_record(directory / "record.json")] if directory else [*deployments(state_directory).values()]
+    used: dict[str, set[str]] = {}
+    for record in (*records, previous(state_directory)):
+        for name, commit in models_of(record).items():
+            used.setdefault(name, set()).add(commit)
+    return used

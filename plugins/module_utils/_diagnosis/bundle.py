@@ -1,0 +1,129 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""The evidence as an archive that can be attached to a public report: redacted, and readable by its owner only."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import socket
+import tarfile
+import tempfile
+import time
+import typing as t
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.diagnosis import Diagnosis
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence, KernelLine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.redaction import (
+    Redactor,
+    Secrets,
+    mask_environments,
+    secrets_of,
+)
+
+FOLDER = "dgx-spark-diagnosis"
+# What docker info says of the machine's accounts and proxies helps nobody.
+PRIVATE_INFO = ("RegistryConfig", "HttpProxy", "HttpsProxy", "NoProxy", "Swarm", "Name", "ID", "Labels")
+
+CONTAINER_FACTS = ("name", "image", "status", "memory_bytes", "ports", "ports_listening", "network_mode")
+
+
+def _json(data: t.Any) -> str:
+    return json.dumps(mask_environments(data), indent=1, sort_keys=True, default=str) + "\n"
+
+
+def log(lines: t.Iterable[KernelLine]) -> str:
+    return "".join(f"{'' if line.at is None else round(line.at, 3)} {line.text}\n" for line in lines)
+
+
+def contents(evidence: Evidence, diagnosis: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """The files of the archive before they are redacted."""
+    info = {name: value for name, value in evidence.docker_info.items() if name not in PRIVATE_INFO}
+    # A record holds the text of the files again, which stand in the archive by themselves.
+    record = {name: value for name, value in (evidence.record or {}).items() if name != "files"}
+    # Labels of other people's containers are none of our business.
+    containers = [{name: one.get(name) for name in CONTAINER_FACTS} for one in evidence.containers]
+    machine = {
+        "memory": evidence.memory,
+        "disks": [disk._asdict() for disk in evidence.disks],
+        "kernel": evidence.kernel_release,
+        "name_servers": len(evidence.name_servers or []),
+        "default_route": evidence.default_route,
+        "gpu_processes": evidence.gpu_processes,
+        "port": evidence.port,
+    }
+    texts = {
+        "diagnosis.json": _json(diagnosis),
+        "server.log": evidence.server_log,
+        "failed.log": evidence.failed_log,
+        "container.log": evidence.docker_log,
+        "kernel.txt": log(evidence.kernel),
+        "systemd-oomd.txt": log(evidence.oomd),
+        "docker-inspect.json": _json(evidence.slot) if evidence.slot else "",
+        "docker-info.json": _json(info) if info else "",
+        "containers.json": _json(containers) if containers else "",
+        "state.json": _json(evidence.state) if evidence.state else "",
+        "record.json": _json(record) if record else "",
+        "machine.json": _json(machine),
+        **evidence.files,
+    }
+    for name, job in evidence.jobs.items():
+        texts[f"jobs/{name}.json"] = _json(job)
+        texts[f"jobs/{name}.log"] = evidence.job_logs.get(name, "")
+    return {name: text for name, text in texts.items() if text}
+
+
+def archive(texts: t.Mapping[str, str], secrets: Secrets) -> bytes:
+    """A .tar.gz of the redacted texts."""
+    redactor = Redactor(secrets)
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, text in sorted(texts.items()):
+            data = redactor.redact(text).encode("utf-8", "replace")
+            member = tarfile.TarInfo(f"{FOLDER}/{name}")
+            member.size, member.mode, member.mtime = len(data), 0o600, int(time.time())
+            tar.addfile(member, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a file that only its owner may read, in one step."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # mkstemp makes it with mode 0600.
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        Path(name).replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def host_names() -> tuple[str, ...]:
+    """By what names this machine knows itself."""
+    names = {socket.gethostname(), os.uname().nodename}
+    return tuple(sorted(names | {name.partition(".")[0] for name in names}))
+
+
+def make(
+    path: Path, evidence: Evidence, diagnosis: Diagnosis, cache: Path, home: Path, hosts: t.Sequence[str] = ()
+) -> None:
+    """Gather, redact and write."""
+    judged = {
+        "verdict": diagnosis.verdict,
+        "findings": [finding.as_result() for finding in diagnosis.findings],
+        "lines": list(diagnosis.lines),
+        "sources": [source._asdict() for source in evidence.sources],
+        "failure": evidence.failure,
+    }
+    names = (*host_names(), str(evidence.docker_info.get("Name") or ""), *hosts)
+    write(path, archive(contents(evidence, judged), secrets_of(home, cache, names, evidence.user)))

@@ -1,0 +1,399 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""Find the cause of a failure in the evidence, by the catalogue. What no row knows is unknown, and never healthy."""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import WORKER_SERVING
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.facts import FACTS, superseded, undone
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import (
+    CATALOGUE,
+    DOCKER,
+    JOB,
+    KERNEL,
+    LOG,
+    MEMORY,
+    RECORD,
+    Row,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.signals import (
+    CAUSE,
+    HINT,
+    INFORMATION,
+    SIGNALS,
+    WARNING,
+    WRAPPER,
+    Signal,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import (
+    Reason,
+    after_last_end,
+    last_lines,
+    reason,
+    remarks,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look import TRIAL_FAILED
+
+WIDTH = 110
+COLUMN = 10
+LONGEST = 400
+MOST_CAUSES = 3
+SHOWN_LINES = 8
+# Without a container there is no saying since when a line of the kernel's log matters.
+KERNEL_WINDOW_S = 3600.0
+FAILURE = "message"
+# Nothing is wrong: the server only does not generate now.
+BENIGN = ("trial", "still_loading", "busy", "stopped", "download_under_way", "waits_for_other")
+# When the server's log and its last exit say nothing of what is wrong: a trial's end is the benchmark's to tell of.
+PAST = ("running", "stopped", WORKER_SERVING, TRIAL_FAILED)
+PLACES = {DOCKER: "Docker", RECORD: "the deployment", "machine": "this machine", FAILURE: "the message"}
+HEADLINES = {
+    "healthy": "healthy: the server generates",
+    "warning": "no fault found, but something to know",
+    "problem": "a problem was found",
+    "unknown": "the cause is not known",
+    "nothing_deployed": "nothing is deployed here",
+}
+WORKER_HEALTHY = "healthy: rank 1 runs; whether the server generates, its head can tell"
+
+
+@dataclasses.dataclass
+class Finding:
+    """A row that was recognised, with what shows it."""
+
+    id: str
+    cause: str
+    fix: str
+    evidence: str
+    where: str
+    source: str
+    severity: str
+    order: int = 0
+    explains: tuple[str, ...] = ()
+    consequence: bool = False
+    context: bool = False
+
+    def as_result(self) -> dict[str, str]:
+        names = ("id", "cause", "fix", "evidence", "where", "source", "severity")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnosis:
+    """What a person wants to know."""
+
+    verdict: str
+    findings: tuple[Finding, ...]
+    lines: tuple[str, ...]
+
+
+# The server's own log tells more than what is seen from outside, and less than Docker and the kernel.
+_LOG_ORDER = 10 * next(number for number, row in enumerate(CATALOGUE) if row.id == "loading_stalled_at_0") - 5
+_LAST = 10 * len(CATALOGUE) + len(SIGNALS)
+
+
+def shorten(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+
+
+def of_row(row: Row, evidence: str, where: str, order: int) -> Finding:
+    return Finding(
+        row.id,
+        row.cause,
+        row.fix,
+        shorten(evidence),
+        where,
+        row.source,
+        row.severity,
+        order,
+        row.explains,
+        row.consequence,
+        row.context,
+    )
+
+
+def of_signal(signal: Signal, line: str, where: str) -> Finding:
+    severity = HINT if signal.kind == WRAPPER else signal.kind
+    order = _LAST if signal.kind == WRAPPER else _LOG_ORDER
+    return Finding(signal.id, signal.cause, signal.fix, shorten(line), where, signal.source, severity, order)
+
+
+class Diagnoser:
+    """Matches the catalogue against the evidence."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+        self._found: dict[str, Finding] = {}
+        # Errors that no row knows, with where they are.
+        self.unexplained: list[tuple[str, str]] = []
+        self.tail: list[str] = []
+
+    def search(self) -> list[Finding]:
+        self._failure()
+        self._logs()
+        self._docker()
+        self._kernel()
+        self._jobs()
+        self._state()
+        for number, row in enumerate(CATALOGUE):
+            shown = FACTS[row.fact](self._evidence) if row.fact else None
+            if shown:
+                self._add(of_row(row, shown, row.where, 10 * number))
+        return list(self._found.values())
+
+    def _add(self, finding: Finding) -> None:
+        self._found.setdefault(finding.id, finding)
+
+    def _rows(self, text: str, where: str, kinds: t.Container[str], first: int = 0) -> bool:
+        """Add the rows that know a line of a text; whether there was one."""
+        known = False
+        for number, row in enumerate(CATALOGUE):
+            if row.where in kinds and row.knows(text):
+                self._add(of_row(row, matching_line(text, row), where, first + 10 * number))
+                known = True
+        return known
+
+    def _failure(self) -> None:
+        text = self._evidence.failure
+        if not text:
+            return
+        known = self._rows(text, FAILURE, {row.where for row in CATALOGUE}, -2 * _LAST)
+        for signal in SIGNALS:
+            if signal.kind == CAUSE and any(part in text for part in signal.substrings):
+                finding = of_signal(signal, text, FAILURE)
+                finding.order = -_LAST
+                self._add(finding)
+                known = True
+        if not known:
+            self.unexplained.append((FAILURE, shorten(text)))
+
+    def _logs(self) -> None:
+        evidence = self._evidence
+        if undone(evidence) and (evidence.failure or not evidence.running):
+            self._log(evidence.failed_log, "failed.log", True)
+        if evidence.said in PAST:
+            # What is in the log is past.
+            pass
+        elif evidence.server_log:
+            ended = bool((evidence.state or {}).get("last_exit")) or not evidence.running
+            # A server may also have ended because another one was wanted.
+            log = evidence.server_log if ended else after_last_end(evidence.server_log)
+            self._log(log, "server.log", ended)
+        elif evidence.docker_log:
+            self._log(evidence.docker_log, "container output", not evidence.running)
+        for remark in remarks(evidence.server_log):
+            if remark.signal and not remark.signal.standing:
+                self._add(of_signal(remark.signal, remark.line, "server.log"))
+
+    def _log(self, text: str, where: str, ended: bool) -> None:
+        found: Reason | None = reason(text)
+        if found and found.signal:
+            self._add(of_signal(found.signal, found.line, where))
+            if found.signal.kind == WRAPPER:
+                self.tail = last_lines(text, SHOWN_LINES)
+        elif ended and text.strip():
+            self.unexplained.append((where, found.line if found else "it does not say why it ended"))
+            self.tail = last_lines(text, SHOWN_LINES)
+
+    def _docker(self) -> None:
+        evidence = self._evidence
+        error = str(((evidence.slot or {}).get("State") or {}).get("Error") or "")
+        if error and not self._rows(error, DOCKER, {DOCKER, KERNEL, "machine"}):
+            self.unexplained.append((DOCKER, shorten(error)))
+        if evidence.said not in ("running", WORKER_SERVING):
+            self._rows(evidence.docker_log, "container output", {DOCKER})
+
+    def _kernel(self) -> None:
+        evidence = self._evidence
+        since = evidence.started if evidence.started is not None else evidence.now - KERNEL_WINDOW_S
+        text = "\n".join(line.text for line in evidence.kernel if line.at is None or line.at >= since - 1)
+        self._rows(text, "kernel log", {KERNEL})
+
+    def _jobs(self) -> None:
+        for name, job in self._evidence.jobs.items():
+            error = str(job.get("error") or "")
+            if not error or superseded(self._evidence, job):
+                continue
+            places = {JOB, DOCKER, "machine"}
+            tail = "\n".join(self._evidence.job_logs.get(name, "").splitlines()[-20:])
+            # The log also tells of passing errors, so it is asked only where the last word says nothing.
+            if not self._rows(error, f"job {name}", places) and not self._rows(tail, f"job {name}", places):
+                self.unexplained.append((f"job {name}", shorten(error)))
+
+    def _state(self) -> None:
+        state = self._evidence.state or {}
+        last_exit = state.get("last_exit")
+        said = [state.get("reason"), last_exit.get("reason") if isinstance(last_exit, dict) else None]
+        if self._evidence.said not in PAST:
+            self._rows("\n".join(str(one) for one in said if one), "state.json", {RECORD, DOCKER, LOG})
+
+
+def matching_line(text: str, row: Row) -> str:
+    """The last line that a row knows."""
+    lines = [line for line in text.splitlines() if row.knows(line)]
+    return lines[-1].strip() if lines else text
+
+
+def calm(findings: t.Sequence[Finding]) -> None:
+    """Of a server that generates, nothing is the cause of a failure."""
+    for finding in findings:
+        if finding.severity == CAUSE or (finding.severity == HINT and finding.where == "kernel log"):
+            finding.severity = WARNING
+        elif finding.severity == HINT or finding.where == "server.log":
+            finding.severity = INFORMATION
+
+
+def consequences(findings: t.Sequence[Finding]) -> set[str]:
+    """The findings that another one explains together with all that they would explain themselves."""
+    by_id = {finding.id: finding for finding in findings}
+    found = set()
+    for finding in findings:
+        for other in (by_id[name] for name in finding.explains if name in by_id):
+            beyond = set(other.explains) & set(by_id) - set(finding.explains) - {finding.id}
+            if not beyond and finding.id not in other.explains:
+                found.add(other.id)
+    return found
+
+
+def put_root_first(findings: t.Sequence[Finding]) -> None:
+    """What explains another finding is the cause, and the other one its consequence."""
+    by_id = {finding.id: finding for finding in findings}
+    explained_away = consequences(findings)
+    for finding in findings:
+        explained = [by_id[name] for name in finding.explains if name in by_id]
+        if finding.id in explained_away:
+            finding.severity, finding.consequence = HINT, True
+        elif explained:
+            finding.severity = CAUSE
+            finding.order = min(finding.order, *(other.order - 1 for other in explained))
+
+
+def promote(findings: t.Sequence[Finding], failure: str) -> None:
+    """The best hint is the cause where nothing better was found."""
+    if any(finding.severity == CAUSE for finding in findings):
+        return
+    hints = [one for one in findings if one.severity == HINT and not one.consequence and not one.context]
+    if failure:
+        # A run that failed has perhaps not come so far as to make the container.
+        hints = [one for one in hints if one.id != "container_missing"]
+    if hints:
+        min(hints, key=lambda finding: finding.order).severity = CAUSE
+
+
+def is_broken(evidence: Evidence, findings: t.Sequence[Finding]) -> bool:
+    """Whether something failed, so that hints are worth a look."""
+    ids = {finding.id for finding in findings}
+    failed = ids & {
+        "container_exited",
+        "container_missing",
+        "crash_loop",
+        "server_refuses",
+        "server_silent",
+        "worker_failed",
+        "ranks_silent",
+    }
+    ended = evidence.said == "failed" or (
+        evidence.said in ("restarting", "loading") and bool((evidence.state or {}).get("last_exit"))
+    )
+    return bool(evidence.failure or failed or ended or ids & {"machine_restarted", "state_contradicts"})
+
+
+def verdict_of(evidence: Evidence, findings: t.Sequence[Finding], unexplained: bool) -> str:
+    severities = {finding.severity for finding in findings}
+    if evidence.serves and not evidence.failure:
+        return "warning" if WARNING in severities else "healthy"
+    if CAUSE in severities:
+        return "problem"
+    if unexplained or is_broken(evidence, findings):
+        return "unknown"
+    if any(finding.id in BENIGN for finding in findings):
+        return "warning"
+    if evidence.docker == "usable" and evidence.slot is None and not evidence.recorded:
+        return "nothing_deployed"
+    return "unknown"
+
+
+def unknown_finding(unexplained: t.Sequence[tuple[str, str]], tail: t.Sequence[str]) -> Finding:
+    """Nobody is helped by a guess, but everybody by the lines that somebody else may know."""
+    where, line = unexplained[0] if unexplained else ("", "")
+    return Finding(
+        "unknown",
+        "No known cause fits what was found" if line else "Nothing was found that says what is wrong",
+        "Read the server's log with logs.yml; 'diagnose.yml -e bundle=report.tar.gz' gathers everything for a report.",
+        line or (tail[-1] if tail else ""),
+        where,
+        "",
+        HINT,
+    )
+
+
+def diagnose(evidence: Evidence, host: str = "") -> Diagnosis:
+    """Judge the evidence."""
+    search = Diagnoser(evidence)
+    findings = search.search()
+    if evidence.serves and not evidence.failure:
+        calm(findings)
+    else:
+        put_root_first(findings)
+        # An error that nobody knows is not explained by what is only usual besides.
+        if is_broken(evidence, findings) and not [one for one in search.unexplained if one[0] != FAILURE]:
+            promote(findings, evidence.failure)
+    rank = {CAUSE: 0, WARNING: 1, HINT: 2, INFORMATION: 3}
+    findings.sort(key=lambda finding: (rank[finding.severity], finding.order))
+    verdict = verdict_of(evidence, findings, bool(search.unexplained))
+    if verdict == "unknown":
+        findings.insert(0, unknown_finding(search.unexplained, search.tail))
+    lines = render(verdict, findings, search.tail, evidence, host)
+    return Diagnosis(verdict, tuple(findings), tuple(lines))
+
+
+def row_of_text(name: str, text: str) -> list[str]:
+    """A name and its text in two columns."""
+    indent = " " * (2 + COLUMN)
+    # Words are kept whole: a path or a command that was broken cannot be copied.
+    wrapped = textwrap.wrap(text, WIDTH - len(indent), break_long_words=False, break_on_hyphens=False) or [""]
+    return [f"  {name:<{COLUMN}}{wrapped[0]}", *(indent + line for line in wrapped[1:])]
+
+
+def describe(finding: Finding) -> list[str]:
+    where = PLACES.get(finding.where, finding.where)
+    seen = f"{where}: {finding.evidence}" if where else finding.evidence
+    lines = row_of_text("cause", finding.cause)
+    lines += row_of_text("seen in", seen) if seen else []
+    lines += row_of_text("do", finding.fix)
+    return lines + (row_of_text("source", finding.source) if finding.source else [])
+
+
+def render(
+    verdict: str, findings: t.Sequence[Finding], tail: t.Sequence[str], evidence: Evidence, host: str
+) -> list[str]:
+    """The few lines that matter."""
+    headline = WORKER_HEALTHY if verdict == "healthy" and evidence.rank == 1 else HEADLINES[verdict]
+    lines = [f"{host}: {headline}" if host else headline]
+    main = [finding for finding in findings if finding.severity == CAUSE][:MOST_CAUSES]
+    if verdict == "unknown":
+        main = [finding for finding in findings if finding.id == "unknown"]
+    for finding in main:
+        lines += describe(finding)
+    if tail and (verdict == "unknown" or (main and main[0].order == _LAST)):
+        lines += ["  its last lines:", *(f"    {line[: WIDTH - 4]}" for line in tail)]
+    known = [finding for finding in findings if finding not in main]
+    worth = (WARNING, HINT) if verdict == "unknown" else (WARNING,)
+    memory = any(finding.id in MEMORY for finding in main)
+    for finding in known:
+        if finding.severity in worth or finding.id == "earlier_attempt" or (memory and finding.id == "page_cache"):
+            lines += row_of_text("also" if main else "note", f"{finding.cause} ({finding.evidence}). {finding.fix}")
+    unread = [f"{source.name} ({source.detail})" for source in evidence.sources if not source.read]
+    if unread and verdict in ("problem", "unknown"):
+        lines += row_of_text("not read", "; ".join(unread))
+    return lines

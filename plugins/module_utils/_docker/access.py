@@ -1,0 +1,329 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""Docker as the connecting process sees it: the Engine's socket, and the machine's files where the socket is silent."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.client
+import json
+import os
+import pwd
+import re
+import socket
+import typing as t
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.published_ports import published_by
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.socket_cgroups import listening_cgroups
+
+SOCKET = "/var/run/docker.sock"
+# Where a dockerd that systemd started looks for programs.
+DAEMON_PATH = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
+CDI_FOLDERS = ["/etc/cdi", "/var/run/cdi"]
+GPU_HOOK = "nvidia-container-runtime-hook"
+ROOTLESS_HOST = "unix:///run/user/"
+
+
+class EngineError(Exception):
+    """The Engine answered, but not with what it was asked for; the text is one sentence for the user."""
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over the Engine's socket."""
+
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+class Engine:
+    """A few reading requests to the Docker Engine. OSError means that it cannot be reached."""
+
+    def __init__(self, path: str = SOCKET, timeout: float = 30) -> None:
+        self._path = path
+        self._timeout = timeout
+
+    def find(self, path: str) -> t.Any:
+        """What the Engine says about a path, or None when it knows nothing of the kind."""
+        connection = _UnixConnection(self._path, self._timeout)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            body = response.read()
+        except http.client.HTTPException as e:
+            raise EngineError(f"Asking the Docker Engine for {path} failed: {type(e).__name__} {e}.") from e
+        finally:
+            connection.close()
+        if response.status == 404:
+            return None
+        try:
+            answer = json.loads(body)
+        except ValueError as e:
+            raise EngineError(f"Asking the Docker Engine for {path} failed: it did not answer with JSON.") from e
+        if response.status != 200:
+            reason = (answer.get("message") if isinstance(answer, dict) else None) or response.reason
+            raise EngineError(f"Asking the Docker Engine for {path} failed with status {response.status}: {reason}.")
+        return answer
+
+    def get(self, path: str) -> t.Any:
+        answer = self.find(path)
+        if answer is None:
+            raise EngineError(f"Asking the Docker Engine for {path} failed with status 404: it has no such page.")
+        return answer
+
+    def container(self, name: str) -> dict[str, t.Any] | None:
+        answer: dict[str, t.Any] | None = self.find(f"/containers/{quote(name, safe='')}/json")
+        return answer
+
+    def image(self, name: str) -> dict[str, t.Any] | None:
+        answer: dict[str, t.Any] | None = self.find(f"/images/{quote(name, safe='/:@')}/json")
+        return answer
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The files that tell of Docker when its socket does not; the root is another one in tests."""
+
+    root: Path = Path("/")
+    uid: int = field(default_factory=os.getuid)
+    home: Path = field(default_factory=Path.home)
+    docker_host: str = field(default_factory=lambda: os.environ.get("DOCKER_HOST", ""))
+    # The inode of each listening socket with the id of its control group.
+    sockets: t.Callable[[], dict[int, int]] = listening_cgroups
+
+    def program(self, name: str) -> Path | None:
+        for folder in DAEMON_PATH:
+            path = self.root / folder / name
+            if os.access(path, os.X_OK) and path.is_file():
+                return path
+        return None
+
+    def chosen_host(self) -> str:
+        """The Engine that the docker command would use: from the environment, else from the current context."""
+        if self.docker_host:
+            return self.docker_host
+        config = _read_json(self.home / ".docker/config.json")
+        context = config.get("currentContext")
+        if not isinstance(context, str):
+            return ""
+        folder = hashlib.sha256(context.encode()).hexdigest()
+        meta = _read_json(self.home / ".docker/contexts/meta" / folder / "meta.json")
+        host = ((meta.get("Endpoints") or {}).get("docker") or {}).get("Host")
+        return host if isinstance(host, str) else ""
+
+
+def _read_json(path: Path) -> dict[str, t.Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def is_there(path: Path) -> bool:
+    """Unlike Path.exists, this does not raise where a directory on the way may not be searched."""
+    return os.access(path, os.F_OK)
+
+
+def is_podman_shim(program: Path) -> bool:
+    """Whether the docker command is the script or the link that the package podman-docker brings."""
+    if "podman" in program.resolve().name:
+        return True
+    with contextlib.suppress(OSError), program.open("rb") as file:
+        start = file.read(2048)
+        return start.startswith(b"#!") and b"podman" in start
+    return False
+
+
+def silent_engine(machine: Machine, socket_path: Path) -> str:
+    """Which kind of engine is installed, when the system's socket does not answer."""
+    if "podman" in str(socket_path.resolve()):
+        return "podman"
+    rootless = machine.root / "run/user" / str(machine.uid) / "docker.sock"
+    if is_there(rootless) or machine.chosen_host().startswith(ROOTLESS_HOST):
+        return "rootless"
+    if machine.program("dockerd"):
+        return "docker"
+    docker = machine.program("docker")
+    if docker and is_podman_shim(docker):
+        return "podman"
+    if is_there(machine.root / "snap/bin/docker"):
+        return "snap"
+    return "unknown"
+
+
+def answering_engine(version: dict[str, t.Any], info: dict[str, t.Any]) -> str:
+    """Which kind of engine answers on the socket."""
+    components = " ".join(str(component.get("Name")) for component in version.get("Components") or [])
+    if "podman" in components.lower():
+        return "podman"
+    if any("rootless" in str(option) for option in info.get("SecurityOptions") or []):
+        return "rootless"
+    if str(info.get("DockerRootDir")).startswith("/var/snap/"):
+        return "snap"
+    return "docker"
+
+
+def is_gpu_spec(spec: Path) -> bool:
+    try:
+        return b"nvidia.com/gpu" in spec.read_bytes()
+    except OSError:
+        return False
+
+
+def gpu_support(machine: Machine, info: dict[str, t.Any]) -> str | None:
+    """By what the Engine knows its GPU option: the toolkit's hook, its runtime or a CDI device. None: it does not.
+
+    An Engine that does not answer is known by its configuration.
+    """
+    if not info:
+        daemon = _read_json(machine.root / "etc/docker/daemon.json")
+        info = {"Runtimes": daemon.get("runtimes"), "CDISpecDirs": daemon.get("cdi-spec-dirs") or CDI_FOLDERS}
+    if machine.program(GPU_HOOK):
+        return "hook"
+    if "nvidia" in (info.get("Runtimes") or {}):
+        return "runtime"
+    if any("nvidia.com/gpu" in str(device.get("ID")) for device in info.get("DiscoveredDevices") or []):
+        return "cdi"
+    for folder in info.get("CDISpecDirs") or []:
+        with contextlib.suppress(OSError):
+            for spec in sorted((machine.root / str(folder).lstrip("/")).glob("*")):
+                if spec.suffix in (".yaml", ".yml", ".json") and is_gpu_spec(spec):
+                    return "cdi"
+    return None
+
+
+def nearest_existing(path: Path) -> Path:
+    """Where something that may not exist yet would be."""
+    while not is_there(path) and path != path.parent:
+        path = path.parent
+    return path
+
+
+def mount_point(path: Path) -> Path | None:
+    """Where the file system that a path lies on is mounted."""
+    path = Path(os.path.realpath(path))
+    try:
+        while not path.is_mount():
+            path = path.parent
+    except OSError:
+        return None
+    return path
+
+
+def device(path: Path) -> str | None:
+    """The device of the file system that a path lies on, as the kernel numbers it."""
+    try:
+        number = path.stat().st_dev
+    except OSError:
+        return None
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
+def _shares_space(one: Path, other: Path) -> bool:
+    """Whether two directories fill the same file system; OSError if one of them cannot be looked at."""
+    if one.stat().st_dev == other.stat().st_dev:
+        return True
+    # Subvolumes and overlays number their devices apart, and count the same blocks.
+    first, second = os.statvfs(one), os.statvfs(other)
+    return bool(first.f_blocks) and (first.f_blocks, first.f_bfree) == (second.f_blocks, second.f_bfree)
+
+
+def same_filesystem(images: Path, path: Path) -> bool | None:
+    """Whether images and what lies at a path take room from each other; None if that cannot be known."""
+    try:
+        return _shares_space(images, nearest_existing(path))
+    except OSError:
+        return None
+
+
+def brief_port(port: dict[str, t.Any]) -> dict[str, t.Any]:
+    return {
+        "address": port.get("IP") or None,
+        "port": port.get("PublicPort"),
+        "container_port": port.get("PrivatePort"),
+        "protocol": port.get("Type"),
+    }
+
+
+def up_for(status: str | None) -> str | None:
+    """Since when a container runs, as Docker words it."""
+    match = re.match(r"Up ([^(]+)", status or "")
+    text = match[1].strip() if match else ""
+    return text[:1].lower() + text[1:] or None
+
+
+def brief_container(listed: dict[str, t.Any], inspected: dict[str, t.Any] | None) -> dict[str, t.Any]:
+    """A running container in few words."""
+    state = (inspected or {}).get("State") or {}
+    names = listed.get("Names") or [listed["Id"][:12]]
+    return {
+        "name": names[0].lstrip("/"),
+        "id": listed["Id"],
+        "image": listed.get("Image"),
+        "state": listed.get("State"),
+        "status": listed.get("Status"),
+        "up": up_for(listed.get("Status")),
+        "pid": state.get("Pid") or None,
+        "ports": [brief_port(port) for port in listed.get("Ports") or []],
+        "network_mode": (listed.get("HostConfig") or {}).get("NetworkMode"),
+        "started_at": state.get("StartedAt"),
+        "labels": listed.get("Labels") or {},
+    }
+
+
+def brief_slot(inspected: dict[str, t.Any]) -> dict[str, t.Any]:
+    """One container, running or not, in few words."""
+    config, state = inspected.get("Config") or {}, inspected.get("State") or {}
+    host_config = inspected.get("HostConfig") or {}
+    return {
+        "name": str(inspected.get("Name")).lstrip("/"),
+        "id": inspected["Id"],
+        "image": config.get("Image"),
+        "image_id": inspected.get("Image"),
+        "labels": config.get("Labels") or {},
+        "state": state.get("Status"),
+        "health": (state.get("Health") or {}).get("Status"),
+        "exit_code": state.get("ExitCode"),
+        "oom_killed": state.get("OOMKilled"),
+        "error": state.get("Error") or None,
+        "started_at": state.get("StartedAt"),
+        "finished_at": state.get("FinishedAt"),
+        "restart_count": inspected.get("RestartCount"),
+        "restart_policy": (host_config.get("RestartPolicy") or {}).get("Name"),
+        "network_mode": host_config.get("NetworkMode"),
+        "published_ports": [str(port) for port in published_by(host_config)],
+    }
+
+
+def brief_image(inspected: dict[str, t.Any]) -> dict[str, t.Any]:
+    config = inspected.get("Config") or {}
+    return {
+        "id": inspected["Id"],
+        "repo_tags": inspected.get("RepoTags") or [],
+        "repo_digests": inspected.get("RepoDigests") or [],
+        "size": inspected.get("Size"),
+        "architecture": inspected.get("Architecture"),
+        "labels": config.get("Labels") or {},
+        "env": config.get("Env") or [],
+    }
+
+
+def user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

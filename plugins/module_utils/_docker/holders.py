@@ -1,0 +1,360 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""Who holds the memory and the ports of the machine: containers, and processes beside them."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import re
+import socket
+import typing as t
+from dataclasses import dataclass
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine, user_name
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import GpuProcess
+
+OUR_LABEL = "dgx_spark.speculative."
+# Who holds less than this is in nobody's way.
+NOTABLE_BYTES = 256 * 2**20
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A TCP socket that waits for connections."""
+
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address
+    port: int
+    uid: int
+    inode: int
+
+
+def parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """The kernel prints addresses as 32-bit words in the machine's byte order, which is little-endian."""
+    raw = bytes.fromhex(text)
+    address = ipaddress.ip_address(b"".join(raw[i : i + 4][::-1] for i in range(0, len(raw), 4)))
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        return address.ipv4_mapped
+    return address
+
+
+def parse_listeners(table: str) -> list[Listener]:
+    """The listening sockets of /proc/net/tcp or tcp6."""
+    listeners = []
+    for line in table.splitlines()[1:]:
+        fields = line.split()
+        if len(fields) > 9 and fields[3] == "0A":
+            address, port = fields[1].split(":")
+            listeners.append(Listener(parse_address(address), int(port, 16), int(fields[7]), int(fields[9])))
+    return listeners
+
+
+def collides(listening: str, wanted: str) -> bool:
+    """Whether a socket on one address keeps another one from listening on the same port of the wanted address."""
+    ours, theirs = ipaddress.ip_address(wanted), ipaddress.ip_address(listening)
+    if ours.version == theirs.version:
+        return ours == theirs or ours.is_unspecified or theirs.is_unspecified
+    # A socket on :: takes IPv4 too, unless it says otherwise, which cannot be seen from outside.
+    return (ours if ours.version == 6 else theirs).is_unspecified
+
+
+def listeners_of(machine: Machine) -> list[Listener]:
+    """All the TCP sockets that wait for connections."""
+    found = []
+    for table in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError):
+            found += parse_listeners((machine.root / "proc/net" / table).read_text())
+    return found
+
+
+def listeners_on(machine: Machine, address: str, port: int) -> list[Listener]:
+    return [one for one in listeners_of(machine) if one.port == port and collides(str(one.address), address)]
+
+
+def is_here(address: str) -> bool:
+    """Whether a socket of this host can have an address."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True
+
+
+def addresses_of(machine: Machine) -> list[str]:
+    """The addresses that a server on this host can listen on, but for those that only hold on one link."""
+    trie = table = ""
+    with contextlib.suppress(OSError):
+        trie = (machine.root / "proc/net/fib_trie").read_text()
+    with contextlib.suppress(OSError):
+        table = (machine.root / "proc/net/if_inet6").read_text()
+    found: list[ipaddress.IPv4Address | ipaddress.IPv6Address] = [
+        ipaddress.IPv4Address(text) for text in re.findall(r"\|-- ([0-9.]+)\n\s+/32 host LOCAL", trie)
+    ]
+    found += [ipaddress.IPv6Address(bytes.fromhex(line.split()[0])) for line in table.splitlines()]
+    kept = {address for address in found if not (address.version == 6 and address.is_link_local)}
+    return [str(address) for address in sorted(kept, key=lambda one: (one.version, int(one)))]
+
+
+def processes_of(machine: Machine, inodes: t.Collection[int]) -> dict[int, int]:
+    """The processes that hold sockets, by inode, as far as their files may be looked at."""
+    found: dict[int, int] = {}
+    wanted = {f"socket:[{inode}]": inode for inode in inodes}
+    for process in (machine.root / "proc").iterdir() if wanted else ():
+        if not process.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            for descriptor in (process / "fd").iterdir():
+                with contextlib.suppress(OSError):
+                    inode = wanted.get(str(descriptor.readlink()))
+                    if inode is not None:
+                        found.setdefault(inode, int(process.name))
+    return found
+
+
+@dataclass(frozen=True)
+class ControlGroup:
+    """The control group of a process: where the kernel counts its memory, and its id."""
+
+    memory: Path | None
+    id: int | None
+
+
+def control_group(machine: Machine, pid: int | None) -> ControlGroup:
+    """A process without a control group of its own has none here: what is counted there is not its own."""
+    memory = number = None
+    text = ""
+    with contextlib.suppress(OSError):
+        text = (machine.root / "proc" / str(pid) / "cgroup").read_text() if pid else ""
+    for line in text.splitlines():
+        _hierarchy, controllers, path = line.split(":", 2)
+        if path == "/":
+            continue
+        if "memory" in controllers.split(","):
+            memory = machine.root / "sys/fs/cgroup/memory" / path.lstrip("/")
+        elif not controllers:
+            folder = machine.root / "sys/fs/cgroup" / path.lstrip("/")
+            memory = memory or folder
+            with contextlib.suppress(OSError):
+                number = folder.stat().st_ino
+    return ControlGroup(memory, number)
+
+
+def anonymous_bytes(group: ControlGroup) -> int | None:
+    """The memory of a control group that is no cache: what would be free without it."""
+    text = ""
+    with contextlib.suppress(OSError):
+        text = (group.memory / "memory.stat").read_text() if group.memory else ""
+    counts = dict(line.split() for line in text.splitlines() if len(line.split()) == 2)
+    # The first is of cgroup version 1, where "rss" alone leaves out the groups below.
+    count = counts.get("total_rss", counts.get("anon"))
+    return int(count) if count is not None else None
+
+
+def container_of(machine: Machine, pid: int, containers: list[dict[str, t.Any]]) -> str | None:
+    """The container that a process of the host belongs to."""
+    try:
+        cgroups = (machine.root / "proc" / str(pid) / "cgroup").read_text()
+    except OSError:
+        return None
+    ids = set(re.findall(r"[0-9a-f]{64}", cgroups))
+    return next((container["name"] for container in containers if container["id"] in ids), None)
+
+
+def publisher_of(containers: list[dict[str, t.Any]], address: str, port: int) -> str | None:
+    """The container whose published port is in the way."""
+    for container in containers:
+        for published in container["ports"]:
+            same = published["port"] == port and published["protocol"] == "tcp"
+            if same and collides(published["address"] or "0.0.0.0", address):
+                return str(container["name"])
+    return None
+
+
+def holder(use: dict[str, t.Any]) -> str:
+    """Who has a port, in words that help to find and stop it."""
+    process = f"process {use['process']} of user {use['user']}" if use["process"] else ""
+    if use["container"]:
+        return f"container '{use['container']}'" + (f" ({process})" if process else "")
+    if process:
+        return process
+    unnamed = f"a process of user {use['user']} that only root may name (sudo ss -ltnp)"
+    if use["suspects"]:
+        return f"{unnamed}, perhaps in one of the containers on the host's network: {', '.join(use['suspects'])}"
+    return unnamed
+
+
+def container_of_sockets(
+    machine: Machine, containers: list[dict[str, t.Any]], listeners: t.Sequence[Listener]
+) -> dict[int, str]:
+    """The containers in the host's network that listen, by the inode of the socket."""
+    host = [one for one in containers if one["network_mode"] == "host"]
+    groups = {control_group(machine, one.get("pid")).id: str(one["name"]) for one in host}
+    groups.pop(None, None)
+    cgroups = machine.sockets() if groups else {}
+    known = {one.inode: groups[cgroups[one.inode]] for one in listeners if cgroups.get(one.inode) in groups}
+    for inode, pid in processes_of(machine, {one.inode for one in listeners} - set(known)).items():
+        container = container_of(machine, pid, containers)
+        if container is not None:
+            known[inode] = container
+    return known
+
+
+def ports_listening(machine: Machine, containers: list[dict[str, t.Any]]) -> dict[str, list[int]]:
+    """The TCP ports on which each container in the host's network is known to listen."""
+    listeners = listeners_of(machine)
+    owners = container_of_sockets(machine, containers, listeners)
+    return {
+        str(container["name"]): sorted({one.port for one in listeners if owners.get(one.inode) == container["name"]})
+        for container in containers
+        if container["name"] in owners.values()
+    }
+
+
+def port_use(machine: Machine, containers: list[dict[str, t.Any]], address: str, port: int) -> dict[str, t.Any]:
+    """Who listens on a port."""
+    listeners = listeners_on(machine, address, port)
+    container = publisher_of(containers, address, port)
+    pid = next(iter(processes_of(machine, {one.inode for one in listeners}).values()), None)
+    process = None
+    if pid is not None:
+        container = container or container_of(machine, pid, containers)
+        with contextlib.suppress(OSError):
+            process = f"{(machine.root / 'proc' / str(pid) / 'comm').read_text().strip()} ({pid})"
+    container = container or next(iter(container_of_sockets(machine, containers, listeners).values()), None)
+    host_network = [one["name"] for one in containers if one["network_mode"] == "host"]
+    # Only root sees whose socket it is; one of these may hold it then.
+    suspects = host_network if listeners and container is None and pid is None else []
+    use = {
+        "in_use": bool(listeners) or container is not None,
+        "address": address,
+        "port": port,
+        "container": container,
+        "process": process,
+        "user": user_name(listeners[0].uid) if listeners else None,
+        "suspects": suspects,
+    }
+    listens = {container: [port]}
+    described = [
+        {**one, "ports_listening": (one.get("ports_listening") or []) + listens.get(one["name"], [])}
+        for one in containers
+        if one["name"] in (container, *suspects)
+    ]
+    return {
+        **use,
+        "holder": holder(use) if use["in_use"] else None,
+        "description": ". ".join(map(describe_container, described)) or None,
+    }
+
+
+def gpu_process(
+    machine: Machine, containers: list[dict[str, t.Any]], process: GpuProcess, own_user: str
+) -> dict[str, t.Any]:
+    """A process on the GPU, with what the machine's files tell of it."""
+    folder = machine.root / "proc" / str(process.pid)
+    name, user = process.name, None
+    with contextlib.suppress(OSError):
+        user = user_name(folder.stat().st_uid)
+        name = name or (folder / "comm").read_text().strip()
+    facts = {
+        "pid": process.pid,
+        "name": name,
+        "user": user,
+        "bytes": process.bytes,
+        "container": container_of(machine, process.pid, containers),
+    }
+    return {**facts, "description": describe_process(facts, own_user)}
+
+
+def held_bytes(
+    machine: Machine, container: dict[str, t.Any], processes: t.Sequence[dict[str, t.Any]] | None
+) -> int | None:
+    """The memory that a container keeps from others: what its processes have on the GPU, which no control group
+    counts, and what its control group counts. None where neither is known."""
+    on_gpu = [one["bytes"] for one in processes or () if one["container"] == container["name"]]
+    sizes = [size for size in on_gpu if size is not None]
+    anonymous = anonymous_bytes(control_group(machine, container.get("pid")))
+    if anonymous is None and not sizes:
+        return None
+    return sum(sizes) + (anonymous or 0)
+
+
+def holdings(
+    machine: Machine, containers: list[dict[str, t.Any]], gpu: t.Sequence[GpuProcess] | None
+) -> tuple[list[dict[str, t.Any]], list[dict[str, t.Any]]]:
+    """What each container holds, added to it, and the processes on the GPU."""
+    own_user = user_name(machine.uid)
+    processes = [gpu_process(machine, containers, one, own_user) for one in gpu or ()]
+    listening = ports_listening(machine, containers)
+    described = []
+    for container in containers:
+        held = {
+            **container,
+            "memory_bytes": held_bytes(machine, container, processes),
+            "ports_listening": listening.get(
+                str(container["name"]), None if container["network_mode"] == "host" else []
+            ),
+        }
+        described.append({**held, "description": describe_container(held)})
+    return described, processes
+
+
+def memory_holders(
+    containers: t.Sequence[dict[str, t.Any]], processes: t.Sequence[dict[str, t.Any]], slot: str | None
+) -> list[str]:
+    """Who else holds memory, in sentences, the biggest first."""
+    found = [(one["memory_bytes"] or 0, one["description"]) for one in containers if one["name"] != slot]
+    found += [(one["bytes"] or 0, one["description"]) for one in processes if one["container"] is None]
+    return [text for size, text in sorted(found, reverse=True) if size >= NOTABLE_BYTES]
+
+
+def readable(size: int) -> str:
+    return f"{size / 1e6:.0f} MB" if size < 1e8 else f"{size / 1e9:.1f} GB" if size < 9.95e9 else f"{size / 1e9:.0f} GB"
+
+
+def _and(words: t.Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
+def describe_container(container: t.Mapping[str, t.Any]) -> str:
+    """A running container in one sentence, for somebody whom it is in the way of."""
+    ours = any(label.startswith(OUR_LABEL) for label in container.get("labels") or {})
+    up = container.get("up")
+    about = [
+        container.get("image"),
+        f"up {up}" if up else None,
+        "this collection's" if ours else "not this collection's",
+    ]
+    published = {one["port"] for one in container.get("ports") or [] if one["protocol"] == "tcp" and one["port"]}
+    ports = [str(port) for port in sorted(published | set(container.get("ports_listening") or []))]
+    memory = container.get("memory_bytes") or 0
+    holds = [readable(memory)] if memory >= NOTABLE_BYTES else []
+    holds += [f"port{'s' if len(ports) > 1 else ''} {_and(ports)}"] if ports else []
+    name = container["name"]
+    does = f"holds {' and '.join(holds)}" if holds else "runs"
+    return f"{name} ({', '.join(filter(None, about))}) {does}; stop it with: docker stop {name}"
+
+
+def describe_process(process: t.Mapping[str, t.Any], own_user: str) -> str:
+    """A process on the GPU in one sentence."""
+    whose = f" of user {process['user']}" if process["user"] else ""
+    holds = f"holds {readable(process['bytes'])}" if process["bytes"] else "uses the GPU"
+    kill = "kill" if process["user"] == own_user else "sudo kill"
+    pid = process["pid"]
+    return f"process {process['name'] or 'unknown'} ({pid}){whose} {holds}; stop it with: {kill} {pid}"
+
+
+def is_slots(use: t.Mapping[str, t.Any], slot: t.Mapping[str, t.Any] | None) -> bool:
+    """Whether it is the slot that has a port. Where only root can tell, its label says whether it is that port."""
+    if slot is None:
+        return False
+    url = str(slot["labels"].get(f"{OUR_LABEL}url", ""))
+    return bool(
+        use["container"] == slot["name"] or (slot["name"] in use["suspects"] and url.endswith(f":{use['port']}"))
+    )

@@ -1,0 +1,228 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""One look at Docker: who may use it, what it can do, what runs, and who holds ports and memory."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import typing as t
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import (
+    Engine,
+    Machine,
+    answering_engine,
+    brief_container,
+    brief_image,
+    brief_slot,
+    device,
+    gpu_support,
+    mount_point,
+    same_filesystem,
+    silent_engine,
+    user_name,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.holders import (
+    addresses_of,
+    holdings,
+    is_here,
+    is_slots,
+    memory_holders,
+    port_use,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import (
+    own_architecture,
+    store_of,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.published_ports import PublishedPort, parse
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import (
+    ask_gpu_processes,
+    parse_meminfo,
+)
+
+ARGUMENTS: dict[str, dict[str, t.Any]] = {
+    "container": {"type": "str"},
+    "image": {"type": "str"},
+    "port": {"type": "int"},
+    "address": {"type": "str", "default": "127.0.0.1"},
+    "published_ports": {"type": "list", "elements": "str", "default": []},
+    "holders": {"type": "bool", "default": False},
+    "compare_path": {"type": "path"},
+    "socket": {"type": "path", "default": "/var/run/docker.sock"},
+}
+GROUP = "docker"
+UNSUPPORTED = {
+    "podman": (
+        "Podman answers in Docker's place; this needs Docker Engine itself. Remove the shim with "
+        "'sudo apt-get remove podman-docker' and install Docker Engine."
+    ),
+    "rootless": (
+        "Docker runs rootless for this user; this needs the Docker Engine that root runs. Go back to it with "
+        "'dockerd-rootless-setuptool.sh uninstall', 'docker context use default' and "
+        "'sudo systemctl enable --now docker'."
+    ),
+    "snap": (
+        "Docker comes from a snap, which cannot hand out the GPU. Remove it with 'sudo snap remove docker' and install "
+        "Docker Engine from the distribution or from Docker."
+    ),
+}
+
+
+def defaults() -> dict[str, t.Any]:
+    """The parameters of a look that was given none."""
+    return {name: argument.get("default") for name, argument in ARGUMENTS.items()}
+
+
+def can_import_requests() -> bool:
+    try:
+        import requests  # noqa: F401  (only whether it can be imported matters)
+    except Exception:
+        # A broken installation can raise anything.
+        return False
+    return True
+
+
+def group_facts(uid: int) -> dict[str, bool]:
+    """Whether the user and whether this process is in Docker's group; the two differ until the next login."""
+    try:
+        gid = grp.getgrnam(GROUP).gr_gid
+    except KeyError:
+        return {"group_exists": False, "user_in_group": False, "process_in_group": False}
+    try:
+        user = pwd.getpwuid(uid)
+        user_in_group = gid in os.getgrouplist(user.pw_name, user.pw_gid)
+    except KeyError:
+        user_in_group = False
+    process_in_group = gid in {*os.getgroups(), os.getegid()}
+    return {"group_exists": True, "user_in_group": user_in_group, "process_in_group": process_in_group}
+
+
+class DockerAccessInfo:
+    """One look at Docker."""
+
+    def __init__(self, params: dict[str, t.Any], machine: Machine) -> None:
+        self._container: str | None = params["container"]
+        self._image: str | None = params["image"]
+        self._port: int | None = params["port"]
+        self._address: str = params["address"]
+        self._published: list[PublishedPort] = [parse(port) for port in params["published_ports"]]
+        self._holders: bool = params["holders"]
+        self._compare_path: str | None = params["compare_path"]
+        self._socket: str = params["socket"]
+        self._machine = machine
+        self._engine = Engine(self._socket)
+
+    def act(self) -> dict[str, t.Any]:
+        result: dict[str, t.Any] = {
+            "changed": False,
+            "user": user_name(self._machine.uid),
+            **group_facts(self._machine.uid),
+            "python_requests": can_import_requests(),
+            "docker_host": self._machine.chosen_host() or None,
+            **self._access(),
+        }
+        result.update(self._held(result["containers"]))
+        result["port"] = self._use(result, self._address, self._port) if self._port is not None else None
+        result["published_ports"] = [
+            {
+                **self._use(result, one.address, one.port),
+                "container_port": one.container_port,
+                "text": str(one),
+            }
+            for one in self._published
+            if one.protocol == "tcp"
+        ]
+        result["addresses"] = addresses_of(self._machine)
+        return result
+
+    def _use(self, result: dict[str, t.Any], address: str, port: int) -> dict[str, t.Any]:
+        """Who has a port, and whether it can be had."""
+        use = port_use(self._machine, result["containers"], address, port)
+        return {**use, "slot": is_slots(use, result["slot"]), "address_here": is_here(address)}
+
+    def _held(self, containers: list[dict[str, t.Any]]) -> dict[str, t.Any]:
+        """What the running containers and the processes on the GPU keep from others."""
+        if not self._holders:
+            return {"containers": containers, "gpu_processes": None, "memory": None}
+        gpu = ask_gpu_processes()
+        containers, processes = holdings(self._machine, containers, gpu)
+        meminfo = parse_meminfo((self._machine.root / "proc/meminfo").read_text(encoding="ascii"))
+        slot = next((one for one in containers if one["name"] == self._container), None)
+        # What the driver does not tell of may be the most of it: then nothing is known.
+        sizes = [one["bytes"] for one in processes if one["container"] == self._container]
+        known = slot is None or (bool(sizes) and None not in sizes)
+        return {
+            "containers": containers,
+            "gpu_processes": None if gpu is None else processes,
+            "memory": {
+                "total": meminfo["MemTotal"],
+                "available": meminfo["MemAvailable"],
+                "slot": (slot["memory_bytes"] if slot else 0) if known else None,
+                "holders": memory_holders(containers, processes, self._container),
+            },
+        }
+
+    def _places(self, info: dict[str, t.Any]) -> dict[str, t.Any]:
+        """Where Docker's data lies."""
+        root = info.get("DockerRootDir")
+        mount = mount_point(Path(root)) if root else None
+        store = store_of(info, self._machine.root)
+        return {
+            "data_root": root,
+            "image_store": store.facts() if store else None,
+            "data_root_filesystem": str(mount) if mount else None,
+            "data_root_device": device(Path(root)) if root else None,
+            "same_filesystem": same_filesystem(store.path, Path(self._compare_path))
+            if store and self._compare_path
+            else None,
+        }
+
+    def _access(self) -> dict[str, t.Any]:
+        info: dict[str, t.Any] = {}
+        found: dict[str, t.Any] = {"containers": [], "slot": None, "image": None}
+        try:
+            info = self._engine.get("/info")
+            engine = answering_engine(self._engine.get("/version"), info)
+            found = self._inspect()
+            state, detail = "usable", ""
+        except PermissionError:
+            engine = silent_engine(self._machine, Path(self._socket))
+            # The system's own socket is there, so a rootless Engine beside it is not the one that is asked.
+            engine = "docker" if engine == "rootless" else engine
+            state, detail = "denied", f"The user {user_name(self._machine.uid)} may not open {self._socket}."
+        except OSError as e:
+            engine = silent_engine(self._machine, Path(self._socket))
+            state = "not_installed" if engine == "unknown" else "not_running"
+            detail = "Docker is not installed."
+            if state == "not_running":
+                detail = f"Docker is installed and does not answer on {self._socket} ({e.strerror or e})."
+        if engine in UNSUPPORTED:
+            state, detail = "unsupported", UNSUPPORTED[engine]
+        gpu_by = gpu_support(self._machine, info)
+        return {
+            "state": state,
+            "detail": detail,
+            "engine": engine,
+            "architecture": own_architecture(),
+            "server_version": info.get("ServerVersion"),
+            **self._places(info),
+            "gpu": gpu_by is not None,
+            "gpu_by": gpu_by,
+            **found,
+        }
+
+    def _inspect(self) -> dict[str, t.Any]:
+        listed = self._engine.get("/containers/json")
+        slot = self._engine.container(self._container) if self._container else None
+        image = self._engine.image(self._image) if self._image else None
+        return {
+            "containers": [brief_container(one, self._engine.container(one["Id"])) for one in listed],
+            "slot": brief_slot(slot) if slot else None,
+            "image": brief_image(image) if image else None,
+        }

@@ -1,0 +1,230 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""What a reboot of a Spark would come in the way of, and what came of one: how long, and whether all is as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import getpass
+import json
+import os
+import time
+import typing as t
+from http.client import HTTPException
+from urllib.parse import urlsplit
+
+from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
+from ansible.module_utils.urls import open_url
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import LABEL, leased_trial
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
+    NotMeasured,
+    Sensor,
+    World,
+    measured,
+)
+
+# Users of people, as distributions number them; a screen that waits for one has a lower number.
+FIRST_PERSON = 1000
+ANSWER_S = 30.0
+ESTABLISHED = "01"
+SECTION = "After a reboot"
+NOT_ASKED = "the Spark was not rebooted for it; ask for that with -e reboot=true"
+
+Row = t.Mapping[str, t.Any]
+# What only the controller knows: connection, machine_id, lost.
+Controller = t.Mapping[str, t.Any]
+
+
+# Before
+
+
+def objections(world: World, controller: Controller) -> list[str]:
+    """What a reboot of this Spark would cut off; what is not there to be asked objects to nothing."""
+    found: list[str] = []
+    for look in (functools.partial(same_machine, controller), at_work, other_containers, other_people):
+        with contextlib.suppress(NotMeasured):
+            found += look(world)
+    return [*lost_sparks(controller), *found]
+
+
+def lost_sparks(controller: Controller) -> list[str]:
+    """Those without which a pair would not serve again."""
+    lost = controller.get("lost") or []
+    have = "has" if len(lost) == 1 else "have"
+    return [f"{' and '.join(lost)} {have} failed or cannot be reached; mend that first"] if lost else []
+
+
+def same_machine(controller: Controller, world: World) -> list[str]:
+    """Whether Ansible would go down with this Spark, however it reaches it."""
+    local = (controller.get("connection") or "").rpartition(".")[2] == "local"
+    its_own = controller.get("machine_id")
+    same = local or (bool(its_own) and world.read("/etc/machine-id") == its_own)
+    return ["Ansible runs on this very machine; run it on another one"] if same else []
+
+
+def at_work(world: World) -> list[str]:
+    """What the server is at."""
+    trial = leased_trial(world.directory())
+    if trial:
+        return [f"a benchmark is at work ({trial['title']}); wait for it, or end it with stop.yml and start.yml"]
+    # The container looks once a minute: who has left since is no reason.
+    busy = world.state().get("verdict") == "busy" and connected(world, urlsplit(world.labels()[f"{LABEL}url"]).port)
+    return ["somebody is connected to the server; wait until it is idle"] if busy else []
+
+
+def connected(world: World, port: int | None) -> bool:
+    """Whether a connection to this port is open, by the kernel's tables."""
+    found = False
+    for table in ("tcp", "tcp6"):
+        with contextlib.suppress(NotMeasured):
+            for line in world.read(f"/proc/net/{table}").splitlines()[1:]:
+                _number, local, _peer, state = line.split()[:4]
+                found |= state == ESTABLISHED and int(local.rpartition(":")[2], 16) == port
+    return found
+
+
+def other_containers(world: World) -> list[str]:
+    """Those that run and are not this collection's."""
+    try:
+        running = world.ask("/containers/json") or []
+    except NotMeasured as reason:
+        return [f"whether others' containers run cannot be seen: {reason}; let this user ask Docker first"]
+    names = []
+    for one in running:
+        name = (one.get("Names") or ["?"])[0].lstrip("/")
+        labels = one.get("Labels") or {}
+        if not name.startswith(world.container) and not any(label.startswith(LABEL) for label in labels):
+            names.append(name)
+    listed = " ".join(sorted(names))
+    return [f"containers that are not this collection's run; stop them with 'docker stop {listed}'"] if names else []
+
+
+def other_people(world: World) -> list[str]:
+    """Who is logged in besides the user of this check."""
+    lines = [line.split() for line in world.output("loginctl", "list-sessions", "--no-legend").splitlines()]
+    users = {words[2] for words in lines if len(words) > 2 and words[1].isdigit() and int(words[1]) >= FIRST_PERSON}
+    others = sorted(users - {os.environ.get("SUDO_USER") or getpass.getuser()})
+    listed = f"{' and '.join(others)} {'is' if len(others) == 1 else 'are'} logged in"
+    return [f"{listed}; ask them to log out ('loginctl' lists the sessions)"] if others else []
+
+
+def serves(world: World) -> str:
+    """Where this Spark answers."""
+    if world.labels().get(f"{LABEL}rank") == "1":
+        raise NotMeasured("the worker of a pair has no API; the head is asked")
+    if world.slot()["State"]["Status"] != "running" or world.state().get("state") != "running":
+        raise NotMeasured("nothing was serving before")
+    url: str = world.labels()[f"{LABEL}url"]
+    return url
+
+
+# After
+
+
+def answered(url: str) -> bool:
+    """Whether the server generates a token."""
+    try:
+        with open_url(f"{url}/v1/models", timeout=ANSWER_S, use_proxy=False) as listing:
+            model = json.load(listing)["data"][0]["id"]
+        question = json.dumps({"model": model, "prompt": "1, 2, 3,", "max_tokens": 1})
+        headers = {"Content-Type": "application/json"}
+        with open_url(
+            f"{url}/v1/completions", data=question, headers=headers, timeout=ANSWER_S, use_proxy=False
+        ) as answer:
+            return bool(json.load(answer).get("choices"))
+    except (OSError, UrlsConnectionError, HTTPException, ValueError, TypeError, LookupError, AttributeError):
+        return False
+
+
+def first_answer(url: str, deadline: float, passed: float = 0.0, pause: float = 1.0) -> float | None:
+    """After how many seconds the server answers, which nobody starts, with those passed before; None if it does not."""
+    began = time.monotonic()
+    while not answered(url):
+        if time.monotonic() - began > deadline:
+            return None
+        time.sleep(pause)
+    return round(passed + time.monotonic() - began, 1)
+
+
+class Reboot(t.NamedTuple):
+    """What is known of one: seconds, and the rows of before."""
+
+    ssh_s: float
+    answer_s: float | None
+    unanswered: str
+    before: t.Mapping[str, Row]
+
+
+def read(given: t.Mapping[str, t.Any] | None) -> Reboot | None:
+    """From the results of what the playbook has done; None if the Spark was not rebooted."""
+    before, rebooted, answered = ((given or {}).get(name) or {} for name in ("before", "rebooted", "answered"))
+    if rebooted.get("elapsed") is None:
+        return None
+    away = "another Spark did not come back" if answered.get("skipped") else "the server did not answer again"
+    rows = {row["id"]: row for row in before.get("rows") or []}
+    return Reboot(float(rebooted["elapsed"]), answered.get("answer_s"), before.get("unanswered") or away, rows)
+
+
+def seconds(name: str, made: Reboot | None) -> t.Callable[[World], float]:
+    """A sensor of one of the figures."""
+
+    def look(_world: World) -> float:
+        if made is None:
+            raise NotMeasured(NOT_ASKED)
+        value: float | None = getattr(made, name)
+        if value is None:
+            raise NotMeasured(made.unanswered)
+        return value
+
+    return look
+
+
+def compared(made: Reboot | None, name: str, now: Row) -> t.Callable[[World], list[str]]:
+    """A sensor of a row that was looked at before and is looked at again."""
+
+    def look(_world: World) -> list[str]:
+        if made is None:
+            raise NotMeasured(NOT_ASKED)
+        before = made.before.get(name) or {"not_measured": "nobody has looked"}
+        for when, row in (("before", before), ("after", now)):
+            if "not_measured" in row:
+                raise NotMeasured(f"{when} the reboot: {row['not_measured']}")
+        return [f"{when} {line}" for when, row in (("before:", before), ("now:", now)) for line in words(row["value"])]
+
+    return look
+
+
+def words(value: t.Any) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list) else [str(value)]
+
+
+def sensors(made: Reboot | None, rows: t.Sequence[Row]) -> tuple[Sensor, ...]:
+    """The rows of a reboot, from what is found now."""
+    now = {row["id"]: row for row in rows}
+    pairs = (
+        ("link_tcp", "Link by TCP", "the role spark_network's test"),
+        ("link_rdma", "Link by RDMA", "ib_write_bw"),
+        ("hotplug_state", "State of the network card's slot", "sysfs"),
+    )
+    return (
+        Sensor("reboot_ssh", SECTION, "SSH again after", seconds("ssh_s", made), "ansible.builtin.reboot", "s"),
+        Sensor("reboot_answer", SECTION, "First answer after", seconds("answer_s", made), "/v1/completions", "s"),
+        *(Sensor(f"reboot_{name}", SECTION, what, compared(made, name, now[name]), how) for name, what, how in pairs),
+    )
+
+
+def before(world: World, controller: Controller, looks: t.Sequence[Sensor]) -> dict[str, t.Any]:
+    """All that has to be known before a Spark is rebooted."""
+    found: dict[str, t.Any] = {"objections": objections(world, controller), "url": "", "unanswered": ""}
+    try:
+        found["url"] = serves(world)
+    except NotMeasured as reason:
+        found["unanswered"] = str(reason)
+    # Nobody is kept waiting for a measurement that will not be needed.
+    found["rows"] = [] if found["objections"] else [measured(sensor, world) for sensor in looks]
+    return found

@@ -1,0 +1,311 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""The models in a Hugging Face cache: how large they are, who fetched them, and which of their files are in no use."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+import shutil
+import typing as t
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import (
+    CachedRepository,
+    Wanted,
+    folder_name,
+    is_wanted,
+    own_size,
+    read_receipt,
+)
+
+PREFIX = "models--"
+
+
+class PruneError(Exception):
+    """Something could not be removed; the text is one sentence that says what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Piece:
+    """Something in a model's directory, and what removing it gives back."""
+
+    # Unserved: a directory such as original/ or a file, within the snapshots. A part: where it is.
+    path: str
+    bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class CachedModel:
+    """A model's directory in the cache."""
+
+    id: str
+    directory: str
+    bytes_on_disk: int
+    # It has a receipt, whose commit is in this cache.
+    fetched_here: bool
+    in_use: bool
+    unserved: tuple[Piece, ...]
+    orphans: tuple[Piece, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Pointer:
+    """A file in a snapshot. Its bytes lie in the blob that it links to; without one it is the file itself."""
+
+    # Within its snapshot, as the Hub names it.
+    name: str
+    path: Path
+    blob: Path | None
+    bytes: int
+
+
+def amount(size: float) -> str:
+    """For instance 130 GB, 65.2 GB, 431 MB, 12 kB."""
+    for divisor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= divisor:
+            value = size / divisor
+            return f"{value:.0f} {unit}" if value >= 100 or divisor < 1e6 else f"{value:.1f} {unit}"
+    return f"{size:.0f} bytes"
+
+
+def repository_name(folder: str) -> str:
+    """The model whose directory in the cache has this name."""
+    return folder[len(PREFIX) :].replace("--", "/", 1)
+
+
+def model_directories(cache: Path) -> list[Path]:
+    """The models' own directories; a link to elsewhere is not one."""
+    try:
+        entries = sorted(cache.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [path for path in entries if path.name.startswith(PREFIX) and path.is_dir() and not path.is_symlink()]
+
+
+def pointers(directory: Path) -> list[Pointer]:
+    """The files of all snapshots of a model. No linked directory is entered."""
+    snapshots, blobs = directory / "snapshots", directory / "blobs"
+    found: list[Pointer] = []
+    if snapshots.is_symlink():
+        return found
+    for parent, _directories, names in os.walk(snapshots):
+        within = Path(parent).relative_to(snapshots).parts
+        # The first part is the commit.
+        found += [_pointer(Path(parent) / name, "/".join((*within[1:], name)), blobs) for name in names if within]
+    return found
+
+
+def _pointer(path: Path, name: str, blobs: Path) -> Pointer:
+    if not path.is_symlink():
+        return Pointer(name, path, None, own_size(path))
+    blob = Path(os.path.realpath(path))
+    if blob.parent != Path(os.path.realpath(blobs)) or blobs.is_symlink() or not blob.is_file():
+        return Pointer(name, path, None, 0)
+    return Pointer(name, path, blob, own_size(blob))
+
+
+def group_of(name: str) -> str:
+    """The first part of a file's name: a directory such as original/, or the file itself."""
+    first, slash, _rest = name.partition("/")
+    return first + slash
+
+
+@dataclasses.dataclass(frozen=True)
+class Unserved:
+    """Files of a model that its patterns leave out."""
+
+    pointers: tuple[Pointer, ...]
+    # Only those that no served file needs, too.
+    blobs: tuple[Path, ...]
+    pieces: tuple[Piece, ...]
+
+
+def unserved(directory: Path, wanted: Wanted) -> Unserved:
+    """What the patterns leave out of all snapshots of a model."""
+    everything = pointers(directory)
+    surplus = [pointer for pointer in everything if not is_wanted(pointer.name, wanted)]
+    served = {pointer.blob for pointer in everything if is_wanted(pointer.name, wanted)}
+    groups: dict[str, int] = {}
+    blobs: dict[Path, None] = {}
+    for pointer in surplus:
+        group = group_of(pointer.name)
+        shared = pointer.blob is not None and (pointer.blob in served or pointer.blob in blobs)
+        groups[group] = groups.get(group, 0) + (0 if shared else pointer.bytes)
+        if pointer.blob is not None and not shared:
+            blobs[pointer.blob] = None
+    pieces = tuple(Piece(path, size) for path, size in sorted(groups.items()))
+    return Unserved(tuple(surplus), tuple(blobs), pieces)
+
+
+def patterns_of(receipt: t.Mapping[str, t.Any] | None, name: str, wanted: t.Iterable[Wanted]) -> Wanted | None:
+    """Which files of a model are served: as its receipt says, else as is wanted now; None if nobody says."""
+    if receipt:
+        include, exclude = receipt.get("include") or [], receipt.get("exclude") or []
+        return Wanted(name, str(receipt["commit"]), tuple(include), tuple(exclude))
+    return next((item for item in wanted if item.id == name), None)
+
+
+def receipt_here(cache: Path, receipts: Path, name: str) -> dict[str, t.Any] | None:
+    """A model's receipt if it speaks of this cache: receipts of another one must not decide what goes here."""
+    receipt = read_receipt(receipts, name)
+    return receipt if receipt and CachedRepository(cache, name).snapshot(receipt["commit"]).is_dir() else None
+
+
+def parts(directory: Path) -> tuple[Piece, ...]:
+    """The incomplete downloads of a model."""
+    blobs = directory / "blobs"
+    if blobs.is_symlink():
+        return ()
+    files = (path for path in sorted(blobs.glob("*.incomplete")) if path.is_file() and not path.is_symlink())
+    return tuple(Piece(str(path), own_size(path)) for path in files)
+
+
+def cached_models(
+    cache: Path, receipts: Path, in_use: t.Mapping[str, set[str]], wanted: t.Iterable[Wanted] = ()
+) -> list[CachedModel]:
+    """Every model in a cache. The files that are wanted now decide where a model has no receipt."""
+    wanted = list(wanted)
+    found = []
+    for directory in model_directories(cache):
+        name = repository_name(directory.name)
+        receipt = receipt_here(cache, receipts, name)
+        patterns = patterns_of(receipt, name, wanted)
+        found.append(
+            CachedModel(
+                id=name,
+                directory=str(directory),
+                bytes_on_disk=CachedRepository(cache, name).bytes_on_disk(),
+                fetched_here=receipt is not None,
+                in_use=name in in_use,
+                unserved=unserved(directory, patterns).pieces if patterns else (),
+                orphans=parts(directory),
+            )
+        )
+    return found
+
+
+def described(model: CachedModel) -> dict[str, t.Any]:
+    """A model as a module returns it."""
+    return dataclasses.asdict(model)
+
+
+@dataclasses.dataclass(frozen=True)
+class Removal:
+    """One thing to remove, and why."""
+
+    kind: str
+    id: str
+    path: str
+    bytes: int
+
+    def line(self) -> str:
+        words = {
+            "model": f"{self.id}, which no deployment uses",
+            "unserved": f"{self.path} of {self.id}, which is not served",
+            "part": f"{Path(self.path).name} of {self.id}, an incomplete download",
+        }
+        return f"{words[self.kind]} ({amount(self.bytes)})"
+
+
+def removals(models: t.Iterable[CachedModel]) -> list[Removal]:
+    """What of the models fetched here is of no use."""
+    found = []
+    for model in models:
+        if not model.fetched_here:
+            continue
+        if not model.in_use:
+            found.append(Removal("model", model.id, model.directory, model.bytes_on_disk))
+            continue
+        found += [Removal("unserved", model.id, piece.path, piece.bytes) for piece in model.unserved]
+        found += [Removal("part", model.id, piece.path, piece.bytes) for piece in model.orphans]
+    return found
+
+
+@contextlib.contextmanager
+def lock_if_free(path: Path) -> t.Iterator[bool]:
+    """Whether no huggingface_hub is just writing the file that this lock is for."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    except OSError:
+        yield True
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(descriptor)
+
+
+class Prune:
+    """Removes what is of no use. Never leaves a model's own directory."""
+
+    def __init__(self, cache: Path, receipts: Path) -> None:
+        self.cache = cache
+        self.receipts = receipts
+
+    def is_free(self, removal: Removal) -> bool:
+        """Whether nobody is just writing a part; anything else is free."""
+        if removal.kind != "part":
+            return True
+        blob = Path(removal.path).name.partition(".")[0]
+        with lock_if_free(self.cache / ".locks" / folder_name(removal.id) / f"{blob}.lock") as free:
+            return free
+
+    def remove(self, removal: Removal) -> None:
+        try:
+            {"model": self._model, "unserved": self._unserved, "part": self._part}[removal.kind](removal)
+        except OSError as e:
+            raise PruneError(
+                f"{e.filename or removal.path} of the Hugging Face cache {self.cache} could not be removed "
+                f"({e.strerror}): give the cache back to the login user with 'sudo chown -R', then run again"
+            ) from e
+
+    def _model(self, removal: Removal) -> None:
+        folder = folder_name(removal.id)
+        # The receipt goes last, so that a removal that was cut off is finished by the next one.
+        for directory in (self.cache / folder, self.cache / ".locks" / folder):
+            if directory.is_dir() and not directory.is_symlink():
+                shutil.rmtree(directory)
+        with contextlib.suppress(FileNotFoundError):
+            (self.receipts / f"{folder}.json").unlink()
+
+    def _unserved(self, removal: Removal) -> None:
+        directory = self.cache / folder_name(removal.id)
+        patterns = patterns_of(receipt_here(self.cache, self.receipts, removal.id), removal.id, ())
+        if patterns is None:
+            return
+        found = unserved(directory, patterns)
+        mine = [item for item in found.pointers if group_of(item.name) == removal.path]
+        others = {item.blob for item in found.pointers if item not in mine}
+        for pointer in mine:
+            pointer.path.unlink()
+            if pointer.blob in found.blobs and pointer.blob not in others:
+                with contextlib.suppress(FileNotFoundError):
+                    pointer.blob.unlink()
+        for pointer in mine:
+            remove_empty(pointer.path.parent, directory / "snapshots")
+
+    def _part(self, removal: Removal) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            Path(removal.path).unlink()
+
+
+def remove_empty(directory: Path, top: Path) -> None:
+    """Remove a directory and those above it, below the snapshot's own, as long as nothing is in them."""
+    while directory.parent not in (top, directory) and top in directory.parents:
+        try:
+            directory.rmdir()
+        except FileNotFoundError:
+            pass
+        except OSError:
+            return
+        directory = directory.parent

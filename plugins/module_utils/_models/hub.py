@@ -1,0 +1,712 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""Models on the Hugging Face Hub and in its cache on disk: what is wanted, what is there, what is missing."""
+
+from __future__ import annotations
+
+import dataclasses
+import email.message
+import fnmatch
+import http.client
+import json
+import os
+import pwd
+import re
+import stat
+import time
+import typing as t
+import urllib.error
+import urllib.parse
+from pathlib import Path
+
+from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
+from ansible.module_utils.urls import open_url
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.config import (
+    MOST_BYTES,
+    TOKENIZER,
+    ModelFiles,
+    weight_bytes,
+)
+
+TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
+# Where the Hub limits requests and does not say for how long: it counts them in windows of five minutes
+# (https://huggingface.co/docs/hub/rate-limits).
+WINDOW_S = 300.0
+RESET = re.compile(r";\s*t=(\d+)")
+# huggingface_hub refuses to fetch a larger file by plain HTTP (its constants.MAX_HTTP_DOWNLOAD_SIZE, and issue 3868).
+MOST_FILE_BYTES = 50 * 1000**3
+COMMIT = re.compile(r"[0-9a-f]{40}")
+BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+# A page holds a thousand files; more than this is a list without an end.
+MOST_PAGES = 100
+# How modules are given models of the Hub.
+REPOSITORIES_ARGUMENT: dict[str, t.Any] = {
+    "type": "list",
+    "elements": "dict",
+    "options": {
+        "id": {"type": "str", "required": True},
+        "revision": {"type": "str", "default": "main"},
+        "include": {"type": "list", "elements": "str", "default": []},
+        "exclude": {"type": "list", "elements": "str", "default": []},
+    },
+}
+NEXT_PAGE = re.compile(r'<([^>]*)>\s*;\s*rel="next"')
+
+
+class HubError(Exception):
+    """A repository cannot be had from the Hub; the text is one sentence that says what to do."""
+
+
+class TokenNeededError(HubError):
+    """The Hub refused an anonymous request."""
+
+
+class GeneralHubError(HubError):
+    """The reason holds for every repository, so asking for the next one is pointless."""
+
+
+class CacheError(Exception):
+    """The cache on disk cannot be used; the text is one sentence that says what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """A repository at a revision, and which of its files."""
+
+    id: str
+    revision: str = "main"
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, item: t.Mapping[str, t.Any]) -> Wanted:
+        """One of a module's repositories, or a view of it."""
+        return cls(item["id"], item["revision"], tuple(item["include"]), tuple(item["exclude"]))
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoteFile:
+    """A file of a repository. The cache stores it as C(blobs/<blob>): the sha256 for large files, else git's sha1."""
+
+    path: str
+    size: int
+    blob: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """An incomplete download in C(blobs)."""
+
+    path: Path
+    blob: str
+    size: int
+    # huggingface_hub continues <blob>.incomplete; later versions write <blob>.<random>.incomplete and start from zero.
+    resumable: bool
+
+
+def limited_s(headers: email.message.Message, otherwise: float) -> float:
+    """For how many seconds the Hub refuses requests, by its answer 429, if that tells."""
+    reset = RESET.search(headers.get("RateLimit") or "")
+    said = headers.get("Retry-After") or (reset[1] if reset else "")
+    return max(1.0, float(said)) if said.isdigit() else otherwise
+
+
+def wait_text(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def folder_name(repository: str) -> str:
+    """The directory of a model in the cache."""
+    return "models--" + repository.replace("/", "--")
+
+
+def matches_any(path: str, patterns: t.Iterable[str]) -> bool:
+    return any(fnmatch.fnmatch(path, pattern + "*" if pattern.endswith("/") else pattern) for pattern in patterns)
+
+
+def is_wanted(path: str, wanted: Wanted) -> bool:
+    """Choose files as huggingface_hub's allow_patterns and ignore_patterns do; no include pattern means every file."""
+    included = not wanted.include or matches_any(path, wanted.include)
+    return included and not matches_any(path, wanted.exclude)
+
+
+def choose_files(wanted: Wanted, files: t.Sequence[RemoteFile], endpoint: str) -> list[RemoteFile]:
+    """The wanted files; raises HubError for a pattern that can only be a mistake."""
+    where = f"{endpoint}/{wanted.id}/tree/{wanted.revision}"
+    idle = [pattern for pattern in wanted.include if not any(matches_any(file.path, [pattern]) for file in files)]
+    if idle:
+        names = ", ".join(f"'{pattern}'" for pattern in idle)
+        raise HubError(
+            f"The include pattern {names} matches none of the {len(files)} files of {wanted.id}: "
+            f"compare it with {where}"
+        )
+    chosen = [file for file in files if is_wanted(file.path, wanted)]
+    if not chosen:
+        raise HubError(
+            f"The include and exclude patterns leave none of the {len(files)} files of {wanted.id}: "
+            f"compare them with {where}"
+        )
+    return chosen
+
+
+class Hub:
+    """The few requests of the Hub's API that tell what a repository holds and who may read it."""
+
+    def __init__(
+        self, endpoint: str, token: str = "", delays: t.Sequence[float] = (1.0, 3.0), timeout: float = 20.0
+    ) -> None:
+        self.endpoint = endpoint.rstrip("/")
+        # A line break at its end would make http.client refuse the header, and quote it in the error.
+        self._token = token.strip()
+        self._delays = delays
+        self._timeout = timeout
+        # Since the last request was refused for there were too many: for how long that will be so.
+        self.limited_s: float | None = None
+        # What a commit holds never changes.
+        self._lists: dict[tuple[str, str], list[RemoteFile]] = {}
+        self._objects: dict[tuple[str, str, str], dict[str, t.Any] | None] = {}
+
+    def resolve(self, repository: str, revision: str) -> tuple[str, bool]:
+        """The commit of a revision, and whether the repository is gated."""
+        quoted = urllib.parse.quote(revision, safe="")
+        data, _link = self._get_json(repository, revision, f"/api/models/{repository}/revision/{quoted}")
+        commit = data.get("sha") if isinstance(data, dict) else None
+        if not isinstance(commit, str) or not COMMIT.fullmatch(commit):
+            raise self._strange()
+        return commit, bool(data.get("gated"))
+
+    def files(self, repository: str, commit: str) -> list[RemoteFile]:
+        """All files of a commit."""
+        key = (repository, commit)
+        if key not in self._lists:
+            self._lists[key] = self._ask_for_files(repository, commit)
+        return self._lists[key]
+
+    def _ask_for_files(self, repository: str, commit: str) -> list[RemoteFile]:
+        path = f"/api/models/{repository}/tree/{commit}"
+        query = "recursive=true"
+        found = []
+        for _page in range(MOST_PAGES):
+            entries, link = self._get_json(repository, commit, f"{path}?{query}")
+            try:
+                found += [_remote_file(entry) for entry in entries if entry["type"] == "file"]
+            except (KeyError, TypeError, ValueError, AttributeError) as e:
+                raise self._strange() from e
+            next_page = NEXT_PAGE.search(link)
+            # Only the query is taken over: the token must not follow a link to another host.
+            query = urllib.parse.urlsplit(next_page.group(1)).query if next_page else ""
+            if not query:
+                return found
+        raise self._strange()
+
+    def small_json(self, repository: str, commit: str, path: str) -> dict[str, t.Any] | None:
+        """A small file of a commit; None if it is not there, cannot be read or is not small."""
+        key = (repository, commit, path)
+        if key not in self._objects:
+            self._objects[key] = self._ask_for_json(repository, commit, path)
+        return self._objects[key]
+
+    def _ask_for_json(self, repository: str, commit: str, path: str) -> dict[str, t.Any] | None:
+        try:
+            body, _link = self._request("GET", repository, commit, f"/{repository}/resolve/{commit}/{path}", MOST_BYTES)
+            data = json.loads(body)
+        except (TokenNeededError, GeneralHubError):
+            raise
+        except (HubError, ValueError, RecursionError):
+            return None
+        return data if isinstance(data, dict) else None
+
+    def check_access(self, repository: str, commit: str, path: str) -> None:
+        """Raise HubError if the file may not be downloaded. A gated repository may be listed by everybody."""
+        self._request("HEAD", repository, commit, f"/{repository}/resolve/{commit}/{urllib.parse.quote(path)}")
+
+    def check_sizes(self, repository: str, files: t.Iterable[RemoteFile]) -> None:
+        """Raise HubError for a file that is too large to be downloaded."""
+        for file in files:
+            if file.size > MOST_FILE_BYTES:
+                raise HubError(
+                    f"The file {file.path} of {repository} has {file.size / 1e9:.1f} GB, and huggingface_hub downloads "
+                    "files above 50 GB by Xet only, which is not used because it does not continue what was "
+                    f"interrupted: fetch it by hand on this host with 'hf download {repository}', and run again"
+                )
+
+    def _get_json(self, repository: str, revision: str, path: str) -> tuple[t.Any, str]:
+        body, link = self._request("GET", repository, revision, path)
+        try:
+            return json.loads(body), link
+        except ValueError as e:
+            raise self._strange() from e
+
+    def _request(
+        self, method: str, repository: str, revision: str, path: str, most: int | None = None
+    ) -> tuple[bytes, str]:
+        """The body, cut off after so many bytes, and the Link header."""
+        reason = ""
+        for delay in (*self._delays, None):
+            try:
+                with open_url(
+                    self.endpoint + path,
+                    method=method,
+                    headers={"Authorization": f"Bearer {self._token}"} if self._token else {},
+                    unredirected_headers=["Authorization"],
+                    # A large file is redirected to another host; that the Hub does so is answer enough.
+                    follow_redirects="none" if method == "HEAD" else "safe",
+                    timeout=self._timeout,
+                    http_agent="ansible-dgx-spark-speculative",
+                    use_netrc=False,
+                ) as response:
+                    self.limited_s = None
+                    return response.read(most), response.headers.get("Link") or ""
+            except urllib.error.HTTPError as e:
+                self.limited_s = None
+                if method == "HEAD" and 300 <= e.code < 400:
+                    return b"", ""
+                if e.code not in TRANSIENT:
+                    raise self._refusal(repository, revision, e) from e
+                if e.code == 429:
+                    self.limited_s = limited_s(e.headers, WINDOW_S if delay is None else 0)
+                    if delay is None or self.limited_s > delay:
+                        raise self._limit(self.limited_s) from e
+                reason = f"it answered {e.code}"
+            except (UrlsConnectionError, OSError, http.client.HTTPException) as e:
+                reason = str(getattr(e, "reason", None) or e) or type(e).__name__
+            if delay is not None:
+                time.sleep(delay)
+        raise GeneralHubError(
+            f"The Hub {self.endpoint} could not be asked for {repository} in {len(self._delays) + 1} attempts "
+            f"({reason}): check this host's network, name resolution and proxy, then run again"
+        )
+
+    def _limit(self, seconds: float) -> GeneralHubError:
+        return GeneralHubError(
+            f"The Hub {self.endpoint} limits the requests of this network and answers again in {wait_text(seconds)}: "
+            "wait that long, then run again; requests with a token have a limit of their own"
+        )
+
+    def _refusal(self, repository: str, revision: str, error: urllib.error.HTTPError) -> HubError:
+        code = error.headers.get("X-Error-Code", "")
+        page = f"{self.endpoint}/{repository}"
+        if code == "EntryNotFound":
+            return HubError(
+                f"The Hub's model {repository} lacks a file of its revision '{revision}': compare it with "
+                f"{page}/tree/{revision}, or give another revision"
+            )
+        tokens = f"{self.endpoint}/settings/tokens"
+        if code == "RevisionNotFound":
+            return HubError(
+                f"The Hub's model {repository} has no revision '{revision}': "
+                f"give a branch, a tag or a full commit listed on {page}/commits/main"
+            )
+        if self._token:
+            if code == "GatedRepo" or error.code == 403:
+                return HubError(
+                    f"The token is valid but its owner may not download {repository}: accept the licence on {page} as "
+                    "that user (and let a fine-grained token read gated repositories), then run again"
+                )
+            if error.code == 401 and code != "RepoNotFound":
+                return GeneralHubError(
+                    f"The Hub {self.endpoint} refuses the token as invalid (asked for {repository}): "
+                    f"it is mistyped, expired or revoked, so make a new read token on {tokens} and give that one"
+                )
+        elif code == "GatedRepo":
+            return TokenNeededError(
+                f"The model {repository} is gated and no token was found: accept its licence on {page}, make a read "
+                f"token on {tokens} and give it as huggingface_cache_token or in the environment variable HF_TOKEN"
+            )
+        elif error.code in (401, 403):
+            return TokenNeededError(
+                f"The Hub has no public model {repository}: check the name on {page}, or, if it is private, give a "
+                "token that may read it as huggingface_cache_token or in the environment variable HF_TOKEN"
+            )
+        if error.code in (401, 404):
+            return HubError(
+                f"The Hub has no model {repository} (or it is private and the token may not see it): "
+                f"check the name on {page}"
+            )
+        return HubError(f"The Hub {self.endpoint} refused a request for {repository} with {error.code} {error.reason}")
+
+    def _strange(self) -> GeneralHubError:
+        return GeneralHubError(
+            f"What answers at {self.endpoint} is not a Hugging Face Hub: check the endpoint, and for a proxy or a "
+            "login page in between"
+        )
+
+
+def _remote_file(entry: t.Mapping[str, t.Any]) -> RemoteFile:
+    path = entry["path"]
+    if path.startswith("/") or ".." in path.split("/"):
+        raise ValueError(path)
+    lfs = entry.get("lfs") or {}
+    # Both become names below blobs/.
+    blob = lfs.get("oid") or lfs.get("sha256") or entry["oid"]
+    if not BLOB.fullmatch(blob):
+        raise ValueError(blob)
+    size = lfs.get("size", entry["size"])
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**63:
+        raise ValueError(size)
+    return RemoteFile(path=path, size=size, blob=blob)
+
+
+def size_of(path: Path) -> int | None:
+    """The size of the file that a path leads to; None if there is none."""
+    try:
+        return path.stat().st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def own_size(path: Path) -> int:
+    """What a file itself occupies: nothing for a link, or for one that has vanished meanwhile."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return 0
+    return 0 if stat.S_ISLNK(status.st_mode) else status.st_size
+
+
+class CachedRepository:
+    """The directory of one model in the cache."""
+
+    def __init__(self, cache: Path, repository: str) -> None:
+        self.directory = cache / folder_name(repository)
+        self.blobs = self.directory / "blobs"
+
+    def snapshot(self, commit: str) -> Path:
+        return self.directory / "snapshots" / commit
+
+    def blob(self, commit: str, path: str, sha256: str | None) -> str:
+        """The name of a file's blob. A cache that was copied without links has none, and gets the checksum's."""
+        pointer = self.snapshot(commit) / path
+        name = pointer.readlink().name if pointer.is_symlink() else ""
+        return name if BLOB.fullmatch(name) else str(sha256)
+
+    def parts(self) -> list[Part]:
+        """Every incomplete download."""
+        found = []
+        for path in sorted(self.blobs.glob("*.incomplete")):
+            size = size_of(path)
+            if size is not None:
+                blob, _dot, middle = path.name[: -len(".incomplete")].partition(".")
+                found.append(Part(path, blob, size, resumable=not middle))
+        return found
+
+    def bytes_on_disk(self) -> int:
+        """What removing the directory gives back."""
+        # In an ordinary cache snapshots hold only links; a cache copied without links holds files.
+        walked = (Path(parent) / name for parent, _dirs, names in os.walk(self.directory) for name in names)
+        return sum(own_size(path) for path in walked)
+
+    def missing(self, commit: str, files: t.Iterable[RemoteFile]) -> list[RemoteFile]:
+        """The files that the snapshot lacks, or has with another size."""
+        snapshot = self.snapshot(commit)
+        return [file for file in files if size_of(snapshot / file.path) != file.size]
+
+    def bytes_missing(self, missing: t.Iterable[RemoteFile]) -> int:
+        """What is still to be downloaded; a part that can be continued counts as there."""
+        parts = {part.blob: part.size for part in self.parts() if part.resumable}
+        needed = {}
+        for file in missing:
+            there = size_of(self.blobs / file.blob)
+            if there != file.size:
+                part = parts.get(file.blob, 0)
+                needed[file.blob] = file.size - part if part <= file.size else file.size
+        return sum(needed.values())
+
+    def orphans(self, missing: t.Iterable[RemoteFile]) -> list[Part]:
+        """Incomplete downloads that no missing file will continue."""
+        awaited = {file.blob for file in missing if size_of(self.blobs / file.blob) != file.size}
+        return [part for part in self.parts() if not (part.resumable and part.blob in awaited)]
+
+
+def read_receipt(receipts: Path, repository: str) -> dict[str, t.Any] | None:
+    """What was once downloaded and checked; an unreadable receipt is none."""
+    try:
+        data = json.loads((receipts / f"{folder_name(repository)}.json").read_text(encoding="utf-8"))
+        usable = (
+            COMMIT.fullmatch(data["commit"])
+            and isinstance(data["revisions"], list)
+            and all(isinstance(file["size"], int) and "mtime_ns" in file for file in data["files"].values())
+            and all(isinstance(one, str) for name in ("include", "exclude") for one in data.get(name) or [])
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return data if usable else None
+
+
+def receipt_commit(receipt: t.Mapping[str, t.Any] | None, revision: str) -> str | None:
+    """The commit that a revision was resolved to when its files were downloaded."""
+    if receipt and (revision in receipt["revisions"] or revision == receipt["commit"]):
+        return str(receipt["commit"])
+    return None
+
+
+def receipt_covers(receipt: t.Mapping[str, t.Any], wanted: Wanted) -> bool:
+    """Whether a receipt was written for just these files of this revision."""
+    return (
+        receipt_commit(receipt, wanted.revision) is not None
+        and sorted(receipt.get("include") or []) == sorted(wanted.include)
+        and sorted(receipt.get("exclude") or []) == sorted(wanted.exclude)
+    )
+
+
+def is_unchanged(receipt: t.Mapping[str, t.Any], snapshot: Path) -> bool:
+    """Whether every file of a receipt still has the size and the time that it had when its checksum was taken."""
+    for path, noted in receipt["files"].items():
+        try:
+            found = (snapshot / path).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        if (found.st_size, found.st_mtime_ns) != (noted["size"], noted["mtime_ns"]):
+            return False
+    return bool(receipt["files"])
+
+
+def owner_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
+
+
+def unwritable_path_error(path: Path, cache: Path) -> CacheError:
+    owner, user = owner_name(path.stat().st_uid), owner_name(os.geteuid())
+    if os.statvfs(path).f_flag & os.ST_RDONLY:
+        return CacheError(
+            f"The Hugging Face cache {cache} cannot be written: the file system of {path} is mounted read-only; mount "
+            "it for writing, or set huggingface_cache_directory to a directory on another one"
+        )
+    if owner == user:
+        return CacheError(
+            f"The Hugging Face cache {cache} cannot be written: {path} is write-protected; allow it with "
+            f"'chmod -R u+rwX {cache}', then run again"
+        )
+    return CacheError(
+        f"The Hugging Face cache {cache} cannot be written: {path} belongs to {owner} and not to {user}, as a "
+        f"container run by {owner} leaves it; give it back with 'sudo chown -R {user}: {cache}', then run again"
+    )
+
+
+def is_taken_over(path: Path, cache: Path) -> bool:
+    """Whether a take-over of foreign paths, which follows no link, makes a directory writable."""
+    real = Path(os.path.realpath(cache))
+    within = real in (path, *path.parents) and Path(os.path.realpath(path)) == path
+    # Where there is no cache yet, a take-over makes one.
+    return (within or not real.exists()) and path.stat().st_uid != os.geteuid()
+
+
+def check_writable(cache: Path, repository: str, take_over: bool = False) -> None:
+    """Raise CacheError for the first directory that a download must write to and cannot."""
+    cache = Path(os.path.realpath(cache)) if take_over else cache
+    folder = folder_name(repository)
+    model = cache / folder
+    directories = [nearest_existing(cache), cache / ".locks", cache / ".locks" / folder, model, model / "blobs"]
+    for top in (model / "refs", model / "snapshots"):
+        directories += [Path(parent) for parent, _directories, _files in os.walk(top)]
+    for directory in directories:
+        if directory.is_dir() and not os.access(directory, os.W_OK | os.X_OK, effective_ids=True):
+            read_only = os.statvfs(directory).f_flag & os.ST_RDONLY
+            if read_only or not (take_over and is_taken_over(directory, cache)):
+                raise unwritable_path_error(directory, cache)
+
+
+def nearest_existing(path: Path) -> Path:
+    """The path itself or the closest directory above it that exists; links are followed."""
+    path = Path(os.path.realpath(path))
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def free_space(path: Path) -> tuple[int, Path]:
+    """Free bytes for an ordinary user where a path is or would be, and the mount point."""
+    path = nearest_existing(path)
+    status = os.statvfs(path)
+    while not path.is_mount():
+        path = path.parent
+    return status.f_bavail * status.f_frsize, path
+
+
+View = dict[str, t.Any]
+
+
+def view_of_receipt(wanted: Wanted, cache: Path, receipt: t.Mapping[str, t.Any]) -> View:
+    """A repository whose files are all there and unchanged since they were checked."""
+    cached = CachedRepository(cache, wanted.id)
+    return {
+        **_frame(wanted, cached, receipt["commit"]),
+        "complete": True,
+        "verified": True,
+        "bytes_total": sum(file["size"] for file in receipt["files"].values()),
+        "bytes_weights": weight_bytes({path: file["size"] for path, file in receipt["files"].items()}),
+        "bytes_missing": 0,
+        "files": [
+            {"path": path, "size": file["size"], "blob": cached.blob(receipt["commit"], path, file.get("sha256"))}
+            for path, file in receipt["files"].items()
+        ],
+        "orphans": [_described(part) for part in cached.orphans([])],
+        "source": "receipt",
+    }
+
+
+def view_of_hub(
+    wanted: Wanted, cache: Path, receipt: t.Mapping[str, t.Any] | None, hub: Hub, take_over: bool = False
+) -> View:
+    """A repository as the Hub lists it, compared with the cache."""
+    commit, gated = hub.resolve(wanted.id, receipt_commit(receipt, wanted.revision) or wanted.revision)
+    files = choose_files(wanted, hub.files(wanted.id, commit), hub.endpoint)
+    cached = CachedRepository(cache, wanted.id)
+    missing = cached.missing(commit, files)
+    if gated and missing:
+        hub.check_access(wanted.id, commit, min(missing, key=lambda file: file.size).path)
+    if missing:
+        # Of a file that is there in part, the rest can be had.
+        hub.check_sizes(wanted.id, [file for file in missing if cached.bytes_missing([file]) == file.size])
+        check_writable(cache, wanted.id, take_over)
+    return {
+        **_frame(wanted, cached, commit),
+        "complete": not missing,
+        "missing": [{"path": file.path, "size": file.size} for file in missing],
+        "bytes_total": sum(file.size for file in files),
+        "bytes_weights": weight_bytes({file.path: file.size for file in files}),
+        "bytes_missing": cached.bytes_missing(missing),
+        "files": [dataclasses.asdict(file) for file in files],
+        "gated": gated,
+        "orphans": [_described(part) for part in cached.orphans(missing)],
+        "source": "hub",
+    }
+
+
+def unknown_view(wanted: Wanted, cache: Path) -> View:
+    """A repository of which nothing can be said without the Hub."""
+    commit = wanted.revision if COMMIT.fullmatch(wanted.revision) else None
+    return _frame(wanted, CachedRepository(cache, wanted.id), commit)
+
+
+def _frame(wanted: Wanted, cached: CachedRepository, commit: str | None) -> View:
+    return {
+        "id": wanted.id,
+        "revision": wanted.revision,
+        "include": list(wanted.include),
+        "exclude": list(wanted.exclude),
+        "commit": commit,
+        "directory": str(cached.directory),
+        "snapshot": str(cached.snapshot(commit)) if commit else None,
+        "complete": False,
+        "verified": False,
+        "missing": [],
+        "bytes_total": None,
+        "bytes_weights": None,
+        "bytes_missing": None,
+        "bytes_on_disk": cached.bytes_on_disk(),
+        "files": [],
+        "gated": None,
+        "orphans": [],
+        "source": "none",
+    }
+
+
+def _described(part: Part) -> dict[str, t.Any]:
+    return {"path": str(part.path), "size": part.size}
+
+
+@dataclasses.dataclass
+class Survey:
+    """What several repositories look like together."""
+
+    views: list[View]
+    errors: list[str]
+    token_needed: list[str]
+
+
+def view(wanted: Wanted, cache: Path, receipts: Path, hub: Hub | None, take_over: bool = False) -> View:
+    """One repository; the Hub is asked only when no receipt vouches for the files, and never if it is None."""
+    receipt = read_receipt(receipts, wanted.id)
+    snapshot = CachedRepository(cache, wanted.id).snapshot(receipt["commit"]) if receipt else None
+    if receipt and snapshot and receipt_covers(receipt, wanted) and is_unchanged(receipt, snapshot):
+        return view_of_receipt(wanted, cache, receipt)
+    return view_of_hub(wanted, cache, receipt, hub, take_over) if hub else unknown_view(wanted, cache)
+
+
+def survey(wanted: t.Sequence[Wanted], cache: Path, receipts: Path, hub: Hub | None, take_over: bool = False) -> Survey:
+    """Look at all repositories and collect what stands in the way of each."""
+    found = Survey([], [], [])
+    for item in wanted:
+        try:
+            found.views.append(view(item, cache, receipts, hub, take_over))
+            continue
+        except TokenNeededError as e:
+            found.token_needed.append(str(e))
+        except GeneralHubError as e:
+            found.errors.append(str(e))
+            hub = None
+        except (HubError, CacheError) as e:
+            found.errors.append(str(e))
+        except PermissionError as e:
+            found.errors.append(
+                f"The Hugging Face cache {cache} cannot be read ({e.filename}: {e.strerror}): give it back with "
+                f"'sudo chown -R {owner_name(os.geteuid())}: {cache}', then run again"
+            )
+        found.views.append(unknown_view(item, cache))
+    return found
+
+
+class OtherHost(Hub):
+    """What another host has, in the place of the Hub: nobody is asked."""
+
+    def __init__(self, views: t.Iterable[View]) -> None:
+        super().__init__("the other host")
+        self._views = {view["id"]: view for view in views}
+
+    def wanted(self, wanted: Wanted) -> Wanted:
+        """The same model at the very commit that the other host has."""
+        return dataclasses.replace(wanted, revision=self._view(wanted.id)["commit"])
+
+    def _view(self, repository: str) -> View:
+        view = self._views.get(repository) or {}
+        if not view.get("commit") or not view.get("files"):
+            raise HubError(f"The other host does not know what the model {repository} consists of")
+        return view
+
+    def resolve(self, repository: str, revision: str) -> tuple[str, bool]:
+        return str(self._view(repository)["commit"]), False
+
+    def _ask_for_files(self, repository: str, commit: str) -> list[RemoteFile]:
+        return [RemoteFile(file["path"], file["size"], file["blob"]) for file in self._view(repository)["files"]]
+
+    def _ask_for_json(self, repository: str, commit: str, path: str) -> dict[str, t.Any] | None:
+        return None
+
+    def check_access(self, repository: str, commit: str, path: str) -> None:
+        return None
+
+    def check_sizes(self, repository: str, files: t.Iterable[RemoteFile]) -> None:
+        return None
+
+
+class CachedModelFiles(ModelFiles):
+    """The small files of a model: those in the cache, else the Hub's, if it has to be asked about the model anyway."""
+
+    def __init__(self, view: View, hub: Hub | None) -> None:
+        super().__init__(Path(view["snapshot"] or os.devnull))
+        self._wanted, self._commit = Wanted.of(view), view["commit"]
+        self._hub = hub if view["source"] == "hub" else None
+
+    def json(self, name: str) -> dict[str, t.Any] | None:
+        cached = super().json(name)
+        listed = None if cached else self._listed(name)
+        # Files that are not wanted the server will not see either.
+        if self._hub and listed and listed.size <= MOST_BYTES and is_wanted(name, self._wanted):
+            return self._hub.small_json(self._wanted.id, self._commit, name)
+        return cached
+
+    def tokenizer(self) -> frozenset[str]:
+        listed = self._listed(TOKENIZER)
+        return super().tokenizer() or frozenset({listed.blob} if listed else ())
+
+    def _listed(self, name: str) -> RemoteFile | None:
+        files = self._hub.files(self._wanted.id, self._commit) if self._hub else []
+        return next((file for file in files if file.path == name), None)

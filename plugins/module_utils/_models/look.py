@@ -1,0 +1,103 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""One look at a Hugging Face cache: which directory it is, what it holds, and what belongs to somebody else."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pwd
+import typing as t
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
+    deployments,
+    models_of,
+    previous,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import cached_models, described
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.found import (
+    EnvironmentValueError,
+    Found,
+    environment_directory,
+    foreign_paths,
+    is_verified,
+    login_environment,
+    statement,
+    token_files,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import Wanted
+
+
+class CacheLook:
+    """The module's parameters and the one thing it does."""
+
+    def __init__(self, params: t.Mapping[str, t.Any]) -> None:
+        self.params = params
+        self.user = pwd.getpwuid(os.geteuid())
+        self.state = Path(params["state_directory"])
+        self.receipts = Path(params["receipts_directory"] or self.state / "models")
+        self.wanted = [Wanted.of(item) for item in params["repositories"]]
+
+    def in_use(self) -> dict[str, set[str]]:
+        given = self.params["in_use"]
+        if given is not None:
+            return {name: set(commits or ()) for name, commits in given.items()}
+        used: dict[str, set[str]] = {}
+        for record in (*deployments(self.state).values(), previous(self.state)):
+            for name, commit in models_of(record).items():
+                used.setdefault(name, set()).add(commit)
+        return used
+
+    def directories(self, environment: t.Mapping[str, str | None]) -> tuple[Path, tuple[str, str] | None]:
+        """The cache to look at, and where the environment leads if that is elsewhere."""
+        configured = Path(self.params["cache_directory"])
+        try:
+            named = environment_directory(environment, self.user.pw_dir)
+        except EnvironmentValueError:
+            if self.params["from_environment"]:
+                raise
+            named = None
+        if named is None or os.path.realpath(named[0]) == os.path.realpath(configured):
+            return configured, None
+        return (named[0], None) if self.params["from_environment"] else (configured, (str(named[0]), named[1]))
+
+    def look(self) -> dict[str, t.Any]:
+        environment = login_environment(self.user.pw_uid)
+        cache, elsewhere = self.directories(environment)
+        verified = frozenset(item.id for item in self.wanted if is_verified(item, cache, self.receipts))
+        unverified = [item.id for item in self.wanted if item.id not in verified]
+        found = Found(
+            wanted=tuple(self.wanted),
+            verified=verified,
+            models=tuple(cached_models(cache, self.receipts, self.in_use(), self.wanted)),
+            foreign=tuple(foreign_paths(cache, unverified, self.user.pw_uid) if unverified else ()),
+            neighbours=tuple(token_files(cache)),
+            directory=str(cache),
+            elsewhere=elsewhere,
+            user=self.user.pw_name,
+            take_over=self.params["take_over"],
+        )
+        return {
+            "changed": False,
+            "directory": str(cache),
+            "login_environment": environment,
+            "foreign": [
+                {**dataclasses.asdict(item), "command": item.command(self.user.pw_name)} for item in found.foreign
+            ],
+            "neighbours": list(found.neighbours),
+            "models": [described(model) for model in found.models],
+            "lines": statement(found),
+        }
+
+
+def unreadable(cache: str, error: PermissionError) -> str:
+    """What to do about a cache that may not be looked at."""
+    return (
+        f"The Hugging Face cache {cache} cannot be read ({error.filename}: {error.strerror}): give it back "
+        f"with 'sudo chown -R {pwd.getpwuid(os.geteuid()).pw_name}: {cache}', then run again"
+    )

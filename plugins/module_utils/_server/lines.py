@@ -1,0 +1,67 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""The end of a server's log, which may go on in the older file beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.signals import (
+    END_MARKER,
+    ENTRYPOINT_MARK,
+    START_MARKERS,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import strip_noise
+
+# The files are rotated at 20 MB; what a person reads stands at the end.
+LEAST_BYTES = 4 * 1024 * 1024
+BYTES_A_LINE = 1000
+
+
+def read_end(path: Path, most: int) -> tuple[str, bool]:
+    """The end of a file from the start of a line, and whether its beginning was left out."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - most))
+        data = file.read()
+    if size > most:
+        data = data.partition(b"\n")[2]
+    return data.decode("utf-8", "replace"), size > most
+
+
+def last_run(lines: list[str]) -> list[str]:
+    """The lines since the server was last started; one that has ended and was not started again is the last."""
+    begin = 0
+    for index, line in enumerate(lines):
+        if line.startswith(END_MARKER) and any(
+            rest.strip() and not rest.startswith(ENTRYPOINT_MARK) for rest in lines[index + 1 :]
+        ):
+            begin = index + 1
+    return lines[begin:]
+
+
+def _is_whole(lines: list[str]) -> bool:
+    """Whether a file shows where its last run began."""
+    return any(line.startswith(END_MARKER) or any(mark in line for mark in START_MARKERS) for line in lines)
+
+
+def _prepared(text: str, raw: bool) -> list[str]:
+    lines = (text if raw else strip_noise(text)).split("\n")
+    return lines[:-1] if lines and not lines[-1] else lines
+
+
+def last_lines(path: Path, count: int, raw: bool = False, all_runs: bool = False) -> tuple[list[str], bool]:
+    """The last lines, and whether there are more. Raises OSError if there is no log that can be read."""
+    most = max(LEAST_BYTES, count * BYTES_A_LINE)
+    text, cut = read_end(path, most)
+    lines = _prepared(text, raw)
+    older = path.with_name(path.name + ".1")
+    if len(lines) < count and not cut and (all_runs or not _is_whole(lines)) and older.is_file():
+        text, cut = read_end(older, most)
+        lines = _prepared(text, raw) + lines
+    chosen = lines if all_runs else last_run(lines)
+    return chosen[-count:], len(chosen) > count or (cut and len(chosen) == len(lines))

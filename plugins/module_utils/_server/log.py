@@ -1,0 +1,265 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""Read the log of a TensorRT-LLM server: why it died, how far it has loaded."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.signals import (
+    CAUSE,
+    END_MARKER,
+    ENTRYPOINT_MARK,
+    HINT,
+    INFORMATION,
+    SIGNALS,
+    STAGES,
+    START_MARKERS,
+    WARNING,
+    WRAPPER,
+    Signal,
+)
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_MPIRUN = re.compile(r"^\[\d+,\d+\]<\w+>:", re.MULTILINE)
+# What TensorRT-LLM and uvicorn put before a message.
+_PREFIX = re.compile(
+    r"^(?:\[\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d\]\s*)?"
+    r"(?:\[(?:TRT-LLM|TensorRT-LLM|RANK \d+|[EWIVD]|ERROR|WARNING|INFO)\]\s*)*"
+    r"(?:(?:ERROR|WARNING|INFO):\s+)?"
+)
+_ERROR_LEVEL = re.compile(r"\[(?:E|ERROR)\]|^(?:ERROR|Error|error|fatal|FATAL)\b|Segfault|Segmentation fault")
+_BAR = re.compile(r"\d%\|[^|]{0,300}\|\s{0,20}(?P<done>\d{1,20})/(?P<total>\d{1,20})\b")
+_EXCEPTION = re.compile(r"^(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure)(?::\s.*|:?)$")
+_TYPE_TAIL = re.compile(r"\s*\[type=.*$")
+# The access lines of looks at the server are noise, too: the watchdog's, the probe's and those of other monitoring.
+_NOISE = re.compile(
+    r"^[\s\-=*_+^~]*$|^\s*For further information visit |\?asked-by=watchdog HTTP"
+    r'|"GET /(?:health|version|v1/models|prometheus/metrics)\S* HTTP/[\d.]+" 200'
+)
+_LONGEST = 300
+# No line that says anything is longer; an endless one would keep the expressions here busy for hours.
+_LONGEST_LINE = 20_000
+
+
+class Reason(t.NamedTuple):
+    """Why a server died: a line of its log, and the row of the table that knows it, if one does."""
+
+    line: str
+    signal: Signal | None
+
+
+class Progress(t.NamedTuple):
+    """How far a server has loaded. percent counts within the step that text names."""
+
+    percent: float | None
+    text: str
+    stage: str | None
+
+
+def _collapse(text: str) -> list[str]:
+    """What a terminal would show: the last state of lines that were overwritten; no colours, no tags of mpirun."""
+    lines = []
+    for line in _MPIRUN.sub("", _ANSI.sub("", text)).split("\n"):
+        states = [state for state in line.split("\r") if state.strip()]
+        lines.append(states[-1][:_LONGEST_LINE].rstrip() if states else "")
+    return lines
+
+
+def strip_noise(text: str) -> str:
+    """The log without progress bars, overwritten states, colours and lines that say nothing."""
+    return "\n".join(line for line in _collapse(text) if not _NOISE.search(line) and not _BAR.search(line))
+
+
+def clean_line(line: str) -> str:
+    """One line without the time, level and rank before its message."""
+    return _PREFIX.sub("", line.strip()).strip()
+
+
+def signal_for(line: str) -> Signal | None:
+    """The first row of the table that knows the line."""
+    return next((signal for signal in SIGNALS if any(part in line for part in signal.substrings)), None)
+
+
+def _shorten(line: str) -> str:
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."
+
+
+def _by_table(lines: list[str], kind: str) -> Reason | None:
+    for signal in SIGNALS:
+        if signal.kind != kind:
+            continue
+        found = [index for index, line in enumerate(lines) if any(part in line for part in signal.substrings)]
+        for index in reversed(found):
+            if signal.after and signal.after in "".join(lines[index + 1 : index + 2]):
+                return Reason(f"{clean_line(lines[index])} {clean_line(lines[index + 1])}", signal)
+        if found:
+            line = _with_option(lines, found[-1]) if signal.before else clean_line(lines[found[-1]])
+            return Reason(line, signal)
+    return None
+
+
+def _with_option(lines: list[str], index: int) -> str:
+    line = _TYPE_TAIL.sub("", clean_line(lines[index]))
+    option = clean_line(lines[index - 1]) if index else ""
+    # Only an indented message has a place, such as speculative_config.Eagle3.key.
+    if lines[index][:1].isspace() and re.fullmatch(r"[\w.\[\]()-]+", option):
+        return f"{option}: {line}"
+    return line
+
+
+def _last_exception(lines: list[str]) -> str | None:
+    in_traceback = False
+    found = None
+    for raw in lines:
+        line = clean_line(raw)
+        if line.startswith("Traceback (most recent call last):"):
+            in_traceback = True
+        elif in_traceback and _EXCEPTION.match(line):
+            in_traceback = False
+            signal = signal_for(line)
+            if signal is None or signal.kind != WRAPPER:
+                found = line
+    return found
+
+
+def _after_wrapper(lines: list[str]) -> str | None:
+    """What a generic line says after its colon, or the line that follows it."""
+    for index in range(len(lines) - 1, -1, -1):
+        signal = signal_for(lines[index])
+        if signal is None or signal.kind != WRAPPER:
+            continue
+        line = clean_line(lines[index])
+        part = next(part for part in signal.substrings if part in line)
+        rest = line.split(part, 1)[1].strip(" :.")
+        if rest:
+            return rest
+        follower = clean_line(lines[index + 1]) if index + 1 < len(lines) else ""
+        if signal.id == "arguments_refused" and follower and not follower.startswith("Traceback"):
+            return follower
+    return None
+
+
+def _last_error(lines: list[str]) -> str | None:
+    for raw in reversed(lines):
+        signal = signal_for(raw)
+        if (_ERROR_LEVEL.search(raw) or _ERROR_LEVEL.search(clean_line(raw))) and not (
+            # Harmless lines are often taken for an error.
+            signal and signal.kind in (WRAPPER, INFORMATION)
+        ):
+            return clean_line(raw)
+    return None
+
+
+def _last_start(lines: list[str]) -> list[str]:
+    for index in range(len(lines) - 1, -1, -1):
+        if any(marker in lines[index] for marker in START_MARKERS):
+            return lines[index:]
+    return lines
+
+
+def _cause_in(lines: list[str]) -> Reason | None:
+    known = _by_table(lines, CAUSE)
+    if known:
+        return known
+    exception = _last_exception(lines)
+    if exception:
+        return Reason(exception, signal_for(exception))
+    hint = _by_table(lines, HINT)
+    if hint:
+        return hint
+    line = _after_wrapper(lines) or _last_error(lines)
+    return Reason(line, signal_for(line)) if line else None
+
+
+def reason(text: str) -> Reason | None:
+    """Why the server died; None when the log does not say.
+
+    Looks at the last run that ended. With mpirun, one process may die before another one writes its start
+    marker, so the part after the last marker is searched first and the whole run next. A generic line is the
+    answer only when there is nothing else.
+    """
+    run = _last_ended_run(strip_noise(text).split("\n"))
+    found = _cause_in(_last_start(run)) or _cause_in(run) or _by_table(run, WRAPPER)
+    return Reason(_shorten(found.line), found.signal) if found else None
+
+
+def cause_line(text: str) -> str | None:
+    """The one line that says why the server died; None when the log does not say."""
+    found = reason(text)
+    return found.line if found else None
+
+
+def remarks(text: str) -> list[Reason]:
+    """The lines of the last run that do not stop a server and that the table knows, each row once."""
+    lines = _last_start([line for line in _collapse(text) if not line.startswith(ENTRYPOINT_MARK)])
+    found = []
+    for signal in SIGNALS:
+        if signal.kind in (WARNING, INFORMATION):
+            matching = [line for line in lines if any(part in line for part in signal.substrings)]
+            if matching and (not signal.standing or _stands(matching[-1], lines)):
+                found.append(Reason(_shorten(clean_line(matching[-1])), signal))
+    return found
+
+
+def _stands(line: str, lines: list[str]) -> bool:
+    """Whether nothing came of a line so far: its count is at 0, or it is the last one that says anything."""
+    count = _count(line)
+    last = next((one for one in reversed(lines) if not _NOISE.search(one)), None)
+    return count[0] == 0 if count else line == last
+
+
+def last_lines(text: str, count: int) -> list[str]:
+    """The end of a log without noise, for a person to read."""
+    lines = [line for line in strip_noise(text).split("\n") if line.strip()]
+    return [_shorten(line.rstrip()) for line in lines[-count:]]
+
+
+def after_last_end(text: str) -> str:
+    """What was written since a server ended last."""
+    _before, mark, after = text.rpartition(END_MARKER)
+    return after.partition("\n")[2] if mark else text
+
+
+def _last_ended_run(lines: list[str]) -> list[str]:
+    ends = [index for index, line in enumerate(lines) if line.startswith(END_MARKER)]
+    if not ends:
+        return [line for line in lines if not line.startswith(ENTRYPOINT_MARK)]
+    begin = ends[-2] + 1 if len(ends) > 1 else 0
+    return [line for line in lines[begin : ends[-1]] if not line.startswith(ENTRYPOINT_MARK)]
+
+
+def _running(lines: list[str]) -> list[str]:
+    """What the run wrote that has not ended."""
+    ends = [index for index, line in enumerate(lines) if line.startswith(END_MARKER)]
+    begin = ends[-1] + 1 if ends else 0
+    return [line for line in lines[begin:] if not line.startswith(ENTRYPOINT_MARK)]
+
+
+def _count(line: str) -> tuple[int, int] | None:
+    found = _BAR.search(line)
+    return (int(found.group("done")), int(found.group("total"))) if found else None
+
+
+def loading_progress(text: str) -> Progress | None:
+    """The last step that the log of a starting server shows; None when there is nothing to read."""
+    meaningful = None
+    for raw in reversed(_last_start(_running(_collapse(text)))):
+        line = clean_line(raw)
+        for stage in STAGES:
+            if any(part in line for part in stage.substrings):
+                count = _count(line)
+                if count and count[1]:
+                    done, total = count
+                    return Progress(round(100.0 * done / total, 1), f"{stage.text} {done} of {total}", stage.id)
+                return Progress(None, stage.text, stage.id)
+        if meaningful is None and line and not _NOISE.search(raw) and not _BAR.search(raw):
+            meaningful = line
+    if meaningful is None:
+        return None
+    return Progress(None, f"waiting: {meaningful[:120]}", None)

@@ -1,0 +1,398 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""One look at a deployed server: what its container, its files and its port say together."""
+
+from __future__ import annotations
+
+import calendar
+import contextlib
+import dataclasses
+import json
+import time
+import typing as t
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
+    PEER_LOST,
+    WAITING_FOR_FABRIC,
+    WAITING_FOR_WORKER,
+    WORKER_READY,
+    WORKER_SERVING,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import CATALOGUE, DOCKER
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.signals import CAUSE, EXIT_HINTS, HINT
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import read_end
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import (
+    cause_line,
+    loading_progress,
+    signal_for,
+)
+
+SERVING = ("ready", "ready_without_speculation", "busy")
+# The main process of a container needs some time to write its first word.
+STARTS_WITHIN_S = 120
+LOG_TAIL_BYTES = 512 * 1024
+# A text to go on with and for how many tokens, or nothing.
+Asked = t.Optional[tuple[str, int]]
+# For a deployment whose record does not say what it was measured with.
+QUESTION = ("The sky is blue because", 64)
+# Below this many tokens a speed is chance.
+TOKENS_TO_MEASURE = 32
+# What the container's main process says when a benchmark's trial has ended by itself.
+TRIAL_FAILED = "trial failed"
+# A chat model that is given a text to go on with may well go round in circles; that is no fault of the server.
+NOT_JUDGED = ("repetition", "unfinished", "wrong_answer")
+
+
+# The finding that the server's own KV cache tells, and not an answer.
+SMALLER_CONTEXT = "smaller_context"
+# What stop.yml makes of the restart policy.
+STAYS_DOWN = "no"
+
+
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """What one look showed; None is 'not known'."""
+
+    state: str | None
+    why: str | None = None
+    version: str | None = None
+    measurements: dict[str, t.Any] | None = None
+    findings: tuple[dict[str, str], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+    """What the container's main process wrote down: state.json and the end of the server's log."""
+
+    server: dict[str, t.Any] | None = None
+    log: str = ""
+    # What the ranks of a pair said of themselves before the server that runs was started.
+    ranks: t.Any = None
+
+
+def tail(path: Path, most: int = LOG_TAIL_BYTES) -> str:
+    """The end of a log, from the start of a line; empty if it cannot be read."""
+    try:
+        return read_end(path, most)[0]
+    except OSError:
+        return ""
+
+
+def read_files(directory: Path | None) -> Files:
+    """The files of a deployment's directory, as far as they are there."""
+    if directory is None:
+        return Files()
+    server = _read_json(directory / "state" / "state.json")
+    running = server is not None and server.get("state") == "running"
+    ranks = _read_json(directory / "state" / "ranks.json") if running else None
+    return Files(server, tail(directory / "state" / "server.log"), ranks)
+
+
+def _read_json(path: Path) -> dict[str, t.Any] | None:
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return data if isinstance(data, dict) else None
+    return None
+
+
+def seconds_of(moment: t.Any) -> float | None:
+    """Unix time of a moment as Docker gives it, in UTC with nanoseconds; None for the year 1, its word for never."""
+    try:
+        return calendar.timegm(time.strptime(str(moment)[:19], "%Y-%m-%dT%H:%M:%S")) if str(moment) > "1971" else None
+    except ValueError:
+        return None
+
+
+def _moment(value: t.Any) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0
+
+
+def describe_exit(last_exit: t.Mapping[str, t.Any]) -> str:
+    """How a process ended, in words."""
+    code, signal = last_exit.get("code"), last_exit.get("signal")
+    if signal is not None:
+        hint = EXIT_HINTS.get(128 + signal)
+        return f"signal {signal}" + (f" ({hint})" if hint else "")
+    if code is None:
+        return "no exit code"
+    hint = EXIT_HINTS.get(code)
+    return f"exit code {code}" + (f" ({hint})" if hint else "")
+
+
+def why_ended(last_exit: t.Mapping[str, t.Any], log: str) -> str:
+    """Why the server's process ended, and what to do."""
+    reason = str(last_exit.get("reason") or "").strip()
+    if last_exit.get("code") is None and last_exit.get("signal") is None and reason:
+        # The main process refused to start a server: its sentence, not the log of an earlier run.
+        return f"The container did not start the server: {reason.rstrip('.')}."
+    if last_exit.get("by") == "watchdog":
+        return f"The container's watchdog ended the server, {reason.rstrip('.')}."
+    line = cause_line(log) or reason or "its log does not say why"
+    sentence = f"The server ended with {describe_exit(last_exit)}: {line.rstrip('.')}."
+    signal = signal_for(line)
+    if signal is not None and signal.kind in (CAUSE, HINT):
+        sentence += f" {signal.cause}. {signal.fix}"
+    return sentence
+
+
+def trial_of(server: t.Mapping[str, t.Any] | None) -> str:
+    """What a benchmark tries in place of the deployment's own options, in words; empty if it does not."""
+    trial = (server or {}).get("trial")
+    return str(trial.get("title") or "other options") if isinstance(trial, dict) else ""
+
+
+def how_far(server: t.Mapping[str, t.Any], log: str) -> tuple[float | None, str]:
+    """How far a server has come that is being started, and in words."""
+    if server.get("state") == "restarting" and not server.get("last_exit") and _reason(server):
+        # It did not end by itself, but for another one; what is in the log is past.
+        return None, _reason(server)
+    if server.get("state") in (PEER_LOST, WAITING_FOR_WORKER):
+        # The log is that of the start before.
+        return None, f"{server['state']}: {_reason(server)}" if _reason(server) else str(server["state"])
+    progress = loading_progress(log)
+    percent, text = (progress.percent, progress.text) if progress else (None, "starting")
+    trial = trial_of(server)
+    return percent, f"a benchmark tries {trial}: {text}" if trial else text
+
+
+def question_of(record: t.Mapping[str, t.Any] | None) -> tuple[str, int]:
+    """What it was measured with when it was deployed, so that the figures of then and now say the same."""
+    asked = ((record or {}).get("measurements") or {}).get("asked") or {}
+    return asked.get("prompt") or QUESTION[0], asked.get("max_tokens") or QUESTION[1]
+
+
+def of_container(slot: t.Mapping[str, t.Any], files: Files) -> Look | None:
+    """What a container that does not run says; None if it runs, so that the server has to be asked."""
+    name, state = slot["name"], slot["state"]
+    if state == "running":
+        return None
+    if slot.get("restart_policy") == STAYS_DOWN:
+        return Look("stopped", f"The container {name} was stopped.")
+    if state in ("created", "exited") and slot.get("error"):
+        return Look("dead", not_started(name, str(slot["error"])))
+    if state == "created":
+        return Look("stopped", f"The container {name} was made and never started.")
+    if state == "paused":
+        return Look("stopped", f"The container {name} is paused; let it go on with: docker unpause {name}")
+    if state == "restarting":
+        return Look("dead", f"The container {name} ended with exit code {slot['exit_code']}; Docker starts it again.")
+    if slot["oom_killed"]:
+        return Look("dead", f"The kernel killed the container {name} because the memory ran out.")
+    said = (files.server or {}).get("state")
+    if said == "stopped" or slot["exit_code"] == 0:
+        return Look("stopped", f"The container {name} was stopped.")
+    code = {"code": slot["exit_code"]}
+    if said == "failed":
+        return Look("failed", _given_up(files))
+    return Look("dead", f"The container {name} ended with {describe_exit(code)} and was not started again.")
+
+
+def not_started(name: str, error: str) -> str:
+    """Why Docker did not start a container, and what to do if that is known."""
+    sentence = f"Docker could not start the container {name}: {error.rstrip('.')}."
+    row = next((row for row in CATALOGUE if row.where == DOCKER and row.knows(error)), None)
+    return f"{sentence} {row.cause}. {row.fix}" if row else sentence
+
+
+def _given_up(files: Files) -> str:
+    last_exit = (files.server or {}).get("last_exit")
+    if not isinstance(last_exit, dict):
+        return "The server failed and is not started again."
+    return f"{why_ended(last_exit, files.log)} It is not started again."
+
+
+def of_files(files: Files, started: float | None, url: str) -> Look:
+    """What the files say of a server that does not listen though its container runs."""
+    server = files.server
+    if server is None or _moment(server.get("since")) < int(started or 0):
+        return _silent(started, f"Nothing listens at {url}, and the")
+    missing = missing_half(server)
+    if missing:
+        return Look("waiting", missing)
+    state, last_exit = server.get("state"), server.get("last_exit")
+    ended = last_exit if isinstance(last_exit, dict) and _moment(last_exit.get("at")) >= int(started or 0) else None
+    died = ended_by_itself(server, int(started or 0))
+    if state == "failed":
+        return Look("failed", _given_up(files))
+    if state == TRIAL_FAILED:
+        ending = why_ended(ended, files.log) if ended else "Its server did not come up."
+        return Look("trial", f"A benchmark tried {trial_of(server)}. {ending}")
+    if state == "stopped":
+        return Look("stopped", "The server was stopped.")
+    if state == "running":
+        return Look("dead", f"The state file says that the server runs, but nothing listens at {url}.")
+    if state == "restarting" and died:
+        return Look("dead", f"{why_ended(died, files.log)} It is being started again.")
+    percent, text = how_far(server, files.log)
+    if percent is not None:
+        text += f" ({percent:.0f} %)"
+    if trial_of(server):
+        return Look("trial", text)
+    if ended:
+        return Look("loading", f"{text}, after it {_briefly(ended)}")
+    return Look("loading", text)
+
+
+def _silent(started: float | None, and_the: str = "The") -> Look:
+    """What there is to say of a container whose main process has said nothing yet."""
+    if started is None or time.time() - started < STARTS_WITHIN_S:
+        return Look("loading", "The container is being started.")
+    said = f"{and_the} container's main process has not said a word within {STARTS_WITHIN_S} s"
+    return Look("dead", f"{said}; read the container's log.")
+
+
+def _reason(server: t.Mapping[str, t.Any]) -> str:
+    return str(server.get("reason") or "").strip().rstrip(".")
+
+
+def ended_by_itself(server: t.Mapping[str, t.Any], since: float) -> dict[str, t.Any] | None:
+    """How the server ended last, if it was this container's and the other Spark of a pair was not the reason."""
+    last_exit = server.get("last_exit")
+    if not isinstance(last_exit, dict) or last_exit.get("excused"):
+        return None
+    return last_exit if _moment(last_exit.get("at")) >= since else None
+
+
+def smaller_context(server: t.Mapping[str, t.Any] | None) -> list[completions.Finding]:
+    """A finding if the engine made a smaller KV cache than was planned, which it does without a word to anybody."""
+    known = (server or {}).get("kv_cache")
+    tokens, planned = (known.get("tokens"), known.get("planned")) if isinstance(known, dict) else (None, None)
+    # The engine makes whole blocks, which may be of 256 tokens.
+    if not isinstance(tokens, int) or not isinstance(planned, int) or tokens >= planned // 256 * 256:
+        return []
+    message = (
+        f"The context is smaller than planned: {tokens:,} of {planned:,} tokens fit into the KV cache, for which the "
+        "engine found too little free GPU memory; what is longer is refused or waits. Page cache and other programs "
+        "count there: start it anew with speculative_serve_drop_caches: true, or set speculative_serve_context to less."
+    )
+    return [completions.Finding(SMALLER_CONTEXT, message)]
+
+
+def still_said(record: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+    """What was found when it was deployed, but of the KV cache, for which the server that runs now is looked at."""
+    told = [one for one in record.get("findings") or [] if isinstance(one, dict) and "message" in one]
+    return [one for one in told if one.get("id") != SMALLER_CONTEXT]
+
+
+def by_tcp(files: Files) -> list[dict[str, t.Any]]:
+    """The finding that a pair does not use RDMA."""
+    told = pair_view.by_tcp(files.ranks)
+    return [{"id": "pair_by_tcp", "message": f"{told[:1].upper()}{told[1:]}."}] if told else []
+
+
+def missing_half(server: t.Mapping[str, t.Any]) -> str:
+    """A sentence on the other Spark of a pair, if its head lacks it; else empty. It comes back without help."""
+    said = (server.get("state"), server.get("verdict"))
+    if PEER_LOST not in said and WAITING_FOR_WORKER not in said:
+        return ""
+    sentence = "The worker is lost" if PEER_LOST in said else "The worker has not come up"
+    reason = _reason(server)
+    return _sentence(f"{sentence}: {reason}" if reason else sentence)
+
+
+def _sentence(text: str) -> str:
+    """A reason may end with a question."""
+    return text if text.endswith("?") else f"{text}."
+
+
+def of_worker(files: Files, started: float | None, health: str | None) -> Look:
+    """What a worker's container says of itself, which runs: it has no port that a user could ask."""
+    server = files.server
+    if server is None or _moment(server.get("since")) < int(started or 0):
+        return _silent(started)
+    state, reason = server.get("state"), _reason(server)
+    if state == "failed":
+        return Look("failed", f"It cannot run a rank: {reason}." if reason else "It cannot run a rank.")
+    if state == "stopped":
+        return Look("stopped", "The worker was stopped.")
+    if state == WAITING_FOR_FABRIC:
+        return Look("waiting", _sentence(f"It waits for the fabric{': ' + reason if reason else ''}"))
+    if health == "unhealthy" and state in (WORKER_READY, WORKER_SERVING):
+        return Look("unhealthy", f"Docker's health check of the container fails{': ' + reason if reason else ''}.")
+    if state == WORKER_SERVING:
+        return Look("serving")
+    if state == WORKER_READY:
+        return Look("waiting", "It waits for its head to start the rank here.")
+    return Look("loading", reason or "starting")
+
+
+def _briefly(last_exit: t.Mapping[str, t.Any]) -> str:
+    reason = str(last_exit.get("reason") or "").strip().rstrip(".")
+    return f"ended with {describe_exit(last_exit)}" + (f": {reason}" if reason else "")
+
+
+def verdict_of(server: t.Mapping[str, t.Any] | None) -> str:
+    """What the container's watchdog noticed last, if that was bad; else empty."""
+    if not server or server.get("verdict") not in ("stalled", "unhealthy", PEER_LOST):
+        return ""
+    reason = str(server.get("reason") or "").strip().rstrip(".")
+    return f" The watchdog says {server['verdict']}" + (f": {reason}." if reason else ".")
+
+
+class ServerLook:
+    """Asks a server's port, and its files where nothing listens."""
+
+    def __init__(self, url: str, files: Files, started: float | None) -> None:
+        """Raises ValueError for a URL that is none."""
+        self._client = completions.Client(url)
+        self._url = url
+        self._files = files
+        self._started = started
+        self._models: list[str] = []
+
+    def look(self, question: Asked, speculation: bool, deadline: float) -> Look:
+        """Look, and have it go on with a text for so many tokens, if there is one."""
+        try:
+            found = self._routes()
+            if found.state == "ready":
+                smaller = tuple(finding._asdict() for finding in smaller_context(self._files.server))
+                found = dataclasses.replace(found, findings=smaller)
+            if found.state != "ready" or question is None:
+                return found
+            return self._ask(found, question, speculation, deadline)
+        except completions.Refused:
+            return of_files(self._files, self._started, self._url)
+        except completions.Expired:
+            return self._unhealthy("takes connections, but does not answer in time")
+        except completions.ProbeError as e:
+            return self._unhealthy(f"does not answer properly: {str(e).rstrip('.')}")
+
+    def _unhealthy(self, what: str) -> Look:
+        return Look("unhealthy", f"The server at {self._url} {what}.{verdict_of(self._files.server)}")
+
+    def _routes(self) -> Look:
+        health = self._client.get("/health")
+        if health.status != 200:
+            said = completions.error_text(health.json) or health.text or "no reason given"
+            return self._unhealthy(f"answers {health.status} on /health: {said.rstrip('.')}")
+        self._models = self._client.models()
+        if not self._models:
+            return self._unhealthy("lists no model on /v1/models; is it trtllm-serve?")
+        trial = trial_of(self._files.server)
+        if trial:
+            # Whoever asked would be measured, too.
+            why = f"A benchmark tries {trial}; the deployment's own options come back when it ends."
+            return Look("trial", why, self._client.version())
+        return Look("ready", version=self._client.version())
+
+    def _ask(self, found: Look, asked: tuple[str, int], speculation: bool, deadline: float) -> Look:
+        # The chat route hides what one pass yields, so figures come from plain completion.
+        question = completions.Question("completion", self._models[0], *asked)
+        answer = self._client.ask(question, deadline)
+        verdict = completions.judge(answer, question, (), speculation, deadline)
+        judged = tuple(finding._asdict() for finding in verdict.findings if finding.id not in NOT_JUDGED)
+        why = verdict.error or (judged[0]["message"] if verdict.state != "ready" and judged else None)
+        state = verdict.state
+        if state == "busy" and missing_half(self._files.server or {}):
+            # Without its rank there is no token to wait for.
+            state = "unhealthy"
+        if state == "unhealthy":
+            why = f"{why}{verdict_of(self._files.server)}"
+        return Look(state, why, found.version, completions.measure(answer), (*found.findings, *judged))

@@ -1,0 +1,189 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""What this machine is: GPU, network cards, memory. Read from nvidia-smi, sysfs and procfs."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import subprocess
+import typing as t
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import hotplug as _hotplug
+
+# NVIDIA's name of the chip in a DGX Spark and in the boxes other makers build on it.
+GPU_NAME = "GB10"
+# PCI vendor and device of that chip's GPU, and of the ConnectX-7 that every GB10 box carries.
+GB10 = ("0x10de", "0x2e12")
+CONNECTX7 = ("0x15b3", "0x1021")
+
+
+@dataclasses.dataclass(frozen=True)
+class Gpu:
+    name: str
+    driver: str
+
+
+def parse_gpus(output: str) -> list[Gpu]:
+    """Lines of C(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader)."""
+    rows = [line.split(",") for line in output.splitlines() if "," in line]
+    return [Gpu(name.strip(), driver.strip()) for name, driver in rows]
+
+
+@dataclasses.dataclass(frozen=True)
+class GpuProcess:
+    """A process that computes on the GPU; a name or a size that the driver keeps to itself is None."""
+
+    pid: int
+    name: str | None
+    bytes: int | None
+
+
+GPU_PROCESSES = ("nvidia-smi", "--query-compute-apps=pid,process_name,used_gpu_memory", "--format=csv,noheader,nounits")
+GPU_DEADLINE_S = 10.0
+SILENT = "did not answer within"
+# Below this the kernel is busy with finding memory.
+SCARCE_BYTES = 2 * 2**30
+
+
+class GpuError(OSError):
+    """What nvidia-smi has instead of an answer, in a few words."""
+
+
+def ask_gpu(command: t.Sequence[str]) -> str:
+    """What nvidia-smi prints, or GpuError.
+
+    A hung driver answers no question, and who waits for it in the kernel ends by no signal: it is left behind.
+    """
+    try:
+        asked = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError:
+        raise GpuError(f"there is no {command[0]}") from None
+    try:
+        output, error = asked.communicate(timeout=GPU_DEADLINE_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(asked.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            asked.wait(timeout=1)
+        raise GpuError(f"{command[0]} {SILENT} {GPU_DEADLINE_S:g} s") from None
+    if asked.returncode != 0:
+        said = " ".join((error.strip() or output.strip()).split())
+        raise GpuError(f"{command[0]} says '{said[:300]}'" if said else f"{command[0]} ended with {asked.returncode}")
+    return output
+
+
+def parse_compute_apps(output: str) -> list[GpuProcess]:
+    """The lines of that query; the size is in MiB, and a name may hold commas."""
+    found = []
+    for line in output.splitlines():
+        pid, _separator, rest = line.partition(",")
+        name, _separator, size = (field.strip() for field in rest.rpartition(","))
+        if not pid.strip().isdigit():
+            continue
+        known = name and not name.startswith("[")
+        found.append(
+            GpuProcess(
+                int(pid),
+                name.rpartition("/")[2] if known else None,
+                int(size) * 2**20 if size.isdigit() else None,
+            )
+        )
+    return found
+
+
+def ask_gpu_processes(command: t.Sequence[str] = GPU_PROCESSES) -> list[GpuProcess] | None:
+    """Who computes on the GPU; None where nobody can tell."""
+    try:
+        return parse_compute_apps(ask_gpu(command))
+    except GpuError:
+        return None
+
+
+def parse_meminfo(text: str) -> dict[str, int]:
+    """/proc/meminfo in bytes."""
+    found = {}
+    for line in text.splitlines():
+        key, _separator, rest = line.partition(":")
+        fields = rest.split()
+        if fields and fields[0].isdigit():
+            found[key] = int(fields[0]) * (1024 if fields[1:] == ["kB"] else 1)
+    return found
+
+
+def count_functions(devices: Path, wanted: tuple[str, str]) -> int:
+    """Functions with this vendor and device below a directory such as /sys/bus/pci/devices."""
+
+    def identity(device: Path) -> tuple[str, ...]:
+        try:
+            return tuple((device / name).read_text(encoding="ascii").strip() for name in ("vendor", "device"))
+        except OSError:
+            return ()
+
+    return sum(identity(device) == wanted for device in devices.glob("*"))
+
+
+def objections(gpus: t.Sequence[Gpu], error: str, witness: bool) -> list[str]:
+    """Why nothing can be served here; empty for a sound Spark.
+
+    Where nvidia-smi names no GPU, a witness, bus or driver, tells a broken driver from another machine.
+    """
+    if any(GPU_NAME in gpu.name for gpu in gpus):
+        return []
+    if gpus:
+        return [f"its GPU is '{gpus[0].name}', not a {GPU_NAME}"]
+    if witness:
+        return [f"its GPU driver does not answer: {error or 'nvidia-smi finds no GPU'}"]
+    return ["it has no nvidia-smi, or one that finds no GPU"]
+
+
+def remedy(error: str, available: int) -> str:
+    """What to do about a driver that does not answer: a full memory alone makes nvidia-smi take minutes."""
+    if SILENT in error and available < SCARCE_BYTES:
+        return (
+            "Next to no memory is available, which alone can make it take minutes: free some first, such as with "
+            "stop.yml ('ps aux --sort -rss' lists who holds it), and run again. Reboot only if it is silent then, too."
+        )
+    return "Reboot; if that does not help, install the driver of DGX OS again."
+
+
+QUERY = ("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
+DEVICES = Path("/sys/bus/pci/devices")
+DRIVER = Path("/proc/driver/nvidia/version")
+
+
+def look() -> dict[str, t.Any]:
+    """What kind of machine this is, and what memory it has."""
+    gpus, error = [], ""
+    try:
+        gpus = parse_gpus(ask_gpu(QUERY))
+    except GpuError as e:
+        error = str(e)
+    witness = count_functions(DEVICES, GB10) > 0 or DRIVER.exists()
+    memory = parse_meminfo(Path("/proc/meminfo").read_text(encoding="ascii"))
+    reasons = objections(gpus, error, witness)
+    return {
+        "is_spark": not reasons or (witness and not gpus),
+        "objections": reasons,
+        "remedy": remedy(error, memory["MemAvailable"]) if reasons and witness and not gpus else "",
+        "gpus": [dataclasses.asdict(gpu) for gpu in gpus],
+        "connectx": count_functions(DEVICES, CONNECTX7),
+        "hotplug": _hotplug.look(),
+        "memory_total": memory["MemTotal"],
+        "memory_available": memory["MemAvailable"],
+        "memory_free": memory["MemFree"],
+    }

@@ -1,0 +1,435 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""A job that outlives whoever started it.
+
+The supervisor is a fork of the Ansible module, whose archive is deleted as soon as the module exits. So everything
+the supervisor needs is imported here, at the top.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import typing as t
+from pathlib import Path
+
+POLL_S = 0.25
+# A program that prints progress in a tight loop must not make the supervisor write a file each time.
+WRITE_EVERY_S = 0.5
+TERMINATE_GRACE_S = 5.0
+START_TIMEOUT_S = 20.0
+NO_PROGRESS: dict[str, t.Any] = {"percent": None, "text": ""}
+
+State = dict[str, t.Any]
+
+
+class WatchedJobError(Exception):
+    """The job could not be started, read or stopped; the text is one sentence for the user."""
+
+
+def job_key(program: str, arguments: t.Sequence[str]) -> str:
+    """What makes two jobs the same work. The standard input is left out: a renewed token is no other work."""
+    return hashlib.sha256(json.dumps([program, list(arguments)]).encode()).hexdigest()
+
+
+def boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def process_stat(pid: int) -> tuple[str, int, int, int] | None:
+    """State letter, process group, session and start time (ticks since boot); None when there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # The command's name stands in parentheses and may itself hold spaces and parentheses.
+    fields = text.rpartition(")")[2].split()
+    return fields[0], int(fields[2]), int(fields[3]), int(fields[19])
+
+
+def is_same_process(pid: int | None, start: int | None) -> bool:
+    """Whether the process still runs; another one that was given the same number does not count."""
+    stat = process_stat(pid) if pid else None
+    return stat is not None and stat[0] not in "ZX" and stat[3] == start
+
+
+def group_lives(group: int) -> bool:
+    """Whether a process is left of the session that the program was started as the leader of."""
+    for entry in Path("/proc").iterdir():
+        stat = process_stat(int(entry.name)) if entry.name.isdigit() else None
+        if stat is not None and stat[0] not in "ZX" and stat[1] == stat[2] == group:
+            return True
+    return False
+
+
+def terminate_program(state: State, grace_s: float = TERMINATE_GRACE_S) -> None:
+    """End the program with all its children: ask first, then insist."""
+    pid, start = state.get("program_pid"), state.get("program_start")
+    if not pid or state.get("boot") != boot_id():
+        return
+    stat = process_stat(pid)
+    if stat is not None and stat[3] != start:
+        # The number was given to another process, which happens only when the whole group has gone.
+        return
+    deadline = time.monotonic() + grace_s
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, number)
+        while group_lives(pid) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        deadline = time.monotonic() + grace_s
+
+
+def give_to_owner(path: Path) -> None:
+    """What root makes in a user's directory becomes the user's, who may run the next job without being root."""
+    if os.geteuid() == 0:
+        owner = path.parent.stat()
+        os.chown(path, owner.st_uid, owner.st_gid)
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Replace a file in one step. On a full disk the old one is overwritten, which needs no new block."""
+    temporary = path.with_name(path.name + ".new")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        give_to_owner(temporary)
+        temporary.replace(path)
+    except OSError as e:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        if e.errno not in (errno.ENOSPC, errno.EDQUOT) or not path.exists():
+            raise
+        with path.open("r+b") as file:
+            file.write(data)
+            file.truncate()
+
+
+def last_line(path: Path) -> str:
+    """The last line of a log that is not blank."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 8192))
+            lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]
+    except OSError:
+        return ""
+    return next((line for line in reversed(lines) if line), "")[:500]
+
+
+def how_it_ended(rc: int) -> str:
+    return f"exit code {rc}" if rc >= 0 else f"signal {-rc}"
+
+
+class Job:
+    """A named job in its directory."""
+
+    def __init__(self, parent: Path, name: str) -> None:
+        self.parent = parent
+        self.name = name
+        self.directory = parent / name
+        self.log = self.directory / "log"
+        self._state_file = self.directory / "job.json"
+
+    @contextlib.contextmanager
+    def locked(self) -> t.Iterator[None]:
+        """Two calls at the same instant must not both start the job. The lock stays when the job's directory goes."""
+        # mkdir's parents would be open to the group.
+        for directory in reversed([one for one in (self.parent, *self.parent.parents) if not one.exists()]):
+            directory.mkdir(mode=0o700, exist_ok=True)
+        lock = self.parent / f"{self.name}.lock"
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        give_to_owner(lock)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            # An explicit unlock also counts for the copy of the descriptor in a child that is just being forked.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
+
+    def read(self) -> State | None:
+        """What is known of the job; None when there is none."""
+        for attempt in range(3):
+            try:
+                state = json.loads(self._state_file.read_bytes())
+            except FileNotFoundError:
+                return None
+            except ValueError:
+                # Caught in the middle of the overwriting that a full disk makes necessary, or cut by a power loss.
+                time.sleep(0.05 * attempt)
+                continue
+            return state if isinstance(state, dict) else None
+        return None
+
+    def write(self, state: State) -> None:
+        write_private(self._state_file, json.dumps(state).encode())
+
+    def is_running(self, state: State) -> bool:
+        return (
+            not state["finished"] and state["boot"] == boot_id() and is_same_process(state["pid"], state["start_time"])
+        )
+
+    def settled(self) -> tuple[State | None, bool]:
+        """The state and whether the job runs; a job that ends between the two looks is not taken for a dead one."""
+        state = self.read()
+        if state is None or self.is_running(state):
+            return state, state is not None
+        return self.read(), False
+
+    def start(
+        self, key: str, program: str, arguments: t.Sequence[str], stdin: bytes, replaced: State | None = None
+    ) -> State:
+        """Start the job detached from this process, its terminal and its session. Call it with the lock held."""
+        if replaced is not None and not replaced["finished"]:
+            # Its supervisor was killed, which a program may have survived.
+            terminate_program(replaced)
+        self.directory.mkdir(mode=0o700, exist_ok=True)
+        self.directory.chmod(0o700)
+        give_to_owner(self.directory)
+        program_file = self.directory / "program.py"
+        write_private(program_file, program.encode())
+        state: State = {
+            "id": secrets.token_hex(8),
+            "key": key,
+            "boot": boot_id(),
+            "pid": None,
+            "start_time": None,
+            "program_pid": None,
+            "program_start": None,
+            "started": time.time(),
+            "ended": None,
+            "progress": NO_PROGRESS,
+            "finished": False,
+            "seen": False,
+            "rc": None,
+            "result": None,
+            "error": None,
+        }
+        command = [sys.executable, "-u", str(program_file), *arguments]
+        ready, ready_in_child = os.pipe()
+        child = os.fork()
+        if child == 0:
+            _detach(self, state, command, stdin, ready_in_child)
+        os.close(ready_in_child)
+        os.waitpid(child, 0)
+        try:
+            readable, _writable, _failed = select.select([ready], [], [], START_TIMEOUT_S)
+            answer = os.read(ready, 4096) if readable else b"it did not answer"
+        finally:
+            os.close(ready)
+        if answer != b"ok":
+            raise WatchedJobError(
+                f"starting the {self.name} job failed: {answer.decode(errors='replace') or 'its supervisor died'}"
+            )
+        started = self.read()
+        if started is None:
+            raise WatchedJobError(f"starting the {self.name} job failed: {self._state_file} is not there or not valid")
+        return started
+
+    def wait(self, job_id: str, seconds: float) -> tuple[State | None, bool]:
+        """Wait for the end of the job, but not longer than asked. No state: it is gone, or another one by now."""
+        deadline = time.monotonic() + seconds
+        while True:
+            state, running = self.settled()
+            if state is None or state["id"] != job_id:
+                return None, False
+            left = deadline - time.monotonic()
+            if not running or left <= 0:
+                return state, running
+            time.sleep(min(POLL_S, left))
+
+    def mark_seen(self, job_id: str) -> bool:
+        """Note that somebody was told how the job ended; False when that had been noted before. Needs the lock."""
+        state = self.read()
+        if state is None or state["id"] != job_id or state["seen"]:
+            return False
+        self.write({**state, "seen": True})
+        return True
+
+    def stop(self) -> None:
+        """End the job and remove its directory. Call it with the lock held."""
+        if not self.directory.exists():
+            return
+        state, _changed = self.settled()
+        if state is not None:
+            terminate_program(state)
+            deadline = time.monotonic() + TERMINATE_GRACE_S
+            while self.is_running(state) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            if self.is_running(state):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(state["pid"], signal.SIGKILL)
+        shutil.rmtree(self.directory)
+
+
+def _detach(job: Job, state: State, command: list[str], stdin: bytes, ready: int) -> t.NoReturn:
+    """The forked child: leave the session and hand over to a grandchild that no shell and no ssh waits for."""
+    try:
+        os.setsid()
+        if os.fork() == 0:
+            _supervise_detached(job, state, command, stdin, ready)
+    finally:
+        # Never return into the module: its clean-up belongs to the parent.
+        os._exit(0)
+
+
+def _supervise_detached(job: Job, state: State, command: list[str], stdin: bytes, ready: int) -> None:
+    try:
+        os.chdir("/")
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(null, descriptor)
+        for descriptor in [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]:
+            if descriptor > 2 and descriptor != ready:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
+        supervise(job, state, command, stdin, ready)
+    except Exception as e:
+        with contextlib.suppress(OSError):
+            os.write(ready, str(e).encode()[:4000] or b"error")
+
+
+def supervise(job: Job, state: State, command: list[str], stdin: bytes, ready: int) -> None:
+    """Run the program to its end and keep the job's state file up to date."""
+    log_descriptor = os.open(job.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+    give_to_owner(job.log)
+    with os.fdopen(log_descriptor, "wb", buffering=0) as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            bufsize=0,
+            cwd=job.directory,
+            start_new_session=True,
+        )
+        own, program = process_stat(os.getpid()), process_stat(process.pid)
+        state.update(
+            pid=os.getpid(),
+            start_time=own[3] if own else None,
+            program_pid=process.pid,
+            program_start=program[3] if program else None,
+        )
+        try:
+            job.write(state)
+        except OSError:
+            terminate_program(state)
+            raise
+        os.write(ready, b"ok")
+        os.close(ready)
+        reader = _Reader(state, log)
+        _pump(process, stdin, reader, lambda: _write_if_possible(job, state))
+        rc = process.wait()
+    state.update(outcome(job, rc, reader.result, reader.error))
+    job.write(state)
+
+
+def _write_if_possible(job: Job, state: State) -> None:
+    # A progress that cannot be written is no reason to end the work; the end is written again anyway.
+    with contextlib.suppress(OSError):
+        job.write(state)
+
+
+def outcome(job: Job, rc: int, result: t.Any, error: str | None) -> State:
+    """What the job came to, from the program's exit status and its last words."""
+    if error is None and rc != 0:
+        said = last_line(job.log)
+        error = f"The {job.name} job ended with {how_it_ended(rc)} and without saying why; its log is {job.log}"
+        error += f", which ends with: {said}" if said else "."
+    finished: State = {"finished": True, "ended": time.time(), "rc": rc, "error": error, "result": None}
+    if error is None:
+        finished["result"] = result if isinstance(result, dict) else {}
+    return finished
+
+
+class _Reader:
+    """Takes the program's lines apart: progress, result, error, and anything else for the log."""
+
+    def __init__(self, state: State, log: t.BinaryIO) -> None:
+        self._state = state
+        self._log = log
+        self._rest = b""
+        self.result: t.Any = None
+        self.error: str | None = None
+
+    def feed(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._line(line)
+
+    def close(self) -> None:
+        self.feed(b"\n")
+
+    def _line(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        try:
+            message = json.loads(line)
+        except ValueError:
+            message = None
+        if not isinstance(message, dict) or not message.keys() & {"progress", "result", "error"}:
+            with contextlib.suppress(OSError):
+                self._log.write(line + b"\n")
+            return
+        progress = message.get("progress")
+        if isinstance(progress, dict):
+            percent = progress.get("percent")
+            self._state["progress"] = {
+                "percent": float(percent) if isinstance(percent, (int, float)) else None,
+                "text": str(progress.get("text") or ""),
+            }
+        if "result" in message:
+            self.result = message["result"]
+        if message.get("error"):
+            self.error = str(message["error"])
+
+
+def _pump(process: subprocess.Popen[bytes], stdin: bytes, reader: _Reader, write: t.Callable[[], None]) -> None:
+    """Move the secret in and the lines out until the program has ended."""
+    if process.stdin is None or process.stdout is None:
+        raise ValueError("the program has to be started with pipes")
+    os.set_blocking(process.stdin.fileno(), False)
+    pending = stdin
+    if not pending:
+        process.stdin.close()
+    written, dirty, open_ = 0.0, False, True
+    while open_:
+        writers = [process.stdin] if pending else []
+        readable, writable, _failed = select.select([process.stdout], writers, [], WRITE_EVERY_S)
+        if writable:
+            try:
+                pending = pending[os.write(process.stdin.fileno(), pending) :]
+            except BrokenPipeError:
+                pending = b""
+            if not pending:
+                process.stdin.close()
+        if readable:
+            data = os.read(process.stdout.fileno(), 65536)
+            reader.feed(data)
+            dirty, open_ = True, bool(data)
+        elif process.poll() is not None:
+            # A child of the program may hold its standard output open for ever.
+            open_ = False
+        if dirty and time.monotonic() - written >= WRITE_EVERY_S:
+            write()
+            written, dirty = time.monotonic(), False
+    reader.close()

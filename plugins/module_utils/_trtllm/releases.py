@@ -1,0 +1,153 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""Which rules a release of TensorRT-LLM gets: its version, and the release family it belongs to."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm import schema_1_2, schema_1_3
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.findings import Report, shown
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.schema import Family
+
+FAMILIES: tuple[Family, ...] = (schema_1_2.FAMILY, schema_1_3.FAMILY)
+AUTO = "auto"
+# Tags that name no release and move, with the release whose options their image read when it was published last.
+MOVING_TAGS = {"spark-single-gpu-dev": "1.2.0rc1"}
+
+RELEASE = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:rc(\d+))?(?:\.post(\d+))?(?:[-+][\w.+-]+)?")
+DOUBT = "the server may refuse what passes here and accept what is refused"
+
+Version = tuple[int, int, int, float, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+    """A release, and the rules its engine options get."""
+
+    name: str
+    family: Family
+
+    @property
+    def version(self) -> Version | None:
+        """None if the name is a tag that does not say."""
+        return version_of(self.name)
+
+    @property
+    def about(self) -> Version | None:
+        """The version for comparing with what is known of releases, near enough for a tag that moves."""
+        return version_of(MOVING_TAGS.get(self.name, self.name))
+
+
+def release_of(text: str) -> str:
+    """The release in a release or an image reference: the tag, without registry, repository and digest."""
+    name = text.strip().partition("@")[0]
+    last = name.rpartition("/")[2]
+    return last.rpartition(":")[2] if ":" in last else last
+
+
+def version_of(release: str) -> Version | None:
+    """A release as something to compare; a final release comes after its candidates."""
+    match = RELEASE.fullmatch(release)
+    if match is None:
+        return None
+    major, minor, patch, candidate, post = match.groups()
+    return int(major), int(minor), int(patch), float(candidate or "inf"), int(post or 0)
+
+
+def within(version: Version, first: str, last: str | None) -> bool:
+    """Whether a version lies from one release to another; a post release belongs to the release it repairs."""
+    start, end = version_of(first), version_of(last or "")
+    return start is not None and start <= version and (end is None or version[:4] <= end[:4])
+
+
+def family_of(version: Version) -> Family | None:
+    return next((family for family in FAMILIES if within(version, family["first"], family["last"])), None)
+
+
+def _families_in_words() -> str:
+    return ", ".join(
+        f"{family['name']} ({family['first']} to {family['last']})"
+        if family["last"]
+        else f"{family['name']} ({family['first']} and later)"
+        for family in FAMILIES
+    )
+
+
+def find_release(text: str, choice: str, report: Report) -> Release | None:
+    """A release or image reference with its family; none is an error, one that nobody has read a warning.
+
+    The choice of a family counts only where the release does not say which one it is.
+    """
+    name = release_of(text)
+    version = version_of(name)
+    chosen = next((family for family in FAMILIES if family["name"] == choice), None)
+    if version is None:
+        family = _family_of_tag(text, name, chosen, report)
+    else:
+        family = _family_of_version(name, version, chosen, report)
+    return Release(name, family) if family else None
+
+
+def _family_of_tag(text: str, name: str, chosen: Family | None, report: Report) -> Family | None:
+    usual = version_of(MOVING_TAGS.get(name, ""))
+    family = chosen or (family_of(usual) if usual else None)
+    if family is None:
+        report.error(
+            "release",
+            f"{shown(text)} names no TensorRT-LLM release such as 1.3.0rc12; give the release, or an image reference"
+            " with its tag, or set family (in playbooks speculative_serve_family) to one of the known release families:"
+            f" {_families_in_words()}",
+        )
+    elif usual:
+        report.warn(
+            "release",
+            f"{name} is a tag that moves, so its options are checked by the rules of release family {family['name']};"
+            " only the image itself knows what it accepts",
+        )
+    else:
+        report.warn(
+            "release",
+            f"{shown(text)} names no release, so its options are checked by the rules of release family"
+            f" {family['name']}, as family says; {DOUBT}",
+        )
+    return family
+
+
+def _family_of_version(name: str, version: Version, chosen: Family | None, report: Report) -> Family | None:
+    family = family_of(version)
+    if family is not None and chosen is not None and family is not chosen:
+        report.error("family", f"{name} belongs to release family {family['name']}, not {chosen['name']}; remove it")
+        return None
+    if family is not None:
+        _check_release_is_known(family, name, version, report)
+        return family
+    if chosen is not None:
+        report.warn(
+            "release",
+            f"{name} belongs to none of the known release families, so its options are checked by the rules of"
+            f" {chosen['name']}, as family says; {DOUBT}",
+        )
+        return chosen
+    report.error(
+        "release",
+        f"the engine options of {name} are not known here; use a release of the known release families,"
+        f" {_families_in_words()}, or set family (in playbooks speculative_serve_family) to the one to check by",
+    )
+    return None
+
+
+def _check_release_is_known(family: Family, release: str, version: Version, report: Report) -> None:
+    known = [known for known in map(version_of, family["known"]) if known is not None]
+    if any(version[:4] == other[:4] for other in known):
+        return
+    relation = "newer than" if version > max(known) else "older than" if version < min(known) else "none of"
+    report.warn(
+        "release",
+        f"{release} is {relation} the releases these rules were written for ({', '.join(family['known'])}); {DOUBT}",
+    )

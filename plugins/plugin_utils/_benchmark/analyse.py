@@ -1,0 +1,472 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""From what a benchmark measured to its report: figures with intervals, the verdict, and what looks wrong.
+
+A prompt counts once, however often it was asked: greedy answers to it are the same, so only prompts are independent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import statistics
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import statistics as figures
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.statistics import Figure
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.theory import (
+    bound,
+    fit_acceptance,
+    theory,
+)
+
+SCHEMA = 1
+FEWEST_PROMPTS = 5
+# Two means that differ by less are the same, and the shorter draft is taken.
+_ALIKE = 0.01
+_CLOCK_CHANGE = 0.1
+_COUNT_DIFFERENCE = 0.03
+# So many chunks with more tokens than one pass can make may be hiccups of the network.
+_MERGED = 0.01
+# How much of two answers is shown where they part.
+_BEFORE, _AFTER = 20, 40
+
+Facts = t.Mapping[str, t.Any]
+Report = dict[str, t.Any]
+
+
+class BadResultsError(ValueError):
+    """Results that cannot be analysed."""
+
+
+# One answer
+
+
+def speed(sample: Facts) -> float | None:
+    """Tokens per second after the first chunk."""
+    tokens, seconds = sample.get("tokens"), sample.get("decode_s")
+    # Without a count the first chunk is what the prompt's own pass makes: one token.
+    later = None if tokens is None else tokens - (sample.get("first_tokens") or 1)
+    return later / seconds if later and later > 0 and seconds and seconds > 0 else None
+
+
+def time_to_first_token(sample: Facts) -> float | None:
+    return sample.get("ttft_s")
+
+
+def passes(sample: Facts) -> list[int]:
+    """Tokens of each pass; empty if nobody knows."""
+    return sample.get("pass_tokens") or []
+
+
+def whole_passes(sample: Facts) -> list[int]:
+    """Tokens of each pass but the last: the end of the answer cuts that one short."""
+    return passes(sample)[:-1]
+
+
+def acceptance_length(sample: Facts) -> float | None:
+    counts = whole_passes(sample)
+    return statistics.fmean(counts) if counts else None
+
+
+def pass_ms(sample: Facts) -> float | None:
+    counts, seconds = passes(sample), sample.get("pass_seconds")
+    return 1000 * sum(seconds) / len(counts) if counts and seconds else None
+
+
+def counted(sample: Facts) -> float | None:
+    """Tokens per pass as the server counts them: the pass that read the prompt and made the first token is one, too."""
+    counts, tokens = passes(sample), sample.get("tokens")
+    return tokens / (1 + len(counts)) if counts and tokens else None
+
+
+def server_count(sample: Facts) -> float | None:
+    return sample.get("tokens_per_pass")
+
+
+def server_acceptance_length(sample: Facts) -> float | None:
+    """The server's count without the pass that read the prompt."""
+    tokens, average = sample.get("tokens"), sample.get("tokens_per_pass")
+    if not tokens or not average:
+        return None
+    later = round(tokens / average) - 1
+    return (tokens - (sample.get("first_tokens") or 1)) / later if later > 0 else None
+
+
+# One draft length
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """What was measured with one draft length; a point with an error has no samples."""
+
+    entry: Facts
+
+    @property
+    def draft_length(self) -> int:
+        return self.entry["draft_length"]
+
+    @property
+    def label(self) -> str:
+        return str(self.draft_length) if self.draft_length else "off"
+
+    @property
+    def title(self) -> str:
+        return f"with draft length {self.draft_length}" if self.draft_length else "without drafts"
+
+    @property
+    def error(self) -> str | None:
+        return self.entry.get("error")
+
+    @functools.cached_property
+    def samples(self) -> list[Facts]:
+        return [] if self.error else list(self.entry.get("samples") or [])
+
+    @functools.cached_property
+    def prompts(self) -> dict[str, str]:
+        """The categories of the prompts."""
+        return {sample["prompt"]: sample["category"] for sample in self.samples}
+
+    @functools.cached_property
+    def grouped(self) -> bool:
+        """Whether the stream has several passes in a chunk, so that passes cannot be told apart."""
+        counts = [count for sample in self.samples for count in passes(sample)]
+        return sum(count > self.draft_length + 1 for count in counts) > _MERGED * len(counts)
+
+    def by_prompt(self, value: t.Callable[[Facts], float | None]) -> dict[str, float]:
+        """A value of each prompt that has one: its mean over the repetitions."""
+        found: dict[str, list[float]] = {}
+        for sample in self.samples:
+            known = value(sample)
+            if known is not None:
+                found.setdefault(sample["prompt"], []).append(known)
+        return {prompt: statistics.fmean(values) for prompt, values in found.items()}
+
+    @functools.cached_property
+    def speeds(self) -> dict[str, float]:
+        return self.by_prompt(speed)
+
+    @functools.cached_property
+    def acceptance(self) -> dict[str, float]:
+        """Acceptance lengths; there are none without drafts."""
+        return self.by_prompt(acceptance_length) if self.draft_length and not self.grouped else {}
+
+    @functools.cached_property
+    def server_acceptance(self) -> dict[str, float]:
+        return self.by_prompt(server_acceptance_length) if self.draft_length else {}
+
+    @functools.cached_property
+    def length(self) -> float | None:
+        """The mean acceptance length, by our own count or else the server's."""
+        known = self.acceptance or self.server_acceptance
+        return statistics.fmean(known.values()) if known else None
+
+    @functools.cached_property
+    def texts(self) -> dict[str, str]:
+        return {sample["prompt"]: sample["text"] for sample in self.samples if sample.get("text") is not None}
+
+
+def _mean(values: Facts) -> Figure | None:
+    return figures.mean(list(values.values()))
+
+
+def _speedup(point: Point, off: Point | None, prompts: t.Iterable[str]) -> Figure | None:
+    """How much faster than without drafts, paired by prompt."""
+    if off is None or not point.draft_length:
+        return None
+    pairs = [prompt for prompt in prompts if prompt in point.speeds and prompt in off.speeds]
+    return figures.ratio([point.speeds[prompt] for prompt in pairs], [off.speeds[prompt] for prompt in pairs])
+
+
+def _share(sample: Facts, position: int) -> float | None:
+    """In how many of the passes the drafted token at a position, and all before it, were accepted."""
+    counts = whole_passes(sample)
+    return sum(count > position for count in counts) / len(counts) if counts else None
+
+
+def _by_position(point: Point) -> list[float] | None:
+    """Acceptance of each drafted token; with the target's own one they add up to the acceptance length."""
+    if not point.acceptance:
+        return None
+    return [
+        statistics.fmean(point.by_prompt(functools.partial(_share, position=position)).values())
+        for position in range(1, point.draft_length + 1)
+    ]
+
+
+def _parting(one: str, other: str) -> int:
+    """The first character in which two texts differ."""
+    return next((at for at, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
+
+
+def _identical(point: Point, off: Point | None) -> Report | None:
+    """How many answers are those without drafts, and where the first other one differs."""
+    if off is None or not point.draft_length:
+        return None
+    compared = [prompt for prompt in off.texts if prompt in point.texts]
+    if not compared:
+        return None
+    different = [prompt for prompt in compared if point.texts[prompt] != off.texts[prompt]]
+    first = None
+    if different:
+        new, old = point.texts[different[0]], off.texts[different[0]]
+        at = _parting(new, old)
+        excerpt = slice(max(0, at - _BEFORE), at + _AFTER)
+        first = {"prompt": different[0], "at_character": at, "with": new[excerpt], "without": old[excerpt]}
+    return {"compared": len(compared), "same": len(compared) - len(different), "first_difference": first}
+
+
+def _by_category(point: Point, off: Point | None) -> Report:
+    found = {}
+    for category in dict.fromkeys(point.prompts.values()):
+        prompts = [prompt for prompt, its in point.prompts.items() if its == category]
+        found[category] = {
+            "n": len(prompts),
+            "speedup": _speedup(point, off, prompts),
+            "acceptance_length": figures.mean([point.acceptance[one] for one in prompts if one in point.acceptance]),
+            "tokens_per_second": figures.mean([point.speeds[one] for one in prompts if one in point.speeds]),
+        }
+    return found
+
+
+def _describe(
+    point: Point, off: Point | None, serving: int | None, acceptance: float | None, roofline: Facts | None
+) -> Report:
+    k = point.draft_length
+    return {
+        "id": point.entry["id"],
+        "draft_length": k,
+        "label": point.label,
+        "serving": k == serving,
+        "error": point.error,
+        "n": len(point.prompts),
+        "samples": len(point.samples),
+        "tokens_per_second": _mean(point.speeds),
+        "ttft_s": _mean(point.by_prompt(time_to_first_token)),
+        "pass_ms": None if point.grouped else _mean(point.by_prompt(pass_ms)),
+        "acceptance_length": _mean(point.acceptance),
+        "server_acceptance_length": _mean(point.server_acceptance),
+        "acceptance_rate": None if point.length is None else (point.length - 1) / k,
+        "by_position": _by_position(point),
+        "speedup": _speedup(point, off, point.prompts),
+        "identical": _identical(point, off),
+        "theory": None if acceptance is None or point.length is None else theory(acceptance, k, roofline),
+        "by_category": _by_category(point, off),
+        "lengths": point.entry.get("lengths") or [],
+        "gpu": point.entry.get("gpu"),
+        "loading_s": point.entry.get("loading_s"),
+        "memory_available": point.entry.get("memory_available"),
+    }
+
+
+# What it comes to
+
+
+def _best(points: t.Sequence[Facts]) -> Facts:
+    """The fastest; of those that are as fast within 1 % the one with the shortest draft."""
+    fastest = max(point["speedup"]["mean"] for point in points)
+    alike = [point for point in points if point["speedup"]["mean"] > fastest * (1 - _ALIKE)]
+    return min(alike, key=lambda point: point["draft_length"])
+
+
+def _times(figure: Figure) -> str:
+    prompts = f"{figure['n']} prompt{'' if figure['n'] == 1 else 's'}"
+    if figure["low"] is None:
+        return f"{figure['mean']:.2f} times as fast as without drafts ({prompts})"
+    return (
+        f"{figure['mean']:.2f} times as fast as without drafts (95 % interval {figure['low']:.2f} to "
+        f"{figure['high']:.2f}, {prompts})"
+    )
+
+
+def _verdict(kind: str, draft_length: int | None, sentence: str) -> Report:
+    return {"kind": kind, "draft_length": draft_length, "sentence": sentence}
+
+
+def _not_compared(points: t.Sequence[Facts]) -> str:
+    """Why there is no speed-up at all."""
+    off = next((point for point in points if not point["draft_length"]), None)
+    if off is not None and off["error"]:
+        return f"the point without drafts failed, so there is nothing to compare with: {off['error']}"
+    if off is None or not off["tokens_per_second"]:
+        return "the speed without drafts was not measured, so there is nothing to compare with."
+    return "no draft length gave a speed for a prompt that was measured without drafts, too."
+
+
+def _use(best: Facts, compared: t.Sequence[Facts]) -> Report:
+    k = best["draft_length"]
+    other = next((point for point in compared if point["serving"] and point is not best), None)
+    now = ""
+    if other:
+        now = f"; {other['draft_length']}, which serves now, is {other['speedup']['mean']:.2f} times as fast"
+    word = "Keep" if best["serving"] else "Use"
+    return _verdict("use", k, f"{word} draft length {k}: it is {_times(best['speedup'])}{now}.")
+
+
+def _off(best: Facts, compared: t.Sequence[Facts], serving: bool) -> Report:
+    k = best["draft_length"]
+    which = f"the best draft length, {k}," if len(compared) > 1 else f"draft length {k}"
+    word = "Leave" if serving else "Turn"
+    return _verdict("off", 0, f"{word} speculation off: {which} is {_times(best['speedup'])}.")
+
+
+def verdict(points: t.Sequence[Facts], repetitions: int = 1) -> Report:
+    """What to do, in one sentence, from the points of a report."""
+    compared = [point for point in points if point["speedup"]]
+    if not compared:
+        return _verdict("undecided", None, f"Undecided: {_not_compared(points)}")
+    winners = [point for point in compared if (point["speedup"]["low"] or 0) > 1]
+    if winners:
+        return _use(_best(winners), compared)
+    unclear = [point for point in compared if point["speedup"]["high"] is None or point["speedup"]["high"] >= 1]
+    if not unclear:
+        return _off(_best(compared), compared, any(point["serving"] and not point["draft_length"] for point in points))
+    best = _best(unclear)
+    return _verdict(
+        "undecided",
+        None,
+        f"Undecided: draft length {best['draft_length']} is {_times(best['speedup'])}, which may be chance; more "
+        f"prompts, or -e speculative_benchmark_repetitions={2 * repetitions}, may settle it.",
+    )
+
+
+# What looks wrong
+
+
+def _finding(name: str, message: str) -> dict[str, str]:
+    return {"id": name, "message": message}
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _answers(point: Point, off: Point | None) -> t.Iterator[dict[str, str]]:
+    identical = _identical(point, off)
+    if not identical or not identical["first_difference"]:
+        return
+    first = identical["first_difference"]
+    new, old = (json.dumps(first[key], ensure_ascii=False) for key in ("with", "without"))
+    others = identical["compared"] - identical["same"]
+    yield _finding(
+        "answers_differ",
+        f"{others} of {identical['compared']} greedy answers {point.title} differ from "
+        f"those without drafts, although drafts should change none; the first is {first['prompt']}, from character "
+        f"{first['at_character']} on: {new} instead of {old}. Read such answers before you rely on them.",
+    )
+
+
+def _clocks(points: t.Sequence[Point]) -> t.Iterator[dict[str, str]]:
+    known = [
+        (clock["mean"], point)
+        for point in points
+        if (clock := (point.entry.get("gpu") or {}).get("clock_mhz")) and clock.get("mean")
+    ]
+    if not known:
+        return
+    low, slow = min(known, key=lambda pair: pair[0])
+    high, fast = max(known, key=lambda pair: pair[0])
+    if high - low > _CLOCK_CHANGE * high:
+        yield _finding(
+            "clock_changed",
+            f"The GPU ran at {high:.0f} MHz {fast.title}, but at {low:.0f} MHz {slow.title}, so their speeds cannot be "
+            "compared. Let the Spark cool down, see that nothing else uses it, and measure again.",
+        )
+
+
+def _few(points: t.Sequence[Point]) -> t.Iterator[dict[str, str]]:
+    fewest = min((len(point.speeds) for point in points if point.speeds), default=FEWEST_PROMPTS)
+    if fewest < FEWEST_PROMPTS:
+        yield _finding(
+            "few_prompts",
+            f"Only {fewest} prompt{' was' if fewest == 1 else 's were'} measured, which says little about others; take "
+            f"{FEWEST_PROMPTS} or more.",
+        )
+
+
+def _costs(described: Facts, point: Point) -> t.Iterator[dict[str, str]]:
+    best = (described["theory"] or {}).get("break_even_best")
+    if best is None or point.length is None or point.length >= best:
+        return
+    faster = described["speedup"] is not None and described["speedup"]["mean"] > 1
+    so = "it was faster all the same, so reading is not all that costs." if faster else "use a shorter one, or none."
+    yield _finding(
+        "below_break_even",
+        f"{_sentence(point.title)} a pass makes {point.length:.2f} tokens, fewer than the {best:.2f} from which it "
+        f"pays at best by what it reads; {so}",
+    )
+
+
+def _counts(point: Point) -> t.Iterator[dict[str, str]]:
+    if point.grouped:
+        yield _finding(
+            "grouped_chunks",
+            f"{_sentence(point.title)} the server sends several passes in one chunk, so passes cannot be told apart; "
+            "set stream_interval: 1 in the engine options.",
+        )
+        return
+    if not point.draft_length:
+        return
+    ours, theirs = point.by_prompt(counted), point.by_prompt(server_count)
+    both = [prompt for prompt in ours if prompt in theirs]
+    if not both:
+        return
+    own = statistics.fmean(ours[prompt] for prompt in both)
+    its = statistics.fmean(theirs[prompt] for prompt in both)
+    if abs(own / its - 1) > _COUNT_DIFFERENCE:
+        yield _finding(
+            "acceptance_differs",
+            f"{_sentence(point.title)} the stream shows {own:.2f} tokens per pass, but the server counts {its:.2f}; "
+            "rely on the speeds, and take the acceptance length for unknown.",
+        )
+
+
+def findings(
+    results: Facts, points: t.Sequence[Point], described: t.Sequence[Facts], off: Point | None
+) -> list[dict[str, str]]:
+    """What the figures alone would hide."""
+    found = []
+    if results.get("restored") is False:
+        found.append(
+            _finding(
+                "not_restored",
+                "The deployment does not serve with its own options again; status.yml says what it does, and running "
+                "its playbook again repairs it.",
+            )
+        )
+    for point in points:
+        found += _answers(point, off)
+    found += [*_clocks(points), *_few(points)]
+    for point, description in zip(points, described, strict=True):
+        found += [*_costs(description, point), *_counts(point)]
+    return found
+
+
+def analyse(results: Facts, context: Facts) -> Report:
+    """The report on what sweep.py measured (results.json) and on what (context)."""
+    if results.get("schema") != SCHEMA:
+        raise BadResultsError(
+            f"The benchmark's results have schema {results.get('schema')}, but this release reads {SCHEMA}; run the "
+            "benchmark again."
+        )
+    points = [Point(entry) for entry in sorted(results["points"], key=lambda entry: entry["draft_length"])]
+    off = next((point for point in points if not point.draft_length and point.samples), None)
+    acceptance = fit_acceptance({point.draft_length: point.length for point in points if point.length is not None})
+    roofline = context.get("roofline")
+    described = [_describe(point, off, context.get("draft_length"), acceptance, roofline) for point in points]
+    sparks = (context.get("hardware") or {}).get("sparks") or 1
+    return {
+        **context,
+        "schema": SCHEMA,
+        "points": described,
+        "verdict": verdict(described, (context.get("settings") or {}).get("repetitions") or 1),
+        "bound": bound(roofline, sparks, statistics.fmean(off.speeds.values()) if off and off.speeds else None),
+        "left_out": results.get("left_out") or [],
+        "skipped": results.get("skipped") or [],
+        "findings": findings(results, points, described, off),
+    }

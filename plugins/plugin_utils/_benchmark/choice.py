@@ -1,0 +1,66 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""The draft length that a benchmark has chosen for a deployment, which holds for just what was measured."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import typing as t
+
+
+def recipe_hash(recipe: t.Mapping[str, t.Any]) -> str:
+    """A hash of what a recipe says of what is served; a choice that is kept is found by it."""
+    # Where its file is and what its draft model takes the place of change nothing of that.
+    said = {key: value for key, value in recipe.items() if key != "path"}
+    if said.get("draft_model"):
+        said["draft_model"] = {key: value for key, value in said["draft_model"].items() if key != "supersedes"}
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def commits(models: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, str]:
+    """What tells a model's files from those of another day: its commit, or the fingerprint of a directory."""
+    return {name: str(model.get("commit") or model.get("fingerprint") or "") for name, model in models.items()}
+
+
+def chosen(
+    report: t.Mapping[str, t.Any],
+    record: t.Mapping[str, t.Any],
+    recipe: t.Mapping[str, t.Any],
+    speculative_config: t.Mapping[str, t.Any],
+) -> dict[str, t.Any]:
+    """What is kept of a benchmark that has come to a verdict; empty of one that has not."""
+    verdict = report["verdict"]
+    if verdict["kind"] not in ("use", "off"):
+        return {}
+    length = verdict["draft_length"]
+    return {
+        "draft_length": length,
+        "method": recipe["method"] if length else "none",
+        "date": report["date"],
+        "sentence": verdict["sentence"],
+        "recipe": recipe_hash(recipe),
+        "image": record["image"]["reference"],
+        "models": commits(record["models"]),
+        "speculative_config": speculative_config,
+    }
+
+
+def honoured(
+    choice: t.Mapping[str, t.Any] | None,
+    recipe: t.Mapping[str, t.Any],
+    image: str,
+    models: t.Mapping[str, t.Mapping[str, t.Any]],
+) -> dict[str, t.Any]:
+    """The choice if it was made for just this; empty if not. Models that are not known yet do not count."""
+    if not choice or choice.get("recipe") != recipe_hash(recipe) or choice.get("image") != image:
+        return {}
+    now = commits(models)
+    measured = choice.get("models") or {}
+    if any(now[name] != commit for name, commit in measured.items() if now.get(name)):
+        return {}
+    return {key: choice[key] for key in ("draft_length", "method", "date", "sentence")}

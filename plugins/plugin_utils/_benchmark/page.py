@@ -1,0 +1,256 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""A benchmark's report, or two of them, as one HTML file that loads nothing."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import typing as t
+from pathlib import Path
+
+import jinja2
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import METHODS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.comparison import (
+    Change,
+    Comparison,
+    compare,
+    flat,
+    judgement,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.plots import (
+    WITHOUT_MATPLOTLIB,
+    fitted,
+    focus,
+    known,
+    pass_cost,
+    plots,
+    without_drafts,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.table import (
+    acceptance_length,
+    clean,
+    digits,
+    interval,
+    is_chosen,
+    mean,
+    short,
+)
+from markupsafe import Markup
+
+Report = t.Mapping[str, t.Any]
+Point = t.Mapping[str, t.Any]
+
+TEMPLATE = Path(__file__).with_name("page.html.j2")
+HEADLINES = {"use": "Yes: draft length {}", "off": "No: serve without drafts", "undecided": "Not decided yet"}
+SETTINGS = {
+    "max_tokens": "Tokens of an answer, at most",
+    "repetitions": "Repetitions of each prompt",
+    "warmup": "Answers before measuring, at each point",
+    "prompt_lengths": "Prompt lengths for the first token",
+}
+COLUMNS = {
+    "tokens_per_second": "Tokens/s",
+    "speedup": "Speed-up",
+    "pass_ms": "ms a pass",
+    "acceptance_length": "Tokens a pass",
+    "ttft_s": "First token, s",
+}
+# Of these less is better.
+COSTS = ("pass_ms", "ttft_s")
+
+
+class Tile(t.NamedTuple):
+    """A figure to be seen first."""
+
+    name: str
+    value: str
+    note: str
+
+
+def page(report: Report, before: Report | None = None) -> str:
+    """The whole file. With an earlier report it shows what changed since."""
+    comparison = compare(before, report) if before is not None else None
+    return _template().render(
+        report=report,
+        before=before,
+        comparison=comparison,
+        comparison_columns=COLUMNS,
+        headline=HEADLINES[report["verdict"]["kind"]].format(report["verdict"]["draft_length"]),
+        header=list(header(report, comparison)),
+        tiles=tiles(report),
+        plots=plots(report, before),
+        without_matplotlib=WITHOUT_MATPLOTLIB,
+        drafting=[point for point in report["points"] if point["draft_length"] and not point["error"]],
+        categories=categories(report),
+        different=[
+            (point, parted(first))
+            for point in known(report, "identical")
+            if (first := point["identical"]["first_difference"])
+        ],
+        machine=[point for point in report["points"] if point.get("gpu") or point.get("memory_available")],
+        a=fitted(report),
+        settings=list(settings(report)),
+        identity=list(identity(report)),
+    )
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_printable
+    )
+    environment.filters |= {
+        "digits": digits,
+        "short": short,
+        "judged": judged,
+        "changed": changed,
+        "acceptance_length": acceptance_length,
+        "cost": cost,
+        "cost_computed": cost_computed,
+    }
+    environment.tests["chosen"] = is_chosen
+    return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+
+
+def _printable(value: t.Any) -> t.Any:
+    """What every text passes on its way into the page."""
+    if value is None:
+        return ""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return "\n".join(clean(line) for line in value.split("\n"))
+    return value
+
+
+def cost(point: Point, report: Report) -> str | None:
+    """What a pass with these drafts takes, in passes without."""
+    found = pass_cost(point, report)
+    return None if found is None else digits(found)
+
+
+def judged(figure: t.Mapping[str, t.Any]) -> str:
+    """Whether a speed-up is surely one."""
+    if figure["low"] is not None and figure["low"] > 1:
+        return "faster"
+    return "slower" if figure["high"] is not None and figure["high"] < 1 else "unsure"
+
+
+def changed(change: Change, key: str) -> str:
+    """Whether a figure surely became better or worse."""
+    found = judgement(change)
+    if found not in ("more", "less"):
+        return ""
+    return "good" if (found == "less") == (key in COSTS) else "bad"
+
+
+def parted(first: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Where two answers part: what they have in common, and how each of them goes on."""
+    alike = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first["with"], first["without"]))
+    common = "".join(character for character, _same in alike)
+    return {**first, "common": common, **{key: first[key][len(common) :] for key in ("with", "without")}}
+
+
+def cost_computed(point: Point) -> str | None:
+    """The break-even acceptance length by what is read from memory, between the best and the worst case."""
+    theory = point["theory"] or {}
+    best, worst = theory.get("break_even_best"), theory.get("break_even_worst")
+    if best is None or worst is None:
+        return None
+    return digits(best) if digits(best) == digits(worst) else f"{digits(best)} to {digits(worst)}"
+
+
+def categories(report: Report) -> list[tuple[str, int]]:
+    """The kinds of prompts and how many there are of each; nothing if all are of one."""
+    found: dict[str, int] = {}
+    for point in known(report, "by_category"):
+        for name, figures in point["by_category"].items():
+            found.setdefault(name, figures["n"])
+    return list(found.items()) if len(found) > 1 else []
+
+
+def drafting(report: Report, length: t.Any) -> str:
+    if not length:
+        return "no drafts"
+    method = str(report.get("method") or "drafts")
+    return f"{METHODS.get(method, method)}, draft length {length}"
+
+
+def joined(values: t.Mapping[str, t.Any] | None) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in flat(values or {}).items())
+
+
+def hardware(report: Report) -> str:
+    facts = dict(report.get("hardware") or {})
+    sparks, gpu, driver = facts.pop("sparks", None), facts.pop("gpu", None), facts.pop("driver", None)
+    memory = facts.pop("memory_bytes", None)
+    parts = [
+        f"{sparks} DGX Spark{'s' if sparks != 1 else ''}" if sparks else None,
+        gpu,
+        f"driver {driver}" if driver else None,
+        f"{memory / 1e9:.0f} GB" if isinstance(memory, (int, float)) else None,
+        joined(facts),
+    ]
+    return ", ".join(str(part) for part in parts if part)
+
+
+def header(report: Report, comparison: Comparison | None) -> t.Iterator[tuple[str, list[str]]]:
+    """What was measured, in short."""
+    image = report.get("image") or {}
+    rows = {
+        "Date": [f"{report['date']}, compared with {comparison['date']}" if comparison else report["date"]],
+        "Recipe": [f"{report.get('recipe') or 'unknown'} ({drafting(report, report['draft_length'])})"],
+        "Image": [short(one) for one in (image.get("digests") or [])[:1]] or [image.get("reference") or "unknown"],
+        "Models": [
+            f"{name} at {short(str(commit or 'unknown'))}" for name, commit in (report.get("models") or {}).items()
+        ],
+        "Hardware": [hardware(report) or "unknown"],
+        "Versions": [joined(report.get("versions")) or "unknown"],
+    }
+    reference = image.get("reference")
+    if reference and rows["Image"] != [reference]:
+        rows["Image"].insert(0, reference)
+    yield from rows.items()
+
+
+def identity(report: Report) -> t.Iterator[tuple[str, str]]:
+    """What was measured, whole."""
+    image = report.get("image") or {}
+    yield "Deployment", report["deployment"]
+    yield "Image", image.get("reference") or "unknown"
+    yield "Image id", image.get("id") or "unknown"
+    for digest in image.get("digests") or []:
+        yield "Image digest", digest
+    for name, commit in (report.get("models") or {}).items():
+        yield name, str(commit or "unknown")
+
+
+def settings(report: Report) -> t.Iterator[tuple[str, str]]:
+    for name, text in flat(report.get("settings") or {}).items():
+        yield SETTINGS.get(name, name.replace("_", " ").capitalize()), text
+
+
+def tiles(report: Report) -> list[Tile]:
+    """The figures to be seen first: of the best draft length, beside no drafts."""
+    best, off = focus(report), without_drafts(report)
+    if best is None:
+        return []
+    name = f"Draft length {best['draft_length']}"
+    found = []
+    if best["speedup"]:
+        note = f"times as fast as without drafts {interval(best['speedup']).partition(' ')[2]}"
+        found.append(Tile(f"{name}, speed-up", digits(best["speedup"]["mean"]), note))
+    base = mean(off, "tokens_per_second") if off else None
+    note = "tokens/s" if base is None else f"tokens/s, without drafts {digits(base)}"
+    found.append(Tile(f"{name}, speed", digits(mean(best, "tokens_per_second")), note))
+    accepted, cost = acceptance_length(best), pass_cost(best, report)
+    if accepted:
+        note = f"of at most {best['draft_length'] + 1}" + (f"; break-even at {digits(cost)}" if cost else "")
+        found.append(Tile(f"{name}, tokens a pass", digits(accepted["mean"]), note))
+    same = best["identical"]
+    if same and same["compared"]:
+        found.append(Tile(f"{name}, same answers", f"{same['same']} of {same['compared']}", "as without drafts"))
+    return found

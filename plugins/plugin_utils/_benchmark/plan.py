@@ -1,0 +1,272 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""What a benchmark is going to do: which draft lengths, with which engine options, on which prompts, how long."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import json
+import typing as t
+from pathlib import Path
+
+import yaml
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.options import NONE, Request, build, render
+
+# The lengths that NVIDIA's page advises to try. Those of the second row are measured only while the last step gained.
+ALWAYS = (0, 1, 2, 3)
+WHILE_IT_GAINS = (4, 5, 8)
+QUICK = (0, 1, 3)
+# Longer drafts than any head or draft model was trained for, so most likely a slip.
+LONGEST = 64
+SECTION = "speculative_config"
+LENGTH = "max_draft_len"
+FIELDS = {"id": str, "category": str, "prompt": str}
+
+
+class BenchmarkError(Exception):
+    """The benchmark cannot be done as it was asked for; the text is for the user."""
+
+
+class Wish(t.NamedTuple):
+    """A draft length to measure; 0 is without drafts."""
+
+    length: int
+    always: bool
+
+    @property
+    def id(self) -> str:
+        return str(self.length) if self.length else "off"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """How each point is measured."""
+
+    max_tokens: int
+    repetitions: int
+    warmup: int
+    prompt_lengths: tuple[int, ...]
+
+
+def read_length(value: t.Any) -> int | None:
+    """A draft length as people write it; YAML takes a bare off for false. None if it is none."""
+    value = value.strip() if isinstance(value, str) else value
+    if value is False or value in ("off", "0", 0):
+        return 0
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str) and value.isdecimal():
+        value = int(value)
+    # Ansible's own kind of number, which remembers where it was written, is none for YAML.
+    return int(value) if isinstance(value, int) and 0 < value <= LONGEST else None
+
+
+def wishes(given: t.Sequence[t.Any], quick: bool, serving: int) -> list[Wish]:
+    """The draft lengths in the order in which they are measured; what serves now is always among them."""
+    if given:
+        lengths = [read_length(value) for value in given]
+        wrong = [repr(value) for value, length in zip(given, lengths) if length is None]
+        if wrong:
+            raise BenchmarkError(
+                f"speculative_benchmark_draft_lengths has {', '.join(wrong)}; a draft length is a number from 1 to "
+                f"{LONGEST}, or off."
+            )
+        return [Wish(length, True) for length in dict.fromkeys(length for length in lengths if length is not None)]
+    always = {*(QUICK if quick else ALWAYS), serving}
+    every = always if quick else always | {*WHILE_IT_GAINS}
+    return [Wish(length, length in always) for length in sorted(every)]
+
+
+def speculation_of(record: t.Mapping[str, t.Any], choice: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """How the deployment drafts; after a benchmark that chose no drafts, how it would."""
+    section = record["options"].get(SECTION) or (choice.get(SECTION) if record.get("method") == NONE else None)
+    if not section:
+        raise BenchmarkError(
+            f"What serves here ({record['deployment']}) has no drafts that could be measured. Deploy it with its "
+            "recipe's drafts first."
+        )
+    if not isinstance(section.get(LENGTH), int):
+        raise BenchmarkError(
+            f"The {SECTION} of what serves here ({record['deployment']}) has no {LENGTH}, so there is no draft length "
+            f"to change. Deploy it with a {SECTION} that has one."
+        )
+    return dict(section)
+
+
+def options_of(record: t.Mapping[str, t.Any], section: t.Mapping[str, t.Any], length: int) -> tuple[str, list[str]]:
+    """The engine options with drafts of this length, as the text of a file, and what the server would refuse."""
+    options = {key: value for key, value in record["options"].items() if key != SECTION}
+    if length:
+        options[SECTION] = {**section, LENGTH: length}
+    built = build(
+        Request(
+            release=record["image"]["reference"],
+            family=record.get("family") or "auto",
+            options=options,
+            target_model=record["target_model"],
+            world_size=2 if record.get("pair") else 1,
+        )
+    )
+    return render(built.options), [str(error) for error in built.errors]
+
+
+def fingerprint(record: t.Mapping[str, t.Any], options: str, prompts: t.Sequence[t.Any], settings: Settings) -> str:
+    """What a measured point depends on. The same again need not be measured again."""
+    models = {name: model.get("commit") or model.get("fingerprint") for name, model in record["models"].items()}
+    everything = [
+        record["deployment"],
+        record["image"]["id"],
+        models,
+        record["files"].get("serve.sh"),
+        options,
+        prompts,
+        dataclasses.asdict(settings),
+    ]
+    return hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()
+
+
+def points(
+    record: t.Mapping[str, t.Any],
+    choice: t.Mapping[str, t.Any],
+    wanted: t.Sequence[Wish],
+    prompts: t.Sequence[t.Any],
+    settings: Settings,
+) -> list[dict[str, t.Any]]:
+    """The points of the sweep; refuses all that the server would refuse at once."""
+    section = speculation_of(record, choice)
+    found = []
+    errors: dict[str, list[int]] = {}
+    for wish in wanted:
+        options, wrong = options_of(record, section, wish.length)
+        for error in wrong:
+            errors.setdefault(error, []).append(wish.length)
+        found.append(
+            {
+                "id": wish.id,
+                "draft_length": wish.length,
+                "always": wish.always,
+                "options": options,
+                "fingerprint": fingerprint(record, options, prompts, settings),
+            }
+        )
+    if errors:
+        lines = [f"- draft length {', '.join(map(str, lengths))}: {error}" for error, lengths in errors.items()]
+        raise BenchmarkError(
+            "\n".join(
+                [
+                    "TensorRT-LLM would refuse the engine options of some points; leave these out of "
+                    "speculative_benchmark_draft_lengths, or correct the options and deploy again:",
+                    *lines,
+                ]
+            )
+        )
+    return found
+
+
+def read_prompts(text: str, path: str) -> list[dict[str, t.Any]]:
+    """Prompts from JSON lines: prompt, and if wanted id, category and optional. All errors at once."""
+    prompts: list[dict[str, t.Any]] = []
+    errors = []
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            prompts.append(read_prompt(line, number))
+        except BenchmarkError as error:
+            errors.append(f"- line {number}: {error}")
+    names = [prompt["id"] for prompt in prompts]
+    errors += [f"- the id '{name}' is there more than once" for name in dict.fromkeys(names) if names.count(name) > 1]
+    if errors:
+        raise BenchmarkError("\n".join([f"The prompts in {path} cannot be used:", *errors[:20]]))
+    if not prompts:
+        raise BenchmarkError(f'There are no prompts in {path}; write lines such as {{"prompt": "Why is it so?"}}.')
+    return prompts
+
+
+def read_prompt(line: str, number: int) -> dict[str, t.Any]:
+    """One prompt."""
+    try:
+        data = json.loads(line)
+    except RecursionError:
+        raise BenchmarkError("has too many brackets within each other") from None
+    except ValueError as error:
+        raise BenchmarkError(f"is no JSON ({error})") from None
+    if not isinstance(data, dict):
+        raise BenchmarkError('is no object such as {"prompt": "..."}')
+    prompt = {"id": f"line-{number}", "category": "own", "optional": False, **data}
+    for name, kind in FIELDS.items():
+        if not isinstance(prompt.get(name), kind) or not prompt[name].strip():
+            raise BenchmarkError(
+                f"'{name}' " + ("must be a text that is not empty" if name in prompt else "is missing")
+            )
+        # JSON can write half a character, which nobody can send.
+        if prompt[name] != prompt[name].encode("utf-8", "ignore").decode():
+            raise BenchmarkError(f"'{name}' has half a character in it, a \\uD8.. or \\uDC.. without its other half")
+    if not isinstance(prompt["optional"], bool):
+        raise BenchmarkError("'optional' must be true or false")
+    return {name: prompt[name] for name in (*FIELDS, "optional")}
+
+
+def duration(seconds: float) -> str:
+    """A time as a person says it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+
+
+def announcement(
+    host: str,
+    record: t.Mapping[str, t.Any],
+    wanted: t.Sequence[Wish],
+    prompts: int,
+    settings: Settings,
+    load_s: float | None,
+    now: datetime.datetime,
+) -> list[str]:
+    """What is going to happen, how often the model is loaded, and until when."""
+    surely = [wish.id for wish in wanted if wish.always]
+    perhaps = [wish.id for wish in wanted if not wish.always]
+    measured = f"{host} is measured at draft length {', '.join(surely)}"
+    if perhaps:
+        measured += f", and at {', '.join(perhaps)} while longer drafts gain"
+    times = "once" if settings.repetitions == 1 else f"{settings.repetitions} times"
+    asked = f"{prompts} prompts, {times} each, {settings.max_tokens} tokens at most."
+    loads = len(surely) + 1
+    most = f" to {len(wanted) + 1}" if perhaps else ""
+    lines = [
+        "",
+        f"{measured}: {asked}",
+        f"The model is loaded {loads}{most} times, the last time to serve as it does now.",
+    ]
+    speed = (record.get("measurements") or {}).get("tokens_per_second")
+    if speed and load_s:
+        a_point = load_s + prompts * settings.repetitions * settings.max_tokens / speed
+        least, longest = (count * a_point + load_s for count in (len(surely), len(wanted)))
+        until = now + datetime.timedelta(seconds=longest + 60)
+        spread = duration(longest) if not perhaps else f"{duration(least)} to {duration(longest)}"
+        lines.append(f"That takes {spread}, until {until:%H:%M} at the latest. What was measured before is kept.")
+    lines += [
+        f"Meanwhile {record['url']} answers with other drafts than yours, or not at all while the model is loaded.",
+        "",
+    ]
+    return lines
+
+
+def collection_version(root: Path) -> str | None:
+    """The version of this collection, from a clone or installed; None if neither file says it."""
+    for name, place in (("galaxy.yml", ()), ("MANIFEST.json", ("collection_info",))):
+        try:
+            data = yaml.safe_load((root / name).read_text(encoding="utf-8"))
+        except OSError:
+            continue
+        for key in place:
+            data = data[key]
+        return str(data["version"])
+    return None

@@ -1,0 +1,110 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""What is to be done about a network card that comes after Docker, or that leaves with the other Spark."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotplug import ASIDE, MARKER, STARTER, digest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import Info, asked, listed
+
+# What starts a container when the network card comes, of this version.
+STARTER_FILES = Path(__file__).resolve().parents[3] / "roles/spark_network/files"
+INSTALL = "run again with -K and -e spark_network_start_with_card=true"
+CARD_COST = "18 to 20 W a Spark"
+
+Steps = dict[str, t.Any]
+
+
+def own_files(directory: Path = STARTER_FILES) -> dict[str, str]:
+    """The files of this version, by their place on a Spark, with their digests."""
+    return {path: digest((directory / name).read_bytes()) for path, name in STARTER.items()}
+
+
+def card_steps(info: Info, start: bool | None, keep: bool | None, configure: bool, own: t.Mapping[str, str]) -> Steps:
+    """What is copied to one Spark, what is removed there, and how its marker is moved."""
+    starter, hotplug = info.get("starter") or {}, info.get("hotplug") or {}
+    present = starter.get("files") or {}
+    complete = present == own and bool(starter.get("enabled"))
+    wanted = configure if start is None else start
+    files = [
+        {"src": name, "dest": path, "mode": "0755" if name.endswith(".sh") else "0644"}
+        for path, name in STARTER.items()
+    ]
+    move: list[str] = []
+    if keep and hotplug.get("armed"):
+        move = [str(MARKER), str(ASIDE)]
+    elif keep is False:
+        move = hotplug.get("aside") or []
+    return {
+        "install": files if wanted and not complete else [],
+        "remove": list(present) if start is False else [],
+        "move": move,
+        "lacking": not complete and not wanted and start is None,
+    }
+
+
+def card_findings(hosts: t.Mapping[str, Info], planned: t.Mapping[str, Steps], keep: bool | None) -> list[str]:
+    """What may keep the two from coming back by themselves, and what changes with their next start."""
+    found = []
+    bare = [name for name in hosts if planned[name]["lacking"] and not _has_starter(hosts[name])]
+    other = [name for name in hosts if planned[name]["lacking"] and _has_starter(hosts[name])]
+    armed = [name for name, info in hosts.items() if (info.get("hotplug") or {}).get("armed") and keep is None]
+    aside = [name for name, one in planned.items() if one["move"][:1] == [str(MARKER)]]
+    back = [name for name, one in planned.items() if one["move"][:1] == [str(ASIDE)]]
+    if bare:
+        found.append(
+            f"{listed(bare)}: Docker does not start a container whose network card comes later, and does not "
+            f"try again, so the pair may stay away after a reboot. To have it started then, {INSTALL}."
+        )
+    if other:
+        found.append(
+            f"{listed(other)}: what starts the container when the network card comes late is not this "
+            f"version's, or is switched off. To renew it, {INSTALL}."
+        )
+    if armed:
+        found.append(
+            f"{listed(armed)}: DGX OS is set to switch the network card off without a cable, so rebooting one "
+            "Spark may take the other one's card away until that is rebooted, too. spark_network_keep_card=true (with "
+            f"-K) keeps the cards, for {CARD_COST}."
+        )
+    if aside:
+        found.append(
+            f"{listed(aside)}: the network card stays on from the next start on, for {CARD_COST}: reboot both with "
+            "the cable in."
+        )
+    if back:
+        found.append(
+            f"{listed(back)}: DGX OS switches the network card off without a cable again, from the next start on."
+        )
+    return found
+
+
+def _has_starter(info: Info) -> bool:
+    return bool((info.get("starter") or {}).get("files"))
+
+
+def card_lines(planned: t.Mapping[str, Steps]) -> list[str]:
+    """The steps for people."""
+    said = {
+        "install": "what starts the container when the network card comes late: to be installed",
+        "remove": "what starts the container when the network card comes late: to be removed",
+        "move": "{0}: to be moved to {1}",
+    }
+    return [f"{name}: {said[key].format(*one[key])}" for name, one in planned.items() for key in said if one[key]]
+
+
+def plan_cards(
+    hosts: t.Mapping[str, Info], start_with_card: t.Any, keep_card: t.Any, configure: t.Mapping[str, bool]
+) -> dict[str, t.Any]:
+    """The steps of each host. Raises PlanError for what is neither auto nor a boolean."""
+    start, own = asked("spark_network_start_with_card", start_with_card), own_files()
+    keep = asked("spark_network_keep_card", keep_card)
+    planned = {name: card_steps(info, start, keep, configure[name], own) for name, info in hosts.items()}
+    return {"hosts": planned, "findings": card_findings(hosts, planned, keep), "lines": card_lines(planned)}

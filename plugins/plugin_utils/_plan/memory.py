@@ -1,0 +1,386 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""Whether a deployment fits into the memory of a Spark, for programs and for people, and what the server is told."""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import drafting
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import (
+    FRACTION,
+    FREE_FRACTION,
+    MAX_NUM_TOKENS,
+    WORKSPACE,
+    Bill,
+    Memory,
+    Model,
+    Sizes,
+    Wish,
+    bill,
+    block,
+    bytes_per_token,
+    conversation,
+    fitting_context,
+    fitting_tokens,
+    follows_checkpoint,
+    free_fraction,
+    sizes,
+    weights,
+    whole,
+)
+
+FITS, LESS_CONTEXT, DOES_NOT_FIT, UNKNOWN = "fits", "less_context", "does_not_fit", "unknown"
+WIDTH = 100
+
+
+# What TensorRT-LLM is told
+
+
+def chunks_prefill(wish: Wish, size: Sizes) -> bool:
+    """Whether prompts are longer than a pass can take at once, nobody has decided, and cutting them up works."""
+    longer = size.context is not None and size.context > (whole(wish.options.get("max_num_tokens")) or MAX_NUM_TOKENS)
+    return longer and "enable_chunked_prefill" not in wish.options and not wish.target.latent
+
+
+def engine_options(wish: Wish, size: Sizes) -> dict[str, t.Any]:
+    """What the explicit options leave open; they are merged over this."""
+    made: dict[str, t.Any] = {}
+    if "max_batch_size" not in wish.options:
+        made["max_batch_size"] = size.parallel
+    graphs = wish.options.get("cuda_graph_config", {})
+    # A list of sizes excludes the largest one, and null means no graphs.
+    if isinstance(graphs, dict) and "max_batch_size" not in graphs and not graphs.get("batch_sizes"):
+        made["cuda_graph_config"] = {"max_batch_size": size.parallel}
+    if wish.kv_cache == FRACTION:
+        return made
+    if "max_seq_len" not in wish.options:
+        made["max_seq_len"] = size.context
+    if not size.by_fraction and "max_tokens" not in wish.cache_options:
+        # TensorRT-LLM takes the smaller of the two, so the fraction stays as a cap.
+        missing = (
+            {} if "free_gpu_memory_fraction" in wish.cache_options else {"free_gpu_memory_fraction": FREE_FRACTION}
+        )
+        made["kv_cache_config"] = {"max_tokens": size.tokens, **missing}
+    if chunks_prefill(wish, size):
+        made["enable_chunked_prefill"] = True
+    return made
+
+
+def warnings(wish: Wish, size: Sizes, made: t.Mapping[str, t.Any]) -> list[str]:
+    found = [
+        f"The files of {model.name} do not give {', '.join(model.missing)}: the memory plan cannot count it all."
+        for model in wish.models
+        if model.missing
+    ]
+    raw = wish.options.get("speculative_config")
+    if (
+        wish.draft is None
+        and isinstance(raw, dict)
+        and (raw.get("speculative_model") or raw.get("speculative_model_dir"))
+    ):
+        found.append("The draft model in speculative_config is not part of the memory plan.")
+    if wish.memory.total is None and wish.memory.free is None:
+        found.append("The memory of this Spark is not known, so nobody can say whether this fits.")
+    elif wish.memory.free is None:
+        found.append(
+            "What the running deployment holds, or what is available, is not known: the memory plan takes everything "
+            "but speculative_serve_reserve_gib as free."
+        )
+    if size.explicit_tokens and size.context and size.tokens < conversation(wish, size.context):
+        found.append(
+            f"kv_cache_config.max_tokens is {size.tokens:,}, which is less than one conversation of {size.context:,} "
+            "tokens takes; leave it out, or set speculative_serve_context to less."
+        )
+    at_once = whole(wish.options.get("max_num_tokens")) or MAX_NUM_TOKENS
+    chunked = {**made, **wish.options}.get("enable_chunked_prefill") is True
+    if wish.kv_cache != FRACTION and size.context and size.context > at_once and not chunked:
+        found.append(
+            f"Prompts of more than {at_once:,} tokens will be refused, although the context is {size.context:,}: "
+            "chunked prefill is off, and max_num_tokens is smaller."
+        )
+    return found + short_draft(wish, size)
+
+
+def free_for_gpu(memory: Memory) -> str:
+    """CUDA's figure beside the kernel's; empty where nobody has asked CUDA."""
+    cuda = memory.cuda
+    return f"{amount(cuda.free)} by CUDA, {amount(cuda.available)} available" if cuda else ""
+
+
+def less_by_cuda(wish: Wish, made: Bill) -> list[str]:
+    """That what the kernel calls available is enough, and what CUDA calls free is not.
+
+    Only a warning: on a GB10 CUDA counts as used what the kernel takes back from files when memory is asked for.
+    """
+    cuda = wish.memory.cuda
+    if cuda is None or cuda.free >= made.needed or made.needed > cuda.available:
+        return []
+    found = (
+        f"CUDA calls {amount(cuda.free)} free, which is less than the {amount(made.needed)} that are needed, although "
+        f"{amount(cuda.available)} are available."
+    )
+    if cuda.free + cuda.files >= made.needed:
+        return [
+            f"{found} Files that were read hold {amount(cuda.files)}. Those of the models are given back while they "
+            "are loaded; should the KV cache become smaller than planned all the same, -e "
+            """'{"speculative_serve_drop_caches": true}' gives back all of them before a start."""
+        ]
+    return [
+        f"{found} Files that were read hold only {amount(cuda.files)}; the driver keeps the rest from programs. The "
+        "server may run out of memory: see that nothing else uses the GPU ('nvidia-smi' lists it), reboot, or serve "
+        "less with speculative_serve_context."
+    ]
+
+
+def short_draft(wish: Wish, size: Sizes) -> list[str]:
+    """A draft whose own positions end before the context does."""
+    draft = wish.draft
+    if not draft or not draft.max_context or not size.context or draft.max_context >= size.context:
+        return []
+    what = "EAGLE head" if wish.method == "eagle3" else "draft model"
+    # The head's table of positions is as long as its own config.json says, until that pull request makes it grow.
+    beyond = (
+        " TensorRT-LLM before its pull request 11598 (February 2026) reads past the head's table of positions there; "
+        f"speculative_serve_context: {draft.max_context} is on the safe side."
+    )
+    return [
+        f"The {what} {draft.name} was made for {draft.max_context:,} tokens, so its drafts are seldom accepted "
+        f"between there and {size.context:,}.{beyond if wish.method == 'eagle3' else ''}"
+    ]
+
+
+# The answer, for programs and for people
+
+
+def judge(made: Bill, fitting: int | None, size: Sizes, complete: bool) -> str:
+    if made.room is None:
+        return UNKNOWN
+    if made.excess > 0:
+        # With an explicit max_tokens fewer tokens are the way out, also where the context itself is small.
+        less = size.explicit_tokens or size.context is None or (fitting or 0) < size.context
+        return LESS_CONTEXT if fitting is not None and less and not size.by_fraction else DOES_NOT_FIT
+    return FITS if complete else UNKNOWN
+
+
+def short_name(model: Model) -> str:
+    """Hub ids as they are; of a directory its own name."""
+    name = model.name.rstrip("/").rsplit("/", 1)[-1] if model.name.startswith("/") else model.name
+    return name if len(name) <= 60 else f"{name[:57]}..."
+
+
+def per_cent(wish: Wish) -> str:
+    return f"{100 * free_fraction(wish):.0f}%"
+
+
+def conversations(size: Sizes) -> str:
+    many = "1 conversation" if size.parallel == 1 else f"{size.parallel:,} conversations"
+    return f"{many} of {size.context:,} tokens" if size.context else many
+
+
+def cache_row(wish: Wish, size: Sizes) -> str:
+    if size.by_fraction:
+        return f"KV cache: {per_cent(wish)} of what is left, at least {size.tokens:,} tokens"
+    if size.explicit_tokens:
+        return f"KV cache of {size.tokens:,} tokens (max_tokens)"
+    return f"KV cache for {conversations(size)}"
+
+
+def rows(wish: Wish, size: Sizes, made: Bill) -> list[dict[str, t.Any]]:
+    """What is needed on each node; null where it is not known."""
+    heavy = [
+        {"name": f"weights of {short_name(model)}", "bytes": weights(model, wish, wish.sparks)} for model in wish.models
+    ]
+    return [
+        *heavy,
+        {"name": cache_row(wish, size), "bytes": made.cache},
+        {"name": "workspace and CUDA graphs", "bytes": WORKSPACE},
+    ]
+
+
+def title(wish: Wish) -> str:
+    return f"{short_name(wish.target)} {drafting(wish.method, wish.draft_length)}"
+
+
+def held_by_others(wish: Wish, made: Bill) -> bool:
+    """Whether it would fit if nothing else held memory."""
+    total, room = wish.memory.total, made.room
+    return total is not None and room is not None and room < made.needed <= total - wish.reserve
+
+
+def two_would(wish: Wish, size: Sizes) -> bool:
+    """Whether two Sparks like this one, with nothing else on them, would hold what is wanted."""
+    alone = dataclasses.replace(wish.memory, available=None, slot=None)
+    return bill(wish, size.tokens, 2, alone).excess <= 0
+
+
+def on_two(wish: Wish, size: Sizes) -> str:
+    """What two Sparks would do, if that is a question."""
+    if wish.sparks > 1 or wish.memory.total is None or any(model.missing for model in wish.models):
+        return ""
+    return "two Sparks would hold it" if two_would(wish, size) else "two Sparks would not hold it either"
+
+
+def setting(wish: Wish, size: Sizes, fitting: int, tokens: int) -> str:
+    """What to write so that it fits."""
+    if size.explicit_tokens:
+        return f"kv_cache_config.max_tokens: {tokens // block(wish) * block(wish)} in speculative_serve_options"
+    if "max_seq_len" in wish.options:
+        return f"max_seq_len: {fitting} in the engine options"
+    return f"-e speculative_serve_context={fitting}"
+
+
+def fewer(wish: Wish, size: Sizes, tokens: int) -> str:
+    """How many conversations at once fit with the wanted context, as they are written; empty if none."""
+    if size.context is None or size.explicit_tokens or size.by_fraction:
+        return ""
+    many = (tokens - block(wish)) // conversation(wish, size.context)
+    if not 0 < many < size.parallel:
+        return ""
+    if "max_batch_size" in wish.options:
+        return f"max_batch_size: {many} in the engine options"
+    return f"-e speculative_serve_parallel={many}"
+
+
+def refusal(wish: Wish, size: Sizes, made: Bill, verdict: str, fitting: int | None) -> str:
+    """What is wrong, and what to do; empty if it is not refused."""
+    if verdict not in (LESS_CONTEXT, DOES_NOT_FIT) or made.room is None:
+        return ""
+    tokens = fitting_tokens(made, bytes_per_token(wish, wish.sparks)) or 0
+    node = " on each Spark" if wish.sparks > 1 else ""
+    served = f"{title(wish)}, with {conversations(size)}," if made.cache is not None else title(wish)
+    if made.needed > made.room:
+        short = amount(made.needed - made.room)
+        wrong = f"{served} needs {amount(made.needed)} of memory{node}, {short} more than there is room for."
+    else:
+        wrong = (
+            f"{served} needs a KV cache of {amount(made.cache or 0)}, but kv_cache_config.free_gpu_memory_fraction "
+            f"allows {amount(made.cache_limit or 0)}; raise it."
+        )
+    parts = [wrong]
+    others = held_by_others(wish, made)
+    if others and wish.memory.holders:
+        parts.append(". ".join(wish.memory.holders) + ".")
+    elif others:
+        parts.append("Other programs hold what is missing; 'ps aux --sort -rss' lists them.")
+    ways = []
+    if verdict == LESS_CONTEXT:
+        ways.append(setting(wish, size, fitting or 0, tokens))
+    ways += [many] if (many := fewer(wish, size, tokens)) else []
+    if ways:
+        parts.append(f"{'Until then it' if others else 'It'} fits with {', or with '.join(ways)}.")
+    elif not others and made.needed > made.room:
+        two = on_two(wish, size)
+        parts.append("Choose a smaller model" + (f"; {two}." if two else "."))
+    if wish.memory.total is not None and made.needed <= wish.memory.total:
+        parts.append("-e speculative_serve_overcommit=true tries it anyway, and may hang the machine.")
+    return " ".join(parts)
+
+
+def verdict_line(wish: Wish, size: Sizes, made: Bill, verdict: str, fitting: int | None) -> str:
+    if verdict == FITS and size.by_fraction:
+        return "It fits."
+    if verdict == FITS:
+        longer = size.context is not None and (fitting or 0) > size.context
+        asked = longer and not size.explicit_tokens
+        more = f"; {fitting:,} tokens of context would fit, too" if asked else ""
+        return f"It fits; {amount((made.room or 0) - made.needed)} stay free{more}."
+    if verdict == LESS_CONTEXT:
+        tokens = fitting_tokens(made, bytes_per_token(wish, wish.sparks)) or 0
+        two = "" if held_by_others(wish, made) else on_two(wish, size)
+        also = f"; {two} as it is" if two.endswith("would hold it") else ""
+        return f"It fits with less context only: {setting(wish, size, fitting or 0, tokens)}{also}."
+    if verdict == DOES_NOT_FIT:
+        if held_by_others(wish, made):
+            return f"It does not fit: {amount(made.excess)} are missing, which other programs hold."
+        two = on_two(wish, size)
+        return f"It does not fit: {amount(made.excess)} are missing" + (f"; {two}." if two else ".")
+    return "Whether it fits is unknown."
+
+
+def notes(wish: Wish, size: Sizes) -> list[str]:
+    """What the figures do not show."""
+    found = []
+    if any(follows_checkpoint(wish, model) for model in wish.models):
+        found.append(
+            "The KV cache is counted in FP8, which the checkpoint asks for and TensorRT-LLM follows unless "
+            "kv_cache_config.dtype says otherwise."
+        )
+    if wish.kv_cache != FRACTION and chunks_prefill(wish, size):
+        found.append(
+            "Chunked prefill is switched on, since longer prompts would be refused; it is the first thing to switch "
+            "off if answers to long prompts are bad (enable_chunked_prefill: false in the engine options)."
+        )
+    if size.by_fraction:
+        found.append(
+            f"The KV cache takes {per_cent(wish)} of what the weights leave, also of what is kept for the desktop."
+        )
+    return found
+
+
+def memory_rows(wish: Wish) -> list[tuple[str, int | None]]:
+    memory = wish.memory
+    made = [("memory of this Spark", memory.total), ("kept for the desktop and the system", wish.reserve)]
+    slot = ", with what our own deployment gives back" if memory.slot else ""
+    made.append((f"available now{slot}", memory.free))
+    return [*made, ("of it free for the GPU, by CUDA", memory.cuda.free)] if memory.cuda else made
+
+
+def table(parts: t.Sequence[tuple[str, int | None]], widest: int) -> list[str]:
+    return [f"  {name:<{widest}}  {'unknown' if count is None else amount(count):>9}" for name, count in parts]
+
+
+def render(
+    host: str, wish: Wish, size: Sizes, made: Bill, found: t.Sequence[t.Mapping[str, t.Any]], end: str
+) -> list[str]:
+    """The plan as a table with its verdict."""
+    complete = all(row["bytes"] is not None for row in found)
+    needs = [(row["name"], row["bytes"]) for row in found]
+    needs.append(("needed" if complete else "needed, of what is known", made.needed))
+    has = [*memory_rows(wish), ("room", made.room)]
+    widest = max(len(name) for name, _size in [*needs, *has])
+    where = f"{host}, " if host else ""
+    each = " (each of 2 Sparks)" if wish.sparks > 1 else ""
+    heading = textwrap.wrap(f"{where}memory{each}: {title(wish)}", WIDTH)
+    ruler = f"  {'-' * (widest + 11)}"
+    body = [*table(needs[:-1], widest), ruler, *table(needs[-1:], widest), ""]
+    body += [*table(has[:-1], widest), ruler, *table(has[-1:], widest), ""]
+    sentences = [end, *notes(wish, size)]
+    return [
+        *heading,
+        "",
+        *body,
+        *(line for one in sentences for line in textwrap.wrap(one, WIDTH, initial_indent="  ", subsequent_indent="  ")),
+    ]
+
+
+def plan(wish: Wish, host: str = "") -> dict[str, t.Any]:
+    """The whole answer of the action memory_plan."""
+    size = sizes(wish)
+    made = bill(wish, size.tokens, wish.sparks, wish.memory)
+    complete = not any(model.missing for model in wish.models)
+    tokens = fitting_tokens(made, bytes_per_token(wish, wish.sparks)) if complete else None
+    fitting = fitting_context(wish, size.parallel, tokens)
+    verdict = judge(made, fitting, size, complete)
+    options = engine_options(wish, size)
+    found = rows(wish, size, made)
+    return {
+        "verdict": verdict,
+        "rows": found,
+        "lines": render(host, wish, size, made, found, verdict_line(wish, size, made, verdict, fitting)),
+        "options": options,
+        "context": size.context,
+        "fitting_context": fitting,
+        "needed": made.needed,
+        "room": made.room,
+        "free_for_gpu": free_for_gpu(wish.memory),
+        "message": refusal(wish, size, made, verdict, fitting),
+        "warnings": warnings(wish, size, options) + less_by_cuda(wish, made),
+    }

@@ -1,0 +1,407 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""What a deployment takes of the memory of a Spark, and what there is: the arithmetic behind the memory plan.
+
+A DGX Spark has one memory for CPU and GPU, and a server that takes too much of it does not fail: the machine hangs.
+So the weights, the KV cache of the wanted context, and a workspace have to fit into what is there and free.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
+
+PLANNED, FRACTION = "planned", "fraction"
+
+GIB = 1024**3
+# What activations, CUDA graphs and the libraries take besides weights and KV cache; a rule of thumb for one GB10.
+WORKSPACE = 10_000_000_000
+# TensorRT-LLM's own defaults.
+BLOCK = 32
+MAX_NUM_TOKENS = 8192
+FREE_FRACTION = 0.9
+# A smaller context than this is no use, and other contexts are proposed in steps that people can read.
+LEAST_CONTEXT, CONTEXT_STEP = 2048, 1024
+# Bytes of a value in the KV cache. NVFP4 keeps one byte of scale for 16 values.
+BYTES = {"fp8": 1.0, "nvfp4": 0.5625, "float32": 4.0, "float": 4.0}
+BF16 = 2.0
+# More than a program can count with is a mistake.
+MOST = 2**63 - 1
+# Multi-head latent attention keeps another cache than keys and values, and TensorRT-LLM switches chunked prefill off
+# for it on a GB10.
+LATENT_ATTENTION = ("deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2")
+
+
+class PlanError(Exception):
+    """Inputs that no plan can be made of; the message holds every reason."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """What the plan needs to know of a model; None where its files do not say it."""
+
+    name: str
+    weights: int | None
+    values_per_token: int | None
+    max_context: int | None
+    missing: tuple[str, ...] = ()
+    fp8_cache: bool = False
+    latent: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Cuda:
+    """What CUDA called free in a container that runs nothing else, and what the kernel said at the same moment."""
+
+    free: int
+    unused: int
+    available: int
+
+    @property
+    def files(self) -> int:
+        """What files that were read hold: available, though not to who asks CUDA."""
+        return max(0, self.available - self.unused)
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """The memory of the machine in bytes; None where it is unknown."""
+
+    total: int | None
+    available: int | None
+    slot: int | None
+    holders: tuple[str, ...] = ()
+    cuda: Cuda | None = None
+
+    @property
+    def free(self) -> int | None:
+        """What is free as soon as our own deployment is gone."""
+        return None if self.available is None or self.slot is None else self.available + self.slot
+
+    def ceiling(self, reserve: int = 0) -> int | None:
+        """The most that a server can get if so much is kept back."""
+        limits = [] if self.total is None else [self.total - reserve]
+        limits += [] if self.free is None else [self.free]
+        return max(0, min(limits)) if limits else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Wish:
+    """What is to be served, and where."""
+
+    target: Model
+    draft: Model | None
+    method: str
+    draft_length: int
+    context: int
+    parallel: int
+    kv_cache: str
+    reserve: int
+    memory: Memory
+    sparks: int
+    options: t.Mapping[str, t.Any]
+
+    @property
+    def models(self) -> list[Model]:
+        return [self.target, *([self.draft] if self.draft else [])]
+
+    @property
+    def cache_options(self) -> t.Mapping[str, t.Any]:
+        value = self.options.get("kv_cache_config")
+        return value if isinstance(value, dict) else {}
+
+
+# Reading
+
+
+def whole(value: t.Any) -> int | None:
+    """A positive whole number, or None."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST else None
+
+
+def size(value: t.Any) -> int | None:
+    """A number of bytes, which may be 0."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST else None
+
+
+def too_large(value: t.Any) -> bool:
+    return isinstance(value, int) and value > MOST
+
+
+def parse_whole(value: t.Any) -> int | None:
+    """A positive whole number, also one that came as text from a command line."""
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdecimal():
+        value = int(value.strip()) if len(value) < 20 else None
+    return whole(value)
+
+
+def parse_reserve(value: t.Any) -> float | None:
+    """A number of GiB that is not negative."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
+
+
+def read_model(data: t.Mapping[str, t.Any], head: bool = False) -> Model:
+    """A model from its name and facts; an EAGLE head has one layer of KV cache unless it says otherwise."""
+    facts: t.Mapping[str, t.Any] = data.get("facts") or {}
+    shape = {key: whole(facts.get(key)) for key in ("layers", "kv_heads", "head_dim")}
+    if head and shape["layers"] is None:
+        shape["layers"] = 1
+    known = [value for value in shape.values() if value is not None]
+    weights = whole(facts.get("weights_bytes"))
+    latent = facts.get("model_type") in LATENT_ATTENTION
+    return Model(
+        name=str(data.get("name") or "the model"),
+        weights=weights,
+        # Keys and values, hence the 2.
+        values_per_token=2 * math.prod(known) if len(known) == len(shape) and not latent else None,
+        max_context=whole(facts.get("max_context")),
+        missing=(
+            *(() if weights else ("the size of its weights",)),
+            *(("the size of its latent attention's cache",) if latent else ()),
+            *(() if latent else tuple(key for key, value in shape.items() if value is None)),
+        ),
+        fp8_cache=str(facts.get("kv_cache_dtype") or "").lower() == "fp8",
+        latent=latent,
+    )
+
+
+def read_memory(data: t.Mapping[str, t.Any] | None) -> Memory:
+    found = data or {}
+    return Memory(
+        total=whole(found.get("total")),
+        available=size(found.get("available")),
+        slot=size(found.get("slot")),
+        holders=tuple(str(one) for one in found.get("holders") or ()),
+        cuda=read_cuda(found.get("cuda") or {}),
+    )
+
+
+def read_cuda(found: t.Mapping[str, t.Any]) -> Cuda | None:
+    """What an image that was asked has said; one without an answer has said nothing."""
+    free, unused, available = (size(found.get(key)) for key in ("free", "unused", "available"))
+    return None if free is None or unused is None or available is None else Cuda(free, unused, available)
+
+
+def read(arguments: t.Mapping[str, t.Any]) -> Wish:
+    """The wish in a task's arguments; raises PlanError with everything that is wrong with it."""
+    options: t.Mapping[str, t.Any] = arguments.get("options") or {}
+    method = arguments.get("method") or ""
+    memory = read_memory(arguments.get("memory"))
+    errors = []
+    numbers = {}
+    for key, unit in (("context", "tokens"), ("parallel", "conversations")):
+        numbers[key] = parse_whole(arguments[key])
+        if numbers[key] is None:
+            errors.append(
+                f"speculative_serve_{key} is {arguments[key]!r}, but must be a whole number of {unit} above 0."
+            )
+    reserve = parse_reserve(arguments["reserve_gib"])
+    if reserve is None:
+        errors.append(
+            f"speculative_serve_reserve_gib is {arguments['reserve_gib']!r}, but must be a number of GiB, 0 or more."
+        )
+    elif memory.total is not None and reserve * GIB >= memory.total:
+        errors.append(
+            f"speculative_serve_reserve_gib keeps back {amount(reserve * GIB)}, but this Spark has "
+            f"{amount(memory.total)} in all; set it to less."
+        )
+    cache = options.get("kv_cache_config")
+    given = [
+        *options.items(),
+        *((f"kv_cache_config.{key}", value) for key, value in (cache if isinstance(cache, dict) else {}).items()),
+    ]
+    given.append(("draft_length", arguments.get("draft_length")))
+    errors += [
+        f"{key} is a number of {len(str(value))} digits, which nothing can count with; correct it."
+        for key, value in given
+        if too_large(value)
+    ]
+    if errors:
+        raise PlanError(" ".join(errors))
+    draft = arguments.get("draft") or {}
+    raw = options.get("speculative_config")
+    written = whole(raw.get("max_draft_len")) if isinstance(raw, dict) else None
+    wish = Wish(
+        target=read_model(arguments["target"]),
+        draft=read_model(draft, head=method == "eagle3") if draft.get("name") else None,
+        method=method,
+        draft_length=max(0, int(arguments.get("draft_length") or written or 0)),
+        context=t.cast(int, numbers["context"]),
+        parallel=t.cast(int, numbers["parallel"]),
+        kv_cache=arguments.get("kv_cache") or PLANNED,
+        reserve=round(t.cast(float, reserve) * GIB),
+        memory=memory,
+        sparks=arguments.get("sparks") or 1,
+        options=options,
+    )
+    check_context(wish)
+    return wish
+
+
+def check_context(wish: Wish) -> None:
+    """More than the model was made for is only served if TensorRT-LLM's own option asks for it."""
+    longest = wish.target.max_context
+    if wish.kv_cache == FRACTION or "max_seq_len" in wish.options or longest is None or wish.context <= longest:
+        return
+    raise PlanError(
+        f"speculative_serve_context is {wish.context:,} tokens, but {wish.target.name} was made for {longest:,}: set "
+        f"speculative_serve_context to {longest} or less, or max_seq_len in speculative_serve_options if the model's "
+        "positions are scaled."
+    )
+
+
+# Arithmetic
+
+
+def round_up(value: int, step: int) -> int:
+    return -(-value // step) * step
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """How much is served at once, explicit engine options counted in."""
+
+    context: int | None
+    parallel: int
+    # Tokens that the KV cache has to hold.
+    tokens: int
+    # Whether the KV cache takes a share of what is left, whatever the context.
+    by_fraction: bool
+    # Whether an explicit max_tokens says how many.
+    explicit_tokens: bool
+
+
+def block(wish: Wish) -> int:
+    return whole(wish.cache_options.get("tokens_per_block")) or BLOCK
+
+
+def conversation(wish: Wish, context: int) -> int:
+    """Tokens that one conversation takes in the KV cache, in whole blocks and one more.
+
+    TensorRT-LLM's py_executor_creator.py makes a sequence longer than max_seq_len by 1 + d with the overlap scheduler,
+    d - 1 for drafts made in the same engine, and d for those that are verified: 3 d.
+    """
+    return round_up(context + 3 * wish.draft_length, block(wish)) + block(wish)
+
+
+def cache_tokens(wish: Wish, context: int, parallel: int) -> int:
+    """Tokens of so many conversations; a dummy request that fills up CUDA graphs' batches takes a block, too."""
+    return parallel * conversation(wish, context) + block(wish)
+
+
+def sizes(wish: Wish) -> Sizes:
+    """What is served: explicit max_seq_len, max_batch_size and max_tokens win over context and parallel."""
+    cache = wish.cache_options
+    # A max_tokens that is there and null switches the plan's own off.
+    by_fraction = wish.kv_cache == FRACTION or ("max_tokens" in cache and cache["max_tokens"] is None)
+    parallel = whole(wish.options.get("max_batch_size")) or wish.parallel
+    unlimited = wish.kv_cache == FRACTION or ("max_seq_len" in wish.options and wish.options["max_seq_len"] is None)
+    context = whole(wish.options.get("max_seq_len")) or (wish.target.max_context if unlimited else wish.context)
+    explicit = None if by_fraction else whole(cache.get("max_tokens"))
+    tokens = LEAST_CONTEXT if by_fraction else explicit or cache_tokens(wish, context or wish.context, parallel)
+    return Sizes(context, parallel, tokens, by_fraction, explicit is not None)
+
+
+def free_fraction(wish: Wish) -> float:
+    value = wish.cache_options.get("free_gpu_memory_fraction")
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 1:
+        return value
+    return FREE_FRACTION
+
+
+def weights(model: Model, wish: Wish, sparks: int) -> int | None:
+    """Bytes on each node: the target is split; a draft is counted in full."""
+    if model.weights is None:
+        return None
+    return -(-model.weights // sparks) if model is wish.target else model.weights
+
+
+def all_weights(wish: Wish, sparks: int) -> int:
+    """Of all models whose size is known."""
+    return sum(weights(model, wish, sparks) or 0 for model in wish.models)
+
+
+def follows_checkpoint(wish: Wish, model: Model) -> bool:
+    """Whether the KV cache is in FP8 because the model's own files say so; an EAGLE head takes its target's."""
+    auto = str(wish.cache_options.get("dtype") or "auto").lower() == "auto"
+    return auto and (wish.target if wish.method == "eagle3" else model).fp8_cache
+
+
+def bytes_per_value(wish: Wish, model: Model) -> float:
+    """As the options say; with auto as the checkpoint does, and BF16 where it is silent."""
+    if follows_checkpoint(wish, model):
+        return BYTES["fp8"]
+    return BYTES.get(str(wish.cache_options.get("dtype") or "auto").lower(), BF16)
+
+
+def bytes_per_token(wish: Wish, sparks: int) -> int | None:
+    """Of target and draft together, on each node; None if one of them is unknown."""
+    if any(model.values_per_token is None for model in wish.models):
+        return None
+    total = sum((model.values_per_token or 0) * bytes_per_value(wish, model) for model in wish.models)
+    return math.ceil(total / sparks)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bill:
+    """What is needed on each node, what there is, and what the KV cache may take of it."""
+
+    weights: int
+    cache: int | None
+    room: int | None
+    cache_limit: int | None
+
+    @property
+    def needed(self) -> int:
+        """Of all that is known."""
+        return self.weights + (self.cache or 0) + WORKSPACE
+
+    @property
+    def excess(self) -> int:
+        """How much too much it is; at most 0 if it fits."""
+        over = [] if self.room is None else [self.needed - self.room]
+        over += [] if self.cache_limit is None or self.cache is None else [self.cache - self.cache_limit]
+        return max(over, default=0)
+
+
+def bill(wish: Wish, tokens: int, sparks: int, memory: Memory) -> Bill:
+    heavy, each, ceiling = all_weights(wish, sparks), bytes_per_token(wish, sparks), memory.ceiling()
+    return Bill(
+        weights=heavy,
+        cache=None if each is None else each * tokens,
+        room=memory.ceiling(wish.reserve),
+        # The server takes at most this share of what is free after the weights are loaded, whatever max_tokens says.
+        cache_limit=None if ceiling is None else int(free_fraction(wish) * max(0, ceiling - heavy)),
+    )
+
+
+def fitting_tokens(made: Bill, each: int | None) -> int | None:
+    """How many tokens the KV cache can hold; None if that is not known."""
+    if not each or made.room is None or made.cache_limit is None:
+        return None
+    return max(0, min(made.room - made.weights - WORKSPACE, made.cache_limit)) // each
+
+
+def fitting_context(wish: Wish, parallel: int, tokens: int | None) -> int | None:
+    """The largest context of so many conversations in so many tokens; None below one that is any use."""
+    if tokens is None:
+        return None
+    size = block(wish)
+    most = ((tokens - size) // parallel // size - 1) * size - 3 * wish.draft_length
+    if wish.target.max_context is not None:
+        most = min(most, wish.target.max_context)
+    most = most // CONTEXT_STEP * CONTEXT_STEP
+    return most if most >= LEAST_CONTEXT else None

@@ -1,0 +1,98 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""Find variables that look like inputs of the roles and are none: Ansible itself takes any name and ignores it."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import yaml
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import nearest
+
+# What roles hand out with set_fact, which later plays of a run see as variables; tests compare this with the tasks.
+OUTPUTS = (
+    "api_proxy_trusted",
+    "api_proxy_urls",
+    "docker_permissions_become",
+    "docker_permissions_become_method",
+    "huggingface_cache_bytes",
+    "huggingface_cache_facts",
+    "huggingface_cache_hub",
+    "huggingface_cache_models",
+    "huggingface_cache_view",
+    "huggingface_cache_vocabulary_files",
+    "open_webui_upstream",
+    "spark_network_bandwidth",
+    "spark_network_changed",
+    "spark_network_findings",
+    "spark_network_rails",
+    "spark_network_rank",
+    "spark_pair_changed",
+    "spark_pair_directory",
+    "spark_pair_fingerprint",
+    "spark_pair_image",
+    "spark_pair_image_here",
+    "speculative_benchmark_chosen",
+    "speculative_benchmark_recipe_path",
+    "speculative_benchmark_report",
+    "speculative_serve_diagnosis",
+    "speculative_serve_plan",
+    "speculative_serve_record",
+    "speculative_serve_status",
+    "trtllm_container_changed",
+    "trtllm_container_definition",
+    "trtllm_container_found",
+    "trtllm_container_image_bytes",
+    "trtllm_container_memory",
+    "trtllm_container_option_check",
+    "trtllm_container_registry",
+    "trtllm_container_slot",
+    "trtllm_container_started_at",
+)
+
+
+def inputs(roles: Path) -> dict[str, set[str]]:
+    """The inputs of every role, from its argument specs."""
+    found: dict[str, set[str]] = {}
+    for path in sorted(roles.glob("*/meta/argument_specs.yml")):
+        specs = yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]
+        found[path.parent.parent.name] = {name for spec in specs.values() for name in spec.get("options") or {}}
+    return found
+
+
+def mistaken(given: t.Iterable[str], known: t.Mapping[str, set[str]], also: t.Sequence[str]) -> list[str]:
+    """One line for each variable of the command line that is most likely one of a playbook's own, wrongly spelt."""
+    every = {name for names in known.values() for name in names}
+    return [
+        f"{name} is not known{nearest(name, also)}"
+        for name in sorted(given)
+        if name not in also and name not in every and not name.startswith("ansible_") and nearest(name, also)
+    ]
+
+
+def undecided(flags: t.Mapping[str, t.Any]) -> list[str]:
+    """One line for each of these variables that is neither yes nor no, which Ansible would take for no."""
+    wrong = []
+    for name, value in sorted(flags.items()):
+        try:
+            boolean(value)
+        except TypeError:
+            wrong.append(f"{name} is {value!r}, but must be true or false")
+    return wrong
+
+
+def misspelt(variables: t.Iterable[str], known: t.Mapping[str, set[str]]) -> list[str]:
+    """One line for each variable that begins like a role's inputs and is none of them."""
+    every = {name for names in known.values() for name in names}
+    prefixes = tuple(f"{role}_" for role in known)
+    return [
+        f"{name} is not an input of any role{nearest(name, every)}"
+        for name in sorted(variables)
+        if name.startswith(prefixes) and name not in every and name not in OUTPUTS
+    ]

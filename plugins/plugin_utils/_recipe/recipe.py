@@ -1,0 +1,392 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""Read and validate recipes: the data that says which models are served, and how."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import math
+import re
+import typing as t
+from pathlib import Path
+
+import yaml
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import table as recipe_table
+
+METHODS = ("eagle3", "draft_target", "none")
+KV_CACHES = ("planned", "fraction")
+NAME = re.compile(r"^[a-z][a-z0-9_]*$")
+# A deployment's directory is named after it and lies beside these, which hold watched jobs and receipts.
+TAKEN_NAMES = ("benchmark", "jobs", "models", "pair", "proxy")
+HUB_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]*/[\w-][\w.-]*", re.ASCII)
+# Neither the root nor a way back up, which would lead elsewhere where a part is a link.
+DIRECTORY = re.compile(r"(?!.*/\.\.?(?:/|$))/+[^\x00-\x1f/][^\x00-\x1f]*")
+VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+VOCABULARIES = ("o200k_base", "cl100k_base")
+
+
+class RecipeError(Exception):
+    """A recipe that cannot be used; the message holds every reason, one a line."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """What a key of a recipe may hold."""
+
+    kind: type
+    required: bool = False
+    default: t.Any = None
+    choices: tuple[t.Any, ...] = ()
+    pattern: re.Pattern[str] | None = None
+    # What fits the pattern, in words.
+    form: str = ""
+    least: int | None = None
+    elements: type | None = None
+    fields: t.Mapping[str, Field] | None = None
+
+
+# What only a model from the Hub has.
+HUB: dict[str, Field] = {
+    "revision": Field(str, default="main"),
+    "include": Field(list, default=[], elements=str),
+    "exclude": Field(list, default=[], elements=str),
+}
+# One of id and directory.
+MODEL: dict[str, Field] = {
+    "id": Field(str, pattern=HUB_ID, form="a Hub id such as 'organisation/model'"),
+    "directory": Field(
+        str, pattern=DIRECTORY, form="the absolute path of a directory on the Spark, such as '/models/mine'"
+    ),
+    **HUB,
+}
+
+RECIPE: dict[str, Field] = {
+    "title": Field(str, required=True),
+    "source": Field(str, required=True),
+    "sparks": Field(int, required=True, choices=(1, 2)),
+    "image": Field(str, required=True),
+    "port": Field(int, default=8000, least=1),
+    # Whose engine options an image knows whose tag does not say it.
+    "family": Field(str, default="auto", choices=("auto", "1.2", "1.3")),
+    # Absent when options.speculative_config says everything itself.
+    "method": Field(str, default="", choices=METHODS),
+    "draft_length": Field(int, default=0),
+    "target_model": Field(
+        dict,
+        required=True,
+        fields={**MODEL, "chat": Field(bool, default=True), "tools": Field(bool, default=False)},
+    ),
+    # By whose makers it is recommended in place of those.
+    "draft_model": Field(dict, fields={**MODEL, "supersedes": Field(list, default=[], elements=str)}),
+    # Tokens of one conversation, prompt and answer together, and how many conversations there may be at once.
+    "context": Field(int, default=32768, least=1),
+    "parallel": Field(int, default=1, least=1),
+    # The KV cache is made for these two, or takes options.kv_cache_config.free_gpu_memory_fraction of what is free.
+    "kv_cache": Field(str, default="planned", choices=KV_CACHES),
+    "vocabularies": Field(list, default=[], elements=str, choices=VOCABULARIES),
+    "environment": Field(dict, default={}),
+    "options": Field(dict, default={}),
+    "probe": Field(
+        dict,
+        default={},
+        fields={
+            "prompt": Field(str),
+            "expect": Field(list, default=[], elements=str),
+            "max_tokens": Field(int, default=1024),
+        },
+    ),
+    # What a drafted token costs, for telling whether the accepted ones pay for it.
+    "break_even": Field(
+        dict,
+        fields={
+            # What a pass of the target model reads for one token; of two Sparks, both together.
+            "target_gb": Field(float),
+            # One pass of the draft model by one pass of the target model.
+            "draft_cost": Field(float, required=True),
+            # Of a mixture of experts: the experts' share of what a pass reads, all experts, and those a token uses.
+            "expert_share": Field(float, default=0.0),
+            "experts": Field(int, default=0),
+            "active_experts": Field(int, default=0),
+        },
+    ),
+}
+
+
+def nearest(word: str, known: t.Iterable[str]) -> str:
+    """The end of a sentence that offers the nearest known word, or nothing."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def type_name(kind: type) -> str:
+    names = {dict: "a mapping", list: "a list", str: "a string", bool: "true or false"}
+    return {**names, int: "a whole number", float: "a number"}[kind]
+
+
+def has_type(value: t.Any, kind: type) -> bool:
+    """Whether a YAML value has a type; true is not a number, and a whole number is one."""
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def check_value(path: str, value: t.Any, field: Field) -> list[str]:
+    if not has_type(value, field.kind):
+        return [f"{path} must be {type_name(field.kind)}, not {value!r}"]
+    if field.fields is not None:
+        return check_mapping(path, value, field.fields)
+    if field.elements is not None:
+        return [
+            error
+            for index, item in enumerate(value)
+            for error in check_value(f"{path}[{index}]", item, Field(field.elements, choices=field.choices))
+        ]
+    if field.choices and value not in field.choices:
+        choices = ", ".join(str(choice) for choice in field.choices)
+        return [f"{path} is {value!r}, but must be one of {choices}{nearest(str(value), map(str, field.choices))}"]
+    if field.least is not None and value < field.least:
+        return [f"{path} is {value}, but must be {field.least} or more"]
+    if field.pattern and not field.pattern.fullmatch(value):
+        return [f"{path} is {value!r}, but must be {field.form}"]
+    return []
+
+
+def check_mapping(path: str, data: t.Mapping[t.Any, t.Any], fields: t.Mapping[str, Field]) -> list[str]:
+    prefix = f"{path}." if path else ""
+    errors = [f"{prefix}{key} is not a key of a recipe{nearest(str(key), fields)}" for key in data if key not in fields]
+    for key, field in fields.items():
+        if data.get(key) is not None:
+            errors += check_value(f"{prefix}{key}", data[key], field)
+        elif field.required:
+            errors.append(f"{prefix}{key} is missing")
+    return errors
+
+
+def check_environment(recipe: t.Mapping[str, t.Any]) -> list[str]:
+    """Variables are exported by a shell, so their names have to be names, and their values plain."""
+    errors = []
+    for name, value in (recipe.get("environment") or {}).items():
+        if not isinstance(name, str) or not VARIABLE.fullmatch(name):
+            errors.append(f"environment.{name} is not the name of a variable")
+        elif not isinstance(value, (str, int, float)):
+            errors.append(f"environment.{name} must be a string or a number, not {value!r}")
+    return errors
+
+
+def check_expectations(recipe: t.Mapping[str, t.Any]) -> list[str]:
+    errors = []
+    for index, pattern in enumerate((recipe.get("probe") or {}).get("expect") or []):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            errors.append(f"probe.expect[{index}] is not a regular expression: {error}")
+    return errors
+
+
+def check_plain(path: str, value: t.Any, above: tuple[int, ...] = ()) -> list[str]:
+    """What becomes the engine's file is text, numbers, lists and mappings, and no part of it contains itself."""
+    if not isinstance(value, (dict, list)):
+        plain = value is None or isinstance(value, (str, int, float))
+        return [] if plain else [f"{path} must be a plain value, not {value!r}; put it in quotes"]
+    if id(value) in above:
+        return [f"{path} contains itself"]
+    parts = value.items() if isinstance(value, dict) else enumerate(value)
+    return [error for key, part in parts for error in check_plain(f"{path}.{key}", part, (*above, id(value)))]
+
+
+def check_break_even(recipe: t.Mapping[str, t.Any]) -> list[str]:
+    """Shares and counts that cannot be would only be noticed after the deployment."""
+    given = recipe.get("break_even") or {}
+    errors = []
+    if not 0 < (given.get("target_gb") or 1) < math.inf:
+        errors.append("break_even.target_gb must be above 0")
+    if not 0 < given.get("draft_cost", 1) < math.inf:
+        errors.append("break_even.draft_cost must be above 0")
+    if not 0 <= (given.get("expert_share") or 0) <= 1:
+        errors.append("break_even.expert_share must be from 0 to 1")
+    if not 0 <= (given.get("active_experts") or 0) <= (given.get("experts") or 0):
+        errors.append("break_even.active_experts must be from 0 to break_even.experts")
+    return errors
+
+
+def check_models(recipe: t.Mapping[str, t.Any]) -> list[str]:
+    """A model comes from the Hub or is there already, and a directory has neither revisions nor files to choose."""
+    errors = []
+    for key in ("target_model", "draft_model"):
+        model = recipe.get(key)
+        if not model:
+            continue
+        given = [name for name in ("id", "directory") if model.get(name) is not None]
+        if not given:
+            errors.append(f"{key}.id is missing; give it, or {key}.directory for a model that is on the Spark")
+        elif len(given) == 2:
+            errors.append(f"{key}.id and {key}.directory both say where the model is: leave one of them out")
+        elif given == ["directory"]:
+            errors += [
+                f"{key}.{name} is given, but only a model from the Hub has it, and {key}.directory is a directory"
+                for name in HUB
+                if model.get(name)
+            ]
+    return errors
+
+
+def check_method(recipe: t.Mapping[str, t.Any]) -> list[str]:
+    """The rules between method, draft model and draft length."""
+    method, length = recipe.get("method"), recipe.get("draft_length")
+    raw = isinstance(recipe.get("options"), dict) and recipe["options"].get("speculative_config") is not None
+    if raw and not (
+        isinstance(recipe["options"]["speculative_config"], dict) and recipe["options"]["speculative_config"]
+    ):
+        return ["options.speculative_config must be a mapping with a decoding_type"]
+    if raw and method:
+        return ["method and options.speculative_config both say how to draft: leave one of them out"]
+    if raw:
+        return ["draft_length is given, but options.speculative_config says it"] if length else []
+    if not method:
+        return [f"method is missing: it must be one of {', '.join(METHODS)}, or options must have speculative_config"]
+    if method == "none":
+        surplus = [key for key in ("draft_model", "draft_length") if recipe.get(key)]
+        return [f"{key} is given, but method is 'none'" for key in surplus]
+    errors = []
+    if not recipe.get("draft_model"):
+        errors.append(f"draft_model is missing, and method '{method}' needs one")
+    if not isinstance(length, int) or length < 1:
+        errors.append(f"draft_length must be 1 or more for method '{method}'")
+    return errors
+
+
+def with_defaults(data: t.Mapping[str, t.Any], fields: t.Mapping[str, Field]) -> dict[str, t.Any]:
+    filled = {}
+    for key, field in fields.items():
+        value = data.get(key)
+        # A key without a value, as in "options:", is one left to its default.
+        value = field.default if value is None else value
+        filled[key] = with_defaults(value, field.fields) if field.fields and value is not None else value
+    return filled
+
+
+def validate(data: t.Any) -> dict[str, t.Any]:
+    """The recipe with every key present; raises RecipeError with all errors at once."""
+    if not isinstance(data, dict):
+        raise RecipeError("it must be a mapping of keys such as 'target_model' and 'method'")
+    errors = check_mapping("", data, RECIPE)
+    if not errors:
+        errors = [
+            *check_models(data),
+            *check_method(data),
+            *check_break_even(data),
+            *check_environment(data),
+            *check_expectations(data),
+            *check_plain("options", data.get("options")),
+        ]
+    if errors:
+        raise RecipeError("\n".join(f"- {error}" for error in errors))
+    recipe = with_defaults(data, RECIPE)
+    for model in models(recipe):
+        if model["directory"]:
+            # Spelt in one way, since it names the model.
+            model["directory"] = "/" + "/".join(filter(None, model["directory"].split("/")))
+    return recipe
+
+
+def models(recipe: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+    return [recipe[key] for key in ("target_model", "draft_model") if recipe[key]]
+
+
+def model_name(model: t.Mapping[str, t.Any] | None) -> str:
+    """What everything else calls a model: its Hub id or the path of its directory; nothing if there is none."""
+    return (model["id"] or model["directory"]) if model else ""
+
+
+def with_models(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """The recipe with what follows from its models: their names, and where they come from."""
+    wanted = models(recipe)
+    return {
+        **recipe,
+        "target": model_name(recipe["target_model"]),
+        "draft": model_name(recipe["draft_model"]),
+        # Without what only matters for serving.
+        "repositories": [{key: model[key] for key in ("id", *HUB)} for model in wanted if model["id"]],
+        "directories": list(dict.fromkeys(model["directory"] for model in wanted if model["directory"])),
+    }
+
+
+def without_drafts(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """The same recipe with its target model alone; what had no drafts stays as it is."""
+    if recipe["method"] == "none":
+        return dict(recipe)
+    options = {key: value for key, value in recipe["options"].items() if key != "speculative_config"}
+    changes = {"method": "none", "draft_model": None, "draft_length": 0, "options": options}
+    return with_models({**recipe, **changes, "title": f"{recipe['title']} without drafts"})
+
+
+def describe(error: Exception) -> str:
+    """Where a YAML text is wrong, and how."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return " ".join(str(error).split())
+    return f"line {mark.line + 1}, column {mark.column + 1}: {getattr(error, 'problem', None) or 'it ends too early'}"
+
+
+def load(path: Path) -> dict[str, t.Any]:
+    """Read one recipe file, with `name` (the file's, without the ending) and what follows from its models added."""
+    name = path.stem
+    if not NAME.match(name):
+        raise RecipeError(
+            f"The recipe's file name '{path.name}' names the deployment, so it must be lower-case letters, digits and "
+            "underscores, and begin with a letter"
+        )
+    if name in TAKEN_NAMES:
+        raise RecipeError(
+            f"The recipe's file name '{path.name}' names the deployment, and '{name}' is the name of another directory "
+            "beside the deployments; give the file another name"
+        )
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecipeError(f"The recipe {path} cannot be read: {error}") from error
+    except (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError) as error:
+        raise RecipeError(f"The recipe {path} is not valid YAML: {describe(error)}") from error
+    try:
+        return {"name": name, **with_models(validate(data))}
+    except RecipeError as error:
+        raise RecipeError(f"The recipe {path} cannot be used:\n{error}") from error
+
+
+def shipped(directory: Path) -> dict[str, Path]:
+    """The recipes in a directory, by name."""
+    return {path.stem: path for path in sorted(directory.glob("*.yml"))}
+
+
+def listing(directory: Path) -> list[str]:
+    """The shipped recipes as a table for people; one that cannot be used is named below it."""
+    usable, others = [], []
+    for name, path in shipped(directory).items():
+        try:
+            usable.append(load(path))
+        except RecipeError:
+            others.append(f"{name} cannot be used; give it with -e recipe={name} to see why")
+    return [*recipe_table.lines(usable), *others]
+
+
+def find(recipe: str, directory: Path, working_directory: Path) -> Path:
+    """The file of a recipe given by shipped name or by path; raises RecipeError with the ones that exist."""
+    known = shipped(directory)
+    if recipe in known:
+        return known[recipe]
+    # A path may also be too long, have a byte that no path has, or name the home of nobody.
+    with contextlib.suppress(OSError, ValueError, RuntimeError):
+        path = (working_directory / Path(recipe).expanduser()).resolve()
+        if recipe and path.is_file():
+            return path
+    if len(recipe) > 200:
+        recipe = f"{recipe[:197]}..."
+    problem = f"There is no recipe '{recipe}'{nearest(recipe, known) or '.'}" if recipe else "No recipe was given."
+    remedy = "Say which with -e recipe=, the path of a file or a shipped one:"
+    raise RecipeError("\n".join([f"{problem} {remedy}", *listing(directory)]))

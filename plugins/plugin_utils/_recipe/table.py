@@ -1,0 +1,61 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""Recipes in a table: for a terminal, and as docs/recipes.md has it."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import METHODS
+
+COLUMNS = ("recipe", "target model", "method", "image", "Sparks")
+
+Recipe = t.Mapping[str, t.Any]
+
+
+def method(recipe: Recipe) -> str:
+    if recipe["method"] in METHODS:
+        return f"{METHODS[recipe['method']]}, draft length {recipe['draft_length']}"
+    # Left out where the engine options say it themselves.
+    return "no drafts" if recipe["method"] == "none" else "speculative_config"
+
+
+def image(recipe: Recipe) -> str:
+    """The image's tag, which is all that tells the shipped ones apart."""
+    return str(recipe["image"]).partition("@")[0].rpartition("/")[2].rpartition(":")[2]
+
+
+def cells(recipe: Recipe) -> tuple[str, ...]:
+    """A recipe in the order of COLUMNS."""
+    return (
+        recipe["name"],
+        recipe["target"],
+        method(recipe),
+        image(recipe),
+        str(recipe["sparks"]),
+    )
+
+
+def table(recipes: t.Iterable[Recipe]) -> list[dict[str, str]]:
+    """A row a recipe."""
+    return [dict(zip(COLUMNS, cells(recipe))) for recipe in recipes]
+
+
+def lines(recipes: t.Iterable[Recipe]) -> list[str]:
+    """The table with columns as wide as they need to be."""
+    rows = [COLUMNS, *map(cells, recipes)]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+
+
+def markdown(recipes: t.Iterable[Recipe]) -> str:
+    """The table of docs/recipes.md, with the source of each recipe."""
+    rows = [("recipe", *COLUMNS[1:], "source"), ("---",) * (len(COLUMNS) + 1)]
+    for recipe in recipes:
+        name, *others = cells(recipe)
+        rows.append((f"[`{name}`](../playbooks/recipes/{name}.yml)", *others, f"[source]({recipe['source']})"))
+    return "\n".join(f"| {' | '.join(row)} |" if row[0] != "---" else f"|{'|'.join(row)}|" for row in rows)

@@ -1,0 +1,136 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""What was seen on one or two Sparks as one HTML file that loads nothing, and as lines for the screen."""
+
+from __future__ import annotations
+
+import functools
+import textwrap
+import typing as t
+from pathlib import Path
+
+import jinja2
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.plan import collection_version
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.table import clean
+from markupsafe import Markup
+
+Row = t.Mapping[str, t.Any]
+Report = t.Mapping[str, t.Any]
+
+FORMAT = 1
+ROOT = Path(__file__).resolve().parents[3]
+TEMPLATE = Path(__file__).with_name("field.html.j2")
+UNREACHABLE = {
+    "id": "reached",
+    "section": "Machine",
+    "what": "Reached",
+    "not_measured": "this Spark could not be reached, or looking at it failed",
+}
+WIDTH = 110
+# Of the curve of the memory, in its own units.
+CURVE = (720, 180)
+
+
+class Line(t.NamedTuple):
+    """A row of the page: one cell for each Spark."""
+
+    what: str
+    how: str
+    cells: list[Row | None]
+
+
+class Curve(t.NamedTuple):
+    """Free memory while the model was loaded, as points of a line, and in words."""
+
+    points: str
+    words: str
+
+
+def report(rows: t.Mapping[str, t.Sequence[Row]], date: str, names: bool) -> dict[str, t.Any]:
+    """The document, from the rows of each host in the order of the play."""
+    return {
+        "format": FORMAT,
+        "collection": collection_version(ROOT) or "unknown",
+        "date": date,
+        "sparks": [
+            {"name": host if names else f"spark-{number}", "rows": [dict(row) for row in found] or [UNREACHABLE]}
+            for number, (host, found) in enumerate(rows.items(), start=1)
+        ],
+    }
+
+
+def counts(shown: Report) -> tuple[int, int]:
+    """How many rows were measured, and how many there are."""
+    every = [row for spark in shown["sparks"] for row in spark["rows"]]
+    return sum("value" in row for row in every), len(every)
+
+
+def lines(shown: Report) -> list[str]:
+    """For the screen: what was not measured, and why."""
+    measured, every = counts(shown)
+    found = [f"  {measured} of {every} rows were measured."]
+    for spark in shown["sparks"]:
+        missing = [f"{row['what']}: {row['not_measured']}" for row in spark["rows"] if "not_measured" in row]
+        found += ["", f"  Not measured on {spark['name']}:"] if missing else []
+        for text in missing:
+            found += textwrap.wrap(clean(text), WIDTH, initial_indent="    - ", subsequent_indent="      ")
+    return [*found, ""]
+
+
+def sections(shown: Report) -> dict[str, list[Line]]:
+    """The rows under their headings, those of two Sparks side by side."""
+    found: dict[str, dict[str, Line]] = {}
+    for place, spark in enumerate(shown["sparks"]):
+        for row in spark["rows"]:
+            heading = found.setdefault(row["section"], {})
+            line = heading.setdefault(row["id"], Line(row["what"], row.get("how", ""), [None] * len(shown["sparks"])))
+            line.cells[place] = row
+    return {heading: list(rows.values()) for heading, rows in found.items()}
+
+
+def words(row: Row) -> list[str]:
+    """A value, in lines."""
+    value, unit = row["value"], row.get("unit", "")
+    if unit == "bytes":
+        return [f"{value / 1e9:.1f} GB"]
+    if isinstance(value, list):
+        return [str(one) for one in value] or ["none"]
+    return [f"{value:,} {unit}".strip() if isinstance(value, int) else f"{value} {unit}".strip()]
+
+
+def curve(row: Row) -> Curve | None:
+    """The line of a row that is one of samples: seconds, free and available bytes."""
+    samples = row["value"]
+    if not isinstance(samples, list) or not samples or not isinstance(samples[0], (list, tuple)):
+        return None
+    width, height = CURVE
+    last, most = max(samples[-1][0], 1.0), max(sample[1] for sample in samples) or 1
+    points = " ".join(f"{s / last * width:.1f},{height - free / most * height:.1f}" for s, free, *_more in samples)
+    free = [sample[1] / 1e9 for sample in samples]
+    taken = f"from {free[0]:.1f} to {free[-1]:.1f} GB free in {samples[-1][0]:.0f} s, at least {min(free):.1f} GB"
+    return Curve(points, f"{free[0] - free[-1]:.1f} GB taken: {taken}")
+
+
+def page(shown: Report) -> str:
+    """The whole file."""
+    measured, every = counts(shown)
+    return _template().render(
+        report=shown, sections=sections(shown), measured=measured, every=every, width=CURVE[0], height=CURVE[1]
+    )
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_printable
+    )
+    environment.filters |= {"words": words, "curve": curve}
+    return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+
+
+def _printable(value: t.Any) -> t.Any:
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value

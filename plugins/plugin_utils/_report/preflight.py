@@ -1,0 +1,243 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""What a person reads before anything is deployed: what was looked at, what was found, and what stands in the way.
+
+For two Sparks what each of them holds stands side by side.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import textwrap
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import describe_rail, pair_of
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
+
+Facts = t.Mapping[str, t.Any]
+Row = tuple[str, str]
+
+WIDTH = 100
+NAMES = 16
+# An image of NVIDIA's registry has just room.
+CELL = 47
+NOT_SEEN = "not seen, because of the problem below"
+
+
+@dataclasses.dataclass(frozen=True)
+class Findings:
+    """The facts as the modules returned them; empty where a check did not get that far."""
+
+    spark: Facts
+    docker: Facts
+    registry: Facts
+    models: Facts
+    directories: t.Sequence[str]
+    plan: t.Sequence[str]
+    problems: t.Sequence[str]
+    # alone, head or worker
+    role: str = "alone"
+    # Of two Sparks: the planned ways through the cable, and what is worth knowing of them.
+    rails: t.Sequence[Facts] = ()
+    notes: t.Sequence[str] = ()
+    # Whether a worker has the image already; None if that was not looked at.
+    image_here: bool | None = None
+
+
+def machine(spark: Facts) -> list[Row]:
+    gpus = ", ".join(f"{gpu['name']}, driver {gpu['driver']}" for gpu in spark["gpus"])
+    memory = f"{amount(spark['memory_available'])} of {amount(spark['memory_total'])} available"
+    return [("GPU", gpus or ("does not answer" if spark["is_spark"] else "none")), ("memory", memory)]
+
+
+def engine(docker: Facts) -> list[Row]:
+    if not docker:
+        return [("Docker", NOT_SEEN)]
+    if docker["state"] != "usable":
+        return [("Docker", docker["detail"])]
+    rows = [("Docker", f"{docker['server_version']}, with GPU" if docker["gpu"] else f"{docker['server_version']}")]
+    store = docker["image_store"]
+    if store and store["free_bytes"] is not None:
+        rows.append(("disk of images", f"{amount(store['free_bytes'])} free at {store['path']}"))
+    return rows
+
+
+def listening(docker: Facts) -> list[Row]:
+    port = docker.get("port") or {}
+    if not port:
+        return []
+    holder = port.get("container") or port.get("process")
+    return [("port", "free" if not port["in_use"] else f"in use by {holder or 'a process that only root may name'}")]
+
+
+def image(name: str, docker: Facts, registry: Facts) -> list[Row]:
+    if docker.get("image"):
+        return [("image", f"{name}, here")]
+    if not registry:
+        return [("image", f"{name}, {NOT_SEEN}")]
+    size = registry.get("compressed_bytes")
+    return [
+        ("image", f"{name}, to pull{'' if size is None else ': ' + amount(size) + ' packed'}; the registry answered")
+    ]
+
+
+def model(repository: Facts, token_needed: bool) -> Row:
+    """One model of the Hub: here, or how much of it is missing, and whether this user may have it."""
+    access = ""
+    if repository["gated"]:
+        access = "; gated, and the token may download it" if token_needed else "; gated"
+    if repository["verified"]:
+        return "model", f"{repository['id']}, here and checked"
+    if repository["complete"]:
+        return "model", f"{repository['id']}, here, to be checked{access}"
+    return "model", f"{repository['id']}, to download: {amount(repository['bytes_missing'] or 0)}{access}"
+
+
+def models(view: Facts, directories: t.Sequence[str]) -> list[Row]:
+    rows = [("model", f"{path}, complete") for path in directories] if view or directories else [("models", NOT_SEEN)]
+    if not view:
+        return rows
+    rows += [model(repository, view["token_needed"]) for repository in view["repositories"]]
+    if any(repository["source"] == "hub" for repository in view["repositories"]):
+        rows.append(("Hub", "answered"))
+    elif view["repositories"]:
+        rows.append(("Hub", "not asked, since nothing is missing"))
+    free = f"{amount(view['cache_free_bytes'])} free at {view['cache_filesystem']}"
+    return [*rows, ("disk of models", free)]
+
+
+def obstacles(found: Findings) -> list[str]:
+    """Everything that stands in the way; the wrong machine or a broken GPU comes first, since a run ends there."""
+    reasons = ", and ".join(found.spark["objections"])
+    wrong = f"This is not a DGX Spark: {reasons}. Is the address in the inventory right?"
+    if reasons and found.spark["is_spark"]:
+        wrong = f"{reasons[:1].upper()}{reasons[1:]}. {found.spark['remedy']}"
+    return [*([wrong] if reasons else []), *found.problems]
+
+
+def fabric(rails: t.Sequence[Facts]) -> list[Row]:
+    """The ways through the cable as they are planned."""
+    pair = pair_of({}, {}, {"pair": {"rank": 0, "rails": list(rails)}})
+    return [("fabric", describe_rail(rail)) for rail in pair.rails] if pair and pair.rails else [("fabric", NOT_SEEN)]
+
+
+def received(name: str, found: Findings) -> list[Row]:
+    """What a worker gets from its head over the cable; it needs no internet."""
+    how = {True: "here", False: "from the head", None: "the head's, copied if it is not here"}[found.image_here]
+    rows = [("image", f"{name}, {how}")]
+    if not found.models:
+        return [*rows, ("models", NOT_SEEN)]
+    for repository in found.models["repositories"]:
+        if repository["verified"] or repository["complete"]:
+            how = "here and checked" if repository["verified"] else "here, to be checked"
+        else:
+            how = f"from the head: {amount(repository['bytes_missing'] or 0)}"
+        rows.append(("model", f"{repository['id']}, {how}"))
+    free = f"{amount(found.models['cache_free_bytes'])} free at {found.models['cache_filesystem']}"
+    return [*rows, ("disk of models", free)]
+
+
+def rows(name: str, found: Findings) -> list[Row]:
+    """What was found on one Spark; name is the image's."""
+    common = [*machine(found.spark), *engine(found.docker)]
+    if found.role == "worker":
+        return [*common, *fabric(found.rails), *received(name, found)]
+    return [
+        *common,
+        *(fabric(found.rails) if found.role == "head" else []),
+        *listening(found.docker),
+        *image(name, found.docker, found.registry),
+        *models(found.models, found.directories),
+    ]
+
+
+def verdict(problems: t.Sequence[str]) -> str:
+    if not problems:
+        return "Nothing stands in the way, and nothing was changed."
+    return f"{len(problems)} problem{'s' if len(problems) > 1 else ''}; nothing was changed:"
+
+
+def problem_lines(problem: str) -> list[str]:
+    """One problem as an item; lines that it has of its own are kept."""
+    lines = [part for line in problem.splitlines() for part in textwrap.wrap(line, WIDTH - 4, break_long_words=False)]
+    return [("  - " if number == 0 else "    ") + line for number, line in enumerate(lines)]
+
+
+def _numbered(of_one: t.Sequence[Row]) -> dict[tuple[str, int], str]:
+    """Rows by name and how often the name was there before."""
+    seen: dict[str, int] = {}
+    found = {}
+    for name, text in of_one:
+        seen[name] = seen.get(name, -1) + 1
+        found[name, seen[name]] = text
+    return found
+
+
+def side_by_side(columns: t.Sequence[t.Sequence[Row]]) -> list[str]:
+    """Rows of the same name beside each other, each wrapped in its column."""
+    tables = [_numbered(column) for column in columns]
+    keys = list(dict.fromkeys(key for column in tables for key in column))
+    # A row that only one of them has stands behind the one it follows there.
+    order = sorted(keys, key=lambda key: (_place(key[0], columns), key[1]))
+    lines = []
+    for key in order:
+        cells = [textwrap.wrap(table.get(key, ""), CELL, break_on_hyphens=False) or [""] for table in tables]
+        for number, parts in enumerate(itertools.zip_longest(*cells, fillvalue="")):
+            label = "" if number or key[1] else key[0]
+            lines.append(f"  {label:<{NAMES}}{'  '.join(f'{part:<{CELL}}' for part in parts)}".rstrip())
+    return lines
+
+
+def _place(name: str, columns: t.Sequence[t.Sequence[Row]]) -> int:
+    return max([row for row, _text in column].index(name) for column in columns if name in dict(column))
+
+
+def _shared(said: t.Mapping[str, t.Sequence[str]]) -> list[str]:
+    """Sentences of several hosts, each once, with whose they are: often that is how they begin."""
+    whose: dict[str, list[str]] = {}
+    owners = {name: [name] for name in said} | {" and ".join(said): list(said)}
+    for host, sentences in said.items():
+        for sentence in sentences:
+            start, colon, rest = sentence.partition(": ")
+            names, text = (owners[start], rest) if colon and start in owners else ([host], sentence)
+            known = whose.setdefault(text, [])
+            known += [name for name in names if name not in known]
+    return [f"{' and '.join(name for name in said if name in names)}: {text}" for text, names in whose.items()]
+
+
+def _items(sentences: t.Iterable[str]) -> list[str]:
+    return [line for sentence in sentences for line in problem_lines(sentence)]
+
+
+def every_obstacle(hosts: t.Mapping[str, Findings | None]) -> list[str]:
+    """What stands in the way on all the Sparks; on one of several with its name."""
+    if len(hosts) == 1:
+        return [problem for found in hosts.values() if found for problem in obstacles(found)]
+    lost = "could not be looked at; what Ansible says of it stands above."
+    unseen = [f"{host} {lost}" for host, found in hosts.items() if not found]
+    return [*unseen, *_shared({host: obstacles(found) for host, found in hosts.items() if found})]
+
+
+def render(title: str, name: str, hosts: t.Mapping[str, Findings | None]) -> list[str]:
+    """The whole report, a line each; name is the image's."""
+    seen = {host: found for host, found in hosts.items() if found}
+    lines = [f"{' and '.join(hosts)}, for {title}", ""]
+    if len(hosts) == 1:
+        lines += [f"  {label:<{NAMES}}{text}" for found in seen.values() for label, text in rows(name, found)]
+    else:
+        titles = [("", f"{host}{'' if found.role == 'alone' else f', {found.role}'}") for host, found in seen.items()]
+        columns = [[title, *rows(name, found)] for title, found in zip(titles, seen.values())]
+        lines += side_by_side(columns)
+    plan = next((found.plan for found in seen.values() if found.plan), ())
+    if plan:
+        lines += ["", *(f"  {line}" if line else "" for line in plan)]
+    notes = dict.fromkeys(note for found in seen.values() for note in found.notes)
+    if notes:
+        lines += ["", "  Worth knowing:", *(f"  {line}" for line in _items(notes))]
+    problems = every_obstacle(hosts)
+    return [*lines, "", verdict(problems), *_items(problems)]

@@ -1,0 +1,174 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""What a person reads at the end of a run, made from a deployment's record."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+import textwrap
+import typing as t
+from urllib.parse import urlsplit
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import break_even as _break_even
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view as pairs
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import METHODS, api, drafting
+
+WIDTH = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Reach:
+    """How the controller reaches the Spark: not at all for a local connection, else by SSH."""
+
+    local: bool
+    host: str = ""
+    user: str = ""
+    port: int = 22
+    private_key: str = ""
+    extra_arguments: str = ""
+
+    def tunnel(self, url: str) -> str:
+        """The command that makes the Spark's loopback port this machine's."""
+        address = urlsplit(url)
+        options = [*shlex.split(self.extra_arguments), "-N", "-L", f"{address.port}:{address.netloc}"]
+        if self.port != 22:
+            options += ["-p", str(self.port)]
+        if self.private_key:
+            options += ["-i", self.private_key]
+        target = f"{self.user}@{self.host}" if self.user else self.host
+        return shlex.join(["ssh", *options, target])
+
+
+def known(value: t.Any, form: str) -> str:
+    return "unknown" if value is None else form.format(value)
+
+
+def first_lines(text: str, count: int = 4) -> list[str]:
+    """The beginning of an answer, wrapped; says so where it was cut."""
+    lines = [part for line in text.strip().splitlines() if line.strip() for part in textwrap.wrap(line, WIDTH - 6)]
+    return lines[:count] + (["..."] if len(lines) > count else [])
+
+
+def heading(host: str, record: t.Mapping[str, t.Any]) -> str:
+    pair = record.get("pair") or {}
+    who = f"{pair['head']} and {pair['worker']} serve" if pair else f"{host} serves"
+    return f"{who} {record['served_model']} {drafting(record['method'], record['draft_length'])}"
+
+
+def fabric(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
+    """How two Sparks are joined; nothing for one."""
+    pair = pairs.pair_of({}, {}, record)
+    rails = pair.rails if pair else ()
+    return [("" if number else "fabric", pairs.describe_rail(rail)) for number, rail in enumerate(rails)]
+
+
+def read_back(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
+    """What both ranks said of themselves before the server was started; a difference would have stopped the run."""
+    ranks = pairs.ranks_of(record.get("pair"))
+    if len(ranks) < 2:
+        return []
+    cores = [pairs.cores(rank) for rank in ranks]
+    parts = ["the same environment"]
+    if None not in cores:
+        parts.append(f"{cores[0]} cores each" if len(set(cores)) == 1 else f"{' and '.join(map(str, cores))} cores")
+    if pairs.by_rdma(record.get("pair")):
+        parts.append("RDMA through the cable")
+    versions = [rank.get("versions") for rank in ranks]
+    if isinstance(versions[0], dict) and all(one == versions[0] for one in versions):
+        listed = ", ".join(f"{name} {version}" for name, version in sorted(versions[0].items()) if version)
+        parts.append(f"the same versions ({listed})" if listed else "the same versions")
+    lines = textwrap.wrap(", ".join(parts), WIDTH - 21)
+    return [("" if number else "both ranks", line) for number, line in enumerate(lines)]
+
+
+def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
+    measured = record["measurements"] or {}
+    rows = [
+        ("first token", known(measured.get("ttft_s"), "{:.2f} s")),
+        ("speed", known(measured.get("tokens_per_second"), "{:.1f} tokens/s")),
+    ]
+    if record["method"] in METHODS:
+        length = known(measured.get("acceptance_length"), "{:.2f}")
+        rows.append(("acceptance length", f"{length} tokens a pass, {record['draft_length'] + 1} at most"))
+    if record.get("context"):
+        rows.append(("room", room(record["context"], record["parallel"])))
+    where = f" on {record['pair']['head']}" if record.get("pair") else ""
+    if record.get("free_for_gpu"):
+        rows.append(("free before", f"{record['free_for_gpu']}{where}"))
+    rows.append(("memory left", f"{record['memory_available'] / 1e9:.1f} GB{where}"))
+    return [*rows, *fabric(record), *read_back(record)]
+
+
+def room(context: int, parallel: int) -> str:
+    """How long conversations may get, and how many are answered at once."""
+    conversations = "one conversation" if parallel == 1 else f"{parallel} conversations"
+    return f"{conversations} at a time, {context:,} tokens each, prompt and answer together"
+
+
+def gain(record: t.Mapping[str, t.Any]) -> list[str]:
+    """A benchmark's verdict, or a sentence where speculation does not surely pay, wrapped; nothing where it does."""
+    measured = record.get("benchmark")
+    if measured:
+        return textwrap.wrap(f"By the benchmark of {measured['date']}: {measured['sentence']}", WIDTH - 2)
+    bounds = record.get("break_even")
+    length = (record["measurements"] or {}).get("acceptance_length")
+    if not bounds:
+        return []
+    sentence = _break_even.verdict(length, _break_even.Bounds(bounds["best"], bounds["worst"]))
+    return textwrap.wrap(sentence or "", WIDTH - 2)
+
+
+def warned(record: t.Mapping[str, t.Any]) -> list[str]:
+    """What is reported of this image with these models and options, wrapped."""
+    lines = []
+    for warning in record.get("warnings") or []:
+        first, *rest = textwrap.wrap(str(warning), WIDTH - 6, break_long_words=False, break_on_hyphens=False)
+        lines += [f"    - {first}", *(f"      {line}" for line in rest)]
+    return ["", "  Reported of this image with these options:", *lines] if lines else []
+
+
+def curl(url: str, model: str) -> list[str]:
+    body = {"model": model, "messages": [{"role": "user", "content": "Why is the sky blue?"}]}
+    return [
+        f"curl {url}/v1/chat/completions -H 'Content-Type: application/json' \\",
+        f"  -d {shlex.quote(json.dumps(body))}",
+    ]
+
+
+def python(url: str, model: str) -> list[str]:
+    return [
+        "from openai import OpenAI",
+        f'client = OpenAI(base_url="{url}/v1", api_key="none")',
+        f'reply = client.chat.completions.create(model="{model}", messages=[{{"role": "user", "content": "Hello"}}])',
+        "print(reply.choices[0].message.content)",
+    ]
+
+
+def render(host: str, record: t.Mapping[str, t.Any], reach: Reach) -> str:
+    """The whole summary, one string of lines."""
+    url, model = record["url"], record["served_model"]
+    where = f" on {record['pair']['head']}" if record.get("pair") else ""
+    rows = [("URL", api(url, record.get("listens_on")) + where), *figures(record)]
+    lines = [heading(host, record), ""]
+    lines += [f"  {name:<19}{value}" for name, value in rows]
+    sentence = gain(record)
+    if sentence:
+        lines += ["", *(f"  {line}" for line in sentence)]
+    if record.get("checks"):
+        lines += ["", "  Checked:", *(f"    - {check}" for check in record["checks"])]
+    answer = record["answer"]["text"] or record["answer"].get("reasoning") or ""
+    lines += ["", "  It answered:", *(f"    {line}" for line in first_lines(answer))]
+    if not reach.local:
+        lines += ["", "  Open a tunnel from here:", f"    {reach.tunnel(url)}"]
+    lines += ["", "  Ask it:" if reach.local else "  Then ask it:", *(f"    {line}" for line in curl(url, model))]
+    lines += ["", "  Or from Python:", *(f"    {line}" for line in python(url, model))]
+    lines += warned(record)
+    if record["findings"]:
+        lines += ["", "  Findings:", *(f"    - {finding['message']}" for finding in record["findings"])]
+    return "\n".join(lines)

@@ -1,0 +1,21 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from tests import playbook
+from tests.pair import head, worker
+
+__all__ = ["head", "worker"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def deployed(new_sparks: t.Callable[..., None]) -> playbook.Outcome:
+    """Two Sparks that serve as one, whose network cards come and go with the cable, as delivered."""
+    new_sparks(2, "--hotplug")
+    return playbook.succeed("two_sparks")

@@ -1,0 +1,167 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view as pairs
+
+LABELS = {"dgx_spark.speculative.deployment": "big", "dgx_spark.speculative.rank": "1"}
+ROW = {
+    "interface": "enp1s0f1np1",
+    "rdma": "rocep1s0f1",
+    "address": "192.168.100.11",
+    "peer_address": "192.168.100.10",
+    "subnet": "192.168.100.0/24",
+    "mtu": 9000,
+    "speed_mbps": 200_000,
+}
+RECORD: dict[str, t.Any] = {"pair": {"rank": 1, "head": "spark-1", "worker": "spark-2", "rails": [ROW]}}
+ENVIRONMENT = {
+    "DGX_SPARK_FABRIC_ADDRESSES": "192.168.100.11, 192.168.101.11",
+    "DGX_SPARK_PEER_ADDRESSES": "192.168.100.10,192.168.101.10",
+    "NCCL_SOCKET_IFNAME": "enp1s0f1np1,enP2p1s0f1np1",
+    "DGX_SPARK_SSH_PORT": "2244",
+}
+RAIL = pairs.Rail("enp1s0f1np1", "192.168.100.11", "192.168.100.10", "192.168.100.0/24", 9000, 200_000)
+
+
+def test_the_record_tells_who_is_who() -> None:
+    pair = pairs.pair_of(LABELS, {}, RECORD)
+    assert pair == pairs.Pair(1, "spark-1", "spark-2", (RAIL,))
+    assert (pair.role, pair.peer, pair.peer_address) == ("worker", "spark-1", "192.168.100.10")
+
+
+def test_without_a_record_the_container_tells() -> None:
+    pair = pairs.pair_of(LABELS, ENVIRONMENT, None)
+    assert pair
+    assert [(rail.interface, rail.address, rail.peer_address) for rail in pair.rails] == [
+        ("enp1s0f1np1", "192.168.100.11", "192.168.100.10"),
+        ("enP2p1s0f1np1", "192.168.101.11", "192.168.101.10"),
+    ]
+    assert (pair.peer, pair.ssh_port) == ("192.168.100.10", 2244)
+    prefix = pairs.pair_of(LABELS, {**ENVIRONMENT, "NCCL_SOCKET_IFNAME": "=enp1,enP2"}, None)
+    assert prefix
+    assert [rail.interface for rail in prefix.rails] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("labels", "record", "rank"),
+    [
+        ({}, None, None),
+        ({}, {"pair": {}}, None),
+        ({}, RECORD, 1),
+        # What is in the slot now is one Spark's.
+        ({"dgx_spark.speculative.deployment": "small"}, RECORD, None),
+        ({"dgx_spark.speculative.rank": "0"}, None, 0),
+        ({"dgx_spark.speculative.rank": "7"}, RECORD, None),
+        ({"dgx_spark.speculative.rank": "1"}, {"pair": {"rails": ["x", {"address": 3}]}}, 1),
+        ({"dgx_spark.speculative.rank": "1"}, {"pair": "x"}, 1),
+        ({}, {"pair": {"rank": True}}, None),
+    ],
+)
+def test_which_half_it_is(labels: dict[str, str], record: t.Any, rank: int | None) -> None:
+    pair = pairs.pair_of(labels, {}, record)
+    assert (pair.rank if pair else None) == rank
+
+
+def interface(root: Path, **files: t.Any) -> Path:
+    place = root / "sys/class/net/enp1s0f1np1"
+    place.mkdir(parents=True)
+    for name, content in files.items():
+        (place / name).write_text(f"{content}\n")
+    return root
+
+
+def test_the_kernel_is_asked_how_the_link_is(tmp_path: Path) -> None:
+    here = dataclasses.replace(RAIL, address="127.0.0.1")
+    root = interface(tmp_path, carrier=1, operstate="up", mtu=1500, speed=100000)
+    assert pairs.look_at_rail(here, root) == pairs.Link(True, True, 1500, 100_000)
+
+
+@pytest.mark.parametrize(
+    ("files", "up"),
+    [({"carrier": 0, "operstate": "down"}, False), ({"operstate": "down"}, False), ({"mtu": 9000}, None)],
+)
+def test_a_link_that_is_down(tmp_path: Path, files: dict[str, t.Any], up: bool | None) -> None:
+    assert pairs.look_at_rail(RAIL, interface(tmp_path, speed=-1, **files)).up is up
+
+
+def test_an_interface_that_is_gone(tmp_path: Path) -> None:
+    # Reserved for documentation: no machine has it.
+    gone = dataclasses.replace(RAIL, address="192.0.2.77")
+    assert pairs.look_at_rail(gone, tmp_path) == pairs.Link(up=False, address_here=False)
+    assert pairs.look_at_rail(dataclasses.replace(gone, interface=None), tmp_path).up is None
+
+
+def test_whether_the_other_one_answers() -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+        rail = pairs.Rail(None, "127.0.0.1", "127.0.0.1")
+        pair = pairs.Pair(0, None, None, (rail,), port)
+        assert pairs.ask_peer(pair) == "refused"
+        server.listen()
+        assert pairs.ask_peer(pair) == "open"
+    assert pairs.ask_peer(pairs.Pair(0, None, None, ())) is None
+
+
+def test_one_that_does_not_answer() -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        rail = pairs.Rail(None, "127.0.0.1", "127.0.0.1")
+        pair = pairs.Pair(0, None, None, (rail,), server.getsockname()[1])
+        # A full queue takes nobody any more.
+        waiting = [socket.socket() for _number in range(4)]
+        for one in waiting:
+            one.setblocking(False)
+            one.connect_ex(server.getsockname())
+        assert pairs.ask_peer(pair, 0.3) == "silent"
+        for one in waiting:
+            one.close()
+
+
+@pytest.mark.parametrize(
+    ("subnets", "shared"),
+    [
+        (["192.168.100.0/24", "192.168.101.0/24"], None),
+        (["192.168.200.0/24", "192.168.200.0/24"], "192.168.200.0/24"),
+        (["10.0.0.0/8", "10.1.0.0/16"], "10.1.0.0/16"),
+        ([None, "x"], None),
+    ],
+)
+def test_twins_in_one_network(subnets: list[str | None], shared: str | None) -> None:
+    assert pairs.one_subnet([dataclasses.replace(RAIL, subnet=subnet) for subnet in subnets]) == shared
+
+
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        (pairs.Link(True, True, 9000, 200_000), ""),
+        (pairs.Link(), ""),
+        (pairs.Link(False, False, 9000), ": the link is down, the address is gone"),
+        (pairs.Link(True, True, 1500, 100_000), ": its MTU is 1500 now, it runs at 100 Gb/s now"),
+    ],
+)
+def test_a_rail_in_words(link: pairs.Link, words: str) -> None:
+    text = "enp1s0f1np1 192.168.100.11 - 192.168.100.10, 200 Gb/s, MTU 9000"
+    assert pairs.describe_rail(RAIL, link) == text + words
+    assert pairs.describe_rail(pairs.Rail(None, "10.0.0.1", None)) == "10.0.0.1"
+
+
+def test_what_the_ranks_said() -> None:
+    differences = [{"message": "a", "severity": "error"}, {"message": "b", "severity": "warning"}, "x", {}]
+    data = {"ranks": [{"cores": 20}, "x"], "differences": differences}
+    assert [pairs.cores(rank) for rank in pairs.ranks_of(data)] == [20]
+    assert pairs.differences_of(data, "error") == ["a"]
+    assert pairs.differences_of(data, "warning") == ["b"]
+    nothings: tuple[t.Any, ...] = (None, [], {}, {"ranks": 1, "differences": {}})
+    for nothing in nothings:
+        assert (pairs.ranks_of(nothing), pairs.differences_of(nothing, "error")) == ([], [])

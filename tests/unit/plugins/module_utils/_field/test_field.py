@@ -1,0 +1,293 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The sensors of a field check, over made-up files and a stand-in for programs; and with all of that taken away."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import socket
+import threading
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view as pairs
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._field import link, machine, serving
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
+    NotMeasured,
+    Sensor,
+    World,
+    measured,
+)
+
+from tests.unit.docker_server import DockerServer
+
+# As perftest 24 prints it with --report_gbits and -D.
+IB_WRITE_BW = """
+ #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
+ 65536      353008           0.00               92.57              0.176557
+---------------------------------------------------------------------------------------
+"""
+RAIL = {
+    "interface": "enp1s0f1np1",
+    "address": "192.168.100.10",
+    "peer_address": "192.168.100.11",
+    "rdma": "rocep1s0f1",
+}
+Answer = tuple[int, str, str]
+
+
+class Programs:
+    """Answers as the programs that a test names would; the others are not installed."""
+
+    def __init__(self, **answers: Answer) -> None:
+        self.answers = answers
+        self.asked: list[tuple[str, ...]] = []
+
+    def __call__(self, command: t.Sequence[str], deadline: float = 15.0) -> Answer:
+        self.asked.append(tuple(command))
+        return self.answers.get(command[0].replace("-", "_"), (127, "", f"{command[0]} is not installed"))
+
+
+@pytest.fixture(name="world")
+def fixture_world(tmp_path: Path) -> World:
+    """A machine on which there is nothing at all."""
+    return World(tmp_path / "root", tmp_path / "state", "slot", str(tmp_path / "docker.sock"), Programs())
+
+
+def write(world: World, name: str, text: str) -> None:
+    path = world.path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.fixture(name="deployed")
+def fixture_deployed(world: World) -> t.Iterator[t.Callable[..., None]]:
+    """Deploys something: a container, its record, its state and its log."""
+    servers = []
+
+    def deploy(log: str = "", state: t.Any = None, spark: World = world, **record: t.Any) -> None:
+        labels = {"dgx_spark.speculative.deployment": "demo", "dgx_spark.speculative.configuration": "abc"}
+        container = {"Config": {"Labels": labels}, "State": {"Status": "running"}, "Image": "sha256:1"}
+        whole = {"deployment": "demo", "container": {"labels": labels}, "url": "http://127.0.0.1:9", **record}
+        folder = spark.state_directory / "demo" / "state"
+        folder.mkdir(parents=True)
+        (folder.parent / "record.json").write_text(json.dumps(whole))
+        (folder / "state.json").write_text(json.dumps(state or {"state": "running", "since": 1.0}))
+        (folder / "server.log").write_text(log)
+        servers.append(DockerServer(Path(spark.socket), {"/containers/slot/json": container}))
+
+    yield deploy
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def reason(sensor: t.Callable[[World], t.Any], world: World) -> str:
+    with pytest.raises(NotMeasured) as caught:
+        sensor(world)
+    return str(caught.value)
+
+
+def test_with_everything_taken_away_each_row_says_why(world: World) -> None:
+    rows = [measured(sensor, world) for sensor in (*machine.MACHINE, *link.sensors("1/0"), *serving.SERVING)]
+    # What can be seen where there is nothing: no marker, no card, no specifications, and the processor.
+    seen = {row["id"]: row["value"] for row in rows if "value" in row}
+    assert seen.pop("architecture")
+    assert seen == {"cdi": [], "hotplug_marker": "not armed", "pci_connectx": [], "infiniband_nodes": []}
+    assert all(len(row["not_measured"]) > 10 for row in rows if "value" not in row)
+    assert len({row["id"] for row in rows}) == len(rows)
+
+
+def test_a_sensor_that_stumbles_hides_no_other(world: World) -> None:
+    row = measured(Sensor("a", "S", "A", lambda world: os.environ["GONE_FROM_HERE"], "how"), world)
+    assert row["not_measured"] == "what was found cannot be read (KeyError: 'GONE_FROM_HERE')"
+
+
+def test_the_serial_number_is_left_out(world: World) -> None:
+    write(
+        world,
+        "/etc/dgx-release",
+        'DGX_NAME="DGX Spark"\nDGX_SERIAL_NUMBER="123"\nDGX_OTA_VERSION="7.4"\nDGX_OTA_VERSION="7.5"\n',
+    )
+    assert machine.dgx_release(world) == ["DGX_NAME DGX Spark", "DGX_OTA_VERSION 7.5"]
+
+
+def test_no_virtualisation_is_an_answer(world: World) -> None:
+    # systemd-detect-virt exits with 1 then.
+    world.run = Programs(systemd_detect_virt=(1, "none\n", ""))
+    assert machine.virtualisation(world) == "none"
+
+
+def test_what_nvidia_smi_complains_of(world: World) -> None:
+    world.run = Programs(nvidia_smi=(18, "Failed to initialize NVML: Driver/library version mismatch\n", ""))
+    said = "'nvidia-smi' ended with 18: Failed to initialize NVML: Driver/library version mismatch"
+    assert reason(machine.gpu, world) == said
+
+
+def test_packages_that_are_there(world: World) -> None:
+    # dpkg-query exits with 1 where it does not know one of them.
+    world.run = Programs(dpkg_query=(1, "docker-ce 5:29.2.1\nperftest \n", "no packages found matching rdma-core"))
+    assert machine.packages(world) == ["docker-ce 5:29.2.1"]
+
+
+def test_the_card(world: World) -> None:
+    write(world, machine.MARKER, "")
+    write(world, machine.SLOT_STATE, "powered\n")
+    device = "/sys/bus/pci/devices/0000:01:00.1"
+    for name, text in (
+        ("vendor", "0x15b3"),
+        ("device", "0x1021"),
+        ("current_link_width", "4"),
+        ("current_link_speed", "32.0 GT/s PCIe"),
+    ):
+        write(world, f"{device}/{name}", f"{text}\n")
+    write(world, "/sys/bus/pci/devices/0000:02:00.0/vendor", "0x10de\n")
+    write(world, "/sys/class/infiniband/rocep1s0f1/fw_ver", "28.45.4028\n")
+    assert machine.hotplug_marker(world) == "armed"
+    assert machine.hotplug_state(world) == "powered"
+    assert machine.pci_connectx(world) == ["0000:01:00.1: link x4 32.0 GT/s PCIe, at best unknown"]
+    assert machine.card_firmware(world) == ["28.45.4028"]
+
+
+def test_the_store_of_docker(world: World) -> None:
+    info = {"Driver": "overlayfs", "DriverStatus": [["driver-type", "io.containerd.snapshotter.v1"]]}
+    server = DockerServer(Path(world.socket), {"/info": info})
+    assert machine.docker_store(world) == "overlayfs io.containerd.snapshotter.v1"
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_last_kv_cache_of_the_run_that_serves_counts(world: World, deployed: t.Callable[..., None]) -> None:
+    deployed(
+        "[MemUsageChange] Allocated 0.19 GiB for max tokens in paged KV cache (4128).\n"
+        "[W] Attention window size 131104 exceeds upper bound 65536 for available blocks. Reducing to 65536\n"
+        "[MemUsageChange] Allocated 4.62 GiB for max tokens in paged KV cache (65536).\n",
+        options={"kv_cache_config": {"max_tokens": 131104}},
+    )
+    assert serving.kv_made(world) == "65,536 tokens, 4.62 GiB, reduced to 65,536"
+    assert serving.kv_planned(world) == 131104
+
+
+def test_what_cuda_called_free(world: World, deployed: t.Callable[..., None]) -> None:
+    deployed(free_for_gpu="101 GB by CUDA, 118 GB available")
+    assert serving.free_for_gpu(world) == "101 GB by CUDA, 118 GB available"
+
+
+def test_what_serves(world: World, deployed: t.Callable[..., None]) -> None:
+    plan = [{"name": "weights of a", "bytes": 65_250_000_000}, {"name": "unknown", "bytes": None}]
+    deployed(state={"state": "running", "loading_s": 91.5}, plan=plan, measurements={"tokens_per_second": 40.5})
+    assert serving.deployment(world) == "demo"
+    assert serving.state(world) == "running, running"
+    assert serving.loading_time(world) == 91.5
+    assert serving.plan(world) == ["weights of a: 65.2 GB", "together: 65.2 GB"]
+    assert serving.measurement("tokens_per_second")(world) == 40.5
+    assert "was not asked when this was deployed" in reason(serving.free_for_gpu, world)
+    assert "did not tell" in reason(serving.measurement("acceptance_length"), world)
+    assert reason(serving.kv_made, world) == "no line of the server's log says so"
+    assert reason(serving.figures, world).startswith("the server does not answer (")
+    assert reason(link.by_rdma, world) == "what is deployed here serves on one Spark"
+
+
+@pytest.mark.parametrize(
+    "error", [http.client.BadStatusLine("nonsense"), http.client.IncompleteRead(b""), UrlsConnectionError("gone")]
+)
+def test_a_server_that_breaks_off_its_answer(
+    world: World, deployed: t.Callable[..., None], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def broken(*_arguments: t.Any, **_options: t.Any) -> t.NoReturn:
+        raise error
+
+    deployed()
+    monkeypatch.setattr(serving, "open_url", broken)
+    assert reason(serving.health, world) == f"the server does not answer ({error})"
+
+
+def test_the_import_leaves_the_server_its_memory(world: World, deployed: t.Callable[..., None]) -> None:
+    deployed()
+    world.run = programs = Programs(docker=(0, "banner\ndgx-spark-import cold 71.3\ndgx-spark-import warm 9.0\n", ""))
+    write(world, "/proc/meminfo", "MemAvailable: 8000000 kB\n")
+    assert reason(serving.cold_import, world).startswith("only 8 GB of memory are available, and 16 are wanted")
+    assert programs.asked == []
+    write(world, "/proc/meminfo", "MemAvailable: 80000000 kB\n")
+    assert serving.cold_import(world) == ["cold 71.3 s", "warm 9.0 s"]
+    assert programs.asked[-1] == ("docker", "rm", "--force", serving.IMPORT_NAME)
+
+
+def test_the_memory_is_watched_until_a_file_is_there(world: World, tmp_path: Path) -> None:
+    write(world, "/proc/meminfo", "MemFree: 2 kB\nMemAvailable: 3 kB\n")
+    end = tmp_path / "end"
+    assert len(serving.watch(world, end, deadline=0.05, pause=0.01)) > 1
+    end.touch()
+    assert [sample[1:] for sample in serving.watch(world, end, deadline=60)] == [[2048, 3072]]
+    assert not end.exists()
+
+
+@pytest.mark.parametrize(("rank", "peer"), [(0, ["192.168.100.11"]), (1, [])])
+def test_rdma(world: World, deployed: t.Callable[..., None], rank: int, peer: list[str]) -> None:
+    deployed(pair={"rank": rank, "rails": [RAIL]})
+    world.run = programs = Programs(ib_write_bw=(0, IB_WRITE_BW, ""))
+    assert link.by_rdma(world) == ["enp1s0f1np1 92.57 Gb/s"]
+    assert list(programs.asked[0][-len(peer) :] if peer else []) == peer
+
+
+def test_rdma_of_a_worker_that_begins_later(world: World, deployed: t.Callable[..., None]) -> None:
+    deployed(pair={"rank": 0, "rails": [RAIL]})
+    answers = [(1, "", "Couldn't connect to 192.168.100.11:2236"), (0, IB_WRITE_BW, "")]
+    world.run = lambda _command, deadline: answers.pop(0)
+    assert link.by_rdma(world) == ["enp1s0f1np1 92.57 Gb/s"]
+    assert answers == []
+
+
+def test_rdma_without_the_tool(world: World, deployed: t.Callable[..., None]) -> None:
+    deployed(pair={"rank": 0, "rails": [RAIL]})
+    assert reason(link.by_rdma, world) == "ib_write_bw is not installed"
+
+
+# By TCP, with the role's own program at both ends of this machine, all of whose addresses begin with 127.
+
+BANDWIDTH = (Path(__file__).parents[5] / "roles/spark_network/files/bandwidth.py").read_text(encoding="utf-8")
+
+
+class Ends(t.NamedTuple):
+    head: World
+    worker: World
+
+
+@pytest.fixture(name="ends")
+def fixture_ends(tmp_path: Path, deployed: t.Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Ends:
+    """Two Sparks that serve as one, with the programs of this machine."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr(link, "PORT", server.getsockname()[1])
+    monkeypatch.setattr(link, "BYTES", 20_000_000)
+    addresses = ("127.0.0.1", "127.0.0.2")
+    ends = Ends(*(World(tmp_path, tmp_path / f"state-{n}", "slot", str(tmp_path / f"{n}.sock")) for n in (0, 1)))
+    for rank, spark in enumerate(ends):
+        way = {"interface": "rail0", "address": addresses[rank], "peer_address": addresses[1 - rank]}
+        deployed(spark=spark, pair={"rank": rank, "rails": [way]})
+    return ends
+
+
+def test_tcp(ends: Ends) -> None:
+    said: list[str] = []
+    read = link.by_tcp(BANDWIDTH)
+    worker = threading.Thread(target=lambda: said.append(reason(read, ends.worker)))
+    worker.start()
+    (line,) = read(ends.head)
+    worker.join(timeout=30)
+    assert re.fullmatch(r"rail0 [\d.]+ Gb/s by TCP", line)
+    assert said == ["the head tells what has arrived here"]
+    # A field check changes nothing, so the role measures as if nobody had.
+    assert [pairs.measured(spark.state_directory) for spark in ends] == [[], []]
+
+
+def test_tcp_that_cannot_be_measured(ends: Ends) -> None:
+    with socket.create_server(("127.0.0.2", link.PORT)):
+        said = reason(link.by_tcp(BANDWIDTH), ends.worker)
+    assert said.startswith(f"The bandwidth test failed: port {link.PORT} of 127.0.0.2 cannot be opened")

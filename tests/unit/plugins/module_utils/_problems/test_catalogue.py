@@ -1,0 +1,642 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
+    OPEN,
+    REFUSED,
+    SILENT,
+    Link,
+    Pair,
+    Rail,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.diagnosis import diagnose
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import (
+    Disk,
+    Evidence,
+    KernelLine,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.facts import FACTS
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import CATALOGUE, Row
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.signals import SIGNALS
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look import Look
+
+HEAD = Pair(
+    0,
+    "spark-1",
+    "spark-2",
+    (
+        Rail("enp1s0f1np1", "10.0.0.1", "10.0.0.2", "10.0.0.0/24", 9000, 200_000),
+        Rail("enP2p1s0f1np1", "10.0.1.1", "10.0.1.2", "10.0.1.0/24", 9000, 200_000),
+    ),
+)
+WORKER = dataclasses.replace(HEAD, rank=1)
+LINK = Link(True, True, 9000, 200_000)
+GB = 10**9
+NOW = 1_800_000_000.0
+STARTED = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(NOW - 3600)) + ".5Z"
+SLOT = "dgx-spark-speculative"
+
+
+CARD_LATE = 'error gathering device information while adding custom device "/dev/infiniband": not a device node'
+
+
+def slot(status: str = "running", **state: t.Any) -> dict[str, t.Any]:
+    return {
+        "Id": "1",
+        "State": {"Status": status, "StartedAt": STARTED, **state},
+        "Config": {"Labels": {"dgx_spark.speculative.deployment": "mine"}, "Env": ["PATH=/usr/bin"]},
+        "HostConfig": {"IpcMode": "host"},
+        "Mounts": [{"Destination": "/cache/huggingface/hub"}],
+    }
+
+
+def said(state: str, **values: t.Any) -> dict[str, t.Any]:
+    return {"state": state, "since": NOW - 3000, "restarts": 0, "last_exit": None, **values}
+
+
+def ended(code: int | None = 1, signal: int | None = None, reason: str = "") -> dict[str, t.Any]:
+    return said("failed", restarts=3, last_exit={"code": code, "signal": signal, "at": NOW - 60, "reason": reason})
+
+
+def serving(**changes: t.Any) -> Evidence:
+    """A Spark on which all is well."""
+    values: dict[str, t.Any] = {
+        "docker": "usable",
+        "gpu_by": "hook",
+        "slot": slot(),
+        "state": said("running"),
+        "look": Look("ready"),
+        "memory": {"MemTotal": 120 * GB, "MemAvailable": 40 * GB, "MemFree": 30 * GB, "Cached": 10 * GB},
+        "disks": [Disk("the models", "/home", 500 * GB, 1000 * GB)],
+        "name_servers": ["10.0.0.1"],
+        "default_route": True,
+        "now": NOW,
+        "boot_time": NOW - 90_000,
+        "recorded": ("mine",),
+        "record": {"served_model": "m", "findings": [], "image": {"id": "sha256:1", "digests": ["x@sha256:2"]}},
+        "served": ["m"],
+    }
+    return Evidence(**{**values, **changes})
+
+
+def paired(**changes: t.Any) -> Evidence:
+    """The head of two Sparks on which all is well."""
+    container = slot()
+    container["Config"]["Env"] = ["NCCL_SOCKET_IFNAME=enp1s0f1np1,enP2p1s0f1np1", "NCCL_IB_HCA=rocep1s0f1,roceP2p1s0f1"]
+    container["HostConfig"]["Devices"] = [{"PathOnHost": "/dev/infiniband"}]
+    container["HostConfig"]["Ulimits"] = [{"Name": "memlock", "Hard": -1, "Soft": -1}]
+    pair = {"slot": container, "pair": HEAD, "links": [LINK, LINK], "peer_answers": OPEN}
+    return serving(**{**pair, **changes})
+
+
+def worker(state: str, since: float = 60, reason: str = "", **changes: t.Any) -> Evidence:
+    told = said(state, since=NOW - since, reason=reason)
+    return paired(**{"pair": WORKER, "state": told, "look": None, **changes})
+
+
+def unpaired(name: str, value: t.Any) -> Evidence:
+    """A container of a pair that lacks something."""
+    evidence = paired()
+    assert evidence.slot
+    evidence.slot["Config" if name == "Env" else "HostConfig"][name] = value
+    return evidence
+
+
+def link(**changes: t.Any) -> Evidence:
+    return paired(links=[LINK, dataclasses.replace(LINK, **changes)], state=said("loading"), look=None)
+
+
+def broken(**changes: t.Any) -> Evidence:
+    return serving(**{"state": ended(), "look": None, **changes})
+
+
+def message(text: str) -> Evidence:
+    return serving(failure=text, slot=None, state=None, look=None)
+
+
+def job(name: str = "fetch", **values: t.Any) -> Evidence:
+    entry = {"finished": True, "running": False, "error": None, "ended": NOW - 5, "progress": {}, **values}
+    return serving(jobs={name: entry}, slot=None, state=None, look=None, recorded=())
+
+
+def kernel(text: str) -> Evidence:
+    return broken(kernel=[KernelLine(NOW - 30, text)], server_log="x")
+
+
+def port(container: str | None) -> dict[str, t.Any]:
+    return {"in_use": True, "port": 8000, "container": container, "holder": "process nginx (7)", "description": None}
+
+
+def other(size: int) -> list[dict[str, t.Any]]:
+    return [{"name": "vllm", "memory_bytes": size, "description": "vllm holds 71 GB; stop it with: docker stop vllm"}]
+
+
+def finding(name: str) -> dict[str, t.Any]:
+    return {"findings": [{"id": name, "message": "It is so."}]}
+
+
+TRIAL = {"id": "draft-3", "title": "draft length 3"}
+NO_NETWORK = "Pulling x failed because nvcr.io could not be reached well enough (dial tcp: no such host); run it again."
+CUDA = "CUDA out of memory\n[entrypoint] the server ended with exit code 1\n"
+FULL = [Disk("images", "/var/lib/docker", 4096, 100 * GB)]
+IDENTITY = "0123456789abcdef" * 4
+# As log_notice() has them in src/oom/oomd-manager.c of systemd 255.
+OOMD_SWAP = (
+    f"Killed /system.slice/docker-{IDENTITY}.scope due to memory used (126111002624) / total (128521625600) and "
+    "swap used (15461882265) / total (17179869184) being more than 90.00%"
+)
+OOMD_PRESSURE = (
+    f"Killed /system.slice/docker-{IDENTITY}.scope due to memory pressure for /system.slice being 74.12% > 50.00% "
+    "for > 20s with reclaim activity"
+)
+
+
+def ended_slot(status: str = "exited") -> dict[str, t.Any]:
+    """A container that was killed a minute ago, as Docker has it: no word of memory."""
+    finished = time.strftime("%Y-%m-%dT%H:%M:%S.1Z", time.gmtime(NOW - 60))
+    return {**slot(status, ExitCode=137, OOMKilled=False, FinishedAt=finished), "Id": IDENTITY}
+
+
+# Each row of the catalogue, provoked.
+DIFFERENT: dict[str, t.Any] = {
+    "at": NOW,
+    "ranks": [],
+    "differences": [
+        {"what": "gpu", "values": ["x", "y"], "message": "they differ", "severity": "warning"},
+        {"what": "NCCL_IB_HCA", "values": ["x", None], "message": "rank 1 does not have it", "severity": "error"},
+    ],
+}
+BY_TCP: dict[str, t.Any] = {
+    "at": NOW,
+    "ranks": [],
+    "differences": [
+        {
+            "what": "transport",
+            "values": [{}, {}],
+            "message": "rank 0 on spark-1 goes through the cable by TCP and not by RDMA, as NCCL_IB_DISABLE=1 says",
+            "severity": "warning",
+        }
+    ],
+}
+PROVOKED: list[tuple[str, Evidence]] = [
+    ("docker_denied", serving(docker="denied", docker_detail="may not open", slot=None, state=None, look=None)),
+    ("docker_denied", message("permission denied while trying to connect to the Docker daemon socket")),
+    ("docker_not_installed", serving(docker="not_installed", slot=None, state=None, look=None)),
+    ("docker_not_running", serving(docker="not_running", slot=None, state=None, look=None)),
+    ("docker_not_running", message("Cannot connect to the Docker daemon at unix:///var/run/docker.sock")),
+    ("docker_unsupported", serving(docker="unsupported", docker_detail="podman", slot=None, state=None, look=None)),
+    ("gpu_driver", broken(gpu_error="NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver")),
+    ("docker_no_gpu", broken(gpu_by=None)),
+    ("docker_no_gpu", message('could not select device driver "" with capabilities: [[gpu]]')),
+    ("docker_no_gpu", message("nvidia-container-cli: initialization error: nvml error")),
+    ("docker_no_gpu", message("CUDA cannot be loaded: libcuda.so.1: cannot open shared object file")),
+    # Docker 29.2; runc and crun, which differ in their words.
+    ("cdi_stale", message("CDI device injection failed: unresolvable CDI devices nvidia.com/gpu=all")),
+    (
+        "cdi_stale",
+        message("failed to fulfil mount request: open /usr/lib/libnvidia-gtk3.so.610.43.03: no such file or"),
+    ),
+    ("cdi_stale", message("crun: cannot stat `/lib64/libEGL_nvidia.so.550.54.14`: No such file or directory".lower())),
+    ("cuda_broken", message("cuInit(0) failed with CUDA error 999")),
+    ("clock_wrong", serving(now=1000.0, look=None)),
+    ("no_default_route", serving(failure=NO_NETWORK, default_route=False)),
+    ("no_name_server", serving(failure=NO_NETWORK, name_servers=[])),
+    ("disk_full", broken(disks=FULL)),
+    ("disk_full", message("Pulling x failed because the disk is full (no space left on device)")),
+    ("disk_full", job(error="The disk under /home is full: 3 GB are still to be downloaded")),
+    ("oom_killed", kernel("Out of memory: Killed process 4711 (trtllm-serve) total-vm:1kB")),
+    ("kernel_no_memory", kernel("NVRM: nvAssertFailed: NV_ERR_NO_MEMORY (0x51)")),
+    ("gpu_lost", kernel("NVRM: GPU has fallen off the bus.")),
+    ("gpu_xid", kernel("NVRM: Xid (PCI:000f:01:00): 119, pid=1, Timeout waiting for RPC")),
+    ("kernel_hang", kernel("INFO: task trtllm-serve:99 blocked for more than 122 seconds.")),
+    ("disk_error", kernel("I/O error, dev nvme0n1, sector 5")),
+    ("overheated", kernel("thermal thermal_zone0: critical temperature reached, shutting down")),
+    ("port_taken", broken(port=port(None), server_log="Failed to bind socket to 127.0.0.1:8000")),
+    ("port_taken", message("Bind for 127.0.0.1:8000 failed: port is already allocated")),
+    ("mount_missing", message('invalid mount config for type "bind": bind source path does not exist: /x')),
+    ("entrypoint_broken", broken(slot=slot("created", Error='exec: "python3": executable file not found in $PATH'))),
+    ("image_architecture", job("pull", error="The image x is not offered for this machine's architecture (y).")),
+    ("image_architecture", broken(docker_log="exec /opt/nvidia/entrypoint.sh: exec format error\n")),
+    ("serve_script_stale", broken(state=ended(None, reason="serve.sh was rendered for image 'a', this is 'b'"))),
+    ("certificate_refused", job("pull", error="Pulling x failed: tls: x509: certificate signed by unknown authority")),
+    ("pull_denied", job("pull", error="The registry does not hand out x (unauthorized); check the name")),
+    ("pull_unknown", job("pull", error="There is no image x (manifest unknown); check the name and the tag.")),
+    (
+        "pull_too_many",
+        job("pull", error="The registry refuses x for now because of too many requests (toomanyrequests)"),
+    ),
+    ("pull_network", job("pull", error=NO_NETWORK)),
+    ("fetch_gated", job(error="The Hub does not let the token's owner download x: accept the licence on https://y")),
+    ("fetch_token", job(error="The Hub refuses the token as invalid while downloading x: make a new one")),
+    ("fetch_gone", job(error="The Hub no longer has x at 0123: look at https://y")),
+    ("fetch_checksum", job(error="The checksum of a of x is not the Hub's, so what was downloaded of it was deleted")),
+    ("hub_limited", job(error="The Hub https://y limits the requests of this network, so that x does not get on for")),
+    ("hub_network", job(error="Downloading x from https://y failed 5 times in a row (reset): check the network")),
+    ("cache_foreign", broken(foreign_cache="/home/me/.cache/huggingface/hub belongs to root")),
+    ("cache_foreign", job(error="The Hugging Face cache x cannot be written (Permission denied: y): give it back")),
+    ("job_cut_off", job(finished=False, progress={"text": "3 of 60 GB"})),
+    (
+        "loading_stalled_at_0",
+        serving(
+            look=None,
+            state=said("loading"),
+            server_log="Loading weights concurrently:   0%|    | 0/1288 [00:00<?, ?it/s]",
+        ),
+    ),
+    (
+        "all_reduce_hangs",
+        paired(look=None, state=said("loading"), server_log="[TensorRT-LLM][INFO] TP group MNNVL: finalMNNVL=0\n"),
+    ),
+    ("engine_hangs", serving(state=said("running", verdict="stalled", reason="no token for 300 s"), look=None)),
+    ("engine_hangs", serving(look=Look("unhealthy", "The answer stopped; the engine hangs"))),
+    ("memory_held_by_others", broken(containers=other(71 * GB), server_log=CUDA)),
+    (
+        "memory_not_given_back",
+        broken(slot=slot("exited", ExitCode=1), memory={"MemTotal": 120 * GB, "MemAvailable": GB}, server_log=CUDA),
+    ),
+    ("page_cache", broken(memory={"MemTotal": 120 * GB, "MemFree": GB, "Cached": 90 * GB}, server_log=CUDA)),
+    ("oom_container", broken(slot=slot("exited", OOMKilled=True, ExitCode=137))),
+    ("oomd_killed", broken(oomd=[KernelLine(NOW - 59, OOMD_SWAP)], slot=ended_slot())),
+    ("oomd_killed", broken(oomd=[KernelLine(NOW - 59, OOMD_PRESSURE)], slot=ended_slot(), state=ended(None, 9))),
+    # Docker has started it again.
+    ("oomd_killed", broken(oomd=[KernelLine(NOW - 59, OOMD_SWAP)], slot=ended_slot("running"), state=said("loading"))),
+    ("slept", kernel("PM: suspend entry (s2idle)")),
+    ("may_sleep", broken(may_sleep="GDM is its login screen, and sleep.target is not masked")),
+    ("machine_restarted", serving(slot=slot("exited", ExitCode=255), boot_time=NOW - 60, look=None)),
+    ("exit_killed", broken(state=ended(None, 9))),
+    ("exit_native", broken(state=ended(None, 11))),
+    ("exit_usage", broken(state=ended(2))),
+    ("container_exited", serving(slot=slot("exited", ExitCode=255), look=None)),
+    ("container_missing", serving(slot=None, state=None, look=None)),
+    ("state_contradicts", serving(state=said("stopped"), look=None)),
+    ("crash_loop", broken(server_log="KeyError: 'x'\n")),
+    ("server_refuses", serving(look=Look("unhealthy", "The server refused the question with status 400: x"))),
+    ("server_silent", serving(look=Look("dead", "nothing listens"))),
+    ("forced_acceptance", serving(files={"serve.sh": "export TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS=3"})),
+    ("endless_text", serving(record=finding("repetition"))),
+    ("gibberish", serving(look=Look("ready", findings=({"id": "garbage", "message": "It is garbled."},)))),
+    ("tool_calls_missing", serving(record=finding("no_tool_call"))),
+    ("drafts_useless", serving(record={"measurements": {"acceptance_length": 1.4}, "break_even": {"best": 2.6}})),
+    ("served_name_differs", serving(served=["other"])),
+    ("cache_not_mounted", serving(slot={**slot(), "Mounts": []})),
+    ("shared_memory_large", serving(slot={**slot(), "HostConfig": {"IpcMode": "private", "ShmSize": 64 * GB}})),
+    ("kernel_version", serving(kernel_release="7.0.0-1019-nvidia")),
+    ("disk_nearly_full", serving(disks=[Disk("images", "/", 2 * GB, 100 * GB)])),
+    ("trial", serving(state=said("running", trial=TRIAL), look=Look("trial"))),
+    ("trial", serving(state=said("trial failed", trial=TRIAL, reason="too long"), look=None, server_log=CUDA)),
+    ("still_loading", serving(state=said("loading"), look=None)),
+    ("busy", serving(look=Look("busy", "No token came within 20 s"))),
+    ("stopped", serving(slot=slot("exited", ExitCode=0), state=said("stopped"), look=None)),
+    (
+        "stopped",
+        serving(
+            slot={
+                **slot("exited", ExitCode=128, Error=CARD_LATE),
+                "HostConfig": {"RestartPolicy": {"Name": "no"}},
+            },
+            look=None,
+        ),
+    ),
+    ("download_under_way", job(finished=False, running=True, progress={"text": "3 of 60 GB"})),
+    ("earlier_attempt", serving(failed_log="KeyError: 1", failed_log_at=NOW, failed_log_path=Path("x/failed.log"))),
+    ("image_without_digest", serving(record={"image": {"id": "sha256:1", "digests": []}})),
+    ("module_hot", kernel("mlx5_core 0000:01:00.1: Port module event[error]: module 1, Cable error, High Temperature")),
+    ("cable_error", kernel("Port module event[error]: module 1, Cable error, Bad or shorted cable/module")),
+    ("cable_out", kernel("mlx5_core 0000:01:00.1: Port module event: module 1, Cable unplugged")),
+    ("card_removed", kernel("cx7-pcie-hotplug MTKP0001:00: Cable removal")),
+    ("card_removed", paired(links=[Link(up=False)] * 2, hotplug={"armed": True, "powered": True})),
+    ("card_late", paired(slot=slot("exited", ExitCode=128, Error=CARD_LATE), state=said("running"), look=None)),
+    ("card_lost", kernel("mlx5_core 0000:01:00.0: mlx5_pci_err_detected was called")),
+    (
+        "card_plugged_in",
+        kernel("mlx5_core 0000:01:00.0: mlx5_pcie_event:322: PCIe slot power capability was not advertised."),
+    ),
+    ("link_down", link(up=False)),
+    ("fabric_address_gone", link(address_here=False)),
+    ("fabric_mtu", link(mtu=1500)),
+    ("fabric_slower", link(speed_mbps=100_000)),
+    ("twins_in_one_network", paired(pair=dataclasses.replace(HEAD, rails=(HEAD.rails[0], HEAD.rails[0])))),
+    ("peer_unreachable", paired(peer_answers=SILENT, state=said("loading"), look=None)),
+    ("worker_ssh_absent", paired(peer_answers=REFUSED, state=said("loading"), look=None)),
+    ("peer_lost", paired(state=said("running", verdict="peer lost", reason="no answer from 10.0.0.2"), look=None)),
+    ("waits_for_other", paired(state=said("waiting for the worker", since=NOW - 60), look=None)),
+    ("waits_for_other", worker("ready")),
+    ("waits_for_other", worker("waiting for the fabric")),
+    ("worker_missing", paired(state=said("waiting for the worker"), look=None)),
+    ("worker_missing", paired(state=said("starting", verdict="waiting for the worker"), look=None)),
+    ("fabric_missing", worker("waiting for the fabric", 3000)),
+    ("head_missing", worker("ready", 3000)),
+    ("worker_failed", worker("failed", reason="sshd ended with exit code 255: all was quiet")),
+    (
+        "worker_port_taken",
+        worker("failed", reason="port 2233 of 10.0.0.2 is taken by another program of this Spark; 'ss'"),
+    ),
+    ("image_without_sshd", worker("failed", reason="there is no sshd in this image; run the playbook again")),
+    ("ranks_silent", paired(state=said("loading"), look=None, server_log="mpi_rank: 0\n")),
+    ("ranks_differ", paired(state=ended(3), look=None, ranks=DIFFERENT)),
+    ("ranks_unequal", paired(ranks={**DIFFERENT, "differences": [{"message": "memory", "severity": "warning"}]})),
+    ("ranks_not_started", paired(state=ended(4), look=None, ranks={"ranks": [], "problem": "the keys are missing"})),
+    ("ranks_on_one_host", paired(state=ended(3), look=None, ranks={"ranks": [{"host": "a"}, {"host": "a"}]})),
+    ("rank_on_one_core", paired(ranks={"ranks": [{"rank": 0, "host": "a", "cores": 1}]})),
+    ("infiniband_not_passed", unpaired("Devices", [])),
+    ("pair_by_tcp", paired(ranks=BY_TCP)),
+    ("link_capped", paired(measured=[{"interface": "a", "gbps": 13.2, "finding": "a carried 13.2 Gb/s. Reboot."}])),
+    ("memory_lock_limited", unpaired("Ulimits", [{"Name": "memlock", "Hard": 65536}])),
+    ("memory_lock_limited", unpaired("Ulimits", None)),
+    ("fabric_not_pinned", unpaired("Env", ["NCCL_SOCKET_IFNAME=enp1s0f1np1", "NCCL_IB_HCA=rocep1s0f1"])),
+    ("fabric_not_pinned", unpaired("Env", [])),
+]
+# What people meet, as the troubleshooting pages and threads tell it, and the row that knows it.
+SYMPTOMS = {
+    "socket permission denied": "docker_denied",
+    "no GPU in a container": "docker_no_gpu",
+    "a container does not start after a driver update": "cdi_stale",
+    "nvidia-smi works in the container and CUDA does not": "cuda_broken",
+    "tensorrt_llm cannot be imported": "package_broken",
+    "pull timeout": "pull_network",
+    "invalid credentials at the registry": "pull_denied",
+    "error validating root CA": "certificate_refused",
+    "container exits at once": "container_exited",
+    "invalid mount config": "mount_missing",
+    "exit 255": "container_exited",
+    "wrong architecture": "image_architecture",
+    "digest lost": "image_without_digest",
+    "big shm_size": "shared_memory_large",
+    "gated repository": "fetch_gated",
+    "token missing or invalid": "fetch_token",
+    "download hangs or out of disk": "disk_full",
+    "weights downloaded at each start": "cache_not_mounted",
+    "cache owned by root": "cache_foreign",
+    "offline load fails": "cache_incomplete",
+    "truncated checkpoint": "checkpoint_truncated",
+    "CUDA out of memory": "memory_cuda",
+    "killed while loading": "oom_killed",
+    "frozen while loading": "kernel_hang",
+    "memory gone after a hard stop": "memory_not_given_back",
+    "ptxas fatal": "ptxas",
+    "server silent": "server_silent",
+    "404 or wrong name": "served_name_differs",
+    "checkpoint layout": "checkpoint_layout",
+    "tool calls missing": "tool_calls_missing",
+    "endless !!!!": "endless_text",
+    "gibberish": "gibberish",
+    "backend tensorrt": "backend_tensorrt",
+    "slower with drafts": "drafts_useless",
+    "health 200 while wedged": "engine_hangs",
+    "NV_ERR_NO_MEMORY": "kernel_no_memory",
+    "NVML memory N/A": "nvml_memory",
+    "sudden shutdown": "machine_restarted",
+    "compiling fails": "jit_cache",
+    "stopped but runs": "state_contradicts",
+    "page cache": "page_cache",
+    # With two Sparks.
+    "network unreachable": "fabric_address_gone",
+    "node not visible": "peer_unreachable",
+    "no interface up": "link_down",
+    "publickey denied in mpirun": "ssh_publickey",
+    "mpirun: connection refused": "ssh_refused",
+    "mpirun hangs": "ranks_silent",
+    "one host name only": "ranks_on_one_host",
+    "socket operation on non-socket": "interface_wrong",
+    "interface not found": "nccl_interface",
+    "libnccl.so.2 missing": "nccl_library",
+    "NET/Socket instead of NET/IB": "nccl_over_socket",
+    "about 1 or 3 GB/s": "fabric_not_pinned",
+    "degraded link": "fabric_slower",
+    "one node slower, drivers differ": "ranks_unequal",
+    "twins in one /24": "twins_in_one_network",
+    "retry exceeded": "ibv_no_answer",
+    "invalid GID": "ibv_gid",
+    "ibv_reg_mr ENOMEM": "ibv_memory_lock",
+    "remote invalid request": "ibv_request_refused",
+    "jumbo ping fails": "fabric_mtu",
+    "cable error": "cable_error",
+    "overheated module": "module_hot",
+    "SSH hangs at the banner": "ssh_banner",
+    "a daemon failed to report back": "mpi_callback",
+    "lost communication with a remote daemon": "mpi_lost",
+    "variables never reached rank 1": "ranks_differ",
+    "UCX connection refused": "ucx_refused",
+    "bound to one core": "rank_on_one_core",
+    "host key changed": "ssh_host_key",
+    "2233 in use": "worker_port_taken",
+    "old worker still alive": "head_missing",
+    "too few GPUs": "gpus_too_few",
+    "a rank died": "mpi_rank_died",
+    "rank lost": "peer_lost",
+    "no GPU direct RDMA, which is normal": "gpu_direct_rdma",
+}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        KernelLine(NOW - 3000, OOMD_SWAP),
+        KernelLine(NOW - 59, OOMD_SWAP.replace(IDENTITY, "f" * 64)),
+        KernelLine(NOW - 59, OOMD_SWAP.replace("Killed", "Considered killing")),
+    ],
+    ids=["an earlier end", "another container", "nothing killed"],
+)
+def test_what_systemd_oomd_did_elsewhere_is_no_cause(line: KernelLine) -> None:
+    found = diagnose(broken(oomd=[line], slot=ended_slot(), state=ended(None, 9))).findings
+    assert "oomd_killed" not in [finding.id for finding in found]
+
+
+def test_a_kill_by_systemd_oomd_is_the_cause_and_says_why() -> None:
+    memory = {"MemTotal": 120 * GB, "MemAvailable": 110 * GB, "MemFree": 100 * GB, "Cached": 10 * GB}
+    oomd = [KernelLine(NOW - 59, OOMD_PRESSURE)]
+    diagnosis = diagnose(broken(oomd=oomd, slot=ended_slot(), state=ended(None, 9), memory=memory))
+    [cause] = [finding for finding in diagnosis.findings if finding.severity == "cause"]
+    assert cause.id == "oomd_killed"
+    assert cause.evidence.startswith("systemd-oomd killed the container due to memory pressure for /system.slice being")
+
+
+def test_all_is_well() -> None:
+    diagnosis = diagnose(serving())
+    assert (diagnosis.verdict, diagnosis.findings) == ("healthy", ())
+
+
+def test_a_spark_alone_without_a_cable_is_healthy() -> None:
+    evidence = serving(kernel=[KernelLine(NOW - 30, "cx7-pcie-hotplug MTKP0001:00: Cable removal")])
+    assert diagnose(evidence).verdict == "healthy"
+
+
+def test_all_is_well_with_two_sparks() -> None:
+    log = "NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'rocep1s0f1'\n"
+    one = {"host": "a", "cores": 20}
+    # An earlier start of the container may have failed.
+    ranks = {"at": NOW, "ranks": [one, {**one, "host": "b"}], "differences": [], "problem": None}
+    diagnosis = diagnose(paired(server_log=log, ranks=ranks), "spark-1")
+    assert (diagnosis.verdict, diagnosis.lines) == ("healthy", ("spark-1: healthy: the server generates",))
+    assert [finding.severity for finding in diagnosis.findings] == ["information"]
+    diagnosis = diagnose(worker("serving"), "spark-2")
+    assert (diagnosis.verdict, diagnosis.findings) == ("healthy", ())
+    assert diagnosis.lines == ("spark-2: healthy: rank 1 runs; whether the server generates, its head can tell",)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "roots"),
+    [
+        # The other Spark is off: the link is the root, and what follows from it is not told as a cause.
+        (
+            paired(
+                links=[dataclasses.replace(LINK, up=False)] * 2,
+                peer_answers=SILENT,
+                state=said("waiting for the worker"),
+                look=None,
+            ),
+            ["link_down"],
+        ),
+        (
+            paired(
+                links=[dataclasses.replace(LINK, up=False)] * 2,
+                kernel=[KernelLine(NOW - 30, "mlx5_core 0000:01:00.1: Port module event: module 1, Cable unplugged")],
+                peer_answers=SILENT,
+                state=said("waiting for the worker"),
+                look=None,
+            ),
+            ["cable_out"],
+        ),
+        (
+            worker(
+                "waiting for the fabric",
+                3000,
+                links=[dataclasses.replace(LINK, up=False, address_here=False)] * 2,
+                hotplug={"armed": True, "powered": False},
+            ),
+            ["card_removed"],
+        ),
+        (
+            # The card is there by now, and nobody has started the container.
+            paired(
+                slot=slot("exited", ExitCode=128, Error=CARD_LATE),
+                state=said("running", since=NOW - 9000),
+                boot_time=NOW - 600,
+                peer_answers=SILENT,
+                look=None,
+            ),
+            ["card_late"],
+        ),
+        (
+            paired(
+                slot=slot("exited", ExitCode=128, Error=CARD_LATE),
+                state=said("running", since=NOW - 9000),
+                boot_time=NOW - 600,
+                links=[Link(up=False, address_here=False)] * 2,
+                hotplug={"armed": True, "powered": True},
+                peer_answers=SILENT,
+                look=None,
+            ),
+            ["card_removed"],
+        ),
+        (paired(peer_answers=SILENT, state=said("waiting for the worker"), look=None), ["peer_unreachable"]),
+        (paired(peer_answers=REFUSED, state=said("waiting for the worker"), look=None), ["worker_ssh_absent"]),
+        (
+            paired(
+                peer_answers=SILENT,
+                state=ended(1),
+                look=None,
+                server_log="ssh: connect to host 10.0.0.2 port 2233: No route to host\nORTE has lost communication "
+                "with a remote daemon.\n[entrypoint] the server ended with exit code 1\n",
+            ),
+            ["peer_unreachable"],
+        ),
+        (paired(state=said("running", verdict="peer lost", reason="x"), look=Look("unhealthy", "no")), ["peer_lost"]),
+        (
+            worker(
+                "failed",
+                reason="sshd ended",
+                server_log="error: Bind to port 2233 on 10.0.0.2 failed: Address already in use.\n",
+            ),
+            ["sshd_port_taken"],
+        ),
+        (
+            worker("failed", reason="port 2233 of 10.0.0.2 is taken by another program of this Spark; 'ss' shows it"),
+            ["worker_port_taken"],
+        ),
+        (
+            worker("waiting for the fabric", 3000, links=[dataclasses.replace(LINK, address_here=False)] * 2),
+            ["fabric_address_gone"],
+        ),
+    ],
+)
+def test_the_root_of_what_two_sparks_suffer(evidence: Evidence, roots: list[str]) -> None:
+    diagnosis = diagnose(evidence)
+    assert diagnosis.verdict == "problem"
+    assert [one.id for one in diagnosis.findings if one.severity == "cause"] == roots
+
+
+def test_a_pair_that_serves_by_tcp_is_not_healthy() -> None:
+    diagnosis = diagnose(paired(ranks=BY_TCP))
+    assert diagnosis.verdict == "warning"
+    assert [one.id for one in diagnosis.findings if one.severity == "warning"] == ["pair_by_tcp"]
+
+
+def test_what_ranks_said_at_an_earlier_start_does_not_count() -> None:
+    evidence = paired(ranks={**DIFFERENT, "at": NOW - 4000, "problem": "x"})
+    assert diagnose(evidence).verdict == "healthy"
+    (finding,) = [
+        one for one in diagnose(paired(state=ended(3), look=None, ranks=DIFFERENT)).findings if one.severity == "cause"
+    ]
+    assert (finding.id, finding.evidence) == ("ranks_differ", "rank 1 does not have it")
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [worker("ready"), worker("waiting for the fabric"), paired(state=said("waiting for the worker", since=NOW - 60))],
+)
+def test_waiting_is_no_fault_for_some_minutes(evidence: Evidence) -> None:
+    assert diagnose(dataclasses.replace(evidence, look=None)).verdict == "warning"
+
+
+@pytest.mark.parametrize(("row", "evidence"), PROVOKED)
+def test_each_row_is_found(row: str, evidence: Evidence) -> None:
+    diagnosis = diagnose(evidence)
+    assert row in [one.id for one in diagnosis.findings]
+    assert diagnosis.verdict != "healthy" or row in ("earlier_attempt", "image_without_digest")
+
+
+def test_every_row_is_provoked() -> None:
+    assert {row for row, _evidence in PROVOKED} == {row.id for row in CATALOGUE}
+
+
+def test_ids_are_unique() -> None:
+    ids = [row.id for row in CATALOGUE] + [signal.id for signal in SIGNALS]
+    assert len(ids) == len(set(ids))
+
+
+def test_every_symptom_has_a_row() -> None:
+    assert set(SYMPTOMS.values()) <= {row.id for row in CATALOGUE} | {signal.id for signal in SIGNALS}
+
+
+@pytest.mark.parametrize("row", CATALOGUE, ids=lambda row: row.id)
+def test_rows_are_complete(row: Row) -> None:
+    assert row.substrings or row.fact
+    assert not row.fact or row.fact in FACTS
+    assert row.fix.endswith(".")
+    assert not row.cause.endswith(".")
+    assert row.source
+    assert ".md" not in row.source
+    every = {one.id for one in CATALOGUE} | {signal.id for signal in SIGNALS}
+    assert set(row.explains) <= every
+
+
+def test_no_fact_is_left_over() -> None:
+    assert set(FACTS) == {row.fact for row in CATALOGUE if row.fact}
+
+
+def test_two_sparks_that_were_both_stopped_lack_nothing_else() -> None:
+    was = {"slot": slot("exited", ExitCode=0), "state": said("stopped"), "look": None}
+    found = {finding.id for finding in diagnose(paired(peer_answers=REFUSED, **was)).findings}
+    assert "stopped" in found
+    assert "worker_ssh_absent" not in found
+    assert "worker_ssh_absent" in {finding.id for finding in diagnose(paired(peer_answers=REFUSED, look=None)).findings}

@@ -1,0 +1,314 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing as t
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import Link, Pair, Rail
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import (
+    WIDTH,
+    Disk,
+    Job,
+    Model,
+    Previous,
+    Removable,
+    Status,
+    UnusedModel,
+    duration,
+    heading,
+    hints,
+    pair_facts,
+    render,
+    size,
+)
+
+SERVING = Status(
+    state="ready",
+    container={"name": "slot", "state": "running", "uptime_s": 273000},
+    deployment="single_eagle3",
+    deployed_at="2026-10-04T09:12:44Z",
+    url="http://127.0.0.1:8000",
+    listens_on="127.0.0.1",
+    target_model="openai/gpt-oss-120b",
+    served_model="gpt-oss-120b",
+    method="eagle3",
+    draft_length=5,
+    models=[
+        Model("openai/gpt-oss-120b", "target", "b5c939de8f754692c1647ca79fbf85e8c1e70f8a", 65_250_000_000),
+        Model("nvidia/gpt-oss-120b-Eagle3-long-context", "draft", None, None),
+    ],
+    image={"reference": "r/release:1.3.0rc12", "id": "sha256:00", "digests": ["r/release@sha256:4567efab89012345678"]},
+    acceptance_length=2.4,
+    tokens_per_second=44.94,
+    measured="now",
+    restarts=1,
+    memory_total=128_500_000_000,
+    memory_available=18_200_000_000,
+    disk=Disk(
+        image_bytes=35_000_000_000,
+        models_used_bytes=68_100_000_000,
+        models_unused=[UnusedModel("meta/llama", 15_000_000_000)],
+        unserved=[Removable("openai/gpt-oss-120b", "original/", 65_000_000_000)],
+        orphan_parts=[Removable("openai/gpt-oss-120b", "blobs/a.incomplete", 1_200_000_000)],
+        logs_bytes=12_000_000,
+        cache_free_bytes=1_500_000_000_000,
+        docker_free_bytes=None,
+        removable_bytes=81_200_000_000,
+    ),
+    previous=Previous("single_draft_target", "draft_target", 4, "2026-09-30T08:00:00Z"),
+)
+
+
+def test_the_table() -> None:
+    assert "\n".join(render("spark-1", SERVING)) == (
+        """\
+spark-1 serves gpt-oss-120b with EAGLE-3, draft length 5
+
+  state              ready, up 3 days 3 h, restarted 1 time
+  deployment         single_eagle3, deployed 2026-10-04T09:12:44Z
+  URL                http://127.0.0.1:8000/v1 (only from the Spark itself)
+  image              r/release:1.3.0rc12 (sha256:4567efab8901)
+  target model       openai/gpt-oss-120b at b5c939de8f75, 65.2 GB
+  draft model        nvidia/gpt-oss-120b-Eagle3-long-context, unknown
+  speed              44.9 tokens/s, acceptance length 2.40 (measured now)
+  memory             18.2 GB of 128 GB available
+  disk: image        35.0 GB
+  disk: models       68.1 GB in use
+    not in use       meta/llama 15.0 GB
+    not served       original/ of openai/gpt-oss-120b 65.0 GB
+    orphan parts     1.2 GB in 1 file
+  disk: logs         12.0 MB
+  disk: free         1500 GB for models, unknown for images
+  previous           single_draft_target with Draft-Target, draft length 4, deployed 2026-09-30T08:00:00Z
+
+  Next:
+    - Go back to single_draft_target: serve.yml -e previous=true
+    - Give back 81.2 GB that nothing serves: cleanup.yml -e unused=true"""
+    )
+
+
+def test_nothing_known_is_still_a_table() -> None:
+    status = Status(unknown=["Docker cannot be asked: it is not installed."])
+    lines = render("spark-1", status)
+    assert lines[0] == "It is not known what spark-1 serves"
+    assert "  state              unknown" in lines
+    assert "    - Docker cannot be asked: it is not installed." in lines
+    assert json.loads(json.dumps(status.facts()))["disk"]["image_bytes"] is None
+
+
+def test_lines_are_not_too_wide_and_lose_nothing() -> None:
+    why = "The server ended with exit code 1 (a Python error): " + "a long reason " * 30
+    finding = {"id": "x", "message": "word " * 60}
+    lines = render("spark-1", dataclasses.replace(SERVING, state="dead", why=why, findings=[finding]))
+    assert max(map(len, lines)) <= WIDTH
+    assert " ".join(" ".join(lines).split()).count("a long reason") == 30
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("ready", "spark-1 serves gpt-oss-120b with EAGLE-3, draft length 5"),
+        ("busy", "spark-1 serves gpt-oss-120b with EAGLE-3, draft length 5"),
+        ("loading", "spark-1 is about to serve gpt-oss-120b with EAGLE-3, draft length 5"),
+        ("failed", "spark-1 does not serve gpt-oss-120b with EAGLE-3, draft length 5"),
+        ("absent", "spark-1 serves nothing"),
+        (
+            "trial",
+            "A benchmark has spark-1, which otherwise serves gpt-oss-120b with EAGLE-3, draft length 5",
+        ),
+        (None, "It is not known what spark-1 serves; the last was gpt-oss-120b with EAGLE-3, draft length 5"),
+    ],
+)
+def test_headings(state: str | None, words: str) -> None:
+    assert heading("spark-1", dataclasses.replace(SERVING, state=state)) == words
+
+
+def test_heading_without_a_record() -> None:
+    assert heading("s", Status(state="loading", deployment="mine")) == "s is about to serve mine"
+    assert heading("s", Status(state="ready")) == "s serves something that this collection did not deploy"
+    assert heading("s", Status(state="ready", deployment="m", method="none")) == "s serves m without drafts"
+    raw = Status(state="ready", deployment="m", method="")
+    assert heading("s", raw) == "s serves m with a speculative_config of its own"
+
+
+@pytest.mark.parametrize(
+    ("state", "command"),
+    [
+        ("absent", "single_eagle3.yml"),
+        ("stopped", "start.yml"),
+        ("loading", "logs.yml"),
+        ("dead", "diagnose.yml"),
+        ("failed", "diagnose.yml"),
+        ("unhealthy", "diagnose.yml"),
+        ("trial", "benchmark.yml"),
+        (None, "diagnose.yml"),
+    ],
+)
+def test_the_next_command(state: str | None, command: str) -> None:
+    assert command in hints(Status(state=state))[0]
+
+
+def test_nothing_to_do_for_one_that_serves() -> None:
+    assert hints(Status(state="ready", disk=Disk(removable_bytes=999_999_999))) == []
+
+
+def test_jobs_and_an_open_address() -> None:
+    lines = render("s", dataclasses.replace(SERVING, jobs=[Job("fetch", 42.4, "model")], listens_on="0.0.0.0"))
+    assert "  fetch runs         model (42 %)" in lines
+    assert "  URL                http://127.0.0.1:8000/v1 (open to everyone who can reach 0.0.0.0)" in lines
+
+
+def test_a_benchmark_that_has_the_server() -> None:
+    why = "A benchmark tries draft length 3; the deployment's own options come back when it ends."
+    job = Job("benchmark", 41.6, "draft length 3 (4 of 5): prompt 7 of 45")
+    lines = render("spark-1", dataclasses.replace(SERVING, state="trial", why=why, measured="deployed", jobs=[job]))
+    assert row(lines, "state").startswith("trial, up 3 days 3 h")
+    assert row(lines, "state").endswith(why)
+    assert row(lines, "benchmark runs") == "draft length 3 (4 of 5): prompt 7 of 45 (42 %)"
+    assert row(lines, "speed").endswith("(when it was deployed)")
+    # What would end the benchmark is not proposed.
+    assert not [line for line in lines if "previous=true" in line]
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(None, "unknown"), (0, "0 bytes"), (65_248_815_744, "65.2 GB")],
+)
+def test_sizes(count: int | None, words: str) -> None:
+    assert size(count) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(5, "5 s"), (300, "5 min"), (7260, "2 h 1 min"), (90000, "1 day 1 h"), (273000, "3 days 3 h")],
+)
+def test_durations(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+HEAD = Pair(
+    0,
+    "spark-1",
+    "spark-2",
+    (
+        Rail("enp1s0f1np1", "192.168.100.10", "192.168.100.11", "192.168.100.0/24", 9000, 200_000),
+        Rail("enP2p1s0f1np1", "192.168.101.10", "192.168.101.11", "192.168.101.0/24", 9000, 200_000),
+    ),
+)
+WELL = [Link(True, True, 9000, 200_000)] * 2
+SEEN = {"address": "192.168.100.11", "reachable": True, "since": 0}
+
+
+def half(
+    rank: int, state: str | None, answers: str = "open", links: list[Link] = WELL, noticed: t.Any = None
+) -> Status:
+    pair = dataclasses.replace(HEAD, rank=rank)
+    return dataclasses.replace(SERVING, state=state, pair=pair_facts(pair, links, answers, noticed, "abc"))
+
+
+def row(lines: list[str], name: str) -> str:
+    """The text of a row, with the lines that it was wrapped into."""
+    begin = next(number for number, line in enumerate(lines) if line.startswith(f"  {name:<19}"))
+    text = [lines[begin][21:]]
+    for line in lines[begin + 1 :]:
+        if not line.startswith(" " * 21):
+            break
+        text.append(line.strip())
+    return " ".join(text)
+
+
+def test_the_head_tells_of_both() -> None:
+    lines = render("spark-1", half(0, "ready"))
+    assert lines[0] == "spark-1 and spark-2 serve gpt-oss-120b with EAGLE-3, draft length 5"
+    assert row(lines, "pair") == "the head, with spark-2 as its worker"
+    assert row(lines, "fabric") == (
+        "enp1s0f1np1 192.168.100.10 - 192.168.100.11, 200 Gb/s, MTU 9000 "
+        "enP2p1s0f1np1 192.168.101.10 - 192.168.101.11, 200 Gb/s, MTU 9000"
+    )
+    assert row(lines, "peer") == "spark-2 answers at 192.168.100.11"
+    assert row(lines, "URL").startswith("http://127.0.0.1:8000/v1")
+
+
+def test_the_worker_tells_of_its_rank() -> None:
+    lines = render("spark-2", half(1, "serving"))
+    assert lines[0] == "spark-2 is rank 1 of single_eagle3; its head is spark-1"
+    assert row(lines, "state").startswith("serving, up 3 days")
+    assert row(lines, "pair") == "the worker of spark-1"
+    assert row(lines, "memory") == "18.2 GB of 128 GB available"
+    # Nobody can ask it, and the port is the head's.
+    assert not [line for line in lines if line.startswith("  URL")]
+
+
+@pytest.mark.parametrize(
+    ("rank", "state", "words"),
+    [
+        (0, "loading", "spark-1 and spark-2 are about to serve gpt-oss-120b with EAGLE-3, draft length 5"),
+        (0, "waiting", "spark-1 waits for spark-2, to serve gpt-oss-120b with EAGLE-3, draft length 5"),
+        (
+            0,
+            "trial",
+            "A benchmark has spark-1 and spark-2, which otherwise serve gpt-oss-120b with EAGLE-3, draft length 5",
+        ),
+        (0, "unhealthy", "spark-1 and spark-2 do not serve gpt-oss-120b with EAGLE-3, draft length 5"),
+        (1, "waiting", "spark-1 is rank 1 of single_eagle3; its head is spark-1"),
+        (1, "stopped", "spark-1 does not run rank 1 of single_eagle3; its head is spark-1"),
+        (1, None, "It is not known whether spark-1 runs rank 1 of single_eagle3; its head is spark-1"),
+    ],
+)
+def test_headings_of_two(rank: int, state: str | None, words: str) -> None:
+    assert heading("spark-1", half(rank, state)) == words
+
+
+@pytest.mark.parametrize(
+    ("rank", "answers", "words"),
+    [
+        (
+            0,
+            "refused",
+            "spark-2 answers at 192.168.100.11, but nothing listens there on port 2233: its container does not run, or "
+            "just starts",
+        ),
+        # The head has no port for its worker.
+        (1, "refused", "spark-1 answers at 192.168.100.11"),
+        (0, "silent", "spark-2 does not answer at 192.168.100.11"),
+    ],
+)
+def test_what_is_seen_of_the_other_one(rank: int, answers: str, words: str) -> None:
+    assert row(render("x", half(rank, "waiting", answers)), "peer") == words
+
+
+def test_what_the_container_noticed_and_how_the_links_are() -> None:
+    down = [Link(False, True), Link(True, False, 1500)]
+    lines = render("spark-1", half(0, "waiting", "silent", down, {**SEEN, "reachable": False, "since": 86400}))
+    assert row(lines, "peer") == (
+        "spark-2 does not answer at 192.168.100.11; the container has not reached it since 1970-01-02T00:00:00Z"
+    )
+    assert "MTU 9000: the link is down" in row(lines, "fabric")
+    assert "MTU 9000: the address is gone, its MTU is 1500 now" in row(lines, "fabric")
+    assert any("See what spark-2 does: status.yml. Start both: start.yml" in line for line in lines)
+
+
+def test_a_pair_as_data() -> None:
+    facts = json.loads(json.dumps(half(0, "ready", noticed=SEEN).facts()))["pair"]
+    assert (facts["rank"], facts["role"], facts["head"], facts["worker"], facts["options"]) == (
+        0,
+        "head",
+        "spark-1",
+        "spark-2",
+        "abc",
+    )
+    assert facts["rails"][0]["up"] is True
+    assert facts["rails"][1]["address"] == "192.168.101.10"
+    assert facts["peer"] == {
+        "name": "spark-2",
+        "address": "192.168.100.11",
+        "port": 2233,
+        "answers": "open",
+        "noticed": SEEN,
+    }
+    assert SERVING.facts()["pair"] is None

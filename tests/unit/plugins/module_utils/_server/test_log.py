@@ -1,0 +1,174 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems import signals
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import log as server_log
+
+FIXTURES = Path(__file__).parents[3] / "fixtures"
+
+
+def fixture(name: str) -> str:
+    with (FIXTURES / f"server_log_{name}.txt").open(encoding="utf-8", newline="") as file:
+        return file.read()
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("unknown_option", "speculative_config.Eagle3.max_draft_length: Extra inputs are not permitted"),
+        ("invalid_argument", "_TrtLLM got invalid argument: disable_overlap_scheduler"),
+        (
+            "memory",
+            "Failed to initialize executor on rank 0: Executor creation failed due to insufficient GPU memory."
+            " The following component could not be created: KV cache",
+        ),
+        ("traceback", "KeyError: 'midlayer.input_layernorm.weight'"),
+        ("two_runs", "Error: No such option: --config"),
+        ("ready", None),
+        ("loading", None),
+    ],
+)
+def test_cause_line(name: str, line: str | None) -> None:
+    assert server_log.cause_line(fixture(name)) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", None),
+        ("Executor worker died during initialization", "Executor worker died during initialization"),
+        (
+            "[TRT-LLM] [E] Failed to parse the arguments for the LLM constructor:\nmax_batch_size must be positive\n",
+            "max_batch_size must be positive",
+        ),
+        ("serve.sh: line 9: x: No such file or directory\nbye", "serve.sh: line 9: x: No such file or directory"),
+        ("INFO: fine\n[11/20/2025-16:31:05] [TRT-LLM] [E] the engine gave up\nbye", "the engine gave up"),
+        (
+            "ValidationError: 1 validation error for TorchLlmArgs\nmax_batch_size\n"
+            "  Input should be a valid integer [type=int_type, input_value='x', input_type=str]",
+            "max_batch_size: Input should be a valid integer",
+        ),
+        (
+            "Failed to load weights: Executor creation failed due to insufficient GPU memory.\n\n"
+            "The following component could not be created: KV cache\n",
+            "Failed to load weights: Executor creation failed due to insufficient GPU memory."
+            " The following component could not be created: KV cache",
+        ),
+        ("a 403 here\n", None),
+        ("[entrypoint] Error: no line of the server's\n", None),
+        ("Error: " + "x" * 400, "Error: " + "x" * 290 + "..."),
+    ],
+)
+def test_cause_line_of_small_logs(text: str, line: str | None) -> None:
+    assert server_log.cause_line(text) == line
+
+
+@pytest.mark.parametrize("signal", [s for s in signals.SIGNALS if s.kind in (signals.CAUSE, signals.HINT)])
+def test_every_cause_is_found_between_wrappers(signal: signals.Signal) -> None:
+    for part in signal.substrings:
+        text = f"Loading weights\n{part} x\nExecutor worker returned error\nmpirun detected that one or more\n"
+        line = server_log.cause_line(text)
+        assert line is not None
+        assert line.startswith(part) or part == "[type="
+
+
+def test_table_is_consistent() -> None:
+    ids = [signal.id for signal in signals.SIGNALS]
+    assert len(ids) == len(set(ids))
+    for signal in signals.SIGNALS:
+        assert signal.substrings
+        assert signal.cause
+        assert signal.fix.endswith(".")
+        assert not signal.cause.endswith(".")
+        for part in signal.substrings:
+            found = server_log.signal_for(part)
+            assert found is not None
+            assert found.id == signal.id
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("loading", server_log.Progress(60.0, "loading weights 3 of 5", "weights")),
+        ("ready", server_log.Progress(None, "listening", "listening")),
+        ("two_runs", server_log.Progress(None, "waiting: Compute capability: (12, 1)", None)),
+    ],
+)
+def test_loading_progress(name: str, expected: server_log.Progress) -> None:
+    assert server_log.loading_progress(fixture(name)) == expected
+
+
+def test_loading_progress_follows_the_steps() -> None:
+    lines = fixture("ready").splitlines(keepends=True)
+    texts: list[str] = []
+    for count in range(1, len(lines) + 1):
+        progress = server_log.loading_progress("".join(lines[:count]))
+        assert progress is not None
+        if progress.text not in texts:
+            texts.append(progress.text)
+    assert texts == [
+        "waiting: TensorRT LLM version: 1.3.0rc12",
+        "starting the workers",
+        "loading weights 1190 of 1190",
+        "weights loaded, preparing the engine",
+        "allocating the KV cache",
+        "engine up, starting HTTP",
+        "listening",
+    ]
+
+
+def test_loading_progress_of_nothing() -> None:
+    assert server_log.loading_progress("") is None
+    assert server_log.loading_progress("\n-----\n[entrypoint] hello\n") is None
+
+
+def test_strip_noise() -> None:
+    text = "a\r\n\x1b[32mb\x1b[0m\nold\rnew\nLoading weights:  10%|█         | 1/10 [00:01<00:09]\n------\n\nc"
+    assert server_log.strip_noise(text) == "a\nb\nnew\nc"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("[11/20/2025-16:31:05] [TRT-LLM] [RANK 0] [I] Using Sampler: X", "Using Sampler: X"),
+        ("INFO:     Application startup complete.", "Application startup complete."),
+        ("[TensorRT-LLM][ERROR] broken", "broken"),
+        ("plain", "plain"),
+    ],
+)
+def test_clean_line(line: str, message: str) -> None:
+    assert server_log.clean_line(line) == message
+
+
+def test_looks_at_the_server_are_noise_and_questions_are_not() -> None:
+    log = "\n".join(
+        [
+            'INFO:     127.0.0.1:39366 - "GET /health HTTP/1.1" 200 OK',
+            'INFO:     127.0.0.1:39366 - "GET /health HTTP/1.1" 503 Service Unavailable',
+            'INFO:     127.0.0.1:39368 - "GET /v1/models HTTP/1.1" 200 OK',
+            'INFO:     127.0.0.1:39370 - "POST /v1/completions?asked-by=watchdog HTTP/1.1" 200 OK',
+            'INFO:     127.0.0.1:39372 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
+        ]
+    )
+    assert [line.split('"')[1] for line in server_log.strip_noise(log).splitlines()] == [
+        "GET /health HTTP/1.1",
+        "POST /v1/chat/completions HTTP/1.1",
+    ]
+
+
+@pytest.mark.parametrize("text", ["x", "Loading: ", " ", "\x1b[", "[1,1]<", "ERROR: ", "1%|", "A."])
+def test_a_line_without_an_end_takes_no_time(text: str) -> None:
+    log = text * (1_000_000 // len(text)) + "\nRuntimeError: CUDA out of memory\n"
+    # Of this thread: what else the machine does takes time, too.
+    begin = time.thread_time()
+    server_log.strip_noise(log)
+    server_log.loading_progress(log)
+    assert "out of memory" in (server_log.cause_line(log) or "")
+    assert time.thread_time() - begin < 10

@@ -1,0 +1,74 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import (
+    chosen,
+    honoured,
+    recipe_hash,
+)
+
+IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
+MODELS: dict[str, dict[str, t.Any]] = {
+    "target": {"commit": "aaa"},
+    "/models/draft": {"commit": None, "fingerprint": "bbb"},
+}
+RECIPE: dict[str, t.Any] = {
+    "name": "mine",
+    "method": "eagle3",
+    "draft_length": 5,
+    "image": IMAGE,
+    "path": "/here/mine.yml",
+}
+RECORD: dict[str, t.Any] = {"image": {"reference": IMAGE}, "models": MODELS}
+SECTION = {"decoding_type": "Eagle3", "max_draft_len": 5}
+
+
+def choice(kind: str = "use", length: int | None = 3) -> dict[str, t.Any]:
+    verdict = {"kind": kind, "draft_length": length, "sentence": "Use draft length 3."}
+    return chosen({"date": "2026-11-22", "verdict": verdict}, RECORD, RECIPE, SECTION)
+
+
+def test_a_verdict_is_honoured_for_what_was_measured() -> None:
+    expected = {"draft_length": 3, "method": "eagle3", "date": "2026-11-22", "sentence": "Use draft length 3."}
+    assert honoured(choice(), RECIPE, IMAGE, MODELS) == expected
+    # Wherever the recipe lies, and as long as nobody has looked at the models.
+    assert honoured(choice(), {**RECIPE, "path": "/there/mine.yml"}, IMAGE, {}) == expected
+
+
+def test_what_a_draft_takes_the_place_of_is_no_other_recipe() -> None:
+    drafting = {**RECIPE, "draft_model": {"id": "maker/draft"}}
+    told = {**RECIPE, "draft_model": {"id": "maker/draft", "supersedes": ["maker/older"]}}
+    assert recipe_hash(told) == recipe_hash(drafting) != recipe_hash(RECIPE)
+
+
+def test_drafts_can_be_turned_off() -> None:
+    found = honoured(choice("off", 0), RECIPE, IMAGE, MODELS)
+    assert (found["draft_length"], found["method"]) == (0, "none")
+    assert choice("off", 0)["speculative_config"] == SECTION
+
+
+def test_without_a_verdict_nothing_is_kept() -> None:
+    assert choice("undecided", None) == {}
+    assert honoured({}, RECIPE, IMAGE, MODELS) == {}
+    assert honoured(None, RECIPE, IMAGE, MODELS) == {}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "image", "models"),
+    [
+        ({**RECIPE, "draft_length": 4}, IMAGE, MODELS),
+        (RECIPE, f"{IMAGE}-other", MODELS),
+        (RECIPE, IMAGE, {**MODELS, "target": {"commit": "ccc"}}),
+        (RECIPE, IMAGE, {**MODELS, "/models/draft": {"commit": None, "fingerprint": "ddd"}}),
+    ],
+)
+def test_it_no_longer_holds_when_recipe_image_or_models_have_changed(
+    recipe: dict[str, t.Any], image: str, models: dict[str, t.Any]
+) -> None:
+    assert honoured(choice(), recipe, image, models) == {}

@@ -1,0 +1,121 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import hotplug
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.card import own_files, plan_cards
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import PlanError
+
+Info = dict[str, t.Any]
+
+HEAD, WORKER = "spark-1", "spark-2"
+BOTH = {HEAD: True, WORKER: True}
+NEITHER = {HEAD: False, WORKER: False}
+THERE: Info = {"files": own_files(), "enabled": True}
+ASIDE, MARKER = str(hotplug.ASIDE), str(hotplug.MARKER)
+
+
+def cards(
+    starter: Info | None = None,
+    marker: Info | None = None,
+    start: t.Any = "auto",
+    keep: t.Any = "auto",
+    configure: t.Mapping[str, bool] = NEITHER,
+) -> dict[str, t.Any]:
+    """What is done about two Sparks of which this was found."""
+    info = {"starter": starter or {"files": {}, "enabled": False}, "hotplug": marker or {"armed": False}}
+    return plan_cards({HEAD: info, WORKER: info}, start, keep, configure)
+
+
+@pytest.mark.parametrize(
+    ("start", "configure", "starter", "installs"),
+    [
+        ("auto", BOTH, None, True),
+        ("auto", NEITHER, None, False),
+        (True, NEITHER, None, True),
+        ("yes", NEITHER, None, True),
+        (False, BOTH, None, False),
+        (True, BOTH, THERE, False),
+        ("auto", BOTH, {**THERE, "enabled": False}, True),
+        ("auto", BOTH, {**THERE, "files": {**THERE["files"], next(iter(THERE["files"])): "older"}}, True),
+    ],
+)
+def test_what_starts_a_container_with_the_card_is_installed(
+    start: t.Any, configure: t.Mapping[str, bool], starter: Info | None, installs: bool
+) -> None:
+    found = cards(starter, start=start, configure=configure)
+    each = [found["hosts"][name]["install"] for name in (HEAD, WORKER)]
+    assert [[one["dest"] for one in files] for files in each] == [list(hotplug.STARTER) if installs else []] * 2
+    assert len(found["lines"]) == (2 if installs else 0)
+    assert not any(found["hosts"][name]["remove"] for name in (HEAD, WORKER))
+
+
+def test_only_a_script_may_be_run() -> None:
+    files = cards(start=True)["hosts"][HEAD]["install"]
+    assert {one["dest"]: one["mode"] for one in files if "sbin" in one["dest"]} == {
+        "/usr/local/sbin/dgx-spark-speculative-card": "0755"
+    }
+    assert {one["mode"] for one in files if "systemd" in one["dest"]} == {"0644"}
+
+
+@pytest.mark.parametrize("starter", [THERE, {"files": {"/usr/local/sbin/dgx-spark-speculative-card": "x"}}])
+def test_it_is_removed_when_nobody_wants_it(starter: Info) -> None:
+    found = cards(starter, start=False)
+    assert found["hosts"][WORKER]["remove"] == list(starter["files"])
+    assert found["findings"] == []
+
+
+@pytest.mark.parametrize(
+    ("starter", "said"),
+    [
+        (None, "spark-1 and spark-2: Docker does not start a container whose network card comes later"),
+        ({**THERE, "enabled": False}, "is not this version's, or is switched off. To renew it, run again with -K"),
+    ],
+)
+def test_its_absence_is_told_where_nothing_is_configured(starter: Info | None, said: str) -> None:
+    found = cards(starter)
+    assert len(found["findings"]) == 1
+    assert said in found["findings"][0]
+    assert cards(starter, start=False)["findings"] == []
+
+
+@pytest.mark.parametrize(
+    ("keep", "hotplug", "move", "said"),
+    [
+        ("auto", {"armed": False}, [], ""),
+        ("auto", {"armed": True}, [], "rebooting one Spark may take the other one's card away"),
+        (False, {"armed": True}, [], ""),
+        (True, {"armed": True}, [MARKER, ASIDE], "stays on from the next start on, for 18 to 20 W a Spark"),
+        (True, {"armed": False, "aside": [ASIDE, MARKER]}, [], ""),
+        # The package was installed anew.
+        (True, {"armed": True, "aside": [ASIDE, MARKER]}, [MARKER, ASIDE], "reboot both with the cable in"),
+        ("auto", {"armed": False, "aside": [ASIDE, MARKER]}, [], ""),
+        (
+            False,
+            {"armed": False, "aside": [ASIDE, MARKER]},
+            [ASIDE, MARKER],
+            "off without a cable again, from the next start on",
+        ),
+        (False, {"armed": False, "aside": []}, [], ""),
+    ],
+)
+def test_the_marker_is_put_aside_and_back(keep: t.Any, hotplug: Info, move: list[str], said: str) -> None:
+    found = cards(THERE, hotplug, keep=keep)
+    assert [found["hosts"][name]["move"] for name in (HEAD, WORKER)] == [move, move]
+    assert [said in finding for finding in found["findings"]] == ([True] if said else [])
+    assert found["lines"] == [f"{name}: {move[0]}: to be moved to {move[1]}" for name in (HEAD, WORKER) if move]
+
+
+@pytest.mark.parametrize(("start", "keep"), [("often", "auto"), ("auto", "often")])
+def test_a_word_that_means_nothing_is_refused(start: str, keep: str) -> None:
+    with pytest.raises(PlanError, match=r"spark_network_\w+_card is 'often', but must be auto, true or false"):
+        cards(start=start, keep=keep)
+
+
+def test_a_look_of_an_older_version_is_no_reason_to_fail() -> None:
+    assert len(plan_cards({HEAD: {}, WORKER: {}}, "auto", "auto", NEITHER)["findings"]) == 1

@@ -1,0 +1,544 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plans worked by hand: bytes per token = 2 (keys, values) x layers x KV heads x head dimension x 2 (BF16).
+
+Tokens of a conversation = context + 3 x draft length, up to whole blocks of 32, and a block; all of them, and a block.
+The models' shapes and sizes are those of their published configurations.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.options import Request, build
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.memory import plan
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import PlanError, read
+
+
+def model(name: str, weights: int, layers: int | None, kv_heads: int, head_dim: int, context: int) -> dict[str, t.Any]:
+    shape = {"layers": layers, "kv_heads": kv_heads, "head_dim": head_dim, "max_context": context}
+    return {"name": name, "facts": {"weights_bytes": weights, **shape}}
+
+
+GPT_OSS = model("openai/gpt-oss-120b", 65_200_000_000, 36, 8, 64, 131_072)  # 73,728 bytes a token
+GPT_OSS_HEAD = model("nvidia/gpt-oss-120b-Eagle3-long-context", 431_000_000, None, 8, 64, 131_072)  # 2,048
+LLAMA = model("nvidia/Llama-3.3-70B-Instruct-FP4", 42_700_000_000, 80, 8, 128, 131_072)  # 327,680
+LLAMA_SMALL = model("nvidia/Llama-3.1-8B-Instruct-FP4", 6_000_000_000, 32, 8, 128, 131_072)  # 131,072
+QWEN = model("nvidia/Qwen3-235B-A22B-FP4", 134_000_000_000, 94, 4, 128, 40_960)  # 192,512
+QWEN_HEAD = model("nvidia/Qwen3-235B-A22B-Eagle3", 600_000_000, 1, 4, 128, 40_960)  # 2,048
+
+# 119.6 GiB are visible of "128 GB"; 12 GiB are kept back: room for 115,534,620,262 bytes.
+TOTAL = 128_419_522_150
+SPARK = {"total": TOTAL, "available": 124_000_000_000, "slot": 0, "holders": []}
+ROOM = 115_534_620_262
+VLLM = "vllm (vllm:26.01, up 3 days, not this collection's) holds 40 GB; stop it with: docker stop vllm"
+
+EAGLE = {"target": GPT_OSS, "draft": GPT_OSS_HEAD, "method": "eagle3", "draft_length": 5}
+PAIR = {"target": LLAMA, "draft": LLAMA_SMALL, "method": "draft_target", "draft_length": 4}
+QWENS = {"target": QWEN, "draft": QWEN_HEAD, "method": "eagle3", "draft_length": 3, "context": 40_960}
+ALONE = {"target": GPT_OSS, "draft": {}, "method": "none", "draft_length": 0}
+
+
+def arguments(*parts: dict[str, t.Any], **changes: t.Any) -> dict[str, t.Any]:
+    made: dict[str, t.Any] = {
+        "context": 32_768,
+        "parallel": 1,
+        "kv_cache": "planned",
+        "reserve_gib": 12,
+        "memory": SPARK,
+        "sparks": 1,
+        "options": {},
+    }
+    for part in parts:
+        made.update(part)
+    return {**made, **changes}
+
+
+def planned(*parts: dict[str, t.Any], **changes: t.Any) -> dict[str, t.Any]:
+    return plan(read(arguments(*parts, **changes)), "spark-1")
+
+
+def memory(**changes: t.Any) -> dict[str, t.Any]:
+    return {**SPARK, **changes}
+
+
+# Plans worked by hand
+
+
+def test_gpt_oss_with_its_whole_context_fits() -> None:
+    result = planned(EAGLE, context=131_072)
+    # 131,072 + 15 tokens in blocks of 32 are 131,104, and two blocks; each takes 73,728 + 2,048 bytes.
+    assert [row["bytes"] for row in result["rows"]] == [65_200_000_000, 431_000_000, 9_939_386_368, 10_000_000_000]
+    assert result["needed"] == 85_570_386_368
+    assert result["room"] == ROOM
+    assert result["verdict"] == "fits"
+    assert result["fitting_context"] == 131_072
+    assert result["message"] == ""
+    # With the rule's 8 GB for the system in place of 12 GiB it is the example's 93 GB.
+    assert (result["needed"] + 8_000_000_000) // 1_000_000_000 == 93
+
+
+def test_the_llama_pair_fits_with_32k() -> None:
+    result = planned(PAIR)
+    # 32,768 + 12 tokens are 32,800 in blocks, and two; each takes 327,680 + 131,072 bytes. With the system: 82 GB.
+    assert result["rows"][2]["bytes"] == 32_864 * 458_752 == 15_076_425_728
+    assert result["needed"] == 73_776_425_728
+    assert result["verdict"] == "fits"
+    # (115,534,620,262 - 58,700,000,000) / 458,752 = 123,889 tokens, 123,872 in blocks, less 76: 120 x 1,024 and some.
+    assert result["fitting_context"] == 122_880
+    assert "It fits; 41.8 GB stay free; 122,880 tokens of context would fit, too." in " ".join(result["lines"])
+
+
+def test_the_llama_pair_does_not_fit_with_131k() -> None:
+    result = planned(PAIR, context=131_072)
+    assert result["needed"] == 48_700_000_000 + 131_168 * 458_752 + 10_000_000_000 == 118_873_582_336
+    assert result["verdict"] == "less_context"
+    assert result["fitting_context"] == 122_880
+    assert result["message"] == (
+        "nvidia/Llama-3.3-70B-Instruct-FP4 with Draft-Target, draft length 4, with 1 conversation of 131,072 tokens, "
+        "needs 119 GB of memory, 3.3 GB more than there is room for. It fits with -e speculative_serve_context=122880. "
+        "-e speculative_serve_overcommit=true tries it anyway, and may hang the machine."
+    )
+    assert "two Sparks would hold it as it is" in " ".join(" ".join(result["lines"]).split())
+
+
+def test_the_proposed_context_fits_and_the_next_does_not() -> None:
+    assert planned(PAIR, context=122_880)["verdict"] == "fits"
+    assert planned(PAIR, context=123_904)["verdict"] == "less_context"
+
+
+def test_qwen_on_two_sparks() -> None:
+    result = planned(QWENS, sparks=2)
+    # Half the target, the whole head, (192,512 + 2,048) / 2 bytes for each of 41,056 tokens. The example: 90 GB.
+    assert [row["bytes"] for row in result["rows"]] == [67_000_000_000, 600_000_000, 41_056 * 97_280, 10_000_000_000]
+    assert result["needed"] == 81_593_927_680
+    assert result["verdict"] == "fits"
+
+
+def test_qwen_on_one_spark() -> None:
+    result = planned(QWENS)
+    assert result["needed"] == 134_600_000_000 + 41_056 * 194_560 + 10_000_000_000
+    assert result["verdict"] == "does_not_fit"
+    assert result["fitting_context"] is None
+    assert result["message"].endswith("Choose a smaller model; two Sparks would hold it.")
+    assert "overcommit" not in result["message"]
+
+
+@pytest.mark.parametrize(
+    ("total", "two"),
+    # Two nodes need 32.6 + 0.431 + 131,168 x 37,888 + 10 = 48.0 GB each, besides 12.9 GB.
+    [(60_000_000_000, "two Sparks would not hold it either."), (64_000_000_000, "two Sparks would hold it.")],
+)
+def test_gpt_oss_on_a_spark_with_64_gb(total: int, two: str) -> None:
+    small = memory(total=total, available=total - 4_500_000_000)
+    result = planned(EAGLE, context=131_072, memory=small)
+    assert result["verdict"] == "does_not_fit"
+    assert result["message"].endswith(two)
+    assert planned(ALONE, {"target": LLAMA_SMALL}, memory=small)["verdict"] == "fits"
+
+
+def test_without_drafts_only_the_target_counts() -> None:
+    result = planned(ALONE)
+    assert len(result["rows"]) == 3
+    assert result["needed"] == 65_200_000_000 + 32_832 * 73_728 + 10_000_000_000
+
+
+# What there is
+
+
+def test_our_own_deployment_gives_its_memory_back() -> None:
+    result = planned(EAGLE, memory=memory(available=30_000_000_000, slot=80_000_000_000))
+    assert result["room"] == 110_000_000_000
+    assert result["verdict"] == "fits"
+    assert any("what our own deployment gives back" in line for line in result["lines"])
+
+
+def test_others_who_hold_memory_are_named() -> None:
+    result = planned(EAGLE, context=131_072, memory=memory(available=78_000_000_000, holders=[VLLM]))
+    assert result["verdict"] == "less_context"
+    # (78,000,000,000 - 75,631,000,000) / 75,776 = 31,263 tokens, 31,232 in blocks, less 79: 30 x 1,024 and some.
+    assert f"{VLLM}. Until then it fits with -e speculative_serve_context=30720." in result["message"]
+    assert "two Sparks" not in result["message"] + " ".join(result["lines"])
+
+
+def test_others_who_leave_nothing() -> None:
+    result = planned(EAGLE, memory=memory(available=40_000_000_000))
+    assert result["verdict"] == "does_not_fit"
+    assert "'ps aux --sort -rss' lists them. -e speculative_serve_overcommit=true" in result["message"]
+    assert "smaller model" not in result["message"]
+
+
+@pytest.mark.parametrize("unknown", ["slot", "available"])
+def test_without_knowing_what_is_free_the_total_counts(unknown: str) -> None:
+    result = planned(EAGLE, memory=memory(**{unknown: None}))
+    assert result["room"] == ROOM
+    assert result["verdict"] == "fits"
+    assert any("is not known" in warning for warning in result["warnings"])
+
+
+@pytest.mark.parametrize("nothing", [None, {}, {"total": None, "available": None, "slot": None, "holders": None}])
+def test_without_knowing_the_memory_nothing_is_said(nothing: t.Any) -> None:
+    result = planned(EAGLE, memory=nothing)
+    assert (result["verdict"], result["room"], result["message"]) == ("unknown", None, "")
+    assert result["options"]["max_seq_len"] == 32_768
+
+
+# What the engine options say
+
+
+def test_the_options_follow_from_context_and_parallel() -> None:
+    assert planned(EAGLE, parallel=4)["options"] == {
+        "max_batch_size": 4,
+        "cuda_graph_config": {"max_batch_size": 4},
+        "max_seq_len": 32_768,
+        "kv_cache_config": {"max_tokens": 4 * 32_832 + 32, "free_gpu_memory_fraction": 0.9},
+        "enable_chunked_prefill": True,
+    }
+
+
+def test_explicit_options_win_and_are_counted() -> None:
+    explicit = {
+        "max_seq_len": 16_384,
+        "max_batch_size": 2,
+        "max_num_tokens": 16_384,
+        "cuda_graph_config": {"batch_sizes": [1, 2]},
+        "kv_cache_config": {"free_gpu_memory_fraction": 0.8},
+    }
+    result = planned(EAGLE, options=explicit)
+    assert result["context"] == 16_384
+    assert result["rows"][2]["bytes"] == (2 * 16_448 + 32) * 75_776
+    # A fraction that is there stays; prompts fit into one pass.
+    assert result["options"] == {"kv_cache_config": {"max_tokens": 2 * 16_448 + 32}}
+
+
+def test_an_explicit_size_of_the_cache() -> None:
+    options = {"kv_cache_config": {"free_gpu_memory_fraction": 0.9, "max_tokens": 1_000_000}}
+    result = planned(EAGLE, options=options)
+    assert result["rows"][2]["bytes"] == 1_000_000 * 75_776
+    assert "kv_cache_config" not in result["options"]
+    assert result["verdict"] == "less_context"
+    # 39,903,620,262 / 75,776 = 526,599 tokens, in whole blocks.
+    assert "It fits with kv_cache_config.max_tokens: 526592 in speculative_serve_options." in result["message"]
+    small = planned(EAGLE, options={"kv_cache_config": {"max_tokens": 8192}})
+    assert "is 8,192, which is less than one conversation of 32,768 tokens takes" in small["warnings"][0]
+
+
+def test_the_fraction_stays_a_cap() -> None:
+    # A tenth of what the weights leave: 0.1 x (124 - 65.631) = 5.84 GB, and 131k take 9.93.
+    result = planned(EAGLE, context=131_072, options={"kv_cache_config": {"free_gpu_memory_fraction": 0.1}})
+    assert result["verdict"] == "less_context"
+    assert result["fitting_context"] == 5_836_900_000 // 75_776 // 1024 * 1024 == 76_800
+    assert "a KV cache of 9.9 GB, but kv_cache_config.free_gpu_memory_fraction allows 5.8 GB" in result["message"]
+
+
+def test_fewer_conversations_are_a_way_out_too() -> None:
+    result = planned(EAGLE, context=131_072, parallel=16)
+    # 39,903,620,262 / 75,776 = 526,599 tokens: 4 times 131,136, or 16 times 32,896, and a block.
+    assert result["fitting_context"] == 32_768
+    assert "with -e speculative_serve_context=32768, or with -e speculative_serve_parallel=4." in result["message"]
+    explicit = planned(EAGLE, context=131_072, options={"max_batch_size": 16})
+    assert "or with max_batch_size: 4 in the engine options." in explicit["message"]
+
+
+@pytest.mark.parametrize(("dtype", "each"), [("fp8", 37_888), ("nvfp4", 21_312), ("bfloat16", 75_776)])
+def test_the_type_of_the_cache(dtype: str, each: int) -> None:
+    options = {"kv_cache_config": {"dtype": dtype, "free_gpu_memory_fraction": 0.9}}
+    assert planned(EAGLE, options=options)["rows"][2]["bytes"] == 32_864 * each
+
+
+def fp8(one: dict[str, t.Any]) -> dict[str, t.Any]:
+    return {"name": one["name"], "facts": {**one["facts"], "kv_cache_dtype": "fp8"}}
+
+
+def test_the_cache_is_what_the_checkpoint_asks_for() -> None:
+    both = {"target": fp8(LLAMA), "draft": fp8(LLAMA_SMALL)}
+    result = planned(PAIR, both, context=131_072)
+    # 89 GB, where BF16 would not fit.
+    assert result["needed"] == 48_700_000_000 + 131_168 * 229_376 + 10_000_000_000 == 88_786_791_168
+    assert result["verdict"] == "fits"
+    assert "The KV cache is counted in FP8, which the checkpoint asks for" in " ".join(result["lines"])
+    # Each in its own type.
+    one = planned(PAIR, {"target": fp8(LLAMA)})
+    assert one["rows"][2]["bytes"] == 32_864 * (163_840 + 131_072)
+    # What the options say wins.
+    wide = planned(PAIR, both, options={"kv_cache_config": {"dtype": "bfloat16"}})
+    assert wide["rows"][2]["bytes"] == 32_864 * 458_752
+    assert not any("FP8" in line for line in wide["lines"])
+
+
+def test_an_eagle_head_has_the_type_of_its_target() -> None:
+    result = planned(QWENS, {"target": fp8(QWEN)}, sparks=2)
+    assert result["rows"][2]["bytes"] == 41_056 * 48_640
+    assert planned(QWENS, {"draft": fp8(QWEN_HEAD)}, sparks=2)["rows"][2]["bytes"] == 41_056 * 97_280
+
+
+@pytest.mark.parametrize(
+    ("context", "draft_length", "parallel", "tokens"),
+    [
+        # A context that fills its blocks is no special case, nor is one that does not.
+        (8192, 5, 1, 8192 + 32 + 32 + 32),
+        (8190, 5, 1, 8224 + 32 + 32),
+        (8190, 0, 1, 8192 + 32 + 32),
+        # From 11 on the drafts of one conversation fill a second block.
+        (8192, 11, 1, 8192 + 64 + 32 + 32),
+        (65_536, 3, 4, 4 * (65_568 + 32) + 32),
+    ],
+)
+def test_the_room_of_conversations(context: int, draft_length: int, parallel: int, tokens: int) -> None:
+    result = planned(EAGLE, context=context, draft_length=draft_length, parallel=parallel)
+    assert result["options"]["kv_cache_config"]["max_tokens"] == tokens
+
+
+def test_the_servers_own_way_sets_only_batch_sizes() -> None:
+    result = planned(EAGLE, kv_cache="fraction")
+    assert result["options"] == {"max_batch_size": 1, "cuda_graph_config": {"max_batch_size": 1}}
+    assert result["rows"][2] == {
+        "name": "KV cache: 90% of what is left, at least 2,048 tokens",
+        "bytes": 2048 * 75_776,
+    }
+    assert result["context"] == 131_072
+    assert result["verdict"] == "fits"
+    tight = planned(EAGLE, kv_cache="fraction", memory=memory(available=75_700_000_000))
+    assert tight["verdict"] == "does_not_fit"
+
+
+def test_null_is_the_servers_own_value() -> None:
+    assert planned(EAGLE, options={"max_seq_len": None})["context"] == 131_072
+    result = planned(EAGLE, options={"kv_cache_config": {"max_tokens": None}, "cuda_graph_config": None})
+    assert result["rows"][2]["bytes"] == 2048 * 75_776
+    assert set(result["options"]) == {"max_batch_size", "max_seq_len", "enable_chunked_prefill"}
+
+
+@pytest.mark.parametrize(
+    ("context", "options", "latent", "chunked"),
+    [
+        (8192, {}, False, False),
+        (8193, {}, False, True),
+        (8192, {"max_num_tokens": 1024}, False, True),
+        (32_768, {"enable_chunked_prefill": False}, False, False),
+        (32_768, {}, True, False),
+    ],
+)
+def test_long_prompts_are_cut_up(context: int, options: dict[str, t.Any], latent: bool, chunked: bool) -> None:
+    facts = {**GPT_OSS["facts"], "model_type": "deepseek_v3" if latent else "gpt_oss"}
+    result = planned(ALONE, {"target": {"name": "example/target", "facts": facts}}, context=context, options=options)
+    assert result["options"].get("enable_chunked_prefill", False) is chunked
+    refused = any("will be refused" in warning for warning in result["warnings"])
+    assert refused is (not chunked and context > 8192)
+
+
+@pytest.mark.parametrize("image", ["example.com/release:1.2.0rc6", "example.com/release:1.3.0rc12"])
+@pytest.mark.parametrize("explicit", [{}, {"kv_cache_config": {"free_gpu_memory_fraction": 0.85}}])
+def test_the_engine_takes_the_options(image: str, explicit: dict[str, t.Any]) -> None:
+    made = planned(EAGLE, options=explicit)["options"]
+    cache = {**made["kv_cache_config"], **explicit.get("kv_cache_config", {})}
+    merged = {**made, **explicit, "kv_cache_config": cache}
+    built = build(Request(release=image, method="eagle3", draft_model="/draft", max_draft_len=5, options=merged))
+    assert built.errors == []
+    assert built.options["kv_cache_config"]["max_tokens"] == 32_864
+
+
+# What the models do not say
+
+
+def test_a_model_of_unknown_shape() -> None:
+    facts = {"weights_bytes": 65_200_000_000, "layers": None, "kv_heads": 8, "head_dim": None}
+    result = planned(ALONE, {"target": {"name": "example/odd", "facts": facts}}, parallel=2)
+    assert result["verdict"] == "unknown"
+    assert result["rows"][1]["bytes"] is None
+    assert result["warnings"] == [
+        "The files of example/odd do not give layers, head_dim: the memory plan cannot count it all."
+    ]
+    assert result["options"]["kv_cache_config"]["max_tokens"] == 2 * 32_800 + 32
+    assert result["message"] == ""
+
+
+def test_weights_alone_can_be_too_much() -> None:
+    result = planned(ALONE, {"target": {"name": "example/odd", "facts": {"weights_bytes": 120_000_000_000}}})
+    assert result["verdict"] == "does_not_fit"
+    assert "needs 130 GB of memory, 14.5 GB more than there is room for. Choose a smaller model." in result["message"]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        None,
+        {},
+        {"weights_bytes": "65 GB", "layers": True, "kv_heads": -8},
+        {"weights_bytes": 10**400, "layers": 10**400},
+    ],
+)
+def test_facts_of_any_kind(facts: t.Any) -> None:
+    assert planned(ALONE, {"target": {"name": "example/odd", "facts": facts}})["verdict"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"draft_length": 10**400},
+        *({"options": {key: 10**400}} for key in ("max_seq_len", "max_batch_size", "max_num_tokens")),
+        *({"options": {"kv_cache_config": {key: 10**400}}} for key in ("max_tokens", "tokens_per_block")),
+    ],
+)
+def test_numbers_that_nothing_counts_with(changes: dict[str, t.Any]) -> None:
+    with pytest.raises(PlanError, match=r"is a number of 401 digits, which nothing can count with; correct it\.$"):
+        planned(EAGLE, changes)
+
+
+@pytest.mark.parametrize("key", ["total", "available", "slot"])
+def test_memory_that_no_machine_has(key: str) -> None:
+    assert planned(EAGLE, memory=memory(**{key: 10**400}))["verdict"] == "fits"
+
+
+def test_a_draft_that_the_options_bring_along_is_not_counted() -> None:
+    raw = {"decoding_type": "Eagle3", "speculative_model": "/draft", "max_draft_len": 3}
+    result = planned(ALONE, method="", options={"speculative_config": raw})
+    assert result["warnings"] == ["The draft model in speculative_config is not part of the memory plan."]
+    assert result["options"]["kv_cache_config"]["max_tokens"] == 32_864
+
+
+def test_a_draft_model_with_a_shorter_context() -> None:
+    short = model("example/draft", 6_000_000_000, 32, 8, 128, 8192)
+    result = planned(PAIR, {"draft": short})
+    assert "The draft model example/draft was made for 8,192 tokens" in result["warnings"][0]
+
+
+def test_an_eagle_head_with_a_shorter_context() -> None:
+    short = model("example/head", 431_000_000, None, 8, 64, 2048)
+    (warning,) = planned(EAGLE, {"draft": short})["warnings"]
+    assert warning == (
+        "The EAGLE head example/head was made for 2,048 tokens, so its drafts are seldom accepted between there and "
+        "32,768. TensorRT-LLM before its pull request 11598 (February 2026) reads past the head's table of positions "
+        "there; speculative_serve_context: 2048 is on the safe side."
+    )
+    assert planned(EAGLE, {"draft": short}, context=2048)["warnings"] == []
+
+
+# Inputs
+
+
+def test_a_context_longer_than_the_models() -> None:
+    with pytest.raises(PlanError, match=r"is 40,961 tokens, but nvidia/Qwen3-235B-A22B-FP4 was made for 40,960: set"):
+        planned(QWENS, context=40_961)
+    # Whoever scales the positions says so in the engine's own words.
+    assert planned(QWENS, options={"max_seq_len": 131_072}, sparks=2)["context"] == 131_072
+
+
+@pytest.mark.parametrize("name", ["context", "parallel"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, "32k", "", "-5", True, None, [1], "9" * 30, "1_000", "²"])
+def test_counts_are_whole_and_above_zero(name: str, value: t.Any) -> None:
+    with pytest.raises(
+        PlanError, match=rf"^speculative_serve_{name} is .*, but must be a whole number of \w+ above 0\.$"
+    ):
+        planned(EAGLE, {name: value})
+
+
+@pytest.mark.parametrize("value", [-1, "much", True, None, float("nan"), float("inf"), [12], "-0.5"])
+def test_the_reserve_is_not_negative(value: t.Any) -> None:
+    with pytest.raises(
+        PlanError, match=r"^speculative_serve_reserve_gib is .*, but must be a number of GiB, 0 or more\.$"
+    ):
+        planned(EAGLE, reserve_gib=value)
+
+
+def test_the_reserve_is_less_than_the_memory() -> None:
+    with pytest.raises(PlanError, match=r"keeps back 215 GB, but this Spark has 128 GB in all; set it to less\.$"):
+        planned(EAGLE, reserve_gib=200)
+
+
+def test_numbers_from_the_command_line_and_all_errors_at_once() -> None:
+    assert planned(EAGLE, context="16384", parallel=" 2 ", reserve_gib="8.5")["context"] == 16_384
+    assert planned(EAGLE, reserve_gib=0)["room"] == 124_000_000_000
+    with pytest.raises(PlanError, match=r"_context is 0.*_parallel is 0.*_reserve_gib is -1"):
+        planned(EAGLE, context=0, parallel=0, reserve_gib=-1)
+
+
+# For people
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"kv_cache": "fraction"},
+        {"context": 131_072, "parallel": 10**9},
+        {"memory": None},
+        {"target": {"name": f"/srv/{'models/' * 20}{'x' * 200}", "facts": GPT_OSS["facts"]}},
+    ],
+)
+def test_the_table_is_narrow(changes: dict[str, t.Any]) -> None:
+    lines = planned(EAGLE, changes)["lines"]
+    assert max(map(len, lines)) <= 100
+    assert lines[0].startswith("spark-1, memory: ")
+
+
+def test_the_table() -> None:
+    lines = planned(EAGLE, context=131_072)["lines"]
+    assert lines[:7] == [
+        "spark-1, memory: openai/gpt-oss-120b with EAGLE-3, draft length 5",
+        "",
+        "  weights of openai/gpt-oss-120b                        65.2 GB",
+        "  weights of nvidia/gpt-oss-120b-Eagle3-long-context     431 MB",
+        "  KV cache for 1 conversation of 131,072 tokens          9.9 GB",
+        "  workspace and CUDA graphs                             10.0 GB",
+        "  " + 61 * "-",
+    ]
+    assert lines[15] == "  It fits; 30.0 GB stay free."
+    assert " ".join(" ".join(lines[16:]).split()) == (
+        "Chunked prefill is switched on, since longer prompts would be refused; it is the first thing to switch off if "
+        "answers to long prompts are bad (enable_chunked_prefill: false in the engine options)."
+    )
+    explicit = planned(EAGLE, context=131_072, options={"enable_chunked_prefill": False})["lines"]
+    assert explicit == lines[:16]
+
+
+# What CUDA calls free
+
+
+def cuda(free: int, unused: int, available: int = 124_000_000_000) -> dict[str, t.Any]:
+    return {"free": free, "unused": unused, "available": available}
+
+
+def test_what_cuda_calls_free_stands_beside_what_is_available() -> None:
+    result = planned(EAGLE, memory=memory(cuda=cuda(118_000_000_000, 118_500_000_000)))
+    assert result["free_for_gpu"] == "118 GB by CUDA, 124 GB available"
+    row = next(line for line in result["lines"] if "by CUDA" in line)
+    assert row.split() == ["of", "it", "free", "for", "the", "GPU,", "by", "CUDA", "118", "GB"]
+    assert result["warnings"] == planned(EAGLE)["warnings"]
+    assert result["room"] == ROOM
+
+
+@pytest.mark.parametrize("said", [None, {}, {"free": None, "unused": 1, "available": 1}, {"problem": None}])
+def test_an_image_that_was_not_asked_or_did_not_say(said: dict[str, t.Any] | None) -> None:
+    result = planned(EAGLE, memory=memory(cuda=said))
+    assert result["free_for_gpu"] == ""
+    assert "by CUDA" not in " ".join(result["lines"])
+
+
+def test_files_that_hold_what_is_needed_are_warned_of_with_the_remedy() -> None:
+    # 85.6 GB are needed with the whole context, and 60 GB less are free.
+    result = planned(EAGLE, context=131_072, memory=memory(cuda=cuda(58_000_000_000, 58_300_000_000)))
+    assert result["verdict"] == "fits"
+    assert result["message"] == ""
+    assert result["warnings"][-1] == (
+        "CUDA calls 58.0 GB free, which is less than the 85.6 GB that are needed, although 124 GB are available. Files "
+        "that were read hold 65.7 GB. Those of the models are given back while they are loaded; should the KV cache "
+        """become smaller than planned all the same, -e '{"speculative_serve_drop_caches": true}' gives back all of """
+        "them before a start."
+    )
+
+
+def test_a_driver_that_keeps_what_is_needed_is_warned_of() -> None:
+    warned = planned(EAGLE, context=131_072, memory=memory(cuda=cuda(80_000_000_000, 122_000_000_000)))["warnings"]
+    assert "Files that were read hold only 2.0 GB; the driver keeps the rest from programs." in warned[-1]
+    assert "reboot, or serve less with speculative_serve_context." in warned[-1]
+
+
+def test_what_does_not_fit_anyway_is_refused_without_cuda_s_word() -> None:
+    small = memory(available=70_000_000_000, cuda=cuda(60_000_000_000, 61_000_000_000, 70_000_000_000))
+    result = planned(EAGLE, context=131_072, memory=small)
+    assert result["message"]
+    assert not any("CUDA calls" in warning for warning in result["warnings"])

@@ -1,0 +1,70 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import yaml
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inputs import (
+    OUTPUTS,
+    inputs,
+    misspelt,
+    mistaken,
+    undecided,
+)
+
+ROLES = Path(__file__).parents[5] / "roles"
+
+
+def test_a_misspelt_input_gets_the_nearest_name() -> None:
+    assert misspelt(["speculative_serve_prot"], inputs(ROLES)) == [
+        "speculative_serve_prot is not an input of any role; did you mean 'speculative_serve_port'?"
+    ]
+
+
+def test_what_has_nothing_to_do_with_the_roles_is_nobodys_business() -> None:
+    assert misspelt(["recipe", "ansible_user", "__speculative_serve_url", "my_port"], inputs(ROLES)) == []
+
+
+def test_every_default_is_an_input() -> None:
+    known = inputs(ROLES)
+    for defaults in ROLES.glob("*/defaults/main.yml"):
+        assert misspelt(yaml.safe_load(defaults.read_text(encoding="utf-8")), known) == []
+
+
+def facts(tasks: list[dict[str, t.Any]]) -> t.Iterator[str]:
+    """What these tasks set, those in blocks too."""
+    for task in tasks:
+        yield from task.get("ansible.builtin.set_fact") or {}
+        yield task.get("register", "")
+        for part in ("block", "rescue", "always"):
+            yield from facts(task.get(part) or [])
+
+
+def test_the_outputs_are_what_the_roles_hand_out() -> None:
+    files = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in ROLES.glob("*/tasks/*.yml")]
+    handed_out, roles = {name for tasks in files for name in facts(tasks)}, tuple(inputs(ROLES))
+    assert {name for name in handed_out if name.startswith(roles)} == set(OUTPUTS)
+
+
+def test_the_outputs_of_a_run_are_not_taken_for_inputs() -> None:
+    assert misspelt(OUTPUTS, inputs(ROLES)) == []
+
+
+def test_a_misspelt_word_of_a_playbook() -> None:
+    given = ["unusd", "models", "speculative_serve_port", "ansible_user", "colour"]
+    assert mistaken(given, inputs(ROLES), ["models", "unused", "image"]) == [
+        "unusd is not known; did you mean 'unused'?"
+    ]
+
+
+def test_neither_yes_nor_no_is_not_taken_for_no() -> None:
+    assert undecided({"a": "yes", "b": "off", "c": True, "d": 0, "e": "False"}) == []
+    assert undecided({"unused": "yep", "apply": "", "image": [1]}) == [
+        "apply is '', but must be true or false",
+        "image is [1], but must be true or false",
+        "unused is 'yep', but must be true or false",
+    ]

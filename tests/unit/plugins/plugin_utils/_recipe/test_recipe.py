@@ -1,0 +1,405 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import datetime
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.dgx_spark.speculative.plugins.filter.break_even import break_even
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.options import Built, Request, build
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
+    RecipeError,
+    find,
+    load,
+    validate,
+    with_models,
+    without_drafts,
+)
+
+RECIPES = Path(__file__).parents[5] / "playbooks" / "recipes"
+
+
+def recipe(**changes: t.Any) -> dict[str, t.Any]:
+    """A small valid recipe; a change to None takes the key away."""
+    base = {
+        "title": "Two small models",
+        "source": "https://example.com/recipe",
+        "sparks": 1,
+        "image": "registry.example.com/image:1.3.0rc12",
+        "method": "eagle3",
+        "draft_length": 3,
+        "target_model": {"id": "example/target"},
+        "draft_model": {"id": "example/draft"},
+    }
+    return {key: value for key, value in {**base, **changes}.items() if value is not None}
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.yml")), ids=lambda path: path.stem)
+def test_every_shipped_recipe_is_valid(path: Path) -> None:
+    recipe = load(path)
+    assert recipe["name"] == path.stem
+    assert recipe["repositories"][0]["id"] == recipe["target_model"]["id"]
+    assert "chat" not in recipe["repositories"][0]
+    assert recipe["source"].startswith("https://")
+
+
+def rendered(recipe: t.Mapping[str, t.Any]) -> Built:
+    """The engine options as a run has them, with what the memory plan adds to every recipe."""
+    batch = {"max_batch_size": recipe["parallel"]}
+    options = {
+        **recipe["options"],
+        **batch,
+        "max_seq_len": recipe["context"],
+        "cuda_graph_config": {**recipe["options"].get("cuda_graph_config", {}), **batch},
+    }
+    request = Request(
+        release=recipe["image"],
+        method=recipe["method"] or None,
+        draft_model=recipe["draft"] or None,
+        max_draft_len=recipe["draft_length"] or None,
+        options=options,
+        family=recipe["family"],
+        target_model=recipe["target"],
+    )
+    return build(request)
+
+
+@pytest.mark.parametrize("drafts", [True, False], ids=["with drafts", "without drafts"])
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.yml")), ids=lambda path: path.stem)
+def test_the_image_of_every_shipped_recipe_knows_its_options(path: Path, drafts: bool) -> None:
+    recipe = load(path) if drafts else without_drafts(load(path))
+    assert rendered(recipe).errors == []
+
+
+@pytest.mark.parametrize(
+    ("name", "spelling"),
+    [
+        ("single_draft_target", ("Draft_Target", "speculative_model")),
+        ("single_draft_target_2025", ("DraftTarget", "speculative_model_dir")),
+        ("single_eagle3_v3", ("Eagle3", "speculative_model")),
+        ("single_eagle3_cutlass", ("Eagle", "speculative_model_dir")),
+    ],
+)
+def test_drafting_is_spelt_for_the_image(name: str, spelling: tuple[str, str]) -> None:
+    recipe = load(RECIPES / f"{name}.yml")
+    section = rendered(recipe).options["speculative_config"]
+    assert (section["decoding_type"], section[spelling[1]]) == (spelling[0], recipe["draft"])
+
+
+def test_the_image_that_garbles_is_warned_of_and_its_baseline_is_not() -> None:
+    with_head, baseline = (rendered(load(RECIPES / f"single_{name}.yml")) for name in ("eagle3_cutlass", "low_latency"))
+    assert [issue.id for issue in with_head.known_issues] == ["eagle3-garbles-before-8944"]
+    assert baseline.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("name", "best", "worst"),
+    [
+        # From the configurations: k drafts cost 0.318 k of a pass of gpt-oss-120b, and 0.123 k of one of Llama-3.3-70B.
+        ("single_eagle3", 2.59, 4.32),
+        ("single_eagle3_v3", 1.95, 3.03),
+        ("single_eagle3_cutlass", 1.95, 3.03),
+        ("single_draft_target", 1.49, 1.49),
+        ("single_draft_target_2025", 1.49, 1.49),
+    ],
+)
+def test_from_which_acceptance_length_on_drafts_pay(name: str, best: float, worst: float) -> None:
+    recipe = load(RECIPES / f"{name}.yml")
+    assert break_even(recipe["draft_length"], recipe["break_even"]) == {"best": best, "worst": worst}
+
+
+def test_what_the_recipe_for_two_sparks_takes_a_draft_to_cost() -> None:
+    recipe = load(RECIPES / "qwen3_235b_a22b_eagle3.yml")
+    # From the configuration of nvidia/Qwen3-235B-A22B-FP4: NVFP4 but for output layer and routers, which are BF16.
+    layers, hidden, experts, active, vocabulary = 94, 4096, 128, 8, 151_936
+    attention = layers * (2 * hidden * 8192 + 2 * hidden * 512) * 0.5625
+    read_experts = layers * active * 3 * hidden * 1536 * 0.5625
+    read = attention + read_experts + 2 * hidden * (vocabulary + layers * experts)
+    given = recipe["break_even"]
+    assert given["expert_share"] == pytest.approx(read_experts / read, abs=0.005)
+    # Each Spark reads half of the target, and all of the head, which has 0.3 billion values in BF16.
+    assert given["draft_cost"] == pytest.approx(0.6e9 / (read / recipe["sparks"]), abs=0.0005)
+    assert (given["experts"], given["active_experts"]) == (experts, active)
+
+
+def test_a_draft_says_whose_place_it_takes() -> None:
+    newest = "nvidia/gpt-oss-120b-Eagle3-v3"
+    drafts = [recipe["draft_model"] for path in RECIPES.glob("*.yml") if (recipe := load(path))["draft_model"]]
+    ours = {draft["id"] for draft in drafts if "gpt-oss-120b-Eagle3" in draft["id"]}
+    (superseding,) = (draft for draft in drafts if draft["supersedes"])
+    assert superseding["id"] == newest
+    assert ours - {newest} <= set(superseding["supersedes"])
+
+
+def test_the_plan_and_not_the_recipe_sets_the_batch() -> None:
+    for path in RECIPES.glob("*.yml"):
+        options = load(path)["options"]
+        assert "max_batch_size" not in options
+        assert "max_batch_size" not in options.get("cuda_graph_config", {})
+
+
+def test_defaults_are_filled_in() -> None:
+    result = validate(recipe(probe=None))
+    assert result["target_model"] == {
+        "id": "example/target",
+        "directory": None,
+        "revision": "main",
+        "include": [],
+        "exclude": [],
+        "chat": True,
+        "tools": False,
+    }
+    assert result["probe"] == {"prompt": None, "expect": [], "max_tokens": 1024}
+    assert result["options"] == {}
+    assert (result["context"], result["parallel"], result["kv_cache"]) == (32768, 1, "planned")
+
+
+@pytest.mark.parametrize(
+    ("key", "default"), [("options", {}), ("environment", {}), ("vocabularies", []), ("draft_length", 0)]
+)
+def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) -> None:
+    method = {"method": "none", "draft_model": None, "draft_length": None}
+    assert validate({**recipe(**method), key: None})[key] == default
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"image": None}, "- image is missing"),
+        ({"imgae": "x"}, "- imgae is not a key of a recipe; did you mean 'image'?"),
+        ({"sparks": 3}, "- sparks is 3, but must be one of 1, 2"),
+        ({"sparks": True}, "- sparks must be a whole number, not True"),
+        (
+            {"method": "eagle"},
+            "- method is 'eagle', but must be one of eagle3, draft_target, none; did you mean 'eagle3'?",
+        ),
+        ({"options": ["x"]}, "- options must be a mapping, not ['x']"),
+        (
+            {"target_model": {"id": "no-slash"}},
+            "- target_model.id is 'no-slash', but must be a Hub id such as 'organisation/model'",
+        ),
+        (
+            {"target_model": {"id": "a/b", "exlude": []}},
+            "- target_model.exlude is not a key of a recipe; did you mean 'exclude'?",
+        ),
+        ({"target_model": {"id": "a/b", "exclude": [1]}}, "- target_model.exclude[0] must be a string, not 1"),
+        (
+            {"vocabularies": ["o200k"]},
+            "- vocabularies[0] is 'o200k', but must be one of o200k_base, cl100k_base; did you mean 'o200k_base'?",
+        ),
+        (
+            {"target_model": {"id": "a/b\n"}},
+            "- target_model.id is 'a/b\\n', but must be a Hub id such as 'organisation/model'",
+        ),
+        ({"context": 0}, "- context is 0, but must be 1 or more"),
+        ({"context": -4096}, "- context is -4096, but must be 1 or more"),
+        ({"context": "32k"}, "- context must be a whole number, not '32k'"),
+        ({"context": 32768.5}, "- context must be a whole number, not 32768.5"),
+        ({"parallel": 0}, "- parallel is 0, but must be 1 or more"),
+        ({"parallel": True}, "- parallel must be a whole number, not True"),
+        (
+            {"kv_cache": "plan"},
+            "- kv_cache is 'plan', but must be one of planned, fraction; did you mean 'planned'?",
+        ),
+        (
+            {"target_model": {"tools": True}},
+            "- target_model.id is missing; give it, or target_model.directory for a model that is on the Spark",
+        ),
+        (
+            {"target_model": {"id": "a/b", "directory": "/models/b"}},
+            "- target_model.id and target_model.directory both say where the model is: leave one of them out",
+        ),
+        (
+            {"draft_model": {"directory": "/models/b", "revision": "main"}},
+            "- draft_model.revision is given, but only a model from the Hub has it, "
+            "and draft_model.directory is a directory",
+        ),
+        (
+            {"target_model": {"id": "a/.."}},
+            "- target_model.id is 'a/..', but must be a Hub id such as 'organisation/model'",
+        ),
+        (
+            {"options": {"a": [{"b": datetime.date(2026, 1, 1)}]}},
+            "- options.a.0.b must be a plain value, not datetime.date(2026, 1, 1); put it in quotes",
+        ),
+        ({"target_model": {"directory": 7}}, "- target_model.directory must be a string, not 7"),
+        ({"environment": {"A;id": 1}}, "- environment.A;id is not the name of a variable"),
+        ({"environment": {"A": None}}, "- environment.A must be a string or a number, not None"),
+        (
+            {"probe": {"expect": ["("]}},
+            "- probe.expect[0] is not a regular expression: missing ), unterminated subpattern at position 0",
+        ),
+        ({"draft_model": None}, "- draft_model is missing, and method 'eagle3' needs one"),
+        ({"draft_length": 0}, "- draft_length must be 1 or more for method 'eagle3'"),
+        ({"method": "none", "draft_length": None}, "- draft_model is given, but method is 'none'"),
+    ],
+)
+def test_a_wrong_recipe_says_where_and_what(changes: dict[str, t.Any], error: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        validate(recipe(**changes))
+    assert str(caught.value) == error
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/", "//", "models/mine", "~/models", "/models/../mine", "/models/..", "/models/./b", "/m\nb", "/m\0b"]
+)
+def test_a_directory_is_an_absolute_path(path: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        validate(recipe(target_model={"directory": path}))
+    assert str(caught.value) == (
+        f"- target_model.directory is {path!r}, but must be the absolute path of a directory on the Spark, "
+        "such as '/models/mine'"
+    )
+
+
+DIRECTORIES = """
+title: A pair that is on the Spark already
+source: https://example.com/pair
+sparks: 1
+image: registry.example.com/image:1.3.0rc12
+method: draft_target
+draft_length: 4
+target_model: {directory: /models/original//gpt-oss 120b/, tools: true}
+draft_model: {directory: /models/a..b}
+"""
+
+
+def test_models_in_directories(tmp_path: Path) -> None:
+    (tmp_path / "mine.yml").write_text(DIRECTORIES, encoding="utf-8")
+    result = load(tmp_path / "mine.yml")
+    assert result["directories"] == ["/models/original/gpt-oss 120b", "/models/a..b"]
+    assert (result["target"], result["draft"]) == ("/models/original/gpt-oss 120b", "/models/a..b")
+    assert result["target_model"]["directory"] == result["target"]
+    assert result["repositories"] == []
+    assert without_drafts(result)["directories"] == ["/models/original/gpt-oss 120b"]
+
+
+def test_one_model_in_a_directory_and_one_from_the_hub() -> None:
+    result = with_models(validate(recipe(target_model={"directory": "/models/target"})))
+    assert result["directories"] == ["/models/target"]
+    assert result["repositories"] == [{"id": "example/draft", "revision": "main", "include": [], "exclude": []}]
+    assert (result["target"], result["draft"]) == ("/models/target", "example/draft")
+
+
+def test_without_drafts() -> None:
+    alone = without_drafts({"name": "mine", **with_models(validate(recipe(options={"enable_autotuner": False})))})
+    assert (alone["name"], alone["title"]) == ("mine", "Two small models without drafts")
+    assert (alone["method"], alone["draft_model"], alone["draft_length"], alone["draft"]) == ("none", None, 0, "")
+    assert [model["id"] for model in alone["repositories"]] == ["example/target"]
+    assert alone["options"] == {"enable_autotuner": False}
+    assert without_drafts(alone) == alone
+
+
+def test_without_drafts_of_ones_own() -> None:
+    alone = without_drafts(with_models(validate(recipe(**RAW, options={**SECTION, "enable_autotuner": False}))))
+    assert (alone["method"], alone["options"]) == ("none", {"enable_autotuner": False})
+
+
+def test_a_recipe_for_two_sparks_is_valid_data() -> None:
+    assert validate(recipe(sparks=2))["sparks"] == 2
+
+
+def test_all_errors_come_at_once() -> None:
+    with pytest.raises(RecipeError) as caught:
+        validate(recipe(image=None, sparks="one", titel="x"))
+    assert str(caught.value).count("\n") == 2
+
+
+def test_method_none_needs_no_draft() -> None:
+    assert validate(recipe(method="none", draft_model=None, draft_length=None))["draft_model"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "error"),
+    [
+        ("Mine.yml", "{}", "file name 'Mine.yml' names the deployment"),
+        ("models.yml", "{}", "'models' is the name of another directory"),
+        ("mine.yml", "a: [", "is not valid YAML: line 1, column "),
+        ("mine.yml", "title: 2024-13-45", "is not valid YAML: month must be in 1..12"),
+        ("mine.yml", "a: " + "[" * 3000, "is not valid YAML: "),
+        ("mine.yml", "- a", "it must be a mapping of keys"),
+        ("mine.yml", "{}", "title is missing"),
+        ("mine.yml", yaml.safe_dump(recipe(options=None)) + "options: &all {a: [*all]}", "options.a.0 contains itself"),
+    ],
+)
+def test_a_file_that_cannot_be_used(tmp_path: Path, name: str, text: str, error: str) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(RecipeError, match=error):
+        load(tmp_path / name)
+
+
+def test_a_recipe_is_found_by_name_and_by_path(tmp_path: Path) -> None:
+    (tmp_path / "mine.yml").write_text(yaml.safe_dump(recipe()), encoding="utf-8")
+    assert find("single_eagle3", RECIPES, tmp_path) == RECIPES / "single_eagle3.yml"
+    assert find("mine.yml", RECIPES, tmp_path) == tmp_path / "mine.yml"
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("single_eagle", "There is no recipe 'single_eagle'; did you mean 'single_eagle3'? Say which with -e recipe="),
+        ("quite else", "There is no recipe 'quite else'. Say which with -e recipe="),
+        ("", "No recipe was given. Say which with -e recipe="),
+        ("~nobody-of-that-name/mine.yml", "There is no recipe '~nobody-of-that-name/mine.yml'. Say which"),
+        ("a\0b", "There is no recipe 'a\0b'. Say which"),
+        ("x" * 5000, f"There is no recipe '{'x' * 197}...'. Say which"),
+    ],
+)
+def test_an_unknown_recipe_lists_the_shipped_ones(tmp_path: Path, name: str, error: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        find(name, RECIPES, tmp_path)
+    first, *listed = str(caught.value).splitlines()
+    assert first.startswith(error)
+    assert len(listed) == 1 + len(list(RECIPES.glob("*.yml")))
+    row = next(line for line in listed if line.startswith("single_eagle3 "))
+    assert row.split("  ")[0] == "single_eagle3"
+    for cell in ("openai/gpt-oss-120b", "EAGLE-3, draft length 5", "1.3.0rc12"):
+        assert cell in row
+    assert row.endswith(" 1")
+
+
+def test_the_list_survives_a_recipe_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "good.yml").write_text(yaml.safe_dump(recipe()), encoding="utf-8")
+    (tmp_path / "bad.yml").write_text("{}", encoding="utf-8")
+    with pytest.raises(RecipeError) as caught:
+        find("other", tmp_path, tmp_path)
+    assert [line.split()[0] for line in str(caught.value).splitlines()[2:]] == ["good", "bad"]
+    assert str(caught.value).endswith("bad cannot be used; give it with -e recipe=bad to see why")
+
+
+RAW = {"method": None, "draft_model": None, "draft_length": None}
+SECTION = {"speculative_config": {"decoding_type": "NGram", "max_draft_len": 3}}
+
+
+def test_a_section_of_ones_own_takes_the_place_of_the_method() -> None:
+    result = validate(recipe(**RAW, options=SECTION))
+    assert result["method"] == ""
+    assert result["options"] == SECTION
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"options": SECTION}, "method and options.speculative_config both say how to draft"),
+        (
+            {**RAW, "options": SECTION, "draft_length": 3},
+            "draft_length is given, but options.speculative_config says it",
+        ),
+        (RAW, "method is missing: it must be one of eagle3, draft_target, none"),
+        ({"break_even": {"draft_cost": True}}, "break_even.draft_cost must be a number, not True"),
+        ({"break_even": {"experts": 128}}, "break_even.draft_cost is missing"),
+        ({"break_even": {"draft_cost": float("nan")}}, "break_even.draft_cost must be above 0"),
+        ({"break_even": {"draft_cost": 0.1, "expert_share": 2}}, "break_even.expert_share must be from 0 to 1"),
+        ({"break_even": {"draft_cost": 0.1, "active_experts": 4}}, "break_even.active_experts must be from 0 to"),
+        ({**RAW, "options": {"speculative_config": "Eagle3"}}, "options.speculative_config must be a mapping"),
+        ({**RAW, "options": {"speculative_config": {}}}, "options.speculative_config must be a mapping"),
+    ],
+)
+def test_who_says_how_to_draft(changes: dict[str, t.Any], error: str) -> None:
+    with pytest.raises(RecipeError, match=error):
+        validate(recipe(**changes))

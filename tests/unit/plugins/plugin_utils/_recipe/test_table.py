@@ -1,0 +1,64 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import load
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.table import lines, markdown, table
+
+ROOT = Path(__file__).parents[5]
+SHIPPED = [load(path) for path in sorted((ROOT / "playbooks" / "recipes").glob("*.yml"))]
+
+
+def recipe(**changes: t.Any) -> dict[str, t.Any]:
+    base: dict[str, t.Any] = {
+        "name": "mine",
+        "source": "https://example.com",
+        "target": "example/target",
+        "method": "none",
+        "draft_length": 0,
+        "image": "registry.example.com:5000/image:1.3.0rc12",
+        "sparks": 2,
+    }
+    return {**base, **changes}
+
+
+def test_a_row_says_what_a_recipe_takes() -> None:
+    row = next(row for row in table(SHIPPED) if row["recipe"] == "single_draft_target_2025")
+    assert row == {
+        "recipe": "single_draft_target_2025",
+        "target model": "nvidia/Llama-3.3-70B-Instruct-FP4",
+        "method": "Draft-Target, draft length 4",
+        "image": "spark-single-gpu-dev",
+        "Sparks": "1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "column", "expected"),
+    [
+        ({}, "method", "no drafts"),
+        ({"method": ""}, "method", "speculative_config"),
+        ({}, "Sparks", "2"),
+        ({"image": "example.com/image:1.2.0rc6@sha256:0123"}, "image", "1.2.0rc6"),
+    ],
+)
+def test_cells(changes: dict[str, t.Any], column: str, expected: str) -> None:
+    assert table([recipe(**changes)])[0][column] == expected
+
+
+def test_columns_are_aligned() -> None:
+    head, *rows = lines(SHIPPED)
+    place = head.index("target model")
+    assert [row[place - 2 :].startswith("  " + recipe["target"]) for row, recipe in zip(rows, SHIPPED)] == [True] * len(
+        rows
+    )
+
+
+def test_the_page_lists_the_shipped_recipes() -> None:
+    assert markdown(SHIPPED) in (ROOT / "docs/recipes.md").read_text(encoding="utf-8"), markdown(SHIPPED)

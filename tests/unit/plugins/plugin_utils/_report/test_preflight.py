@@ -1,0 +1,258 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.preflight import Findings, render, rows
+
+IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
+SPARK = {
+    "is_spark": True,
+    "objections": [],
+    "gpus": [{"name": "NVIDIA GB10", "driver": "580.95.05"}],
+    "memory_total": 128_521_625_600,
+    "memory_available": 115_200_000_000,
+}
+DOCKER = {
+    "state": "usable",
+    "detail": "",
+    "server_version": "28.3.3",
+    "gpu": True,
+    "image_store": {"path": "/var/lib/docker", "free_bytes": 1_500_000_000_000},
+    "port": {"in_use": False, "container": None, "process": None},
+    "image": None,
+}
+REPOSITORY = {
+    "id": "openai/gpt-oss-120b",
+    "verified": False,
+    "complete": False,
+    "bytes_missing": 65_248_815_744,
+    "gated": False,
+    "source": "hub",
+}
+MODELS = {
+    "repositories": [REPOSITORY],
+    "token_needed": False,
+    "cache_free_bytes": 900_000_000_000,
+    "cache_filesystem": "/",
+}
+
+
+def findings(**changes: t.Any) -> Findings:
+    given: dict[str, t.Any] = {
+        "spark": SPARK,
+        "docker": DOCKER,
+        "registry": {"compressed_bytes": 17_500_000_000},
+        "models": MODELS,
+        "directories": [],
+        "plan": [],
+        "problems": [],
+    }
+    return Findings(**{**given, **changes})
+
+
+def found(**changes: t.Any) -> list[tuple[str, str]]:
+    return rows(IMAGE, findings(**changes))
+
+
+def report(**changes: t.Any) -> list[str]:
+    return render("a model", IMAGE, {"spark-1": findings(**changes)})
+
+
+def test_everything_is_told_before_anything_is_fetched() -> None:
+    assert found() == [
+        ("GPU", "NVIDIA GB10, driver 580.95.05"),
+        ("memory", "115 GB of 129 GB available"),
+        ("Docker", "28.3.3, with GPU"),
+        ("disk of images", "1500 GB free at /var/lib/docker"),
+        ("port", "free"),
+        ("image", "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12, to pull: 17.5 GB packed; the registry answered"),
+        ("model", "openai/gpt-oss-120b, to download: 65.2 GB"),
+        ("Hub", "answered"),
+        ("disk of models", "900 GB free at /"),
+    ]
+
+
+def test_what_is_here_is_not_asked_for() -> None:
+    told = dict(
+        found(
+            docker={**DOCKER, "image": {"id": "sha256:01"}},
+            registry={},
+            models={
+                **MODELS,
+                "repositories": [{**REPOSITORY, "verified": True, "complete": True, "source": "receipt"}],
+            },
+        )
+    )
+    assert told["image"].endswith(":1.3.0rc12, here")
+    assert told["model"] == "openai/gpt-oss-120b, here and checked"
+    assert told["Hub"] == "not asked, since nothing is missing"
+
+
+@pytest.mark.parametrize(
+    ("token_needed", "words"), [(True, "; gated, and the token may download it"), (False, "; gated")]
+)
+def test_gated_models_say_so(token_needed: bool, words: str) -> None:
+    told = dict(found(models={**MODELS, "repositories": [{**REPOSITORY, "gated": True}], "token_needed": token_needed}))
+    assert told["model"] == f"openai/gpt-oss-120b, to download: 65.2 GB{words}"
+
+
+def test_models_in_directories_need_no_hub() -> None:
+    told = found(directories=["/models/mine"], models={**MODELS, "repositories": []})
+    assert ("model", "/models/mine, complete") in told
+    assert "Hub" not in dict(told)
+
+
+def test_a_check_that_was_not_reached_is_not_passed() -> None:
+    told = dict(found(docker={}, registry={}, models={}))
+    assert told["Docker"] == told["models"] == "not seen, because of the problem below"
+    assert told["image"].endswith("not seen, because of the problem below")
+
+
+def test_who_holds_the_port_is_named() -> None:
+    told = dict(found(docker={**DOCKER, "port": {"in_use": True, "container": "vllm", "process": None}}))
+    assert told["port"] == "in use by vllm"
+
+
+def test_a_docker_that_does_not_answer_says_why() -> None:
+    told = dict(found(docker={**DOCKER, "state": "denied", "detail": "The user spark may not open the socket."}))
+    assert told["Docker"] == "The user spark may not open the socket."
+
+
+def test_problems_come_last_with_all_their_lines() -> None:
+    lines = report(problems=["The first one.", "The second:\n- a\n- b"])
+    assert lines[0] == "spark-1, for a model"
+    assert lines[-5:] == [
+        "2 problems; nothing was changed:",
+        "  - The first one.",
+        "  - The second:",
+        "    - a",
+        "    - b",
+    ]
+
+
+def test_a_machine_that_is_no_spark_stands_in_the_way() -> None:
+    spark = {**SPARK, "is_spark": False, "gpus": [], "objections": ["it has no NVIDIA GPU"]}
+    lines = report(spark=spark, problems=["Docker is missing."])
+    assert lines[-3:] == [
+        "2 problems; nothing was changed:",
+        "  - This is not a DGX Spark: it has no NVIDIA GPU. Is the address in the inventory right?",
+        "  - Docker is missing.",
+    ]
+
+
+def test_a_spark_whose_gpu_does_not_answer_is_told_to_reboot() -> None:
+    spark = {
+        **SPARK,
+        "gpus": [],
+        "objections": ["its GPU driver does not answer: nvidia-smi did not answer within 10 s"],
+        "remedy": "Reboot; if that does not help, install the driver of DGX OS again.",
+    }
+    assert report(spark=spark)[-3:] == [
+        "1 problem; nothing was changed:",
+        "  - Its GPU driver does not answer: nvidia-smi did not answer within 10 s. Reboot; if that does not",
+        "    help, install the driver of DGX OS again.",
+    ]
+
+
+def test_no_problem_is_said_in_one_line() -> None:
+    lines = report(plan=["weights  65.2 GB", "", "It fits."])
+    assert lines[-1] == "Nothing stands in the way, and nothing was changed."
+    assert lines[-5:-2] == ["  weights  65.2 GB", "", "  It fits."]
+
+
+RAILS = [
+    {
+        "interface": f"enp1s0f{number}np{number}",
+        "address": f"192.168.10{number}.10",
+        "peer_address": f"192.168.10{number}.11",
+        "mtu": 9000,
+        "speed_mbps": 200_000,
+    }
+    for number in range(2)
+]
+RECEIVES = {
+    "repositories": [
+        {**REPOSITORY, "verified": True, "complete": True, "bytes_missing": 0},
+        {**REPOSITORY, "id": "b/copied", "complete": True, "bytes_missing": 0},
+        {**REPOSITORY, "id": "a/draft", "bytes_missing": 3_000_000_000},
+    ],
+    "cache_free_bytes": 800_000_000_000,
+    "cache_filesystem": "/",
+}
+
+
+def both(head: dict[str, t.Any], worker: dict[str, t.Any] | None) -> list[str]:
+    second = (
+        None
+        if worker is None
+        else findings(**{"role": "worker", "rails": RAILS, "registry": {}, "models": {}, **worker})
+    )
+    return render("a model", IMAGE, {"spark-1": findings(role="head", rails=RAILS, **head), "spark-2": second})
+
+
+def test_two_sparks_stand_side_by_side() -> None:
+    lines = both({"plan": ["It fits."]}, {"models": RECEIVES, "image_here": False, "plan": ["It fits."]})
+    assert lines[0] == "spark-1 and spark-2, for a model"
+    assert max(map(len, lines)) <= 114
+    assert lines[2].split() == ["spark-1,", "head", "spark-2,", "worker"]
+    second = lines[2].index("spark-2")
+    assert lines[3][:second].split() == ["GPU", "NVIDIA", "GB10,", "driver", "580.95.05"]
+    assert lines[3][second:] == "NVIDIA GB10, driver 580.95.05"
+    left, right = ([line[part].strip() for line in lines] for part in (slice(18, second), slice(second, None)))
+    assert "enp1s0f0np0 192.168.100.10 - 192.168.100.11," in left
+    assert "enp1s0f1np1 192.168.101.10 - 192.168.101.11," in left
+    text = " ".join(right)
+    assert f"{IMAGE}, from the head" in text
+    assert "openai/gpt-oss-120b, here and checked b/copied, here, to be checked a/draft, from the head: 3.0 GB" in text
+    assert "800 GB free at /" in right
+    assert "900 GB free at /" in left
+    # The server listens on the head only, which is also the only one to ask the Hub; the plan is the same for both.
+    assert [right[number] for number, line in enumerate(lines) if line[2:18].strip() in ("port", "Hub")] == ["", ""]
+    assert lines[-1] == "Nothing stands in the way, and nothing was changed."
+    assert lines.count("  It fits.") == 1
+
+
+@pytest.mark.parametrize(
+    ("here", "words"), [(True, "here"), (False, "from the head"), (None, "the head's, copied if it is not here")]
+)
+def test_the_workers_image(here: bool | None, words: str) -> None:
+    told = dict(found(role="worker", image_here=here, models={}))
+    assert told["image"] == f"{IMAGE}, {words}"
+    assert told["models"] == "not seen, because of the problem below"
+
+
+def test_problems_of_two_sparks_have_names() -> None:
+    lines = both(
+        {"problems": ["The port is in use.", "spark-1: No cable.", "spark-1 and spark-2: They differ."]},
+        {"problems": ["No cable.", "spark-1: No card.", "spark-1 and spark-2: They differ."]},
+    )
+    assert lines[-5:] == [
+        "4 problems; nothing was changed:",
+        "  - spark-1: The port is in use.",
+        "  - spark-1 and spark-2: No cable.",
+        "  - spark-1 and spark-2: They differ.",
+        "  - spark-1: No card.",
+    ]
+
+
+def test_one_that_could_not_be_looked_at_stands_in_the_way() -> None:
+    lines = both({}, None)
+    assert lines[2].split() == ["spark-1,", "head"]
+    assert lines[-2:] == [
+        "1 problem; nothing was changed:",
+        "  - spark-2 could not be looked at; what Ansible says of it stands above.",
+    ]
+
+
+def test_a_cable_that_was_not_looked_at_is_not_passed() -> None:
+    assert ("fabric", "not seen, because of the problem below") in found(role="head")
+
+
+def test_notes_of_both_are_told_once() -> None:
+    lines = both({"notes": ["The twins share a network."]}, {"notes": ["The twins share a network."]})
+    assert lines[-5:-2] == ["", "  Worth knowing:", "    - The twins share a network."]

@@ -1,0 +1,201 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.summary import Reach, first_lines, render
+
+LOCAL = Reach(local=True)
+
+
+def record(**changes: t.Any) -> dict[str, t.Any]:
+    return {
+        "target_model": "example/target",
+        "served_model": "target",
+        "method": "eagle3",
+        "draft_length": 5,
+        "url": "http://127.0.0.1:8000",
+        "measurements": {"ttft_s": 0.214, "tokens_per_second": 61.26, "acceptance_length": 2.5},
+        "memory_available": 54_200_000_000,
+        "answer": {"text": "The distance is 276 km.", "reasoning": None},
+        "findings": [],
+        **changes,
+    }
+
+
+def test_the_figures_are_there() -> None:
+    text = render("spark-1", record(), LOCAL)
+    assert text.startswith("spark-1 serves target with EAGLE-3, draft length 5\n")
+    assert "  first token        0.21 s\n" in text
+    assert "  speed              61.3 tokens/s\n" in text
+    assert "  acceptance length  2.50 tokens a pass, 6 at most\n" in text
+    assert "  memory left        54.2 GB\n" in text
+    assert "    The distance is 276 km.\n" in text
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("127.0.0.1", "(only from the Spark itself)"),
+        ("::1", "(only from the Spark itself)"),
+        ("0.0.0.0", "(open to everyone who can reach 0.0.0.0)"),
+    ],
+)
+def test_who_can_use_the_api_is_said(address: str, words: str) -> None:
+    assert f"  URL                http://127.0.0.1:8000/v1 {words}\n" in render("x", record(listens_on=address), LOCAL)
+
+
+def test_what_was_not_measured_is_unknown_and_not_zero() -> None:
+    text = render("spark-1", record(measurements={}), LOCAL)
+    assert "  speed              unknown\n" in text
+    assert "  acceptance length  unknown tokens" in text
+
+
+def test_what_was_free_for_the_gpu_stands_before_what_is_left() -> None:
+    text = render("spark-1", record(free_for_gpu="101 GB by CUDA, 118 GB available"), LOCAL)
+    assert "  free before        101 GB by CUDA, 118 GB available\n  memory left " in text
+    # A record of before knows nothing of it, and a worker's image is not asked.
+    assert "free before" not in render("spark-1", record(free_for_gpu=""), LOCAL)
+
+
+def test_without_drafts_there_is_no_acceptance() -> None:
+    text = render("spark-1", record(method="none", draft_length=0), LOCAL)
+    assert "spark-1 serves target without drafts" in text
+    assert "acceptance" not in text
+
+
+def test_a_local_spark_needs_no_tunnel() -> None:
+    assert "ssh" not in render("spark-1", record(), LOCAL)
+
+
+@pytest.mark.parametrize(
+    ("reach", "command"),
+    [
+        (Reach(False, "192.0.2.7", "me"), "ssh -N -L 8000:127.0.0.1:8000 me@192.0.2.7"),
+        (
+            Reach(False, "192.0.2.7", "", 2222, "a key", "-o StrictHostKeyChecking=yes"),
+            "ssh -o StrictHostKeyChecking=yes -N -L 8000:127.0.0.1:8000 -p 2222 -i 'a key' 192.0.2.7",
+        ),
+    ],
+)
+def test_the_tunnel_is_the_way_ansible_goes(reach: Reach, command: str) -> None:
+    assert f"    {command}\n" in render("spark-1", record(), reach)
+
+
+def test_what_is_reported_of_the_image_is_told_with_its_source() -> None:
+    url = "https://github.com/NVIDIA/TensorRT-LLM/pull/15739"
+    text = render("spark-1", record(warnings=[f"release: this {'long ' * 20}sentence; see {url}"]), LOCAL)
+    assert "  Reported of this image with these options:\n    - release: this long " in text
+    assert url in text
+    assert max(map(len, text.split("Reported")[1].splitlines())) <= 100
+    assert "Reported of" not in render("spark-1", record(warnings=[]), LOCAL)
+
+
+def test_findings_come_last() -> None:
+    text = render("spark-1", record(findings=[{"id": "repetition", "message": "the answer repeats itself"}]), LOCAL)
+    assert text.endswith("  Findings:\n    - the answer repeats itself")
+
+
+def test_a_long_answer_is_cut() -> None:
+    assert first_lines("one\n\ntwo\nthree", count=2) == ["one", "two", "..."]
+
+
+def test_a_raw_speculative_config_is_not_called_without_drafts() -> None:
+    text = render("spark-1", record(method="", draft_length=0), LOCAL)
+    assert text.startswith("spark-1 serves target with a speculative_config of its own\n")
+
+
+@pytest.mark.parametrize(
+    ("length", "words"),
+    [
+        (2.1, "  Speculation costs more than it brings here (acceptance length 2.10, break-even 2.59)"),
+        (2.81, "  Speculation may or may not pay here (acceptance length 2.81): break-even lies between 2.59"),
+        (4.5, None),
+        (None, None),
+    ],
+)
+def test_drafts_that_may_not_pay_are_named(length: float | None, words: str | None) -> None:
+    measurements = {"ttft_s": 0.2, "tokens_per_second": 60, "acceptance_length": length}
+    text = render("spark-1", record(measurements=measurements, break_even={"best": 2.59, "worst": 4.32}), LOCAL)
+    if words is None:
+        assert "Speculation" not in text
+    else:
+        assert words in text
+    assert max(len(line) for line in text.split("It answered")[0].splitlines()) <= 100
+
+
+def test_what_was_measured_is_worth_more_than_what_is_computed() -> None:
+    chosen = {"date": "2026-11-22", "sentence": "Use draft length 2: it is 1.41 times as fast as without drafts."}
+    text = render("spark-1", record(benchmark=chosen, break_even={"best": 9.0, "worst": 9.0}), LOCAL)
+    assert "  By the benchmark of 2026-11-22: Use draft length 2: it is 1.41 times as fast as without drafts." in text
+    assert "break-even" not in text
+
+
+def test_without_a_break_even_nothing_is_said_of_it() -> None:
+    assert "Speculation" not in render("spark-1", record(break_even=None), LOCAL)
+
+
+def test_what_was_checked_is_listed() -> None:
+    text = render("spark-1", record(checks=["A tool was called.", "4 of 4 answers are the same."]), LOCAL)
+    assert "\n  Checked:\n    - A tool was called.\n    - 4 of 4 answers are the same.\n\n  It answered:" in text
+    assert "Checked" not in render("spark-1", record(checks=[]), LOCAL)
+
+
+@pytest.mark.parametrize(
+    ("parallel", "words"),
+    [
+        (1, "one conversation at a time, 131,072 tokens each, prompt and answer together"),
+        (4, "4 conversations at a time, 131,072 tokens each, prompt and answer together"),
+    ],
+)
+def test_how_much_it_holds_is_told(parallel: int, words: str) -> None:
+    assert f"  room               {words}\n" in render("x", record(context=131072, parallel=parallel), LOCAL)
+
+
+def test_a_record_that_does_not_say_how_much_it_holds_says_nothing() -> None:
+    assert "  room " not in render("x", record(), LOCAL)
+
+
+def rank(**changes: t.Any) -> dict[str, t.Any]:
+    return {"rank": 0, "host": "a", "cores": 20, "versions": {"NCCL": "2.28.9", "Open MPI": "4.1.7"}, **changes}
+
+
+def paired(**changes: t.Any) -> dict[str, t.Any]:
+    rail = {"interface": "enp1s0f1np1", "address": "192.168.100.10", "peer_address": "192.168.100.11"}
+    rails = [{**rail, "mtu": 9000, "speed_mbps": 200_000}, {"address": "192.168.101.10"}]
+    pair = {"rank": 0, "head": "spark-1", "worker": "spark-2", "rails": rails, **changes}
+    return record(pair=pair, listens_on="127.0.0.1")
+
+
+def test_two_sparks_serve_together() -> None:
+    text = render("spark-1", paired(ranks=[rank(), rank(rank=1, host="b")]), LOCAL)
+    assert text.startswith("spark-1 and spark-2 serve target with EAGLE-3, draft length 5\n")
+    assert "  URL                http://127.0.0.1:8000/v1 (only from the Spark itself) on spark-1\n" in text
+    assert "  memory left        54.2 GB on spark-1\n" in text
+    assert (
+        "  fabric             enp1s0f1np1 192.168.100.10 - 192.168.100.11, 200 Gb/s, MTU 9000\n"
+        "                     192.168.101.10\n"
+    ) in text
+    assert (
+        "  both ranks         the same environment, 20 cores each, the same versions (NCCL 2.28.9, Open MPI\n"
+        "                     4.1.7)\n"
+    ) in text
+
+
+def test_ranks_say_that_they_use_rdma() -> None:
+    verbs = {"rocep1s0f1": "uverbs1", "roceP2p1s0f1": "uverbs3"}
+    text = render("x", paired(ranks=[rank(verbs=verbs), rank(verbs=verbs)]), LOCAL)
+    assert "the same environment, 20 cores each, RDMA through the cable, the same" in text
+    text = render("x", paired(ranks=[rank(verbs=verbs), rank(verbs={"rocep1s0f1": None})]), LOCAL)
+    assert "RDMA" not in text
+
+
+def test_ranks_say_only_what_is_known() -> None:
+    assert "both ranks" not in render("x", paired(), LOCAL)
+    assert "both ranks" not in render("x", record(pair={}), LOCAL)
+    text = render("x", paired(ranks=[rank(cores=1), rank(versions={})]), LOCAL)
+    assert "  both ranks         the same environment, 1 and 20 cores\n" in text

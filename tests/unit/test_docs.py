@@ -1,0 +1,63 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What README.md and docs/ say of this repository: links that lead somewhere, names of what exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("roles/*/README.md")])
+PLAYBOOKS = {path.stem for path in (ROOT / "playbooks").glob("*.yml")}
+# Others import these.
+INNER = {"request", "require_sparks"}
+
+
+def anchor(heading: str) -> str:
+    """What a heading is called in a link, as GitHub has it."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def leads_somewhere(page: Path, link: str) -> bool:
+    name, _, place = link.partition("#")
+    target = (page.parent / name).resolve() if name else page
+    if not target.exists() or not target.is_relative_to(ROOT):
+        return False
+    return not place or place in map(anchor, re.findall(r"^#+ (.*)", target.read_text(encoding="utf-8"), re.M))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?://)([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not leads_somewhere(page, link)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_playbooks_that_are_named_exist(page: Path) -> None:
+    named = set(re.findall(r"\bplaybooks/(\w+)\.yml", page.read_text(encoding="utf-8")))
+    assert named <= PLAYBOOKS
+
+
+def test_each_playbook_is_explained() -> None:
+    pages = [ROOT / "README.md", *ROOT.glob("docs/*.md")]
+    said = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    assert sorted(name for name in PLAYBOOKS - INNER if not re.search(rf"\b{name}(?:\.yml|`)", said)) == []
+
+
+def test_the_readme_leads_to_each_page() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [page.name for page in sorted(ROOT.glob("docs/*.md")) if f"](docs/{page.name})" not in readme] == []
+
+
+def test_nothing_in_plugins_names_a_file_that_is_not_there() -> None:
+    there = {path.stem for path in (ROOT / "plugins").rglob("*.py")}
+    wrong = []
+    for path in sorted((ROOT / "plugins").rglob("*.py")):
+        named = re.findall(r"\b_\w+(?=\.py\b)", path.read_text(encoding="utf-8"))
+        wrong += [(path.name, name) for name in named if name not in there]
+    assert wrong == []
