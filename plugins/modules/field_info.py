@@ -230,7 +230,7 @@ def main() -> None:
                 },
             },
             "url": {"type": "str"},
-            "passed": {"type": "float", "default": 0},
+            "passed": {"type": "float", "default": 0, "no_log": False},
             "reboot": {"type": "dict"},
         },
         mutually_exclusive=[("watch_until", "part")],
