@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import os
 import re
 import socket
 import typing as t
@@ -120,15 +121,16 @@ def processes_of(machine: Machine, inodes: t.Collection[int]) -> dict[int, int]:
 
 @dataclass(frozen=True)
 class ControlGroup:
-    """The control group of a process: where the kernel counts its memory, and its id."""
+    """The control group of a process: where the kernel counts its memory, and its id with those of the groups in it."""
 
     memory: Path | None
-    id: int | None
+    ids: frozenset[int]
 
 
 def control_group(machine: Machine, pid: int | None) -> ControlGroup:
     """A process without a control group of its own has none here: what is counted there is not its own."""
-    memory = number = None
+    memory = None
+    ids: frozenset[int] = frozenset()
     text = ""
     with contextlib.suppress(OSError):
         text = (machine.root / "proc" / str(pid) / "cgroup").read_text() if pid else ""
@@ -141,9 +143,15 @@ def control_group(machine: Machine, pid: int | None) -> ControlGroup:
         elif not controllers:
             folder = machine.root / "sys/fs/cgroup" / path.lstrip("/")
             memory = memory or folder
-            with contextlib.suppress(OSError):
-                number = folder.stat().st_ino
-    return ControlGroup(memory, number)
+            ids = frozenset(_inodes(folder))
+    return ControlGroup(memory, ids)
+
+
+def _inodes(folder: Path) -> t.Iterator[int]:
+    """Of a folder and of those below it; none of one that is not there."""
+    for place, _folders, _files in os.walk(folder):
+        with contextlib.suppress(OSError):
+            yield Path(place).stat().st_ino
 
 
 def anonymous_bytes(group: ControlGroup) -> int | None:
@@ -190,13 +198,17 @@ def holder(use: dict[str, t.Any]) -> str:
     return unnamed
 
 
+def host_groups(machine: Machine, containers: list[dict[str, t.Any]]) -> dict[str, frozenset[int]]:
+    """The containers in the host's network, with the ids of their control groups as far as they are known."""
+    host = [one for one in containers if one["network_mode"] == "host"]
+    return {str(one["name"]): control_group(machine, one.get("pid")).ids for one in host}
+
+
 def container_of_sockets(
     machine: Machine, containers: list[dict[str, t.Any]], listeners: t.Sequence[Listener]
 ) -> dict[int, str]:
     """The containers in the host's network that listen, by the inode of the socket."""
-    host = [one for one in containers if one["network_mode"] == "host"]
-    groups = {control_group(machine, one.get("pid")).id: str(one["name"]) for one in host}
-    groups.pop(None, None)
+    groups = {number: name for name, ids in host_groups(machine, containers).items() for number in ids}
     cgroups = machine.sockets() if groups else {}
     known = {one.inode: groups[cgroups[one.inode]] for one in listeners if cgroups.get(one.inode) in groups}
     for inode, pid in processes_of(machine, {one.inode for one in listeners} - set(known)).items():
@@ -204,6 +216,18 @@ def container_of_sockets(
         if container is not None:
             known[inode] = container
     return known
+
+
+def suspects_of(machine: Machine, containers: list[dict[str, t.Any]], listeners: t.Sequence[Listener]) -> list[str]:
+    """The containers that may hold a socket of which only root sees whose it is.
+
+    None whose control group is known and is another one than the socket's.
+    """
+    if not listeners:
+        return []
+    cgroups = machine.sockets()
+    told = all(one.inode in cgroups for one in listeners)
+    return [name for name, ids in host_groups(machine, containers).items() if not (told and ids)]
 
 
 def ports_listening(machine: Machine, containers: list[dict[str, t.Any]]) -> dict[str, list[int]]:
@@ -228,9 +252,7 @@ def port_use(machine: Machine, containers: list[dict[str, t.Any]], address: str,
         with contextlib.suppress(OSError):
             process = f"{(machine.root / 'proc' / str(pid) / 'comm').read_text().strip()} ({pid})"
     container = container or next(iter(container_of_sockets(machine, containers, listeners).values()), None)
-    host_network = [one["name"] for one in containers if one["network_mode"] == "host"]
-    # Only root sees whose socket it is; one of these may hold it then.
-    suspects = host_network if listeners and container is None and pid is None else []
+    suspects = suspects_of(machine, containers, listeners) if container is None and pid is None else []
     use = {
         "in_use": bool(listeners) or container is not None,
         "address": address,

@@ -213,6 +213,28 @@ def test_a_socket_is_known_by_its_control_group(machine: da.Machine) -> None:
     assert [one["ports_listening"] for one in held] == [[8000], None]
 
 
+@pytest.mark.parametrize(
+    ("told", "container_name", "suspects"),
+    [("its own", "a", []), ("below it", "a", []), ("another", None, ["b"]), ("nothing", None, ["a", "b"])],
+)
+def test_who_is_known_to_be_elsewhere_is_no_suspect(
+    machine: da.Machine, told: str, container_name: str | None, suspects: list[str]
+) -> None:
+    """The user's own processes are hidden, too, from who looks with another group (sg docker)."""
+    listen_table(machine)
+    program(machine.root, "proc/7/cgroup", f"0::/docker/{ID}")
+    group = machine.root / f"sys/fs/cgroup/docker/{ID}"
+    below, other = group / "init.scope", machine.root / "sys/fs/cgroup/user.slice"
+    for folder in (below, other):
+        folder.mkdir(parents=True)
+    made_in = {"its own": group, "below it": below, "another": other}
+    sockets = {4242: made_in[told].stat().st_ino} if told in made_in else {}
+    seeing = da.Machine(machine.root, 1000, machine.home, "", sockets=lambda: sockets)
+    running = [container(name="a", network_mode="host", pid=7), container(name="b", network_mode="host", pid=None)]
+    use = dh.port_use(seeing, running, "127.0.0.1", 8000)
+    assert (use["container"], use["suspects"]) == (container_name, suspects)
+
+
 TRIE = """Main:
   +-- 0.0.0.0/0 3 0 4
      |-- 0.0.0.0
