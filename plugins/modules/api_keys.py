@@ -13,8 +13,7 @@ description:
   - Has one key for each of the O(names), in a file of its own that only the login user may read. A key that is there is
     kept.
   - A key of the same O(owner) that is not named any more is revoked. Keys of other owners stay.
-  - Writes what the proxy accepts next to them. The proxy has to read it anew afterwards, see
-    M(dgx_spark.speculative.caddy_config).
+  - Writes what the proxy accepts next to them. The proxy has to read it anew afterwards, by C(caddy reload).
   - Never returns, logs or shows a key. M(dgx_spark.speculative.reveal) shows one to whoever sits at the screen.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
@@ -48,7 +47,6 @@ author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 seealso:
   - module: dgx_spark.speculative.reveal
-  - module: dgx_spark.speculative.caddy_config
 """
 
 EXAMPLES = r"""

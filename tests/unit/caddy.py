@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import ssl
@@ -16,7 +17,6 @@ import typing as t
 from pathlib import Path
 
 import jinja2
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.caddy import Caddy
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.keys import Keys
 
 from tests.unit.replay_server import free_port
@@ -48,7 +48,6 @@ class Proxy:
         }
         (directory / "config").mkdir()
         (directory / "data").mkdir()
-        self.caddy = Caddy(directory / "data/admin.sock")
         self._log = (directory / "log").open("wb")
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -79,17 +78,36 @@ class Proxy:
             text = text.replace(f"{inside}/", f"{self.directory / outside}/")
         return text.replace("file_system /data", f"file_system {self.directory / 'data'}")
 
-    def start(self) -> None:
+    def write(self) -> Path:
         path = self.directory / "config/Caddyfile"
         path.write_text(self.caddyfile())
+        return path
+
+    def call(self, command: str) -> subprocess.CompletedProcess[str]:
+        """The program's own command (adapt, reload), as the role has it run, with the file as it is now."""
+        words = [str(PROGRAM), command, "--config", str(self.write()), "--adapter", "caddyfile"]
+        return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+
+    def reload(self) -> None:
+        done = self.call("reload")
+        assert done.returncode == 0, done.stderr
+
+    def adapted(self) -> t.Any:
+        """The configuration that the program makes of the file."""
+        return json.loads(self.call("adapt").stdout)
+
+    def start(self) -> None:
         environment = {
             **os.environ,
             "XDG_DATA_HOME": str(self.directory / "data"),
             "HOME": str(self.directory / "data"),
         }
-        command = [str(PROGRAM), "run", "--config", str(path), "--adapter", "caddyfile"]
+        command = [str(PROGRAM), "run", "--config", str(self.write()), "--adapter", "caddyfile"]
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log, env=environment)
-        self.caddy.wait(20)
+        end = time.monotonic() + 20
+        while self.call("reload").returncode:
+            assert time.monotonic() < end, self.log
+            time.sleep(0.05)
         if self.site["lan"] and not self.site["certificate"]:
             self.wait_for_certificate(20)
 

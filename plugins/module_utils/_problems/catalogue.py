@@ -537,7 +537,7 @@ CATALOGUE: tuple[Row, ...] = (
         "pull_unknown",
         JOB,
         "The registry has no such image",
-        "Correct trtllm_container_image, or the recipe's image.",
+        "Correct its name: trtllm_container_image or the recipe's image, api_proxy_image, open_webui_image.",
         DOCKER_DOCS,
         substrings=("There is no image ", "the registry has no image ", "manifest unknown"),
     ),

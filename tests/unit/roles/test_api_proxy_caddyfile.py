@@ -18,7 +18,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.caddy import CaddyError, same
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.keys import ACCEPTED
 
 from tests.unit.caddy import REPOSITORY, Proxy
@@ -308,10 +307,7 @@ def test_a_revoked_key_is_out_and_no_stream_is_cut(proxy: Proxy, upstream: Upstr
     thread.start()
     time.sleep(0.3)
     assert proxy.keys.ensure(["default"], "api_proxy").revoked == ["laptop"]
-    wanted = proxy.caddy.adapt(proxy.caddyfile())
-    assert not same(wanted, proxy.caddy.running())
-    proxy.caddy.load(wanted)
-    assert same(wanted, proxy.caddy.running())
+    proxy.reload()
     assert ask(proxy, "GET", "/v1/models", gone)[0] == 401
     assert ask(proxy, "GET", "/v1/models", kept)[0] == 200
     thread.join()
@@ -322,7 +318,7 @@ def test_a_revoked_key_is_out_and_no_stream_is_cut(proxy: Proxy, upstream: Upstr
 def test_without_any_key_nobody_gets_in(proxy: Proxy) -> None:
     key = proxy.key("default")
     proxy.keys.ensure([], "api_proxy")
-    proxy.caddy.load(proxy.caddy.adapt(proxy.caddyfile()))
+    proxy.reload()
     for one in (None, key, "", "*"):
         assert ask(proxy, "GET", "/v1/models", one)[0] == 401
 
@@ -364,7 +360,6 @@ def test_tls_by_name_by_address_and_without_a_name(proxy: Proxy) -> None:
         assert version in ("TLSv1.2", "TLSv1.3")
         issuer = dict(pair[0] for pair in certificate["issuer"])
         assert issuer["commonName"] == "dgx-spark-speculative on spark-1, intermediate"
-    assert proxy.caddy.authority("local") == proxy.ca.read_text()
 
 
 def test_old_tls_is_refused(proxy: Proxy) -> None:
@@ -399,22 +394,22 @@ def test_for_containers_alone_there_is_one_port(tmp_path: Path, upstream: Upstre
         assert ask(proxy, "GET", "/v1/models", proxy.key("default"))[0] == 200
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", proxy.site["port"]), 5)
-        servers = proxy.caddy.running()["apps"]["http"]["servers"]
+        servers = proxy.adapted()["apps"]["http"]["servers"]
         assert [one["listen"] for one in servers.values()] == [[f"127.0.0.1:{proxy.site['docker_port']}"]]
         # Opened to the LAN later, without a restart.
         proxy.site.update(lan=True, names=["127.0.0.1"])
-        proxy.caddy.load(proxy.caddy.adapt(proxy.caddyfile()))
+        proxy.reload()
         eventually(lambda: tls(proxy, "127.0.0.1"))
     finally:
         proxy.close()
 
 
 def test_the_official_program_finds_the_file_well_made(proxy: Proxy) -> None:
-    assert json.dumps(proxy.caddy.adapt(proxy.caddyfile()))
+    assert proxy.adapted()
     sites: list[dict[str, t.Any]] = [{"addresses": []}, {"names": ["fd00::1", "spark-1"]}, {"lan": False, "names": []}]
     for site in sites:
         proxy.site.update(site)
-        assert proxy.caddy.adapt(proxy.caddyfile())
+        assert proxy.adapted()
 
 
 @contextlib.contextmanager
@@ -502,10 +497,12 @@ def test_every_directory_that_is_given_makes_another_container_when_it_is_anothe
     assert f"{look['register']}.results" in container["labels"]["dgx_spark.speculative.given"]
 
 
-def test_what_is_said_of_a_damaged_import_holds_no_key(proxy: Proxy) -> None:
-    key = proxy.key("laptop")
-    (proxy.directory / "keys" / ACCEPTED).write_text(f"@keyed {{\n\t{key} x\n}}\n", encoding="utf-8")
-    with pytest.raises(CaddyError) as caught:
-        proxy.caddy.adapt(proxy.caddyfile())
-    assert "sk-..." in str(caught.value)
-    assert key not in str(caught.value)
+def test_a_damaged_import_leaves_the_former_configuration_and_what_is_said_of_it_is_not_shown(proxy: Proxy) -> None:
+    key, path = proxy.key("laptop"), proxy.directory / "keys" / ACCEPTED
+    path.write_text(f"@keyed {{\n\t{key} x\n}}\n", encoding="utf-8")
+    done = proxy.call("reload")
+    assert done.returncode == 1
+    assert key in done.stderr
+    assert ask(proxy, "GET", "/v1/models", key)[0] == 200
+    tasks = yaml.safe_load((REPOSITORY / "roles/api_proxy/tasks/reload.yml").read_text(encoding="utf-8"))
+    assert [task["no_log"] for task in tasks[0]["block"]] == [True]
