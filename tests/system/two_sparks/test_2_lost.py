@@ -156,19 +156,6 @@ def test_addresses_that_are_gone_when_it_starts_are_told_and_waited_for(
     assert ([node.inspect()["Id"] for node in (head, worker)], head.state["restarts"]) == before
 
 
-def test_one_spark_goes_on_alone_while_the_other_one_is_off(head: Node, worker: Node) -> None:
-    refused = playbook.fail("single_eagle3")
-    assert "--limit" in refused.message
-    worker.spark.switch_off()
-    try:
-        playbook.succeed("single_eagle3", "--limit", "spark-1")
-        slot = head.spark.exec(["docker", "inspect", "--format", "{{json .Config.Labels}}", SLOT]).stdout
-        assert "single_eagle3" in slot
-    finally:
-        worker.spark.switch_on()
-    assert "spark-2" in playbook.run("status").output
-
-
 def test_a_worker_that_starts_before_its_rdma_devices_gets_them(head: Node, worker: Node, tmp_path: Path) -> None:
     nodes, before = "/dev/infiniband/uverbs*", worker.inspect()
     # As when the network card comes back on the bus a moment after Docker: only the connection manager's node is there.
@@ -182,3 +169,16 @@ def test_a_worker_that_starts_before_its_rdma_devices_gets_them(head: Node, work
     status = json.loads(path.read_text(encoding="utf-8"))
     assert status["spark-1"]["pair"]["rdma"] == "rocep1s0f1 and roceP2p1s0f1"
     assert [len(rank["rdma_nodes"]) for rank in head.json("state/ranks.json")["ranks"]] == [4, 4]
+
+
+def test_one_spark_goes_on_alone_while_the_other_one_is_off(head: Node, worker: Node) -> None:
+    refused = playbook.fail("single_eagle3")
+    assert "--limit" in refused.message
+    worker.spark.switch_off()
+    try:
+        playbook.succeed("single_eagle3", "--limit", "spark-1")
+        slot = head.spark.exec(["docker", "inspect", "--format", "{{json .Config.Labels}}", SLOT]).stdout
+        assert "single_eagle3" in slot
+    finally:
+        worker.spark.switch_on()
+    assert "spark-2" in playbook.run("status").output
