@@ -42,7 +42,7 @@ setup:  ## Install Ansible into .venv and write inventory/hosts.yml from the exa
 
 .PHONY: demo
 demo: engine  ## Watch the shipped playbook serve a model on a simulated Spark
-	@tools/environment.sh
+	@tools/environment.sh demo
 	@tools/twin.sh up
 	@ansible-playbook -i .cache/twin/$(or $(TWIN),.)/inventory.yml playbooks/single_eagle3.yml
 	@echo "The simulated Spark goes on serving. Have a look: tools/twin.sh shell, or any playbook, such as"
@@ -51,7 +51,7 @@ demo: engine  ## Watch the shipped playbook serve a model on a simulated Spark
 
 .PHONY: demo-two-sparks
 demo-two-sparks: engine  ## Watch the shipped playbook serve a model on two simulated Sparks with a cable
-	@tools/environment.sh
+	@tools/environment.sh demo
 	@tools/twin.sh up --sparks 2
 	@ansible-playbook -i .cache/twin/$(or $(TWIN),.)/inventory.yml playbooks/two_sparks.yml
 	@echo "The simulated Sparks go on serving. Have a look: tools/twin.sh shell 2, or any playbook, such as"
@@ -67,7 +67,7 @@ demo-down:  ## Take the simulated Spark down again
 
 .PHONY: dev
 dev:  ## Install the development tools into .venv
-	@tools/environment.sh dev
+	@tools/environment.sh demo dev
 
 .PHONY: engine
 engine:  ## Make sure that a Docker Engine answers

@@ -3,13 +3,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# The Python environment in .venv: `environment.sh` for users, `environment.sh dev` with the dependency group of that
-# name from pyproject.toml. A second call with the same requirements does nothing.
+# The Python environment in .venv: `environment.sh` for users, `environment.sh GROUP...` with the dependency groups of
+# these names from pyproject.toml. A second call with the same requirements does nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/apt.sh
 
-group=${1:-}
+groups=$*
 venv=$PWD/.venv
 
 suitable_python() {  # The first interpreter that is new enough, one that can make environments before one that cannot.
@@ -45,27 +45,27 @@ if ! .venv/bin/python -m pip --version >/dev/null 2>&1 || ! grep -qF "$venv" .ve
     create
 fi
 
-requirements=$(.venv/bin/python - "$group" <<'PYTHON'
+requirements=$(.venv/bin/python - "$@" <<'PYTHON'
 import sys
 import tomllib
 
 with open("pyproject.toml", "rb") as file:
     project = tomllib.load(file)
 print(*project["project"]["dependencies"], sep="\n")
-for group in filter(None, sys.argv[1:]):
+for group in sys.argv[1:]:
     print(*project["dependency-groups"][group], sep="\n")
 PYTHON
 )
 
-stamp=.venv/.installed${group:+-$group}
+stamp=.venv/.installed${groups:+-${groups// /-}}
 if [ "$(cat "$stamp" 2>/dev/null)" = "$requirements" ]; then
     exit 0
 fi
 
-echo "Installing ${group:+the tools of group $group and }Ansible into .venv (the first time takes a minute or two) ..."
+echo "Installing ${groups:+what $groups needs and }Ansible into .venv (the first time takes a minute or two) ..."
 if ! .venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement /dev/stdin <<<"$requirements"; then
     echo "pip could not install Ansible into .venv: see its message above. Without a package index within reach, point" \
-        "PIP_NO_INDEX=1 PIP_FIND_LINKS=/directory at a directory of wheels (pip download 'ansible>=12,<15' matplotlib netaddr)." >&2
+        "PIP_NO_INDEX=1 PIP_FIND_LINKS=/directory at a directory of wheels: pip download" $(printf "'%s' " $requirements) >&2
     exit 1
 fi
 printf '%s\n' "$requirements" >"$stamp"

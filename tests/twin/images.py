@@ -138,7 +138,7 @@ def build_internet() -> str:
 
 
 def caddy_program() -> pathlib.Path | None:
-    """The real proxy, which the development tools bring along; None where only the twin itself was installed."""
+    """The real proxy, which the environment of the demo brings along; None where only what users need was installed."""
     program = pathlib.Path(sys.executable).with_name("caddy")
     return program if program.is_file() else None
 
@@ -155,7 +155,7 @@ def build_side_image(name: str) -> str | None:
     if directory == "caddy":
         program = caddy_program()
         if program is None:
-            print("The twin has no image of the proxy: `make dev` brings the program that goes into it.", flush=True)
+            print("The twin has no image of the proxy: `tools/environment.sh demo` brings the program that goes into it.", flush=True)
             return None
         extra = {"caddy": program}
     return build(side_tag(name), PACKAGE / directory, extra)
