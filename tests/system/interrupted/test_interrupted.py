@@ -22,7 +22,7 @@ CALLBACKS = playbook.ROOT / "tests" / "callback"
 HOME = "/home/spark/.local/share/dgx-spark-speculative"
 SLOT = "dgx-spark-speculative"
 # What two deployments of the same may differ in.
-OF_THE_MOMENT = ("deployed_at", "answer", "measurements", "memory_available")
+OF_THE_MOMENT = ("deployed_at", "answer", "measurements", "memory_available", "free_for_gpu")
 IMAGE_BLOBS = "nvcr.io/v2/nvidia/tensorrt-llm/release/blobs"
 
 
