@@ -15,7 +15,7 @@ description:
   - A key of the same O(owner) that is not named any more is revoked. Keys of other owners stay.
   - Writes what the proxy accepts next to them. The proxy has to read it anew afterwards, see
     M(dgx_spark.speculative.caddy_config).
-  - Never returns, logs or shows a key. M(dgx_spark.speculative.reveal) shows one to whoever sits at the screen.
+  - Never returns, logs or shows a key. M(dgx_spark.speculative.report) shows one to whoever sits at the screen.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
 attributes:
@@ -47,7 +47,7 @@ options:
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 seealso:
-  - module: dgx_spark.speculative.reveal
+  - module: dgx_spark.speculative.report
   - module: dgx_spark.speculative.caddy_config
 """
 
@@ -60,8 +60,9 @@ EXAMPLES = r"""
   register: keys
 
 - name: Show the new ones once
-  dgx_spark.speculative.reveal:
-    paths: "{{ keys.created_paths }}"
+  dgx_spark.speculative.report:
+    reveal:
+      paths: "{{ keys.created_paths }}"
   no_log: true
 """
 
