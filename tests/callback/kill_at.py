@@ -29,7 +29,7 @@ HARMLESS = (
     *("recipe_info", "check_inputs", "memory_plan", "report"),
     *("setup", "gather_facts", "slurp", "stat", "spark_facts", "spark_info"),
     *("docker_access_info", "registry_image_info"),
-    *("huggingface_cache_info", "huggingface_snapshot", "deployment_records", "model_directory_info"),
+    *("huggingface_snapshot", "deployment_records"),
     # Their loops are empty where nothing is published.
     "iptables",
 )
