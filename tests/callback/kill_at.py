@@ -27,7 +27,7 @@ description:
 HARMLESS = (
     *("set_fact", "fail", "debug", "assert", "include_tasks", "include_role", "validate_argument_spec"),
     *("recipe_info", "check_inputs", "memory_plan", "report"),
-    *("setup", "gather_facts", "slurp", "stat", "spark_facts", "spark_info"),
+    *("setup", "gather_facts", "slurp", "stat", "spark_info"),
     *("docker_access_info", "registry_image_info"),
     *("huggingface_snapshot", "deployment_records"),
     # Their loops are empty where nothing is published.
