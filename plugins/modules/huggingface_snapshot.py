@@ -22,6 +22,7 @@ description:
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._attributes.info_module
+  - dgx_spark.speculative._following
 options:
   repositories:
     description:
@@ -114,11 +115,10 @@ options:
         is V(none).
     type: bool
     default: false
-  patient:
+  follow:
     description:
-      - Whether RV(finished=false) is returned, and no failure, while the Hub limits requests, so that
-        M(dgx_spark.speculative.follow) asks again. In check mode this has no effect.
-    type: bool
+      - Whether to ask again, instead of failing, while the Hub limits requests, and to show when that ends. A limit of
+        more than an hour is not waited for, nor is any in check mode.
     default: false
   known:
     description:
@@ -536,7 +536,7 @@ pair_problems:
   sample: []
 finished:
   description:
-    - Whether the Hub has answered. Otherwise RV(progress) is all that is returned, with O(patient=true).
+    - Whether the Hub has answered. Otherwise RV(progress) is all that is returned, with O(follow=true).
   returned: success
   type: bool
   sample: true
@@ -547,6 +547,12 @@ progress:
   type: dict
   sample:
     text: "the Hub limits requests: goes on in 4 min"
+calls:
+  description:
+    - How often the module was called.
+  returned: with O(follow=true)
+  type: int
+  sample: 1
 token_needed:
   description:
     - Whether the Hub refused an anonymous request for one of the models.
@@ -593,6 +599,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub 
     wait_text,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.look import CacheLook, unreadable
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.following import following
 
 # How long a patient look waits at a time, and what is no longer waited for.
 PATIENCE_S = 15.0
@@ -722,7 +729,7 @@ class SnapshotSurvey:
     def wait(self) -> dict[str, t.Any] | None:
         """Where the Hub limits requests: wait a while, and say for how long yet."""
         seconds = self.hub.limited_s if self.hub else None
-        if seconds is None or seconds > LONGEST_S or not self.module.params["patient"] or self.module.check_mode:
+        if seconds is None or seconds > LONGEST_S or not self.module.params["follow"] or self.module.check_mode:
             return None
         time.sleep(min(seconds, PATIENCE_S))
         left = max(0.0, seconds - PATIENCE_S)
@@ -741,7 +748,7 @@ def main() -> None:
             "token": {"type": "str", "no_log": True},
             "missing_token": {"type": "str", "choices": ["fail", "report"], "default": "fail", "no_log": False},
             "offline": {"type": "bool", "default": False},
-            "patient": {"type": "bool", "default": False},
+            **following(by_default=False),
             "known": {"type": "list", "elements": "dict"},
             "files": {"type": "dict", "default": {}},
             "foreign_paths": {"type": "str", "choices": ["refuse", "accept"], "default": "refuse"},

@@ -95,10 +95,10 @@ def test_a_limit_of_the_hub_is_waited_out_and_told(
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
     server.faults = [Fault("/api/*", status=429, headers={"Retry-After": seconds}, times=1)]
-    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], patient=True)
+    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], follow=True)
     assert (result["finished"], result["progress"]) == (False, {"text": f"the Hub limits requests: goes on in {text}"})
     assert slept == [min(15, float(seconds))]
-    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], patient=True)
+    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], follow=True)
     assert (result["finished"], result["bytes_missing"]) == (True, 12)
 
 
@@ -108,7 +108,7 @@ def test_a_limit_of_no_seconds_is_waited_out_too(
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
     server.faults = [Fault("/api/*", status=429, headers={"Retry-After": "0"})]
-    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], patient=True)
+    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], follow=True)
     assert (result["finished"], "failed" in result) == (False, False)
     # Besides what it waited between its own tries: whoever follows it does not call again at once.
     assert slept[-1] == 1.0
@@ -116,7 +116,7 @@ def test_a_limit_of_no_seconds_is_waited_out_too(
 
 @pytest.mark.parametrize(
     ("seconds", "more"),
-    [("240", {}), ("240", {"patient": True, "_ansible_check_mode": True}), ("7200", {"patient": True})],
+    [("240", {}), ("240", {"follow": True, "_ansible_check_mode": True}), ("7200", {"follow": True})],
 )
 def test_a_limit_of_the_hub_that_nobody_waits_out(
     capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, seconds: str, more: dict[str, t.Any]
