@@ -4,11 +4,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import json
-import os
-import tempfile
+import base64
 import textwrap
 import typing as t
 from pathlib import Path
@@ -16,68 +12,37 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import is_worker
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import preflight, summary
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.document import Document, ReportError
 
 display = Display()
 
 WIDTH = 110
-
-
-class ReportError(Exception):
-    """The file cannot be written; the text is one sentence for the user."""
-
-
-class Document:
-    """A JSON file with one entry a host, which several processes fill at once."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def merge(self, entries: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:
-        """Put in some hosts' entries and keep the others."""
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._locked():
-                self._write({**self._read(), **entries})
-        except OSError as e:
-            raise ReportError(
-                f"The report {self._path} cannot be written ({e.strerror or e}); choose another path."
-            ) from e
-
-    @contextlib.contextmanager
-    def _locked(self) -> t.Iterator[None]:
-        # The directory is locked: the file itself is replaced, and a lock file would stay behind.
-        descriptor = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
-
-    def _read(self) -> dict[str, t.Any]:
-        try:
-            content = self._path.read_bytes()
-        except FileNotFoundError:
-            return {}
-        try:
-            data = json.loads(content) if content.strip() else {}
-        except (ValueError, RecursionError):
-            data = None
-        if not isinstance(data, dict):
-            raise ReportError(f"{self._path} is no report of this collection and is left alone; choose another path.")
-        return data
-
-    def _write(self, data: t.Mapping[str, t.Any]) -> None:
-        # mkstemp makes it with mode 0600.
-        descriptor, name = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}.")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(data, file, indent=2, sort_keys=True, default=str)
-                file.write("\n")
-            Path(name).replace(self._path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
-            raise
+# What is told; a task tells one of them.
+SUBJECTS: dict[str, dict[str, t.Any]] = {
+    "lines": {"type": "list", "elements": "str"},
+    "summary": {"type": "dict"},
+    "preflight": {
+        "type": "dict",
+        "options": {
+            "title": {"type": "str", "required": True},
+            "image": {"type": "str", "required": True},
+            "hosts": {"type": "dict", "required": True},
+        },
+    },
+    "reveal": {
+        "type": "dict",
+        "options": {"paths": {"type": "dict", "required": True}, "what": {"type": "str", "default": "key"}},
+    },
+}
+BESIDES: dict[str, dict[str, t.Any]] = {
+    "title": {"type": "str", "default": "Besides"},
+    "items": {"type": "list", "elements": "str", "default": []},
+    "document": {"type": "dict"},
+    "json_path": {"type": "path"},
+    "unreachable": {"type": "list", "elements": "str", "default": []},
+}
 
 
 def section(title: str, items: t.Sequence[str]) -> list[str]:
@@ -93,33 +58,86 @@ def section(title: str, items: t.Sequence[str]) -> list[str]:
 
 
 class ActionModule(ActionBase):
-    """Print the lines as plain text, and keep the document."""
+    """Print plain text, where a debug task would quote it, and keep the document."""
 
-    _requires_connection = False
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
-        host = str((task_vars or {}).get("inventory_hostname", "localhost"))
-        _result, arguments = self.validate_argument_spec(
-            argument_spec={
-                "lines": {"type": "list", "elements": "str", "required": True},
-                "title": {"type": "str", "default": "Besides"},
-                "items": {"type": "list", "elements": "str", "default": []},
-                "document": {"type": "dict"},
-                "json_path": {"type": "path"},
-                "unreachable": {"type": "list", "elements": "str", "default": []},
-            },
+        variables = task_vars or {}
+        host = str(variables.get("inventory_hostname", "localhost"))
+        _result, given = self.validate_argument_spec(
+            argument_spec={**SUBJECTS, **BESIDES}, mutually_exclusive=[list(SUBJECTS)], required_one_of=[list(SUBJECTS)]
         )
-        lines: list[str] = arguments["lines"] + section(arguments["title"], arguments["items"])
+        if given["reveal"] is not None:
+            return self._reveal(host, variables, **given["reveal"])
+        lines: list[str] = given["lines"] or []
+        problems: list[str] = []
+        if given["summary"] is not None:
+            lines = self._summary(host, variables, given["summary"])
+        if given["preflight"] is not None:
+            lines, problems = self._preflight(**given["preflight"])
+        lines = lines + section(given["title"], given["items"])
         if lines:
             # One call, so that the lines of hosts that report at once are not mixed.
             display.display("\n" + "\n".join(lines) + "\n")
-        if arguments["json_path"] and arguments["document"] is not None:
-            try:
-                # What an earlier run found there is no longer known to be true.
-                lost = {name: {"unreachable": True} for name in arguments["unreachable"] if name != host}
-                Document(Path.cwd() / arguments["json_path"]).merge({**lost, host: arguments["document"]})
-            except ReportError as error:
-                raise AnsibleActionFail(str(error)) from None
-        return {"changed": False, "lines": lines}
+        self._keep(host, given)
+        failed = {"failed": True, "msg": problems[0]} if problems else {}
+        return {"changed": False, "lines": lines, "problems": problems, **failed}
+
+    @staticmethod
+    def _keep(host: str, given: t.Mapping[str, t.Any]) -> None:
+        if not given["json_path"] or given["document"] is None:
+            return
+        # What an earlier run found there is no longer known to be true.
+        lost = {name: {"unreachable": True} for name in given["unreachable"] if name != host}
+        try:
+            Document(Path.cwd() / given["json_path"]).merge({**lost, host: given["document"]})
+        except ReportError as error:
+            raise AnsibleActionFail(str(error)) from None
+
+    def _summary(self, host: str, variables: dict[str, t.Any], record: dict[str, t.Any]) -> list[str]:
+        """What the record's deployment serves; nothing of a worker, for which its head speaks."""
+        if is_worker(record):
+            return []
+        context = self._play_context
+        reach = summary.Reach(
+            local=self._connection.transport == "local",
+            host=str(context.remote_addr or ""),
+            user=str(context.remote_user or ""),
+            port=int(context.port or 22),
+            private_key=str(context.private_key_file or ""),
+            extra_arguments=str(self._templar.template(variables.get("ansible_ssh_common_args", ""))),
+        )
+        return summary.render(host, record, reach).splitlines()
+
+    @staticmethod
+    def _preflight(title: str, image: str, hosts: dict[str, t.Any]) -> tuple[list[str], list[str]]:
+        """What was found on the hosts, and what of it stands in the way."""
+        try:
+            found = {host: preflight.findings(host, facts) for host, facts in hosts.items()}
+        except ValueError as error:
+            raise AnsibleActionFail(str(error)) from None
+        return preflight.render(title, image, found), preflight.every_obstacle(found)
+
+    def _reveal(self, host: str, variables: dict[str, t.Any], paths: dict[str, str], what: str) -> dict[str, t.Any]:
+        """Show small secret files of the host on the screen, and nowhere else."""
+        # Without it, what the connection brings is shown at a higher verbosity, and that goes to the log as well.
+        if not self._task.no_log:
+            raise AnsibleActionFail("What is revealed is for the screen only; set 'no_log: true' on the task.")
+        if self._task.check_mode:
+            return {"changed": False, "shown": []}
+        lines = []
+        for name, path in paths.items():
+            found = self._execute_module("ansible.legacy.slurp", module_args={"src": path}, task_vars=variables)
+            if found.get("failed"):
+                raise AnsibleActionFail(f"The {what} '{name}' in {path} cannot be read.")
+            secret = base64.b64decode(found["content"]).decode("utf-8", "replace").strip()
+            lines += [
+                f"{host}: new {what} '{name}', shown this once:",
+                f"    {secret}",
+                f"  kept in {path}",
+            ]
+        if lines:
+            display.display("\n" + "\n".join(lines) + "\n", screen_only=True)
+        return {"changed": False, "shown": list(paths)}

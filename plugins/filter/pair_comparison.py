@@ -15,11 +15,13 @@ def pair_comparison(
 ) -> dict[str, t.Any]:
     """What keeps two Sparks from serving as one, and what is worth saying about them."""
     if not isinstance(nodes, t.Sequence) or len(nodes) != 2 or len(names) != 2:
-        raise AnsibleFilterError("pair_comparison needs what pair_info returned of two hosts, and their names.")
+        raise AnsibleFilterError(
+            "pair_comparison needs what spark_info returned as pair of two hosts, and their names."
+        )
     try:
         return compared(names, nodes, float(clock_skew), tolerate)
     except (KeyError, TypeError) as e:
-        raise AnsibleFilterError(f"pair_comparison needs what pair_info returned of two hosts ({e!r}).") from e
+        raise AnsibleFilterError(f"pair_comparison needs what spark_info returned as pair of two hosts ({e!r}).") from e
 
 
 class FilterModule:

@@ -15,11 +15,11 @@ def pair_room(
 ) -> list[str]:
     """What of image and models does not fit on two Sparks."""
     if not isinstance(nodes, t.Sequence) or len(nodes) != 2 or len(names) != 2:
-        raise AnsibleFilterError("pair_room needs what pair_info returned of two hosts, and their names.")
+        raise AnsibleFilterError("pair_room needs what spark_info returned as pair of two hosts, and their names.")
     try:
         return room_needed(names, nodes, models, int(packed), int(reserve))
     except (KeyError, TypeError) as e:
-        raise AnsibleFilterError(f"pair_room needs what pair_info and huggingface_snapshot returned ({e!r}).") from e
+        raise AnsibleFilterError(f"pair_room needs what spark_info and huggingface_snapshot returned ({e!r}).") from e
 
 
 class FilterModule:

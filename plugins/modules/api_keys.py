@@ -14,7 +14,7 @@ description:
     kept.
   - A key of the same O(owner) that is not named any more is revoked. Keys of other owners stay.
   - Writes what the proxy accepts next to them. The proxy has to read it anew afterwards, by C(caddy reload).
-  - Never returns, logs or shows a key. M(dgx_spark.speculative.reveal) shows one to whoever sits at the screen.
+  - Never returns, logs or shows a key. M(dgx_spark.speculative.report) shows one to whoever sits at the screen.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
 attributes:
@@ -46,7 +46,7 @@ options:
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 seealso:
-  - module: dgx_spark.speculative.reveal
+  - module: dgx_spark.speculative.report
 """
 
 EXAMPLES = r"""
@@ -58,8 +58,9 @@ EXAMPLES = r"""
   register: keys
 
 - name: Show the new ones once
-  dgx_spark.speculative.reveal:
-    paths: "{{ keys.created_paths }}"
+  dgx_spark.speculative.report:
+    reveal:
+      paths: "{{ keys.created_paths }}"
   no_log: true
 """
 

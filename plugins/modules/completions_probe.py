@@ -16,12 +16,13 @@ description:
     O(kind=none).
   - Speeds come from the server's own token counts and never from the number of chunks, since one chunk carries several
     tokens with speculative decoding. What is not known is null.
-  - The module works with M(dgx_spark.speculative.follow), because it returns RV(finished), RV(progress) and RV(error).
+  - With O(follow=true) it waits until a server has loaded, and shows how far that is.
   - It runs on the host that can reach O(url), with nothing but Python's standard library.
   - Routes that change the server's state or use up its statistics are never called.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._attributes.info_module
+  - dgx_spark.speculative._following
 attributes:
   check_mode:
     details:
@@ -50,6 +51,8 @@ options:
         loads.
     type: float
     default: 0
+  follow:
+    default: false
   deadline:
     description:
       - How many seconds the answer may take at most, from the connection to its last token. It is kept whatever the
@@ -131,8 +134,7 @@ options:
       - What makes the task fail. By default nothing does, and the caller looks at the result.
       - V(not_serving) means any state but V(ready), V(ready_without_speculation) and V(loading). The last one is not an
         end, which RV(finished) says.
-      - V(loading) means that the server still loads after O(wait). It is of no use with
-        M(dgx_spark.speculative.follow).
+      - V(loading) means that the server still loads after O(wait). It is of no use with O(follow=true).
       - V(findings) means that RV(findings) is not empty.
     type: list
     elements: str
@@ -141,20 +143,17 @@ options:
 notes:
   - The limit of one answer at a time is usual on a Spark. A question then waits behind the user's own, which looks from
     outside like an engine that hangs. The state V(busy) means either.
-seealso:
-  - module: dgx_spark.speculative.follow
 """
 
 EXAMPLES = r"""
 ---
 - name: Wait until the server is ready
-  dgx_spark.speculative.follow:
-    module: dgx_spark.speculative.completions_probe
-    args:
-      kind: none
-      wait: 10
-      state_file: "{{ deployment }}/state/state.json"
-      log_file: "{{ deployment }}/state/server.log"
+  dgx_spark.speculative.completions_probe:
+    kind: none
+    follow: true
+    wait: 10
+    state_file: "{{ deployment }}/state/state.json"
+    log_file: "{{ deployment }}/state/server.log"
     timeout: 3600
 
 - name: Ask the model something it has to know
@@ -192,6 +191,12 @@ finished:
   returned: success
   type: bool
   sample: true
+calls:
+  description:
+    - How often the module was called.
+  returned: with O(follow=true)
+  type: int
+  sample: 12
 healthy:
   description:
     - Whether the state is V(ready) and there are no findings.
@@ -402,6 +407,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look
     trial_of,
     why_ended,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.following import following
 
 QUESTIONS = {
     "chat": (
@@ -728,6 +734,7 @@ def main() -> None:
                 "choices": ["not_serving", "loading", "findings"],
                 "default": [],
             },
+            **following(by_default=False),
         },
         supports_check_mode=True,
     )

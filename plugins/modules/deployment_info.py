@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: deployment_info
-short_description: Tell what a Spark serves, whether it works, and what it takes
+short_description: Tell what a Spark serves, whether it works, what it takes, and what its server wrote
 version_added: 0.1.0
 description:
-  - Tells in one call what is deployed, in which state the server is, how fast it is, and where memory and disk went.
-  - A running container proves nothing, so the server is asked for a few tokens, unless O(ask=false).
-  - What cannot be found out is null, and RV(unknown) says why. Without Docker, without a deployment or with half of
-    one there still is an answer.
+  - Tells in one call what is deployed, in which state the server is, how fast it is, and where memory and disk went, or
+    what the server wrote. What is not in O(gather) is not looked at, and not returned.
+  - What cannot be found out is null, and RV(unknown) or RV(log.detail) says why. Without Docker, without a deployment
+    or with half of one there still is an answer.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._attributes.info_module
@@ -22,6 +22,38 @@ attributes:
     details:
       - The server is asked in check mode as well; an answer costs it a second or two.
 options:
+  gather:
+    description:
+      - What to look at.
+      - V(status) is everything but the log. It needs O(cache_directory). A running container proves nothing, so the
+        server is asked for a few tokens, unless O(ask=false); besides Docker, the records, the models and the memory
+        are looked at. See RV(state) and the other values.
+      - V(log) is the last lines that the server wrote. Only Docker and the log are looked at. See RV(log).
+    type: list
+    elements: str
+    choices: [status, log]
+    default: [status]
+  log:
+    description:
+      - Which lines V(log) in O(gather) returns.
+    type: dict
+    suboptions:
+      lines:
+        description:
+          - How many lines at most.
+        type: int
+        default: 200
+      raw:
+        description:
+          - Whether to return the lines as they are in the file. Otherwise progress bars, overwritten lines, colours and
+            lines that say nothing are left out.
+        type: bool
+        default: false
+      all_runs:
+        description:
+          - Whether to go back beyond the last start of the server.
+        type: bool
+        default: false
   container:
     description:
       - The container in which it serves.
@@ -34,9 +66,8 @@ options:
     required: true
   cache_directory:
     description:
-      - The C(hub) directory of the Hugging Face cache.
+      - The C(hub) directory of the Hugging Face cache. Required with V(status) in O(gather).
     type: path
-    required: true
   receipts_directory:
     description:
       - The directory of the receipts of the models. By default C(models) below O(state_directory).
@@ -65,7 +96,6 @@ author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 seealso:
   - module: dgx_spark.speculative.completions_probe
-  - module: dgx_spark.speculative.server_log
 """
 
 EXAMPLES = r"""
@@ -79,6 +109,14 @@ EXAMPLES = r"""
 - name: Show it
   ansible.builtin.debug:
     msg: "{{ status.lines }}"
+
+- name: Read the end of the server's log
+  dgx_spark.speculative.deployment_info:
+    gather: [log]
+    state_directory: "{{ ansible_facts['user_dir'] }}/.local/share/dgx-spark-speculative"
+    log:
+      lines: 50
+  register: result
 """
 
 RETURN = r"""
@@ -95,19 +133,19 @@ state:
       started again.
     - Of two Sparks that serve as one, V(waiting) means that this one waits for the other one. The worker has no port
       to be asked at; there V(serving) means that its rank runs.
-  returned: success
+  returned: with V(status) in O(gather)
   type: str
   sample: ready
 why:
   description:
     - One or two sentences on the state. Null if it speaks for itself.
-  returned: success
+  returned: with V(status) in O(gather)
   type: str
   sample: null
 container:
   description:
     - The container, running or not, as RV(dgx_spark.speculative.docker_access_info#module:slot), and C(uptime_s).
-  returned: success
+  returned: with V(status) in O(gather)
   type: dict
   sample:
     name: dgx-spark-speculative
@@ -117,81 +155,81 @@ container:
 deployment:
   description:
     - The name of the deployment.
-  returned: success
+  returned: with V(status) in O(gather)
   type: str
   sample: single_eagle3
 title:
   description:
     - The title of its recipe.
-  returned: success
+  returned: with V(status) in O(gather)
   type: str
   sample: gpt-oss-120b with EAGLE-3
 source:
   description:
     - Where the recipe comes from.
-  returned: success
+  returned: with V(status) in O(gather)
   type: str
   sample: https://build.nvidia.com/spark/speculative-decoding
 deployed_at:
   description:
     - When it was deployed.
-  returned: success
+  returned: with V(status) in O(gather)
   type: str
   sample: "2026-10-04T09:12:44Z"
 url:
   description:
     - Where it serves.
-  returned: success
+  returned: with V(status) in O(gather)
   type: str
   sample: http://127.0.0.1:8000
 beside:
   description:
     - Docker's word for the state of the containers of the roles api_proxy (C(proxy)) and open_webui (C(Open WebUI)).
       Those that do not exist are left out.
-  returned: success
+  returned: with V(status) in O(gather)
   type: dict
   sample:
     proxy: running
 listens_on:
   description:
     - The address on which it listens.
-  returned: success
+  returned: with V(status) in O(gather)
   type: str
   sample: 127.0.0.1
 target_model:
   description:
     - The Hub id of the target model.
-  returned: success
+  returned: with V(status) in O(gather)
   type: str
   sample: openai/gpt-oss-120b
 served_model:
   description:
     - Its name in the API.
-  returned: success
+  returned: with V(status) in O(gather)
   type: str
   sample: gpt-oss-120b
 method:
   description:
     - How drafts are made.
-  returned: success
+  returned: with V(status) in O(gather)
   type: str
   sample: eagle3
 draft_length:
   description:
     - Tokens drafted for each pass of the target model.
-  returned: success
+  returned: with V(status) in O(gather)
   type: int
   sample: 5
 version:
   description:
     - The release that answers.
-  returned: success
+  returned: with V(status) in O(gather)
   type: str
   sample: 1.3.0rc12
 models:
   description:
     - The models of the deployment.
-  returned: success
+  returned: with V(status) in O(gather)
   type: list
   elements: dict
   sample:
@@ -202,7 +240,7 @@ models:
 image:
   description:
     - The image. Null if there is none.
-  returned: success
+  returned: with V(status) in O(gather)
   type: dict
   sample:
     reference: nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12
@@ -211,51 +249,51 @@ image:
 acceptance_length:
   description:
     - Tokens for each pass of the target model.
-  returned: success
+  returned: with V(status) in O(gather)
   type: float
   sample: 2.4
 tokens_per_second:
   description:
     - The speed.
-  returned: success
+  returned: with V(status) in O(gather)
   type: float
   sample: 44.9
 measured:
   description:
     - When these two were measured, V(now) by this call or V(deployed) when it was deployed. A call that gets less than
       32 tokens does not measure. Null if both are unknown.
-  returned: success
+  returned: with V(status) in O(gather)
   type: str
   sample: now
 findings:
   description:
     - What is wrong with the server or its answers, as noted when it was deployed and as seen now.
-  returned: success
+  returned: with V(status) in O(gather)
   type: list
   elements: dict
   sample: []
 restarts:
   description:
     - How often the server was started again since its container was started.
-  returned: success
+  returned: with V(status) in O(gather)
   type: int
   sample: 0
 memory_total:
   description:
     - Memory in bytes, shared by CPU and GPU.
-  returned: success
+  returned: with V(status) in O(gather)
   type: int
   sample: 128521625600
 memory_available:
   description:
     - Memory in bytes that a program could get now.
-  returned: success
+  returned: with V(status) in O(gather)
   type: int
   sample: 18259084288
 disk:
   description:
     - Where the room went, in bytes. What is in one of these is not in another one.
-  returned: success
+  returned: with V(status) in O(gather)
   type: dict
   contains:
     image_bytes:
@@ -296,7 +334,7 @@ disk:
 previous:
   description:
     - What C(serve.yml -e previous=true) would bring back. Null if there is nothing.
-  returned: success
+  returned: with V(status) in O(gather)
   type: dict
   sample:
     deployment: single_draft_target
@@ -306,7 +344,7 @@ previous:
 pair:
   description:
     - Which half of two Sparks that serve as one this is, and what it sees of the other one. Null for one Spark alone.
-  returned: success
+  returned: with V(status) in O(gather)
   type: dict
   contains:
     rank:
@@ -345,7 +383,7 @@ pair:
 jobs:
   description:
     - The pull of an image, the download of models or the benchmark, if one is under way.
-  returned: success
+  returned: with V(status) in O(gather)
   type: list
   elements: dict
   sample:
@@ -355,344 +393,78 @@ jobs:
 unknown:
   description:
     - Sentences on what could not be looked at.
-  returned: success
+  returned: with V(status) in O(gather)
   type: list
   elements: str
   sample: ["Docker cannot be asked: the user spark may not open /var/run/docker.sock."]
 lines:
   description:
     - The same for a person.
-  returned: success
+  returned: with V(status) in O(gather)
   type: list
   elements: str
   sample: ["spark-1 serves openai/gpt-oss-120b with EAGLE-3, draft length 5"]
+log:
+  description:
+    - What the server wrote since it was last started. A log that is not there is no failure.
+  returned: with V(log) in O(gather)
+  type: dict
+  contains:
+    lines:
+      description: The lines, the oldest first.
+      type: list
+      elements: str
+      sample: ["[TRT-LLM] [I] start MpiSession with 1 workers"]
+    path:
+      description:
+        - The log of the deployment in O(container). Where Docker cannot be asked for it, or nothing is deployed, the
+          one that was written to last. Null if none was found.
+      type: str
+      sample: /home/spark/.local/share/dgx-spark-speculative/single_eagle3/state/server.log
+    truncated:
+      description: Whether there is more than RV(log.lines).
+      type: bool
+      sample: true
+    detail:
+      description:
+        - A sentence on a log that is not there, is empty, or may not be the one that is meant. Null otherwise.
+      type: str
+      sample: null
 """
 
-import contextlib
 import platform
-import time
 import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
-    OPTIONS_LABEL,
-    Pair,
-    ask_peer,
-    environment_of,
-    look_at_rail,
-    noticed,
-    pair_of,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import (
-    Engine,
-    EngineError,
-    Machine,
-    brief_slot,
-    silent_engine,
-    user_name,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import store_of
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import (
-    CachedModel,
-    cached_models,
-    removals,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import free_space
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import (
-    Disk,
-    Job,
-    Model,
-    Previous,
-    Removable,
-    Status,
-    UnusedModel,
-    pair_facts,
-    render,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import look
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import parse_meminfo
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import Job as WatchedJob
-
-JOBS = ("pull", "fetch", "benchmark")
-LOGS = ("*/state/*.log", "*/state/*.log.1", "*/failed.log", "jobs/*/log")
-MEMINFO = Path("/proc/meminfo")
-# As the roles api_proxy and open_webui name their containers.
-BESIDE = {"proxy": "dgx-spark-speculative-proxy", "Open WebUI": "dgx-spark-speculative-open-webui"}
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import render
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status_look import StatusLook
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.written import written
 
 
-class Docker:
-    """What the Engine says; everything None, and a reason, where it cannot be asked."""
-
-    def __init__(self, socket: str, machine: Machine) -> None:
-        self._socket = socket
-        self._machine = machine
-        self._engine = Engine(socket)
-        self.problem: str | None = None
-        # What the containers that were looked at were made with.
-        self.environments: dict[str, dict[str, str]] = {}
-
-    def _try(self, ask: t.Callable[[], t.Any]) -> t.Any:
-        if self.problem:
-            return None
-        try:
-            return ask()
-        except PermissionError:
-            self.problem = f"the user {user_name(self._machine.uid)} may not open {self._socket}"
-        except OSError as e:
-            self.problem = f"it does not answer on {self._socket} ({e.strerror or e})"
-            if silent_engine(self._machine, Path(self._socket)) == "unknown":
-                self.problem = "it is not installed"
-        except EngineError as e:
-            self.problem = str(e).rstrip(".")
-        return None
-
-    def beside(self) -> dict[str, str]:
-        """What else of this collection's runs, or has ended."""
-        found = {what: self.slot(name) for what, name in BESIDE.items()}
-        return {what: container["state"] for what, container in found.items() if container}
-
-    def slot(self, name: str) -> dict[str, t.Any] | None:
-        inspected = self._try(lambda: self._engine.container(name))
-        self.environments[name] = environment_of(inspected)
-        return brief_slot(inspected) if inspected else None
-
-    def image(self, reference: str | None) -> dict[str, t.Any]:
-        return (self._try(lambda: self._engine.image(reference)) if reference else None) or {}
-
-    def free_bytes(self) -> int | None:
-        store = store_of(self._try(lambda: self._engine.get("/info")) or {})
-        return store.free_bytes() if store else None
-
-
-class DeploymentInfo:
-    """Gathers a status; each part of it copes with what is not there."""
-
-    def __init__(self, params: dict[str, t.Any], machine: Machine) -> None:
-        self._params = params
-        self._state_directory = Path(params["state_directory"])
-        self._cache = Path(params["cache_directory"])
-        self._receipts = Path(params["receipts_directory"] or self._state_directory / "models")
-        self._docker = Docker(params["socket"], machine)
-        self._machine = machine
-        self._status = Status()
-        self._pair: Pair | None = None
-        self._measured: dict[str, t.Any] | None = None
-
-    def gather(self) -> Status:
-        status = self._status
-        slot = self._docker.slot(self._params["container"])
-        status.container = self._container(slot)
-        status.beside = self._docker.beside()
-        record = self._record(slot)
-        environment = self._docker.environments.get(self._params["container"], {})
-        self._pair = pair_of((slot or {}).get("labels") or {}, environment, record)
-        self._describe(slot, record)
-        self._look(slot, record)
-        self._figures(record)
-        previous = records.previous(self._state_directory)
-        status.previous = previous_of(previous)
-        status.jobs = self._jobs()
-        self._memory()
-        self._images(slot, record, previous)
-        self._models(slot, record)
-        self._files()
-        if self._docker.problem:
-            status.unknown.insert(0, f"Docker cannot be asked: {self._docker.problem}.")
-        return status
-
-    @staticmethod
-    def _container(slot: dict[str, t.Any] | None) -> dict[str, t.Any] | None:
-        if slot is None:
-            return None
-        started = look.seconds_of(slot["started_at"]) if slot["state"] == "running" else None
-        return {**slot, "uptime_s": None if started is None else max(0, int(time.time() - started))}
-
-    def _record(self, slot: dict[str, t.Any] | None) -> records.Record | None:
-        """The record of what is in the slot; where Docker cannot be asked, of what was deployed last."""
-        if slot is not None:
-            return records.current(self._state_directory, slot["labels"])
-        if not self._docker.problem:
-            return None
-        found = records.deployments(self._state_directory).values()
-        return max(found, key=lambda record: str(record.get("deployed_at")), default=None)
-
-    def _is_worker(self) -> bool:
-        return self._pair is not None and self._pair.rank == 1
-
-    def _describe(self, slot: dict[str, t.Any] | None, record: records.Record | None) -> None:
-        status, labels = self._status, (slot or {}).get("labels") or {}
-        known = record or {}
-        status.deployment = labels.get(f"{records.LABEL}deployment") or known.get("deployment")
-        status.url = labels.get(f"{records.LABEL}url") or known.get("url")
-        status.title, status.source = known.get("title"), known.get("source")
-        status.deployed_at, status.listens_on = known.get("deployed_at"), known.get("listens_on")
-        status.target_model, status.served_model = known.get("target_model"), known.get("served_model")
-        status.method, status.draft_length = known.get("method"), known.get("draft_length")
-        # What was found in the answers is the head's to tell.
-        status.findings = [] if self._is_worker() else look.still_said(known)
-        if slot is not None and status.deployment and record is None:
-            message = (
-                f"Nobody has seen {status.deployment} answer as it is configured now: the run that deploys it was cut "
-                "off or is still under way. Run its playbook again."
-            )
-            status.findings = [{"id": "not_recorded", "message": message}]
-
-    def _labels(self, slot: dict[str, t.Any] | None) -> dict[str, str]:
-        """The labels of what is in the slot; where Docker cannot be asked, what the record says of them."""
-        labels: dict[str, str] = (slot or {}).get("labels") or {}
-        if not labels and self._status.deployment:
-            return {f"{records.LABEL}deployment": self._status.deployment}
-        return labels
-
-    def _look(self, slot: dict[str, t.Any] | None, record: records.Record | None) -> None:
-        status = self._status
-        files = look.read_files(records.deployment_directory(self._state_directory, self._labels(slot)))
-        if self._pair:
-            options, seen = self._labels(slot).get(OPTIONS_LABEL), noticed(files.server)
-            links = [look_at_rail(rail, self._machine.root) for rail in self._pair.rails]
-            status.pair = pair_facts(self._pair, links, ask_peer(self._pair), seen, options, files.ranks)
-            status.findings += look.by_tcp(files)
-        found = self._state_of(slot, files, look.question_of(record) if self._params["ask"] else None)
-        status.state, status.why, status.version = found.state, found.why, found.version
-        status.findings += [one for one in found.findings if one not in status.findings]
-        if slot is not None and slot["state"] == "running" and files.server:
-            restarts = files.server.get("restarts")
-            status.restarts = restarts if isinstance(restarts, int) else None
-        self._measured = found.measurements
-
-    def _state_of(self, slot: dict[str, t.Any] | None, files: look.Files, question: look.Asked) -> look.Look:
-        status = self._status
-        if slot is None and not self._docker.problem:
-            return look.Look("absent", f"There is no container {self._params['container']}.")
-        stands_still = look.of_container(slot, files) if slot else None
-        if stands_still:
-            return stands_still
-        if self._is_worker():
-            if slot is None:
-                return look.Look(None, "Docker cannot be asked whether its container runs.")
-            return look.of_worker(files, look.seconds_of(slot["started_at"]), slot["health"])
-        if not status.url:
-            if slot is None:
-                return look.Look(None, "Docker cannot be asked, and no deployment is on record.")
-            return look.Look(None, f"The container {slot['name']} runs, but has no label that says where it serves.")
-        try:
-            asked = look.ServerLook(status.url, files, look.seconds_of(slot["started_at"]) if slot else None)
-        except ValueError as e:
-            return look.Look(None, str(e))
-        found = asked.look(question, status.method not in (None, "none"), self._params["deadline"])
-        if slot is None and found.state not in (*look.SERVING, "unhealthy"):
-            # Nothing listens, and whether the container runs is not known: the files may be old.
-            return look.Look(None, f"Nothing listens at {status.url}, and Docker cannot be asked why.")
-        return found
-
-    def _figures(self, record: records.Record | None) -> None:
-        """Of this look if it has generated enough, else as noted when it was deployed."""
-        measured, when = self._measured or {}, "now"
-        enough = (measured.get("completion_tokens") or 0) >= look.TOKENS_TO_MEASURE
-        if not enough or measured.get("tokens_per_second") is None:
-            measured, when = (record or {}).get("measurements") or {}, "deployed"
-        status = self._status
-        if self._is_worker():
-            # The head answers for both.
-            return
-        status.tokens_per_second = measured.get("tokens_per_second")
-        status.acceptance_length = measured.get("acceptance_length")
-        if status.tokens_per_second is not None or status.acceptance_length is not None:
-            status.measured = when
-
-    def _jobs(self) -> list[Job]:
-        found = []
-        for name in JOBS:
-            with contextlib.suppress(OSError, KeyError, RecursionError):
-                state, running = WatchedJob(self._state_directory / "jobs", name).settled()
-                if running and state:
-                    progress = state.get("progress") or {}
-                    found.append(Job(name, progress.get("percent"), str(progress.get("text") or "")))
-        return found
-
-    def _memory(self) -> None:
-        try:
-            memory = parse_meminfo(MEMINFO.read_text(encoding="ascii"))
-        except OSError as e:
-            self._status.unknown.append(f"The memory cannot be looked at: {e}.")
-            return
-        self._status.memory_total = memory.get("MemTotal")
-        self._status.memory_available = memory.get("MemAvailable")
-
-    def _images(
-        self, slot: dict[str, t.Any] | None, record: records.Record | None, previous: records.Record | None
-    ) -> None:
-        status = self._status
-        recorded = (record or {}).get("image") or {}
-        identity = (slot or {}).get("image_id") or recorded.get("id")
-        inspected = self._docker.image(identity)
-        reference = recorded.get("reference") or (slot or {}).get("image")
-        if identity or reference:
-            digests = inspected.get("RepoDigests") or recorded.get("digests") or []
-            status.image = {"reference": reference, "id": identity, "digests": digests}
-        status.disk.image_bytes = inspected.get("Size")
-        before = ((previous or {}).get("image") or {}).get("id")
-        if before and before != identity:
-            status.disk.previous_image_bytes = self._docker.image(before).get("Size")
-        status.disk.docker_free_bytes = self._docker.free_bytes()
-
-    def _models(self, slot: dict[str, t.Any] | None, record: records.Record | None) -> None:
-        in_use = records.models_in_use(self._state_directory, self._labels(slot))
-        cached: list[CachedModel] | None = None
-        try:
-            cached = cached_models(self._cache, self._receipts, in_use)
-        except OSError as e:
-            self._status.unknown.append(f"The models in {self._cache} cannot be looked at: {e.strerror or e}.")
-        sizes = {model.id: model.bytes_on_disk for model in cached or []}
-        self._status.models = [
-            Model(name, role_of(name, record or {}), commit, sizes.get(name))
-            for name, commit in records.models_of(record).items()
-        ]
-        if cached is not None:
-            count_models(self._status.disk, cached)
-
-    def _files(self) -> None:
-        disk = self._status.disk
-        with contextlib.suppress(OSError):
-            disk.cache_free_bytes = free_space(self._cache)[0]
-        with contextlib.suppress(OSError):
-            logs = (path for pattern in LOGS for path in self._state_directory.glob(pattern))
-            disk.logs_bytes = sum(path.stat().st_size for path in logs)
-
-
-def previous_of(record: records.Record | None) -> Previous | None:
-    if record is None:
-        return None
-    return Previous(record["deployment"], record.get("method"), record.get("draft_length"), record.get("deployed_at"))
-
-
-def role_of(model: str, record: t.Mapping[str, t.Any]) -> str:
-    if model == record.get("target_model"):
-        return "target"
-    return "draft" if model == record.get("draft_model") else "other"
-
-
-def count_models(disk: Disk, cached: t.Sequence[CachedModel]) -> None:
-    """Sort what the cache holds into kinds that do not overlap; a model that is not ours counts only if it is used."""
-    kept = [model for model in cached if model.in_use]
-    disk.models_unused = [
-        UnusedModel(model.id, model.bytes_on_disk) for model in cached if model.fetched_here and not model.in_use
-    ]
-    disk.unserved = [Removable(model.id, piece.path, piece.bytes) for model in kept for piece in model.unserved]
-    disk.orphan_parts = [Removable(model.id, piece.path, piece.bytes) for model in kept for piece in model.orphans]
-    aside = sum(piece.bytes for piece in (*disk.unserved, *disk.orphan_parts))
-    disk.models_used_bytes = sum(model.bytes_on_disk for model in kept) - aside
-    disk.removable_bytes = sum(removal.bytes for removal in removals(cached))
+def status_of(params: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Gather the status, and the same for a person."""
+    status = StatusLook(params, Machine()).gather()
+    return {**status.facts(), "lines": render(params["host"] or platform.node(), status)}
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            "gather": {"type": "list", "elements": "str", "choices": ["status", "log"], "default": ["status"]},
+            "log": {
+                "type": "dict",
+                "apply_defaults": True,
+                "options": {
+                    "lines": {"type": "int", "default": 200},
+                    "raw": {"type": "bool", "default": False},
+                    "all_runs": {"type": "bool", "default": False},
+                },
+            },
             "container": {"type": "str", "default": "dgx-spark-speculative"},
             "state_directory": {"type": "path", "required": True},
-            "cache_directory": {"type": "path", "required": True},
+            "cache_directory": {"type": "path"},
             "receipts_directory": {"type": "path"},
             "socket": {"type": "path", "default": "/var/run/docker.sock"},
             "ask": {"type": "bool", "default": True},
@@ -701,9 +473,19 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    status = DeploymentInfo(module.params, Machine()).gather()
-    lines = render(module.params["host"] or platform.node(), status)
-    module.exit_json(changed=False, **status.facts(), lines=lines)
+    params = module.params
+    found: dict[str, t.Any] = {}
+    if "status" in params["gather"]:
+        if not params["cache_directory"]:
+            module.fail_json(msg="To gather 'status', the option cache_directory has to say where the models are.")
+        found.update(status_of(params))
+    if "log" in params["gather"]:
+        wanted = params["log"]
+        if wanted["lines"] < 1:
+            module.fail_json(msg=f"lines is {wanted['lines']}, but at least 1 line has to be asked for.")
+        where = Path(params["state_directory"]), params["socket"], params["container"]
+        found["log"] = written(*where, wanted["lines"], wanted["raw"], wanted["all_runs"])
+    module.exit_json(changed=False, **found)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ extends_documentation_fragment:
 options:
   hosts:
     description:
-      - What M(dgx_spark.speculative.spark_fabric_info) returned, by host name, the head first.
+      - What M(dgx_spark.speculative.spark_info) returned as C(fabric), by host name, the head first.
     type: dict
     required: true
   host:
@@ -91,7 +91,7 @@ options:
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 seealso:
-  - module: dgx_spark.speculative.spark_fabric_info
+  - module: dgx_spark.speculative.spark_info
   - module: dgx_spark.speculative.fabric_network
   - module: dgx_spark.speculative.fabric_check
 """
@@ -99,21 +99,22 @@ seealso:
 EXAMPLES = r"""
 ---
 - name: Look at the ports
-  dgx_spark.speculative.spark_fabric_info:
-  register: fabric
+  dgx_spark.speculative.spark_info:
+    gather: [fabric]
+  register: look
 
 - name: Plan the addresses
   dgx_spark.speculative.fabric_plan:
     hosts:
-      spark-1: "{{ hostvars['spark-1'].fabric }}"
-      spark-2: "{{ hostvars['spark-2'].fabric }}"
+      spark-1: "{{ hostvars['spark-1'].look.fabric }}"
+      spark-2: "{{ hostvars['spark-2'].look.fabric }}"
   register: plan
 
 - name: Plan the addresses of an older page of NVIDIA's
   dgx_spark.speculative.fabric_plan:
     hosts:
-      spark-1: "{{ hostvars['spark-1'].fabric }}"
-      spark-2: "{{ hostvars['spark-2'].fabric }}"
+      spark-1: "{{ hostvars['spark-1'].look.fabric }}"
+      spark-2: "{{ hostvars['spark-2'].look.fabric }}"
     plan:
       - subnet: 192.168.200.0/24
         addresses: [192.168.200.12, 192.168.200.13]

@@ -45,7 +45,7 @@ options:
     type: dict
     required: true
 seealso:
-  - module: dgx_spark.speculative.huggingface_cache_info
+  - module: dgx_spark.speculative.huggingface_snapshot
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: huggingface_snapshot
-short_description: Compare models on the Hugging Face Hub with the cache on a host
+short_description: Compare models on the Hugging Face Hub with the cache on a host, and check those in directories
 version_added: 0.1.0
 description:
   - Tells for several models at once which files of a revision are wanted, which of them are missing in the host's
@@ -17,19 +17,77 @@ description:
     asked.
   - Everything that stands in the way is reported at once, for all models.
   - Tells what a memory plan has to know of each model, from files of a few kilobytes, before anything is downloaded.
-  - One of O(pair) may be a model in a directory; it is compared with the other one, which is on the Hub. A pair of two
-    directories is judged by M(dgx_spark.speculative.model_directory_info).
+  - Each of O(pair) may be on the Hub or in a directory.
   - Runs on the host that owns the cache, with nothing but Python's standard library.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._attributes.info_module
-  - dgx_spark.speculative._huggingface
-  - dgx_spark.speculative._huggingface.pair
+  - dgx_spark.speculative._following
 options:
   repositories:
     description:
-      - The models.
+      - The models. There may be none.
     required: true
+    type: list
+    elements: dict
+    suboptions:
+      id:
+        description:
+          - The model's name on the Hub, such as V(openai/gpt-oss-120b).
+        type: str
+        required: true
+      revision:
+        description:
+          - A branch, a tag or a full commit.
+        type: str
+        default: main
+      include:
+        description:
+          - Shell patterns of the wanted files, matched as C(huggingface_hub) does. Without any, all files are wanted.
+        type: list
+        elements: str
+        default: []
+      exclude:
+        description:
+          - Shell patterns of files that are not wanted even if included.
+        type: list
+        elements: str
+        default: []
+  directories:
+    description:
+      - Models that lie in directories of the host, as absolute paths. Each is to hold a whole model that a server can
+        be given, namely C(config.json), a tokenizer, and every file with weights in full length. Nobody is asked
+        about them.
+      - A server sees only the directory itself. Links that lead out of it, such as those of a snapshot in the Hugging
+        Face cache, are therefore an error. A draft of O(pair) and an EAGLE head need no tokenizer.
+      - Of weights only the headers are read. Hidden files and directories do not count.
+    type: list
+    elements: path
+    default: []
+  cache_directory:
+    description:
+      - The Hub's part of the Hugging Face cache, where the C(models--*) directories are.
+    type: path
+    default: ~/.cache/huggingface/hub
+  pair:
+    description:
+      - Two models, one of which is to draft for the other. Their files C(config.json) are compared. Without both models
+        nothing is compared.
+    type: dict
+    default: {}
+    suboptions:
+      target:
+        description:
+          - The target model's name on the Hub or its directory.
+        type: str
+      draft:
+        description:
+          - The draft model's name on the Hub or its directory.
+        type: str
+      method:
+        description:
+          - How it drafts.
+        type: str
   receipts_directory:
     description:
       - Where the receipts of checked downloads are.
@@ -57,11 +115,10 @@ options:
         is V(none).
     type: bool
     default: false
-  patient:
+  follow:
     description:
-      - Whether RV(finished=false) is returned, and no failure, while the Hub limits requests, so that
-        M(dgx_spark.speculative.follow) asks again. In check mode this has no effect.
-    type: bool
+      - Whether to ask again, instead of failing, while the Hub limits requests, and to show when that ends. A limit of
+        more than an hour is not waited for, nor is any in check mode.
     default: false
   known:
     description:
@@ -83,18 +140,23 @@ options:
     default: refuse
   cache:
     description:
-      - Also look at the cache as M(dgx_spark.speculative.huggingface_cache_info) does, in the same call, and use the
-        directory that it finds.
+      - Also look at the cache itself, and use the directory that is found. RV(cache) tells which models are in it,
+        which of their files are not served, what belongs to another user and has to be written, which token files lie
+        beside it, and where the login shell's variables lead. Every deployment that ever served counts as using its
+        models.
+      - Token files are not opened. Of the login shell's variables only E(HF_HOME) and E(HF_HUB_CACHE) are returned. The
+        Hub is not asked for it, so that with O(offline=true) and without O(repositories) the cache alone is looked at.
     type: dict
     suboptions:
       from_environment:
         description:
-          - As the option of that module.
+          - Look at the directory that E(HF_HUB_CACHE) or E(HF_HOME) of the login shell names, if one does, and not at
+            O(cache_directory).
         type: bool
         default: false
       state_directory:
         description:
-          - As the option of that module.
+          - Where the deployments are.
         type: path
         required: true
 author:
@@ -121,10 +183,117 @@ EXAMPLES = r"""
 RETURN = r"""
 cache:
   description:
-    - What M(dgx_spark.speculative.huggingface_cache_info) returns.
+    - What was found in the cache, and around it.
   returned: success, if O(cache) is given
   type: dict
-  sample: {directory: /home/me/.cache/huggingface/hub, lines: []}
+  contains:
+    directory:
+      description:
+        - The cache that was looked at.
+      type: str
+      sample: /home/me/.cache/huggingface/hub
+    login_environment:
+      description:
+        - What an interactive login shell of this user exports. V(null) for a variable that is not set.
+      type: dict
+      sample: {HF_HOME: /data/huggingface, HF_HUB_CACHE: null}
+    foreign:
+      description:
+        - What a run with O(repositories) must write and another user has closed to this one. Empty if receipts vouch
+          for all of them.
+      type: list
+      elements: dict
+      contains:
+        path:
+          description:
+            - The directory. It need not exist if it cannot be made either.
+          type: str
+        owner:
+          description:
+            - Who owns it, or something in it.
+          type: str
+        recursive:
+          description:
+            - Whether what is in it has to be taken over, too.
+          type: bool
+        command:
+          description:
+            - The command with which an administrator gives it to the login user.
+          type: str
+      sample:
+        - path: /home/me/.cache/huggingface/hub
+          owner: root
+          recursive: false
+          command: "sudo chown me: /home/me/.cache/huggingface/hub"
+    neighbours:
+      description:
+        - The files with tokens that lie beside the cache.
+      type: list
+      elements: str
+      sample: [/home/me/.cache/huggingface/token]
+    models:
+      description:
+        - The models in the cache.
+      type: list
+      elements: dict
+      contains:
+        id:
+          description:
+            - The model's name.
+          type: str
+        directory:
+          description:
+            - Its directory.
+          type: str
+        bytes_on_disk:
+          description:
+            - What removing the directory gives back.
+          type: int
+        fetched_here:
+          description:
+            - Whether it has a receipt of this collection.
+          type: bool
+        in_use:
+          description:
+            - Whether a deployment uses it.
+          type: bool
+        unserved:
+          description:
+            - What is not served, by first part of the path, with the bytes that only it needs.
+          type: list
+          elements: dict
+        orphans:
+          description:
+            - Incomplete downloads.
+          type: list
+          elements: dict
+      sample:
+        - id: openai/gpt-oss-120b
+          directory: /home/me/.cache/huggingface/hub/models--openai--gpt-oss-120b
+          bytes_on_disk: 195800000000
+          fetched_here: true
+          in_use: true
+          unserved:
+            - path: metal/
+              bytes: 65200000000
+            - path: original/
+              bytes: 65200000000
+          orphans: []
+    lines:
+      description:
+        - The same for people, as far as there is something to say.
+      type: list
+      elements: str
+      sample:
+        - "Complete already: openai/gpt-oss-120b (65.2 GB)."
+lines:
+  description:
+    - What was found in O(directories), for people.
+  returned: success
+  type: list
+  elements: str
+  sample:
+    - "Complete in a directory: /models/gpt-oss-120b (65.3 GB)."
 files_missing:
   description:
     - Those of O(files) that are not there or have another checksum.
@@ -282,7 +451,10 @@ unverified:
       exclude: []
 models:
   description:
-    - For each model, where the wanted revision is or will be. The keys are the models' names.
+    - For each model, where the wanted revision is or will be. The keys are the models' names, and of O(directories) as
+      they were given.
+    - A model in a directory has no C(commit), but a C(fingerprint). It is another one whenever a file came, went or was
+      written.
   returned: success
   type: dict
   sample:
@@ -291,13 +463,18 @@ models:
       snapshot: >-
         /home/me/.cache/huggingface/hub/models--nvidia--gpt-oss-120b-Eagle3-long-context/snapshots/633caf45f31288cbb70ee237f7c939db707ecc94
       bytes: 430952114
+    /models/gpt-oss-120b:
+      commit: null
+      snapshot: /models/gpt-oss-120b
+      bytes: 65280000000
+      fingerprint: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 facts:
   description:
     - What a memory plan has to know of each model, from its files C(config.json), C(hf_quant_config.json) and
-      C(model.safetensors.index.json). The keys are the models' names. What these files do not say is V(null).
+      C(model.safetensors.index.json). The keys are those of RV(models). What these files do not say is V(null).
     - C(weights_bytes) is what the index says, or the size of the files with weights where there is no index.
     - C(kv_cache_dtype) is V(fp8) if C(hf_quant_config.json) asks for such a KV cache, which TensorRT-LLM follows.
-    - Empty while a token is needed.
+    - Those of O(directories) only, while a token is needed.
   returned: success
   type: dict
   sample:
@@ -359,7 +536,7 @@ pair_problems:
   sample: []
 finished:
   description:
-    - Whether the Hub has answered. Otherwise RV(progress) is all that is returned, with O(patient=true).
+    - Whether the Hub has answered. Otherwise RV(progress) is all that is returned, with O(follow=true).
   returned: success
   type: bool
   sample: true
@@ -370,6 +547,12 @@ progress:
   type: dict
   sample:
     text: "the Hub limits requests: goes on in 4 min"
+calls:
+  description:
+    - How often the module was called.
+  returned: with O(follow=true)
+  type: int
+  sample: 1
 token_needed:
   description:
     - Whether the Hub refused an anonymous request for one of the models.
@@ -392,12 +575,15 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.config import (
     PAIR_ARGUMENT,
     ModelFiles,
     facts_of,
     judged_pair,
+    weight_bytes,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.directory import look_at
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.found import EnvironmentValueError
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import (
     REPOSITORIES_ARGUMENT,
@@ -413,6 +599,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub 
     wait_text,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.look import CacheLook, unreadable
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.following import following
 
 # How long a patient look waits at a time, and what is no longer waited for.
 PATIENCE_S = 15.0
@@ -426,11 +613,14 @@ class SnapshotSurvey:
         self.module = module
         params = module.params
         self.wanted = [Wanted.of(item) for item in params["repositories"]]
+        # They need no network, and so come first.
+        self.directories, errors = look_at(params["directories"], params["pair"].get("draft") or "")
+        self.refuse(errors)
         self.found: dict[str, t.Any] = {}
         if params["cache"] is not None:
             take_over = params["foreign_paths"] == "accept"
             given = {key: params[key] for key in ("repositories", "cache_directory", "receipts_directory")}
-            self.found = CacheLook({**given, **params["cache"], "in_use": None, "take_over": take_over}).look()
+            self.found = CacheLook({**given, **params["cache"], "take_over": take_over}).look()
         self.cache = Path(self.found.get("directory") or params["cache_directory"])
         self.receipts = Path(params["receipts_directory"])
         self.hub = None if params["offline"] else Hub(params["endpoint"], params["token"] or "")
@@ -442,23 +632,40 @@ class SnapshotSurvey:
                 module.fail_json(msg=str(error))
             self.hub = other
 
+    def refuse(self, errors: list[str]) -> None:
+        """Fail with all of them, if there is one."""
+        if errors:
+            text = errors[0] if len(errors) == 1 else "\n".join(f"- {error}" for error in errors)
+            self.module.fail_json(msg=text, errors=errors)
+
+    def in_directories(self) -> dict[str, dict[str, t.Any]]:
+        """Where the models in directories are, and what identifies them."""
+        return {
+            name: {
+                "commit": None,
+                "snapshot": name,
+                "bytes": model.contents.size(),
+                "fingerprint": model.contents.fingerprint(),
+            }
+            for name, model in self.directories.items()
+        }
+
     def describe(self, found: Survey) -> tuple[dict[str, dict[str, t.Any]], list[str]]:
         """What is known of each model, and why the pair's draft does not belong to its target."""
         models: dict[str, ModelFiles] = {view["id"]: CachedModelFiles(view, self.hub) for view in found.views}
         facts = {view["id"]: facts_of(models[view["id"]], view["bytes_weights"]) for view in found.views}
         pair = self.module.params["pair"]
         names = [pair.get("target") or "", pair.get("draft") or ""]
-        if any(name in models for name in names):
-            models.update({name: ModelFiles(Path(name)) for name in names if name.startswith("/")})
+        models.update({name: ModelFiles(Path(name)) for name in names if name.startswith("/")})
         return facts, judged_pair(pair, models)
 
-    def look(self) -> dict[str, t.Any]:
-        free, mount_point = free_space(self.cache)
+    def survey(self) -> tuple[Survey, dict[str, dict[str, t.Any]], list[str]]:
+        """What the Hub and the cache have, and what that says of the models."""
+        facts: dict[str, dict[str, t.Any]] = {}
+        problems: list[str] = []
         try:
             accept = self.module.params["foreign_paths"] == "accept"
             found = survey(self.wanted, self.cache, self.receipts, self.hub, accept)
-            facts: dict[str, dict[str, t.Any]] = {}
-            problems: list[str] = []
             if not found.errors and not found.token_needed:
                 try:
                     facts, problems = self.describe(found)
@@ -472,21 +679,32 @@ class SnapshotSurvey:
                 "check huggingface_cache_endpoint and the way to it.",
                 exception=error,
             )
+        return found, facts, problems
+
+    def look(self) -> dict[str, t.Any]:
+        free, mount_point = free_space(self.cache)
+        found, facts, problems = self.survey()
         if (waited := self.wait()) is not None:
             return waited
-        errors = found.errors + (found.token_needed if self.module.params["missing_token"] == "fail" else [])
-        if errors:
-            text = errors[0] if len(errors) == 1 else "\n".join(f"- {error}" for error in errors)
-            self.module.fail_json(msg=text, errors=errors)
+        self.refuse(found.errors + (found.token_needed if self.module.params["missing_token"] == "fail" else []))
+        directories = self.in_directories()
+        complete = [f"{name} ({amount(model['bytes'])})" for name, model in directories.items()]
+        facts.update(
+            {name: facts_of(model.files, weight_bytes(model.sizes)) for name, model in self.directories.items()}
+        )
         return {
             "changed": False,
             "finished": True,
             **({"cache": self.found} if self.found else {}),
             "repositories": found.views,
             "models": {
-                view["id"]: {"commit": view["commit"], "snapshot": view["snapshot"], "bytes": view["bytes_total"]}
-                for view in found.views
+                **{
+                    view["id"]: {"commit": view["commit"], "snapshot": view["snapshot"], "bytes": view["bytes_total"]}
+                    for view in found.views
+                },
+                **directories,
             },
+            "lines": [f"Complete in a directory: {', '.join(complete)}."] if complete else [],
             "facts": facts,
             "unverified": [
                 {key: view[key] for key in ("id", "revision", "commit", "include", "exclude")}
@@ -511,7 +729,7 @@ class SnapshotSurvey:
     def wait(self) -> dict[str, t.Any] | None:
         """Where the Hub limits requests: wait a while, and say for how long yet."""
         seconds = self.hub.limited_s if self.hub else None
-        if seconds is None or seconds > LONGEST_S or not self.module.params["patient"] or self.module.check_mode:
+        if seconds is None or seconds > LONGEST_S or not self.module.params["follow"] or self.module.check_mode:
             return None
         time.sleep(min(seconds, PATIENCE_S))
         left = max(0.0, seconds - PATIENCE_S)
@@ -523,13 +741,14 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "repositories": {**REPOSITORIES_ARGUMENT, "required": True},
+            "directories": {"type": "list", "elements": "path", "default": []},
             "cache_directory": {"type": "path", "default": "~/.cache/huggingface/hub"},
             "receipts_directory": {"type": "path", "required": True},
             "endpoint": {"type": "str", "default": "https://huggingface.co"},
             "token": {"type": "str", "no_log": True},
             "missing_token": {"type": "str", "choices": ["fail", "report"], "default": "fail", "no_log": False},
             "offline": {"type": "bool", "default": False},
-            "patient": {"type": "bool", "default": False},
+            **following(by_default=False),
             "known": {"type": "list", "elements": "dict"},
             "files": {"type": "dict", "default": {}},
             "foreign_paths": {"type": "str", "choices": ["refuse", "accept"], "default": "refuse"},

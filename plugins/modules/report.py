@@ -7,20 +7,22 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: report
-short_description: Print lines as plain text, and keep facts in a JSON file
+short_description: Tell a person what a run found, and keep facts in a JSON file
 version_added: 0.1.0
 description:
-  - Prints O(lines) as they are, where a debug task would quote them.
+  - Prints plain text, where a debug task would quote it. What it is about is one of O(lines), O(summary),
+    O(preflight) and O(reveal).
   - Writes O(document) into a JSON file on the controller, one entry a host. Hosts that report at the same time wait for
     each other.
-  - This is an action plugin. It runs on the controller and needs no connection to the host.
+  - This is an action plugin. It runs on the controller, and only O(reveal) needs a connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
 attributes:
   check_mode:
     support: full
     details:
-      - The report is made in check mode as well, since a report changes nothing on the host.
+      - The report is made in check mode as well, since a report changes nothing on the host. Only with O(reveal)
+        nothing is read or shown in check mode.
   diff_mode:
     support: N/A
     details:
@@ -31,9 +33,71 @@ options:
   lines:
     description:
       - The lines to print.
+      - Exactly one of O(lines), O(summary), O(preflight) and O(reveal) is given.
     type: list
     elements: str
-    required: true
+  summary:
+    description:
+      - A deployment's record, as the role C(speculative_serve) hands it out. Printed is a short text for the end of a
+        run, with the URL, an SSH tunnel where the Spark is another machine, the measured figures, the first lines of
+        the answer, and lines to copy for curl and Python.
+      - Of two Sparks that serve as one the head speaks for both, and tells how they are joined and what both ranks said
+        of themselves. With the worker's record nothing is printed.
+      - It says so when the acceptance length is below the one from which drafts pay, and what was checked besides.
+      - The record's keys C(break_even) (P(dgx_spark.speculative.break_even#filter)), C(checks) (a list of sentences)
+        and C(pair) may be missing.
+    type: dict
+  preflight:
+    description:
+      - What a preflight found. Printed is a table (GPU, memory, Docker, disk, port, image, models, the memory plan) and
+        every problem with what to do about it. If there is one, the task fails.
+      - Facts that a check did not come to are left out of the call, and the table says so.
+    type: dict
+    suboptions:
+      title:
+        description:
+          - What is to be served.
+        type: str
+        required: true
+      image:
+        description:
+          - The image it is served with.
+        type: str
+        required: true
+      hosts:
+        description:
+          - What was found, by host, in the order in which the hosts are shown. Two stand side by side. Empty for a host
+            that could not be looked at, which is a problem. Only C(spark) is needed of these.
+          - C(spark) is what M(dgx_spark.speculative.spark_info) returned. A machine that is not a Spark is a problem.
+          - C(docker), C(registry) and C(models) are what M(dgx_spark.speculative.docker_access_info),
+            M(dgx_spark.speculative.registry_image_info) and M(dgx_spark.speculative.huggingface_snapshot) returned.
+          - C(directories) are paths of models in directories of their own that were found to be complete.
+          - C(plan) holds the lines of M(dgx_spark.speculative.memory_plan).
+          - C(problems) holds what the checks found to stand in the way, one text each.
+          - C(role) is V(alone), V(head) or V(worker).
+          - C(rails) are the ways through the cable, as the role C(spark_network) hands them out, and C(notes) sentences
+            that are worth knowing.
+          - C(image_here) is whether a worker has the image already, which otherwise comes from the head, as the models
+            do.
+        type: dict
+        required: true
+  reveal:
+    description:
+      - Small secret files on the host. What is in them is shown to whoever sits at the screen. It is not in the result,
+        and not in Ansible's log file. The task needs C(no_log=true), or it is refused.
+      - Nothing else is printed or kept by such a task.
+    type: dict
+    suboptions:
+      paths:
+        description:
+          - The files by the names under which they are shown.
+        type: dict
+        required: true
+      what:
+        description:
+          - What is in them, in a word.
+        type: str
+        default: key
   title:
     description:
       - What stands above O(items).
@@ -62,6 +126,8 @@ options:
     default: []
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
+seealso:
+  - module: dgx_spark.speculative.api_keys
 """
 
 EXAMPLES = r"""
@@ -72,14 +138,48 @@ EXAMPLES = r"""
     document:
       verdict: "{{ diagnosis.verdict }}"
     json_path: diagnosis.json
+
+- name: Summarise
+  dgx_spark.speculative.report:
+    summary: "{{ speculative_serve_record }}"
+
+- name: Tell what stands in the way
+  dgx_spark.speculative.report:
+    preflight:
+      title: "{{ deployment_recipe.title }}"
+      image: "{{ deployment_recipe.image }}"
+      hosts:
+        spark-1:
+          spark: "{{ spark }}"
+          problems: "{{ problems }}"
+
+- name: Show the new keys once
+  dgx_spark.speculative.report:
+    reveal:
+      paths: "{{ keys.created_paths }}"
+  no_log: true
 """
 
 RETURN = r"""
 lines:
   description:
     - The lines that were printed, O(items) among them.
-  returned: success
+  returned: always, but with O(reveal)
   type: list
   elements: str
   sample: ["healthy: the server generates"]
+problems:
+  description:
+    - Everything that stands in the way by O(preflight), of several hosts with their names.
+  returned: always, but with O(reveal)
+  type: list
+  elements: str
+  sample: []
+shown:
+  description:
+    - The names of what was revealed. The result of a task with C(no_log) is not shown itself.
+  returned: with O(reveal)
+  type: list
+  elements: str
+  sample: [laptop]
 """

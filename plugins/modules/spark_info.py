@@ -7,17 +7,107 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: spark_info
-short_description: Tell whether a machine is a DGX Spark, and how much memory it has
+short_description: Look at a DGX Spark, its login user, Docker, cable and what it brings into a pair
 version_added: 0.1.0
 description:
-  - Recognises a DGX Spark, or a box of another maker with the same chip, by its GPU.
-  - C(nvidia-smi) has 10 seconds, since a driver that hangs answers no question.
-  - The network card says nothing, for DGX OS takes it off the PCI bus while no cable is in.
-  - The release file is not asked, since it differs between makers.
-  - Reads C(nvidia-smi), C(/sys/bus/pci/devices), C(/proc/meminfo), and what belongs to the card's hot-plug.
+  - Every look of its own costs a connection and a start of Python, so that one takes in as many subsets as O(gather)
+    names. What is not asked for is not looked at, and not returned.
+  - It changes nothing and needs no root. A subset that cannot be gathered is empty. If it is the only one, the task
+    fails and says why.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._attributes.info_module
+options:
+  gather:
+    description:
+      - What to look at.
+      - V(login) is who logs in. It reads the user's entry and nothing else, and takes the place of
+        M(ansible.builtin.setup) for the roles of this collection. See RV(ansible_facts).
+      - V(machine) is whether the machine is a DGX Spark, or a box of another maker with the same chip, by its GPU. The
+        network card says nothing, for DGX OS takes it off the PCI bus while no cable is in, and the release file
+        differs between makers. It reads C(/sys/bus/pci/devices), C(/proc/meminfo), and what belongs to the card's
+        hot-plug, and asks C(nvidia-smi), which has 10 seconds, since a driver that hangs answers no question. See
+        RV(machine).
+      - V(docker) is how Docker can be used. It asks the Engine, as M(dgx_spark.speculative.docker_access_info) does
+        without options. See RV(docker).
+      - V(fabric) is the QSFP ports of the ConnectX network card. They are found in C(/sys), by vendor and PCI address
+        and not by name, since other makers' boxes have other names. A port shows as two interfaces, its twins, because
+        the card hangs on two PCIe links. Twins have the same PCI bus, slot and function, and differ in the PCI domain.
+        The number of a port is the PCI function. Asked are C(ip), NetworkManager and C(systemctl), a few calls of each.
+        Netplan files that the login user cannot read are listed. See RV(fabric).
+      - V(pair) is what has to be compared with another Spark before both serve as one, and needs O(pair). It asks the
+        Engine for images and, if there are O(pair.ports), for all containers, and C(nvidia-smi). See RV(pair).
+    type: list
+    elements: str
+    choices: [login, machine, docker, fabric, pair]
+    default: [machine]
+  state_directory:
+    description:
+      - With V(fabric) and V(pair) in O(gather), where this collection keeps its deployments on the Spark, and what was
+        measured of the cable.
+    type: path
+    default: ~/.local/share/dgx-spark-speculative
+  pair:
+    description:
+      - What V(pair) in O(gather) looks at.
+    type: dict
+    suboptions:
+      container:
+        description:
+          - The name of the serving container.
+        type: str
+        required: true
+      image:
+        description:
+          - The image from which that of the pair is made.
+        type: str
+        required: true
+      ports:
+        description:
+          - Ports to look at.
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          address:
+            description:
+              - The address, which this host need not have yet.
+            type: str
+            required: true
+          port:
+            description:
+              - The port.
+            type: int
+            required: true
+          input:
+            description:
+              - The variable that chooses another one, handed back for messages.
+            type: str
+            required: true
+          use:
+            description:
+              - Whether the serving container listens there, or what takes in copies.
+            type: str
+            choices: [container, copies]
+            required: true
+      key:
+        description:
+          - The private key of which RV(pair.key) tells.
+        type: path
+      sent:
+        description:
+          - The time where Ansible runs, in seconds since 1970. Without it nothing is said about the clock.
+        type: float
+      socket:
+        description:
+          - The socket of the Engine.
+        type: path
+        default: /var/run/docker.sock
+seealso:
+  - module: dgx_spark.speculative.docker_access_info
+  - module: dgx_spark.speculative.fabric_plan
+  - plugin: dgx_spark.speculative.pair_comparison
+    plugin_type: filter
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """
@@ -30,91 +120,475 @@ EXAMPLES = r"""
 
 - name: Stop on anything but a Spark
   ansible.builtin.assert:
-    that: result.is_spark
+    that: result.machine.is_spark
+
+- name: Look at who logs in, at machine and Docker at once
+  dgx_spark.speculative.spark_info:
+    gather: [login, machine, docker]
+  register: result
+
+- name: Make Docker usable
+  ansible.builtin.include_role:
+    name: dgx_spark.speculative.docker_permissions
+  vars:
+    docker_permissions_found: "{{ result.docker }}"
+
+- name: Look at the ports
+  dgx_spark.speculative.spark_info:
+    gather: [fabric]
+  register: result
+
+- name: Show the interfaces with a link
+  ansible.builtin.debug:
+    msg: "{{ interfaces | selectattr('carrier') | map(attribute='name') }}"
+  vars:
+    interfaces: "{{ result.fabric.ports | map(attribute='interfaces') | flatten }}"
+
+- name: Look at both Sparks of a pair
+  dgx_spark.speculative.spark_info:
+    gather: [pair]
+    state_directory: /home/me/.local/share/dgx-spark-speculative
+    pair:
+      container: dgx-spark-speculative
+      image: nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12
+      sent: "{{ now(utc=true).timestamp() }}"
+  register: result
 """
 
 RETURN = r"""
-is_spark:
+ansible_facts:
   description:
-    - Whether the machine is a DGX Spark. Where C(nvidia-smi) names no GPU, one on the PCI bus or
-      a loaded driver counts.
-  returned: success
-  type: bool
-  sample: true
-objections:
-  description:
-    - Why it is none, or why a Spark cannot serve, since its GPU's driver does not answer. Empty for a sound Spark.
-  returned: success
-  type: list
-  elements: str
-  sample: ["its GPU is 'NVIDIA H100', not a GB10"]
-remedy:
-  description:
-    - What to do about a Spark whose GPU's driver does not answer. Empty for any other machine.
-  returned: success
-  type: str
-  sample: ""
-gpus:
-  description:
-    - The GPUs that C(nvidia-smi) finds.
-  returned: success
-  type: list
-  elements: dict
-  sample:
-    - name: NVIDIA GB10
-      driver: 580.95.05
-connectx:
-  description:
-    - Number of ConnectX-7 functions on the PCI bus. None is usual for a Spark without a cable.
-  returned: success
-  type: int
-  sample: 4
-hotplug:
-  description:
-    - What DGX OS does with the ConnectX-7 when it sees no cable.
-  returned: success
+    - With V(login) in O(gather), who logs in. These are the facts of M(ansible.builtin.setup) that the roles of this
+      collection need, under the same names. What may be another thing a minute later is returned elsewhere and is not
+      a fact, so that no fact cache keeps it.
+  returned: if asked for
   type: dict
   contains:
-    armed:
-      description: Whether the card leaves the PCI bus then, by the marker file C(/etc/nvidia/cx7-hotplug-enabled).
+    user_id:
+      description: The login user's name.
+      type: str
+      sample: me
+    user_uid:
+      description: The user's number.
+      type: int
+      sample: 1000
+    user_gid:
+      description: The number of the user's first group.
+      type: int
+      sample: 1000
+    user_dir:
+      description: The user's home directory.
+      type: str
+      sample: /home/me
+    python:
+      description: The interpreter that runs modules.
+      type: dict
+      sample: {executable: /usr/bin/python3}
+machine:
+  description:
+    - With V(machine) in O(gather), what the machine is.
+  returned: if asked for
+  type: dict
+  contains:
+    is_spark:
+      description:
+        - Whether the machine is a DGX Spark. Where C(nvidia-smi) names no GPU, one on the PCI bus or
+          a loaded driver counts.
       type: bool
       sample: true
-    powered:
-      description: Whether the driver of that says that a cable is in. Null where there is no such driver.
-      type: bool
-      sample: false
-    aside:
-      description: From where to where that marker file goes back, if this collection has put it aside. Else empty.
+    objections:
+      description:
+        - Why it is none, or why a Spark cannot serve, since its GPU's driver does not answer. Empty for a sound Spark.
       type: list
       elements: str
-      sample: []
-memory_total:
+      sample: ["its GPU is 'NVIDIA H100', not a GB10"]
+    remedy:
+      description:
+        - What to do about a Spark whose GPU's driver does not answer. Empty for any other machine.
+      type: str
+      sample: ""
+    gpus:
+      description:
+        - The GPUs that C(nvidia-smi) finds.
+      type: list
+      elements: dict
+      sample:
+        - name: NVIDIA GB10
+          driver: 580.95.05
+    connectx:
+      description:
+        - Number of ConnectX-7 functions on the PCI bus. None is usual for a Spark without a cable.
+      type: int
+      sample: 4
+    hotplug:
+      description:
+        - What DGX OS does with the ConnectX-7 when it sees no cable.
+      type: dict
+      contains:
+        armed:
+          description: Whether the card leaves the PCI bus then, by the marker file C(/etc/nvidia/cx7-hotplug-enabled).
+          type: bool
+          sample: true
+        powered:
+          description: Whether the driver of that says that a cable is in. Null where there is no such driver.
+          type: bool
+          sample: false
+        aside:
+          description: From where to where that marker file goes back, if this collection has put it aside. Else empty.
+          type: list
+          elements: str
+          sample: []
+    memory_total:
+      description:
+        - Memory in bytes, shared by CPU and GPU.
+      type: int
+      sample: 128521625600
+    memory_available:
+      description:
+        - Memory in bytes that a program could get now, as the kernel estimates it.
+      type: int
+      sample: 120259084288
+    memory_free:
+      description:
+        - Memory in bytes that holds nothing, not even the content of files that were read.
+      type: int
+      sample: 4294967296
+docker:
   description:
-    - Memory in bytes, shared by CPU and GPU.
-  returned: success
-  type: int
-  sample: 128521625600
-memory_available:
+    - With V(docker) in O(gather), what M(dgx_spark.speculative.docker_access_info) returns without options.
+  returned: if asked for
+  type: dict
+  sample: {state: usable, gpu: true}
+fabric:
   description:
-    - Memory in bytes that a program could get now, as the kernel estimates it.
-  returned: success
-  type: int
-  sample: 120259084288
-memory_free:
+    - With V(fabric) in O(gather), the QSFP ports with their interfaces, and what must not be touched.
+  returned: if asked for
+  type: dict
+  contains:
+    ports:
+      description:
+        - The ports with their interfaces. In each interface, C(carrier) is null while it is switched off,
+          C(speed_mbps) is the RDMA port's rate, C(pcie_width) and C(pcie_gts) are the lanes of its PCIe link and their
+          speed in GT/s, C(manager) is V(NetworkManager), V(networkd) or V(none), C(profile) and
+          C(file) name its configuration, C(netplan_files) are those that set it up as far as they can be read, C(own)
+          is whether the file of M(dgx_spark.speculative.fabric_network) does, and C(gids) are the RoCE v2 entries with
+          an IPv4 address.
+      type: list
+      elements: dict
+      sample:
+        - number: 1
+          place: "01:00.1"
+          interfaces:
+            - name: enp1s0f1np1
+              pci: "0000:01:00.1"
+              port: 1
+              rdma: rocep1s0f1
+              pcie_width: 4
+              pcie_gts: 32.0
+              mac: 4c:bb:47:00:00:01
+              up: true
+              carrier: true
+              operstate: up
+              speed_mbps: 200000
+              mtu: 9000
+              max_mtu: 9978
+              master: null
+              addresses:
+                - address: 192.168.100.10
+                  prefix: 24
+                  dynamic: false
+              manager: NetworkManager
+              profile: netplan-enp1s0f1np1
+              file: /run/NetworkManager/system-connections/netplan-enp1s0f1np1.nmconnection
+              netplan_files: []
+              own: true
+              rdma_state: ACTIVE
+              rdma_physical: LinkUp
+              gids:
+                - index: 3
+                  address: 192.168.100.10
+    connectx:
+      description: How many PCI functions of a ConnectX-7 are on the bus. DGX OS takes them off while no cable is in.
+      type: int
+      sample: 4
+    hotplug:
+      description:
+        - Whether DGX OS takes the network card off the bus while it sees no cable (C(armed)), and whether its driver
+          says that a cable is in (C(powered), null where there is no such driver). C(aside) is from where to where the
+          marker of that goes back, if this collection has put it aside; else it is empty.
+      type: dict
+      sample:
+        armed: true
+        powered: true
+        aside: []
+    starter:
+      description:
+        - What this collection has installed to start a container when the network card comes late, C(files) with their
+          SHA-256, and whether it is C(enabled).
+      type: dict
+      sample:
+        files: {}
+        enabled: false
+    measured:
+      description:
+        - What the role spark_network has measured since the host was started, with C(interface), and on the head
+          C(gbps), C(by), V(RDMA) or V(TCP), and C(finding), a sentence, or null if that is what a cable carries. Empty
+          if nothing.
+      type: list
+      elements: dict
+      sample:
+        - interface: enp1s0f1np1
+          gbps: 97.3
+          by: RDMA
+          finding: null
+    in_use:
+      description: Whether a TCP connection is open at an address of the ports, as while a pair serves.
+      type: bool
+      sample: false
+    management:
+      description: The interfaces by which the host is reached, each with the reason.
+      type: list
+      elements: dict
+      sample:
+        - interface: enP7s7
+          why: the default route
+    networks:
+      description: All IPv4 networks the host has an address in or a route to, with the interface.
+      type: list
+      elements: dict
+      sample:
+        - network: 172.17.0.0/16
+          interface: docker0
+    renderer:
+      description: What netplan hands the ports to on this host, V(NetworkManager) or V(networkd).
+      type: str
+      sample: NetworkManager
+    netplan:
+      description: Whether netplan is installed.
+      type: bool
+      sample: true
+    netplan_unreadable:
+      description: Netplan files that only root can read.
+      type: list
+      elements: str
+      sample: [/etc/netplan/50-cloud-init.yaml]
+    own_file:
+      description: Whether the file of M(dgx_spark.speculative.fabric_network) is there.
+      type: bool
+      sample: false
+    trial:
+      description:
+        - How the last change of the network since the host started stands, with C(id), C(action), C(state) and
+          C(error). Null if there was none.
+      type: dict
+      sample: null
+    nccl_conf:
+      description: What C(/etc/nccl.conf) says. Null if there is none.
+      type: str
+      sample: null
+pair:
   description:
-    - Memory in bytes that holds nothing, not even the content of files that were read.
-  returned: success
-  type: int
-  sample: 4294967296
+    - With V(pair) in O(gather), what this Spark brings into a pair.
+  returned: if asked for
+  type: dict
+  contains:
+    hostname:
+      description: What the host calls itself.
+      type: str
+      sample: spark-a1b2
+    mac_addresses:
+      description: Those of its network cards, without what Docker and other programs have made.
+      type: list
+      elements: str
+      sample: ["3c:6d:66:00:00:01"]
+    architecture:
+      description: What kind of machine it is.
+      type: str
+      sample: aarch64
+    memory_total:
+      description: Memory in bytes.
+      type: int
+      sample: 128521625600
+    drivers:
+      description: The driver of each GPU.
+      type: list
+      elements: str
+      sample: ["580.95.05"]
+    clock_offset:
+      description:
+        - How many seconds the host's clock is ahead of O(pair.sent), with the time that asking took. Null without
+          O(pair.sent).
+      type: float
+      sample: 0.4
+    sshd:
+      description: The program that lets others in. Null where there is none.
+      type: str
+      sample: /usr/sbin/sshd
+    docker:
+      description:
+        - The Docker Engine, and the place C(images) where it keeps images.
+        - The C(store) is V(classic) or V(containerd), and C(way_out) is what moves images to a larger disk.
+      type: dict
+      sample:
+        state: usable
+        detail: ""
+        version: 28.3.3
+        store: classic
+        images: /var/lib/docker
+        way_out: Docker's data-root
+        filesystem: /
+        free: 1500000000000
+    images:
+      description:
+        - The O(pair.image) as C(base) and the one that is made from it as C(pair), each null where it is not here.
+        - The C(fingerprint) is the same for the same image in every Docker, which its C(id) is not.
+        - The C(base) of the latter is the fingerprint of the image from which it was made.
+      type: dict
+      sample:
+        base:
+          id: sha256:0123
+          fingerprint: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+          bytes: 35000000000
+          base: null
+        pair: null
+    pair_image:
+      description: What the image that is made from O(pair.image) is called.
+      type: str
+      sample: dgx-spark-speculative/release:1.3.0rc12
+    slot:
+      description: The O(pair.container). Null when there is none.
+      type: dict
+      sample:
+        name: dgx-spark-speculative
+        state: running
+        labels: {}
+    ports:
+      description: Who listens on O(pair.ports), and whether that is this deployment itself.
+      type: list
+      elements: dict
+      sample:
+        - address: 192.168.100.11
+          port: 2233
+          input: spark_pair_ssh_port
+          in_use: true
+          ours: false
+          holder: process sshd (4711) of user root
+          description: null
+    state:
+      description: The place of the deployments.
+      type: dict
+      sample:
+        path: /home/me/.local/share/dgx-spark-speculative
+        filesystem: /
+        free: 1500000000000
+    state_directory:
+      description: As it was given.
+      type: str
+      sample: /home/me/.local/share/dgx-spark-speculative
+    has_directory:
+      description: Whether the directory of what both share is there, and closed to others.
+      type: bool
+    client_key:
+      description: The public key with which this host connects to the other one. Null where there is none.
+      type: str
+      sample: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE0
+    key:
+      description:
+        - The public half of O(pair.key), if both files of the key pair are whole and belong together, and nobody else
+          can read the private one. Null where there is none or it has to be made anew.
+      type: str
+      sample: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE0
+    authorized:
+      description: Whose key this host's container accepts. Null where there is none.
+      type: dict
+      sample:
+        from: [192.168.100.10, 192.168.101.10]
+        key: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE0
+    spooled_bytes:
+      description: How much of an image has come from the other host and is not in Docker yet.
+      type: int
+      sample: 0
 """
 
+import os
+import pwd
+import sys
+import typing as t
+from pathlib import Path
+
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import look
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import EngineError, Machine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.look import DockerAccessInfo, defaults
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import FabricError, Look
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import PairError, PairLook
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import machine
+
+PORT = {
+    "address": {"type": "str", "required": True},
+    "port": {"type": "int", "required": True},
+    "input": {"type": "str", "required": True},
+    "use": {"type": "str", "choices": ["container", "copies"], "required": True},
+}
+PAIR = {
+    "container": {"type": "str", "required": True},
+    "image": {"type": "str", "required": True},
+    "ports": {"type": "list", "elements": "dict", "default": [], "options": PORT},
+    "key": {"type": "path", "no_log": False},
+    "sent": {"type": "float"},
+    "socket": {"type": "path", "default": "/var/run/docker.sock"},
+}
+
+
+def login() -> dict[str, t.Any]:
+    """Who logs in, as ansible.builtin.setup words it."""
+    user = pwd.getpwuid(os.getuid())
+    return {
+        "user_id": user.pw_name,
+        "user_uid": user.pw_uid,
+        "user_gid": user.pw_gid,
+        "user_dir": user.pw_dir,
+        "python": {"executable": sys.executable},
+    }
+
+
+def look(subset: str, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Gather a subset."""
+    state = Path(params["state_directory"])
+    if subset == "machine":
+        return machine.look()
+    if subset == "docker":
+        return DockerAccessInfo(defaults(), Machine()).act()
+    if subset == "fabric":
+        return Look(state_directory=state).look()
+    return PairLook(state, params["pair"], Machine()).look()
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    module.exit_json(changed=False, **look())
+    module = AnsibleModule(
+        argument_spec={
+            "gather": {
+                "type": "list",
+                "elements": "str",
+                "choices": ["login", "machine", "docker", "fabric", "pair"],
+                "default": ["machine"],
+            },
+            "state_directory": {"type": "path", "default": "~/.local/share/dgx-spark-speculative"},
+            "pair": {"type": "dict", "options": PAIR},
+        },
+        supports_check_mode=True,
+    )
+    asked = set(module.params["gather"])
+    if "pair" in asked and module.params["pair"] is None:
+        module.fail_json(msg="To gather 'pair', the option pair has to say what to look at.")
+    found: dict[str, t.Any] = {"ansible_facts": login()} if "login" in asked else {}
+    for subset in sorted(asked - {"login"}):
+        try:
+            found[subset] = look(subset, module.params)
+        except (EngineError, FabricError, PairError) as error:
+            if len(asked) == 1:
+                module.fail_json(msg=str(error))
+            found[subset] = {}
+    module.exit_json(changed=False, **found)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ version_added: 0.1.0
 description:
   - Starts a Python program on the host that goes on when the connection ends, and reports how far it is.
   - A second call with the same program and arguments attaches to the running job instead of starting it again.
-  - One call only waits for a few seconds. Use M(dgx_spark.speculative.follow) to call it until the job has finished.
+  - A run that ends while it watches the job does not end it. The next one attaches to it.
   - >-
     The program is run by the Python interpreter that runs the module, in the job's directory. It prints one JSON object
     a line: V({"progress": {"percent": 12.5, "text": "8.1 of 65.2 GB"}}) as often as it likes, and at the end
@@ -20,6 +20,7 @@ description:
     to the log, as does any other line. It must end soon after SIGTERM.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
+  - dgx_spark.speculative._following
 attributes:
   check_mode:
     support: full
@@ -71,37 +72,35 @@ options:
       - started
       - absent
     default: started
+  follow:
+    default: true
   wait:
     description:
-      - How many seconds to wait for the end of the job before its progress is returned.
+      - How many seconds one call waits for the end of the job before its progress is returned.
       - Without O(job) two seconds at most, so that the progress is seen early.
     type: float
     default: 8
   job:
     description:
       - The RV(job) of an earlier call. Then no job is started, and it is an error when that job was stopped meanwhile.
-      - M(dgx_spark.speculative.follow) sets it by itself.
+      - With O(follow=true) it is set by itself.
     type: str
 notes:
   - Where C(KillUserProcesses=yes) is set for systemd-logind, the job ends when the user's last session does.
   - Turn on Ansible's pipelining, or Ansible itself writes O(stdin) to a temporary file of its own on the host.
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
-seealso:
-  - module: dgx_spark.speculative.follow
 """
 
 EXAMPLES = r"""
 ---
 - name: Count to ten on the host and show each number here
-  dgx_spark.speculative.follow:
-    module: dgx_spark.speculative.watched_job
-    args:
-      name: count
-      directory: ~/.local/share/dgx-spark-speculative/jobs
-      program: "{{ lookup('ansible.builtin.file', 'count.py') }}"
-      arguments:
-        - "10"
+  dgx_spark.speculative.watched_job:
+    name: count
+    directory: ~/.local/share/dgx-spark-speculative/jobs
+    program: "{{ lookup('ansible.builtin.file', 'count.py') }}"
+    arguments:
+      - "10"
 
 - name: Stop counting
   dgx_spark.speculative.watched_job:
@@ -119,13 +118,18 @@ attached:
   description: Whether the job had been started by an earlier call.
   returned: with O(state=started)
   type: bool
+calls:
+  description: How often the module was called.
+  returned: with O(follow=true)
+  type: int
+  sample: 12
 job:
   description: What tells this run of the job from any other. Hand it back as O(job).
   returned: when there is a job
   type: str
   sample: 1f0c3a5e9b7d2468
 follow:
-  description: The parameters to add to the next call. Used by M(dgx_spark.speculative.follow).
+  description: The options to add to the next call, which O(follow=true) does.
   returned: when there is a job
   type: dict
   sample:
@@ -173,9 +177,8 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible.module_utils.basic import (
-    AnsibleModule,
-)
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.following import following
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import (
     NO_PROGRESS,
     Job,
@@ -316,6 +319,7 @@ def main() -> None:
             "state": {"type": "str", "choices": ["started", "absent"], "default": "started"},
             "wait": {"type": "float", "default": 8},
             "job": {"type": "str"},
+            **following(by_default=True),
         },
         required_if=[("state", "started", ["program"])],
         supports_check_mode=True,

@@ -26,10 +26,10 @@ description:
 # These change nothing on a Spark; to be killed at one is to be killed before the task that follows.
 HARMLESS = (
     *("set_fact", "fail", "debug", "assert", "include_tasks", "include_role", "validate_argument_spec"),
-    *("recipe_info", "check_inputs", "memory_plan", "report", "deployment_summary"),
-    *("setup", "gather_facts", "slurp", "stat", "spark_facts", "spark_info"),
+    *("recipe_info", "check_inputs", "memory_plan", "report"),
+    *("setup", "gather_facts", "slurp", "stat", "spark_info"),
     *("docker_access_info", "registry_image_info"),
-    *("huggingface_cache_info", "huggingface_snapshot", "deployment_records", "model_directory_info"),
+    *("huggingface_snapshot", "deployment_records"),
     # Their loops are empty where nothing is published.
     "iptables",
 )

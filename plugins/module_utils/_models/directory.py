@@ -347,3 +347,19 @@ def header_problem(path: Path) -> str:
     if size < promised:
         return f"lacks {amount(promised - size)}"
     return f"is {amount(size - promised)} too long" if size > promised else ""
+
+
+def look_at(directories: t.Iterable[str], draft: str) -> tuple[dict[str, ModelDirectory], list[str]]:
+    """The directories by their names, and everything that stands in the way of serving from them, a sentence each."""
+    models: dict[str, ModelDirectory] = {}
+    errors = []
+    for name in dict.fromkeys(directories):
+        try:
+            models[name] = ModelDirectory(Path(name), is_draft=name == draft)
+            errors += models[name].problems()
+        except DirectoryError as error:
+            errors.append(str(error))
+        except OSError as error:
+            failed = f"{error.filename or name} cannot be read ({error.strerror})"
+            errors.append(f"{failed}: repair it or copy it again, then run again")
+    return models, errors

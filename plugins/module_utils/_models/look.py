@@ -34,19 +34,17 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub 
 
 
 class CacheLook:
-    """The module's parameters and the one thing it does."""
+    """A module's parameters, and the look that they ask for."""
 
     def __init__(self, params: t.Mapping[str, t.Any]) -> None:
         self.params = params
         self.user = pwd.getpwuid(os.geteuid())
         self.state = Path(params["state_directory"])
-        self.receipts = Path(params["receipts_directory"] or self.state / "models")
+        self.receipts = Path(params["receipts_directory"])
         self.wanted = [Wanted.of(item) for item in params["repositories"]]
 
     def in_use(self) -> dict[str, set[str]]:
-        given = self.params["in_use"]
-        if given is not None:
-            return {name: set(commits or ()) for name, commits in given.items()}
+        """The models of every deployment that ever served, each with its commits."""
         used: dict[str, set[str]] = {}
         for record in (*deployments(self.state).values(), previous(self.state)):
             for name, commit in models_of(record).items():
@@ -83,7 +81,6 @@ class CacheLook:
             take_over=self.params["take_over"],
         )
         return {
-            "changed": False,
             "directory": str(cache),
             "login_environment": environment,
             "foreign": [

@@ -100,6 +100,20 @@ class Previous:
     draft_length: int | None
     deployed_at: str | None
 
+    @classmethod
+    def of(cls, record: t.Mapping[str, t.Any] | None) -> Previous | None:
+        """What a record would bring back."""
+        if record is None:
+            return None
+        return cls(record["deployment"], record.get("method"), record.get("draft_length"), record.get("deployed_at"))
+
+
+# What a record says in the same words.
+OF_THE_RECORD = (
+    *("title", "source", "deployed_at", "listens_on", "target_model", "served_model"),
+    *("method", "draft_length"),
+)
+
 
 @dataclasses.dataclass
 class Status:
@@ -137,6 +151,11 @@ class Status:
     pair: dict[str, t.Any] | None = None
     jobs: list[Job] = dataclasses.field(default_factory=list)
     unknown: list[str] = dataclasses.field(default_factory=list)
+
+    def take(self, record: t.Mapping[str, t.Any]) -> None:
+        """Take over what the record says."""
+        for name in OF_THE_RECORD:
+            setattr(self, name, record.get(name))
 
     def facts(self) -> dict[str, t.Any]:
         """As a module returns it."""

@@ -16,6 +16,7 @@ import itertools
 import textwrap
 import typing as t
 
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import describe_rail, pair_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 
@@ -27,6 +28,22 @@ NAMES = 16
 # An image of NVIDIA's registry has just room.
 CELL = 47
 NOT_SEEN = "not seen, because of the problem below"
+
+FACTS: dict[str, t.Any] = {"type": "dict", "default": {}}
+LINES: dict[str, t.Any] = {"type": "list", "elements": "str", "default": []}
+OF_ONE: dict[str, t.Any] = {
+    "spark": {"type": "dict", "required": True},
+    "docker": FACTS,
+    "registry": FACTS,
+    "models": FACTS,
+    "directories": LINES,
+    "plan": LINES,
+    "problems": LINES,
+    "role": {"type": "str", "default": "alone", "choices": ["alone", "head", "worker"]},
+    "rails": {"type": "list", "elements": "dict", "default": []},
+    "notes": LINES,
+    "image_here": {"type": "bool"},
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +64,16 @@ class Findings:
     notes: t.Sequence[str] = ()
     # Whether a worker has the image already; None if that was not looked at.
     image_here: bool | None = None
+
+
+def findings(host: str, found: t.Any) -> Findings | None:
+    """Of one host, or None if it could not be looked at; a ValueError for what is not known of a host."""
+    if not found:
+        return None
+    validated = ArgumentSpecValidator(OF_ONE).validate(found)
+    if validated.error_messages:
+        raise ValueError(f"hosts, {host}: {'; '.join(validated.error_messages)}")
+    return Findings(**validated.validated_parameters)
 
 
 def machine(spark: Facts) -> list[Row]:

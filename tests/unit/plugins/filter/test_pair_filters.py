@@ -54,7 +54,7 @@ def test_wrong_uses_are_told() -> None:
         pair_files(SHARED, "other")
     with pytest.raises(AnsibleFilterError, match="two hosts"):
         pair_comparison([{}], ["a"])
-    with pytest.raises(AnsibleFilterError, match="pair_info returned"):
+    with pytest.raises(AnsibleFilterError, match="spark_info returned as pair"):
         pair_comparison([{}, {}], ["a", "b"])
-    with pytest.raises(AnsibleFilterError, match="pair_info"):
+    with pytest.raises(AnsibleFilterError, match="spark_info"):
         pair_room([{}, {}], ["a", "b"], {})

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Engine, Machine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import boot_id, process_stat
 from ansible_collections.dgx_spark.speculative.plugins.modules import deployment_info
 
@@ -502,7 +502,7 @@ def test_docker_refused(serving: Spark, tmp_path: Path, look: Look, monkeypatch:
         raise PermissionError(13, "Permission denied")
 
     # Whoever runs the tests may be root, to whom no socket is closed.
-    monkeypatch.setattr(deployment_info.Engine, "container", refuse)
+    monkeypatch.setattr(Engine, "container", refuse)
     result = look()
     assert result["unknown"][0].endswith(f"may not open {tmp_path}/docker.sock.")
     assert result["state"] == "ready"
@@ -709,3 +709,9 @@ def test_a_pair_that_was_never_seen_to_serve(serving: Spark, look: Look) -> None
     result = look()
     assert (result["state"], result["pair"]["head"], result["pair"]["peer"]["answers"]) == ("serving", None, "open")
     assert result["lines"][0] == "spark-1 is rank 1 of mine; its head is 127.0.0.1"
+
+
+def test_a_status_needs_the_cache(capsys: pytest.CaptureFixture[str]) -> None:
+    with patch_module_args({"state_directory": "/nowhere"}), pytest.raises(SystemExit):
+        deployment_info.main()
+    assert json.loads(capsys.readouterr().out)["msg"].startswith("To gather 'status', the option cache_directory ")

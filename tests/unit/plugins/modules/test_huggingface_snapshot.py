@@ -95,10 +95,10 @@ def test_a_limit_of_the_hub_is_waited_out_and_told(
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
     server.faults = [Fault("/api/*", status=429, headers={"Retry-After": seconds}, times=1)]
-    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], patient=True)
+    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], follow=True)
     assert (result["finished"], result["progress"]) == (False, {"text": f"the Hub limits requests: goes on in {text}"})
     assert slept == [min(15, float(seconds))]
-    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], patient=True)
+    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], follow=True)
     assert (result["finished"], result["bytes_missing"]) == (True, 12)
 
 
@@ -108,7 +108,7 @@ def test_a_limit_of_no_seconds_is_waited_out_too(
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
     server.faults = [Fault("/api/*", status=429, headers={"Retry-After": "0"})]
-    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], patient=True)
+    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], follow=True)
     assert (result["finished"], "failed" in result) == (False, False)
     # Besides what it waited between its own tries: whoever follows it does not call again at once.
     assert slept[-1] == 1.0
@@ -116,7 +116,7 @@ def test_a_limit_of_no_seconds_is_waited_out_too(
 
 @pytest.mark.parametrize(
     ("seconds", "more"),
-    [("240", {}), ("240", {"patient": True, "_ansible_check_mode": True}), ("7200", {"patient": True})],
+    [("240", {}), ("240", {"follow": True, "_ansible_check_mode": True}), ("7200", {"follow": True})],
 )
 def test_a_limit_of_the_hub_that_nobody_waits_out(
     capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, seconds: str, more: dict[str, t.Any]
@@ -307,14 +307,6 @@ class TestPair:
         server.models["lab/head"].large = {"tokenizer.json"}
         assert run(capsys, server, tmp_path, only_head, pair=pair)["pair_problems"] == []
 
-    def test_two_directories_are_left_to_the_module_that_looks_at_them(
-        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
-    ) -> None:
-        pair = {"target": "/models/big", "draft": "/models/head", "method": "eagle3"}
-        result = run(capsys, server, tmp_path, [], pair=pair)
-        assert (result["pair_problems"], result["complete"], result["facts"]) == ([], True, {})
-        assert (result["bytes_missing"], server.requests) == (0, [])
-
 
 class TestFacts:
     """What is known of a model before and after its download."""
@@ -432,3 +424,12 @@ def test_an_environment_that_makes_no_sense_is_told(
     assert result["failed"] is True
     assert "some/where" in result["msg"]
     assert server.requests == []
+
+
+def test_the_cache_alone_is_looked_at_without_the_hub(
+    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(look, "login_environment", lambda _uid: {"HF_HUB_CACHE": str(tmp_path / "elsewhere")})
+    cache = {"state_directory": str(tmp_path), "from_environment": True}
+    result = run(capsys, server, tmp_path, [], cache=cache, offline=True)
+    assert (result["cache"]["directory"], server.requests) == (str(tmp_path / "elsewhere"), [])

@@ -17,7 +17,10 @@ from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info
 def look(capsys: pytest.CaptureFixture[str]) -> dict[str, t.Any]:
     with patch_module_args({}), pytest.raises(SystemExit):
         spark_info.main()
-    return dict(json.loads(capsys.readouterr().out))
+    result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
+    assert set(result) - {"invocation"} == {"changed", "machine"}
+    assert result["changed"] is False
+    return dict(result["machine"])
 
 
 @pytest.mark.parametrize(
@@ -51,7 +54,7 @@ def test_what_nvidia_smi_says_decides(
     # A Spark without a cable has no network card on its bus.
     monkeypatch.setattr(machine, "DEVICES", tmp_path)
     result = look(capsys)
-    assert (result["changed"], result["gpus"], result["objections"]) == (False, gpus, objections)
+    assert (result["gpus"], result["objections"]) == (gpus, objections)
     assert result["is_spark"] is (not objections)
     assert result["connectx"] == 0
     assert result["memory_total"] >= result["memory_available"] > 0

@@ -29,7 +29,7 @@ STATE = "/home/me/.local/share/dgx-spark-speculative"
 
 
 def node(number: int, **changes: t.Any) -> dict[str, t.Any]:
-    """What pair_info tells of a Spark that goes with any other."""
+    """What spark_info tells of a Spark that goes with any other."""
     return {
         "hostname": f"spark-{number}",
         "mac_addresses": [f"3c:6d:66:00:00:0{number}"],

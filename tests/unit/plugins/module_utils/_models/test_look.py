@@ -9,9 +9,8 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import look
-from ansible_collections.dgx_spark.speculative.plugins.modules import huggingface_cache_info
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.found import EnvironmentValueError
 
 COMMIT = "1" * 40
 
@@ -24,11 +23,16 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
     return told
 
 
-def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, **more: t.Any) -> dict[str, t.Any]:
-    arguments = {"cache_directory": str(tmp_path / "hub"), "state_directory": str(tmp_path / "state"), **more}
-    with patch_module_args(arguments), pytest.raises(SystemExit):
-        huggingface_cache_info.main()
-    return json.loads(capsys.readouterr().out)
+def run(tmp_path: Path, repositories: t.Sequence[dict[str, t.Any]] = (), **more: t.Any) -> dict[str, t.Any]:
+    parameters = {
+        "cache_directory": str(tmp_path / "hub"),
+        "from_environment": False,
+        "state_directory": str(tmp_path / "state"),
+        "receipts_directory": str(tmp_path / "state" / "models"),
+        "take_over": True,
+        "repositories": [{"revision": "main", "include": [], "exclude": [], **one} for one in repositories],
+    }
+    return look.CacheLook({**parameters, **more}).look()
 
 
 def store(tmp_path: Path, name: str, path: str, size: int) -> Path:
@@ -47,68 +51,60 @@ def receipt(tmp_path: Path, name: str, exclude: list[str]) -> None:
     (directory / f"models--{name.replace('/', '--')}.json").write_text(json.dumps(data))
 
 
-def test_nothing_is_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    result = run(capsys, tmp_path, repositories=[{"id": "lab/big"}], _ansible_check_mode=True)
-    assert result["changed"] is False
+def test_nothing_is_there(tmp_path: Path) -> None:
+    result = run(tmp_path, repositories=[{"id": "lab/big"}])
     assert (result["models"], result["foreign"], result["neighbours"], result["lines"]) == ([], [], [], [])
     assert result["directory"] == str(tmp_path / "hub")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_pasted_model_and_a_token(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_pasted_model_and_a_token(tmp_path: Path) -> None:
     store(tmp_path, "lab/big", "config.json", 10)
     store(tmp_path, "lab/big", "original/model.bin", 900)
     (tmp_path / "token").write_text("hf_secret")
-    result = run(capsys, tmp_path, repositories=[{"id": "lab/big", "exclude": ["original/*"]}])
+    result = run(tmp_path, repositories=[{"id": "lab/big", "exclude": ["original/*"]}])
     (model,) = result["models"]
     assert (model["id"], model["bytes_on_disk"], model["fetched_here"]) == ("lab/big", 910, False)
-    assert model["unserved"] == [{"path": "original/", "bytes": 900}]
+    assert model["unserved"] == ({"path": "original/", "bytes": 900},)
     assert result["neighbours"] == [str(tmp_path / "token")]
     assert len(result["lines"]) == 3
     assert "hf_secret" not in json.dumps(result)
 
 
-def test_models_that_receipts_vouch_for_are_used_as_they_are(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_models_that_receipts_vouch_for_are_used_as_they_are(tmp_path: Path) -> None:
     store(tmp_path, "lab/big", "config.json", 10)
     receipt(tmp_path, "lab/big", [])
     (tmp_path / "token").write_text("hf_secret")
-    result = run(capsys, tmp_path, repositories=[{"id": "lab/big"}])
+    result = run(tmp_path, repositories=[{"id": "lab/big"}])
     assert (result["lines"], result["foreign"]) == ([], [])
-    result = run(capsys, tmp_path, repositories=[{"id": "lab/big", "revision": "v2"}])
+    result = run(tmp_path, repositories=[{"id": "lab/big", "revision": "v2"}])
     assert result["lines"][0].startswith("Already in ")
 
 
-def test_what_is_in_use(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_what_is_in_use(tmp_path: Path) -> None:
     for name in ("lab/big", "lab/small"):
         store(tmp_path, name, "config.json", 10)
     record = tmp_path / "state" / "one" / "record.json"
     record.parent.mkdir(parents=True)
     record.write_text(json.dumps({"deployment": "one", "models": {"lab/big": {"commit": COMMIT}}}))
-    result = run(capsys, tmp_path)
+    result = run(tmp_path)
     assert {model["id"]: model["in_use"] for model in result["models"]} == {"lab/big": True, "lab/small": False}
-    result = run(capsys, tmp_path, in_use={"lab/small": [COMMIT]})
-    assert {model["id"]: model["in_use"] for model in result["models"]} == {"lab/big": False, "lab/small": True}
 
 
-def test_the_login_shell_leads_elsewhere(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, environment: dict[str, str | None]
-) -> None:
+def test_the_login_shell_leads_elsewhere(tmp_path: Path, environment: dict[str, str | None]) -> None:
     environment["HF_HOME"] = str(tmp_path / "data")
-    result = run(capsys, tmp_path)
+    result = run(tmp_path)
     assert result["directory"] == str(tmp_path / "hub")
     assert result["login_environment"] == environment
     assert result["lines"][0].startswith(f"HF_HOME of the login shell leads to {tmp_path}/data/hub, but ")
-    result = run(capsys, tmp_path, from_environment=True)
+    result = run(tmp_path, from_environment=True)
     assert (result["directory"], result["lines"]) == (str(tmp_path / "data" / "hub"), [])
 
 
-def test_the_login_shell_leads_nowhere(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, environment: dict[str, str | None]
-) -> None:
+def test_the_login_shell_leads_nowhere(tmp_path: Path, environment: dict[str, str | None]) -> None:
     environment["HF_HUB_CACHE"] = "cache"
-    assert run(capsys, tmp_path)["directory"] == str(tmp_path / "hub")
-    result = run(capsys, tmp_path, from_environment=True)
-    assert result["failed"]
-    assert result["msg"].startswith("HF_HUB_CACHE of the login shell is 'cache', which is not an absolute path")
+    assert run(tmp_path)["directory"] == str(tmp_path / "hub")
+    with pytest.raises(
+        EnvironmentValueError, match="HF_HUB_CACHE of the login shell is 'cache', which is not an absolute path"
+    ):
+        run(tmp_path, from_environment=True)

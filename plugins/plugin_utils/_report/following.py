@@ -2,6 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""What an action needs that calls its module until the work has finished, and shows how far it is."""
+
 from __future__ import annotations
 
 import os
@@ -11,8 +15,10 @@ from pathlib import Path
 
 from ansible import constants
 from ansible.errors import AnsibleActionFail
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.following import following
 
 display = Display()
 
@@ -51,32 +57,39 @@ def is_first_to_say(what: str) -> bool:
     return True
 
 
-class ActionModule(ActionBase):
-    """Call a module until it has finished."""
+class Following(ActionBase):
+    """Call the module of the same name until it has finished.
+
+    It returns `finished`, and perhaps `progress` with a `text`, `error`, which is a sentence, and `follow`, which are
+    options to add to the next call.
+    """
 
     TRANSFERS_FILES = False
-    _requires_connection = True
     _supports_check_mode = True
     _supports_async = False
+    # What the module says is the default of its option follow.
+    BY_DEFAULT: t.ClassVar[bool]
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
         variables = task_vars or {}
-        _result, options = self.validate_argument_spec(
-            {
-                "module": {"type": "str", "required": True},
-                "args": {"type": "dict", "default": {}},
-                "interval": {"type": "float", "default": 10},
-                "timeout": {"type": "float", "default": 0},
-            }
+        spec = following(self.BY_DEFAULT)
+        # All the others are the module's to judge.
+        validated = ArgumentSpecValidator(spec).validate(
+            {key: self._task.args[key] for key in spec if key in self._task.args}
         )
+        if validated.error_messages:
+            raise AnsibleActionFail("; ".join(validated.error_messages))
+        options = validated.validated_parameters
+        if not options["follow"]:
+            return dict(self._execute_module(task_vars=variables))
         host = str(variables.get("inventory_hostname", self._play_context.remote_addr))
         return self._follow(options, host, variables)
 
     def _follow(self, options: dict[str, t.Any], host: str, variables: dict[str, t.Any]) -> dict[str, t.Any]:
-        module, timeout = options["module"], options["timeout"]
-        # Read from the task and not from the validated copy, which has lost its tags (such as who may see it).
-        args: dict[str, t.Any] = dict(self._task.args.get("args") or {})
+        module, timeout = self._task.action, options["timeout"]
+        # Of the task and not validated copies, which have lost their tags (such as who may see them).
+        args: dict[str, t.Any] = dict(self._task.args)
         # Of several Sparks the texts stand below each other.
         hosts = [str(name) for name in variables.get("ansible_play_hosts_all") or [host]]
         name = f"{host:<{max(map(len, hosts))}}"
@@ -86,7 +99,7 @@ class ActionModule(ActionBase):
         changed, calls = False, 0
         while True:
             called = time.monotonic()
-            result = self._execute_module(module_name=module, module_args=dict(args), task_vars=variables)
+            result = self._execute_module(module_args=dict(args), task_vars=variables)
             now, calls = time.monotonic(), calls + 1
             if first is None:
                 first = result
@@ -100,10 +113,6 @@ class ActionModule(ActionBase):
             ticker.tell(result.get("progress"), now, last=finished)
             if result.get("failed") or result.get("skipped") or result.get("unreachable"):
                 return result
-            if "finished" not in result:
-                raise AnsibleActionFail(
-                    f"The module {module} did not return 'finished'; only modules that do can be followed."
-                )
             if result.get("error"):
                 return {**result, "failed": True, "msg": result["error"]}
             if finished or self._task.check_mode:

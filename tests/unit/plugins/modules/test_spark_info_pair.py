@@ -15,7 +15,8 @@ from urllib.parse import quote
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.modules import pair_info
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import PairLook, mac_addresses
+from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info
 
 from tests.unit.docker_server import DockerServer
 
@@ -50,21 +51,22 @@ def docker(tmp_path: Path) -> t.Iterator[DockerServer]:
 
 
 def look(tmp_path: Path, capsys: pytest.CaptureFixture[str], **more: t.Any) -> dict[str, t.Any]:
-    arguments = {
-        "state_directory": str(tmp_path / "state"),
+    what = {
         "container": "dgx-spark-speculative",
         "image": BASE,
         "socket": str(tmp_path / "docker.sock"),
         **more,
     }
+    arguments = {"gather": ["pair"], "state_directory": str(tmp_path / "state"), "pair": what}
     with patch_module_args(arguments), pytest.raises(SystemExit):
-        pair_info.main()
-    return dict(json.loads(capsys.readouterr().out))
+        spark_info.main()
+    result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
+    assert result.get("failed") or set(result) - {"invocation"} == {"changed", "pair"}
+    return dict(result.get("pair", result))
 
 
 def test_both_images_and_the_engine(docker: DockerServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = look(tmp_path, capsys)
-    assert result["changed"] is False
     assert result["pair_image"] == PAIR
     assert result["images"]["base"]["base"] is None
     assert result["images"]["pair"]["base"] == "f"
@@ -125,7 +127,7 @@ def test_a_port_that_somebody_else_has(
 def test_our_own_worker_may_have_its_port() -> None:
     labels = {"dgx_spark.speculative.deployment": "x", "dgx_spark.speculative.rank": "1"}
     slot = {"name": "slot", "labels": labels}
-    is_slots = pair_info.PairInfo.is_slots
+    is_slots = PairLook.is_slots
     assert is_slots({"container": "slot", "suspects": []}, slot)
     # Who listens is known to root only.
     assert is_slots({"container": None, "suspects": ["other", "slot"]}, slot)
@@ -152,7 +154,7 @@ def test_only_network_cards_are_counted(tmp_path: Path) -> None:
     ):
         (tmp_path / name).mkdir()
         (tmp_path / name / "address").write_text(f"{address}\n")
-    assert pair_info.mac_addresses(tmp_path) == ["3c:6d:66:00:00:01", "3c:6d:66:00:00:02"]
+    assert mac_addresses(tmp_path) == ["3c:6d:66:00:00:01", "3c:6d:66:00:00:02"]
 
 
 def test_the_own_key_counts_only_if_nobody_else_can_read_it(
@@ -168,3 +170,20 @@ def test_the_own_key_counts_only_if_nobody_else_can_read_it(
     assert look(tmp_path, capsys)["key"] is None
     key.chmod(0o644)
     assert look(tmp_path, capsys, key=str(key))["key"] is None
+
+
+def test_a_port_at_no_address_is_refused(
+    docker: DockerServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        asked = {"address": "nowhere", "port": port, "input": "spark_pair_ssh_port", "use": "copies"}
+        result = look(tmp_path, capsys, ports=[asked])
+    assert result["failed"]
+    assert result["msg"].startswith("Looking at the ports failed, since one has no IP address: ")
+
+
+def test_a_pair_has_to_be_described(capsys: pytest.CaptureFixture[str]) -> None:
+    with patch_module_args({"gather": ["pair"]}), pytest.raises(SystemExit):
+        spark_info.main()
+    assert json.loads(capsys.readouterr().out)["msg"].startswith("To gather 'pair', the option pair ")

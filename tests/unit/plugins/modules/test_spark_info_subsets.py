@@ -13,13 +13,9 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import look
-from ansible_collections.dgx_spark.speculative.plugins.modules import (
-    docker_access_info,
-    spark_fabric_info,
-    spark_facts,
-    spark_info,
-)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import look as docker_look
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import ports
+from ansible_collections.dgx_spark.speculative.plugins.modules import docker_access_info, spark_info
 
 from roles.spark_network.files import bandwidth
 from tests.unit.docker_server import DockerServer
@@ -33,10 +29,14 @@ def run(capsys: pytest.CaptureFixture[str], module: t.Any, **parameters: t.Any) 
     return result
 
 
+def gather(capsys: pytest.CaptureFixture[str], *subsets: str, **parameters: t.Any) -> dict[str, t.Any]:
+    return run(capsys, spark_info, gather=list(subsets), **parameters)
+
+
 @pytest.fixture(name="socket")
 def fixture_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "docker.sock"
-    monkeypatch.setitem(look.ARGUMENTS, "socket", {"type": "path", "default": str(path)})
+    monkeypatch.setitem(docker_look.ARGUMENTS, "socket", {"type": "path", "default": str(path)})
     return path
 
 
@@ -54,54 +54,68 @@ def fixture_docker(tmp_path: Path, socket: Path) -> t.Iterator[DockerServer]:
 
 
 def test_who_logs_in_is_a_fact(capsys: pytest.CaptureFixture[str]) -> None:
-    result = run(capsys, spark_facts)
+    result = gather(capsys, "login")
     facts = result["ansible_facts"]
     assert facts["user_id"] == getpass.getuser()
     assert (facts["user_uid"], facts["user_gid"]) == (os.getuid(), os.getgid())
     assert (facts["user_dir"], facts["python"]) == (str(Path("~").expanduser()), {"executable": sys.executable})
     # What may be another thing a minute later must not be kept by a fact cache.
     assert set(facts) == {"user_id", "user_uid", "user_gid", "user_dir", "python"}
-    assert (result["changed"], result["docker"], result["fabric"]) == (False, {}, {})
+    # What is not asked for is not returned.
+    assert set(result) == {"changed", "ansible_facts"}
 
 
-def test_the_machine_is_what_spark_info_returns(capsys: pytest.CaptureFixture[str]) -> None:
-    machine = run(capsys, spark_facts)["machine"]
-    alone = run(capsys, spark_info)
-    for moving in ("memory_available", "memory_free"):
-        assert machine.pop(moving) > 0 < alone.pop(moving)
-    assert {"changed": False, **machine} == alone
+def test_what_is_not_asked_for_is_not_looked_at(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+
+    def look(subset: str, _parameters: t.Any) -> dict[str, int]:
+        looked.append(subset)
+        return {"x": 1}
+
+    monkeypatch.setattr(spark_info, "look", look)
+    assert gather(capsys, "fabric", "machine") == {"changed": False, "machine": {"x": 1}, "fabric": {"x": 1}}
+    assert looked == ["fabric", "machine"]
 
 
 def test_docker_is_what_docker_access_info_returns(
     capsys: pytest.CaptureFixture[str], docker: DockerServer, socket: Path
 ) -> None:
-    found, alone = run(capsys, spark_facts, docker=True)["docker"], run(capsys, docker_access_info, socket=str(socket))
+    found, alone = gather(capsys, "docker")["docker"], run(capsys, docker_access_info, socket=str(socket))
     assert (found["state"], found["server_version"]) == ("usable", "28.3.3")
     # Somebody else may write to the disk meanwhile.
     for one in (found, alone):
         assert one["image_store"].pop("free_bytes") > 0
-    assert found == alone
+    assert {"changed": False, **found} == {"changed": False, **alone}
 
 
-def test_an_engine_that_answers_nonsense_is_left_to_who_asks_only_that(
-    capsys: pytest.CaptureFixture[str], docker: DockerServer, socket: Path
+def test_an_engine_that_answers_nonsense_fails_who_asks_only_that(
+    capsys: pytest.CaptureFixture[str], docker: DockerServer
 ) -> None:
     del docker.pages["/version"]
-    assert run(capsys, spark_facts, docker=True)["docker"] == {}
-    said = run(capsys, docker_access_info, socket=str(socket))["msg"]
-    assert said.startswith("Asking the Docker Engine for /version failed with status 404")
+    result = gather(capsys, "login", "docker")
+    assert (result.get("failed", False), result["docker"]) == (False, {})
+    said = gather(capsys, "docker")
+    assert said["failed"]
+    assert said["msg"].startswith("Asking the Docker Engine for /version failed with status 404")
+
+
+def test_ports_that_cannot_be_looked_at_fail_who_asks_only_that(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_self: ports.Look) -> t.NoReturn:
+        raise ports.FabricError("There is no program ip.")
+
+    monkeypatch.setattr(ports.Look, "look", refuse)
+    assert gather(capsys, "login", "fabric")["fabric"] == {}
+    assert gather(capsys, "fabric")["msg"] == "There is no program ip."
 
 
 def test_what_was_measured_is_in_the_state_directory(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     rows = [{"interface": "enp1s0f1np1", "gbps": 97.3, "by": "RDMA", "finding": None}]
     bandwidth.record(rows, tmp_path / "state")
-    state = str(tmp_path / "state")
-    assert run(capsys, spark_fabric_info, state_directory=state)["measured"] == rows
-    assert run(capsys, spark_facts, fabric=True, state_directory=state)["fabric"]["measured"] == rows
-    assert run(capsys, spark_fabric_info, state_directory=str(tmp_path))["measured"] == []
-
-
-def test_the_ports_are_what_spark_fabric_info_returns(capsys: pytest.CaptureFixture[str]) -> None:
-    found = run(capsys, spark_facts, fabric=True)["fabric"]
-    assert {"changed": False, **found} == run(capsys, spark_fabric_info)
+    found = gather(capsys, "fabric", state_directory=str(tmp_path / "state"))["fabric"]
+    assert found["measured"] == rows
     assert isinstance(found["ports"], list)
+    assert gather(capsys, "fabric", state_directory=str(tmp_path))["fabric"]["measured"] == []

@@ -26,7 +26,7 @@ def play(directory: Path, more: dict[str, t.Any] | None = None, **arguments: t.A
     more = more or {}
     (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n")
     given = {"title": "a model", "image": "release:1", "hosts": {"spark-1": {"spark": SPARK, **arguments}, **more}}
-    tasks = [{"dgx_spark.speculative.preflight_report": given}]
+    tasks = [{"dgx_spark.speculative.report": {"preflight": given}}]
     (directory / "play.yml").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
     command = [str(Path(sys.executable).with_name("ansible-playbook")), "play.yml"]
     environment = {**os.environ, "ANSIBLE_CONFIG": str(directory / "ansible.cfg"), "ANSIBLE_LOCALHOST_WARNING": "false"}

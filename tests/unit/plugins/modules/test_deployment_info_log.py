@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.modules import server_log
+from ansible_collections.dgx_spark.speculative.plugins.modules import deployment_info
 
 from tests.unit.docker_server import DockerServer
 from tests.unit.replay_server import FIXTURES
@@ -39,12 +39,19 @@ def fixture_docker(tmp_path: Path) -> t.Iterator[DockerServer]:
 @pytest.fixture(name="read")
 def fixture_read(tmp_path: Path, capsys: pytest.CaptureFixture[str], state: Path) -> Read:
     def read(**args: t.Any) -> dict[str, t.Any]:
-        args = {"socket": str(tmp_path / "docker.sock"), "state_directory": str(state), **args}
-        with patch_module_args(args), pytest.raises(SystemExit):
-            server_log.main()
+        options = {
+            "gather": ["log"],
+            "log": args,
+            "socket": str(tmp_path / "docker.sock"),
+            "state_directory": str(state),
+        }
+        with patch_module_args(options), pytest.raises(SystemExit):
+            deployment_info.main()
         result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
         assert result.get("changed", False) is False
-        return result
+        # What is not asked for is not returned.
+        assert result.get("failed") or set(result) - {"invocation"} == {"changed", "log"}
+        return dict(result.get("log", result))
 
     return read
 
@@ -105,14 +112,11 @@ def test_without_docker_the_newest_log_is_read(state: Path, read: Read) -> None:
     assert result["detail"].startswith("Docker cannot be asked what is deployed (No such file or directory)")
 
 
-def test_a_path_needs_neither_docker_nor_deployment(tmp_path: Path, read: Read) -> None:
-    (tmp_path / "failed.log").write_text("one\ntwo\n", encoding="utf-8")
-    result = read(path=str(tmp_path / "failed.log"), lines=1, state_directory=None)
-    assert (result["lines"], result["truncated"], result["detail"]) == (["two"], True, None)
-
-
-def test_a_directory_is_no_log(tmp_path: Path, read: Read) -> None:
-    assert read(path=str(tmp_path))["detail"] == f"The log {tmp_path} cannot be read: Is a directory."
+@pytest.mark.usefixtures("docker")
+def test_a_directory_is_no_log(state: Path, read: Read) -> None:
+    path = state / "mine/state/server.log"
+    path.mkdir(parents=True)
+    assert read()["detail"] == f"The log {path} cannot be read: Is a directory."
 
 
 def test_too_few_lines(read: Read) -> None:

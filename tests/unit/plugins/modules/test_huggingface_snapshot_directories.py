@@ -11,15 +11,23 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.modules import model_directory_info
+from ansible_collections.dgx_spark.speculative.plugins.modules import huggingface_snapshot
 
 from tests.unit.plugins.module_utils._models.test_directory import write_model
 
 
 def run(capsys: pytest.CaptureFixture[str], directories: t.Iterable[t.Any], **more: t.Any) -> dict[str, t.Any]:
-    arguments = {"directories": [str(path) for path in directories], **more}
+    arguments = {
+        "repositories": [],
+        "directories": [str(path) for path in directories],
+        "cache_directory": "/nowhere/hub",
+        "receipts_directory": "/nowhere/models",
+        # Nobody is asked about them.
+        "endpoint": "http://127.0.0.1:9",
+        **more,
+    }
     with patch_module_args(arguments), pytest.raises(SystemExit):
-        model_directory_info.main()
+        huggingface_snapshot.main()
     return t.cast("dict[str, t.Any]", json.loads(capsys.readouterr().out))
 
 
@@ -58,6 +66,7 @@ def test_the_fingerprint_follows_the_files(capsys: pytest.CaptureFixture[str], t
 def test_no_directory(capsys: pytest.CaptureFixture[str]) -> None:
     result = run(capsys, [])
     assert (result["models"], result["facts"], result["lines"]) == ({}, {}, [])
+    assert (result["complete"], result["bytes_missing"], result["pair_problems"]) == (True, 0, [])
 
 
 def test_all_errors_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -87,5 +96,5 @@ def test_a_pair_of_directories(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     # The same tokenizer excuses another padding of the vocabulary.
     (draft / "tokenizer.json").write_bytes((target / "tokenizer.json").read_bytes())
     assert run(capsys, [target, draft], pair=pair)["pair_problems"] == []
-    # A draft of the Hub is judged where that is asked.
+    # A draft of which nothing is known is not judged.
     assert run(capsys, [target], pair={**pair, "draft": "lab/small"})["pair_problems"] == []

@@ -22,7 +22,8 @@ def play(directory: Path, *options: str, no_log: bool = True) -> tuple[int, str,
         f"[defaults]\ncollections_path={REPOSITORY}/collections\nlog_path={directory}/log\n"
     )
     (directory / "key").write_text(SECRET + "\n")
-    task = {"dgx_spark.speculative.reveal": {"paths": {"laptop": str(directory / "key")}, "what": "API key"}}
+    secrets = {"paths": {"laptop": str(directory / "key")}, "what": "API key"}
+    task = {"dgx_spark.speculative.report": {"reveal": secrets}}
     play = [{"hosts": "localhost", "gather_facts": False, "tasks": [{**task, "no_log": no_log}]}]
     (directory / "play.yml").write_text(json.dumps(play))
     command = [str(Path(sys.executable).with_name("ansible-playbook")), "play.yml", *options]

@@ -11,6 +11,8 @@ import sys
 import typing as t
 from pathlib import Path
 
+import pytest
+
 REPOSITORY = Path(__file__).parents[4]
 RECORD: dict[str, t.Any] = {
     "target_model": "example/target",
@@ -30,7 +32,7 @@ RECORD: dict[str, t.Any] = {
 def play(directory: Path, task: dict[str, t.Any], *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run one task with the real ansible-playbook, for a host that cannot be reached."""
     variables = {"parameters": {"draft_cost": 0.318, "expert_share": 0.381, "experts": 128, "active_experts": 4}}
-    name = {"name": "Summarise", "dgx_spark.speculative.deployment_summary": task, "register": "summarised"}
+    name = {"name": "Summarise", "dgx_spark.speculative.report": task, "register": "summarised"}
     show = {
         "name": "Show",
         "ansible.builtin.copy": {"content": "{{ summarised | to_json }}", "dest": f"{directory}/out.json"},
@@ -52,34 +54,41 @@ def play(directory: Path, task: dict[str, t.Any], *arguments: str) -> subprocess
 
 def test_a_remote_spark_gets_a_tunnel_and_needs_no_connection(tmp_path: Path) -> None:
     arguments = ["-e", "ansible_host=192.0.2.7", "-e", "ansible_user=me", "-e", "ansible_port=2222"]
-    done = play(tmp_path, {"record": RECORD}, *arguments)
+    done = play(tmp_path, {"summary": RECORD}, *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert result["changed"] is False
     # Plain lines, as they are to be copied: a debug task would quote them.
-    assert "\n" + "\n".join(result["summary"]) + "\n" in done.stdout
-    assert result["summary"][0] == "spark-1 serves target with EAGLE-3, draft length 5"
-    assert "    ssh -N -L 8000:127.0.0.1:8000 -p 2222 me@192.0.2.7" in result["summary"]
-    assert "    - The model called a tool." in result["summary"]
-    assert any("break-even 2.59)" in line for line in result["summary"])
+    assert "\n" + "\n".join(result["lines"]) + "\n" in done.stdout
+    assert result["lines"][0] == "spark-1 serves target with EAGLE-3, draft length 5"
+    assert "    ssh -N -L 8000:127.0.0.1:8000 -p 2222 me@192.0.2.7" in result["lines"]
+    assert "    - The model called a tool." in result["lines"]
+    assert any("break-even 2.59)" in line for line in result["lines"])
 
 
 def test_a_local_spark_needs_none(tmp_path: Path) -> None:
-    done = play(tmp_path, {"record": RECORD}, "-c", "local", "-e", f"ansible_python_interpreter={sys.executable}")
+    done = play(tmp_path, {"summary": RECORD}, "-c", "local", "-e", f"ansible_python_interpreter={sys.executable}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ssh" not in done.stdout
     assert "  Ask it:" in done.stdout
 
 
-def test_a_record_is_needed(tmp_path: Path) -> None:
-    done = play(tmp_path, {})
+@pytest.mark.parametrize(
+    ("task", "refusal"),
+    [
+        ({}, "one of the following is required: lines, summary, preflight, reveal"),
+        ({"summary": RECORD, "lines": []}, "parameters are mutually exclusive: lines|summary"),
+    ],
+)
+def test_a_task_tells_one_thing(tmp_path: Path, task: dict[str, t.Any], refusal: str) -> None:
+    done = play(tmp_path, task)
     assert done.returncode != 0
-    assert "missing required arguments: record" in done.stdout + done.stderr
+    assert refusal in done.stdout + done.stderr
 
 
 def test_the_head_speaks_for_its_worker(tmp_path: Path) -> None:
     pair = {"rank": 1, "head": "spark-1", "worker": "spark-2", "rails": []}
-    done = play(tmp_path, {"record": {**RECORD, "pair": pair}})
+    done = play(tmp_path, {"summary": {**RECORD, "pair": pair}})
     assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["summary"] == []
+    assert json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["lines"] == []
     assert "serve" not in done.stdout

@@ -14,7 +14,15 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.action import follow
+import yaml
+from ansible_collections.dgx_spark.speculative.plugins.action import (
+    completions_probe,
+    huggingface_snapshot,
+    watched_job,
+)
+from ansible_collections.dgx_spark.speculative.plugins.modules import completions_probe as probe_module
+from ansible_collections.dgx_spark.speculative.plugins.modules import huggingface_snapshot as snapshot_module
+from ansible_collections.dgx_spark.speculative.plugins.modules import watched_job as job_module
 
 REPOSITORY = Path(__file__).parents[4]
 PROGRAM = """
@@ -32,27 +40,8 @@ sys.exit(bool(reason))
 """
 
 
-@pytest.mark.parametrize(
-    ("told", "shown"),
-    [
-        ([], []),
-        ([(0, None, False), (1, {"text": ""}, False), (2, {}, True)], []),
-        ([(0, {"text": "a"}, False), (5, {"text": "b"}, False), (10, {"text": "c"}, False)], ["s | a", "s | c"]),
-        ([(0, {"text": "a"}, False), (11, {"text": "a"}, False), (12, {"text": "b"}, False)], ["s | a", "s | b"]),
-        ([(0, {"text": "a"}, False), (1, {"text": "b"}, True)], ["s | a", "s | b"]),
-        ([(0, {"text": "a"}, False), (1, {"text": "a"}, True)], ["s | a"]),
-    ],
-)
-def test_ticker(told: list[tuple[float, t.Any, bool]], shown: list[str]) -> None:
-    lines: list[str] = []
-    ticker = follow.Ticker("s", 10, lines.append)
-    for now, progress, last in told:
-        ticker.tell(progress, now, last)
-    assert lines == shown
-
-
 class Playbook:
-    """Runs one follow task on this machine with the real ansible-playbook."""
+    """Runs one task on this machine with the real ansible-playbook."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -79,12 +68,7 @@ class Playbook:
         }
         task = {
             "name": "Count",
-            "dgx_spark.speculative.follow": {
-                "module": "dgx_spark.speculative.watched_job",
-                "args": args,
-                "interval": 0.1,
-                **options,
-            },
+            "dgx_spark.speculative.watched_job": {**args, "interval": 0.1, **options},
             "register": "followed",
             "when": when,
         }
@@ -191,11 +175,23 @@ def test_failures_are_sentences(playbook: Playbook) -> None:
     # The job failed while nobody watched, so it was tried again, and failed again.
     assert playbook.starts() == 2
 
-    code, output = playbook.run(module="ansible.builtin.ping", args={})
+
+def test_one_call_only(playbook: Playbook) -> None:
+    code, output = playbook.run(follow=False)
+    assert code == 0, output
+    result = playbook.result()
+    assert (result["finished"], result["attached"], "calls" in result) == (False, False, False)
+    assert "spark-1 | " not in output
+
+
+def test_what_is_no_option_is_refused(playbook: Playbook) -> None:
+    code, output = playbook.run(intervall=1)
     assert code == 2
-    assert (
-        "The module ansible.builtin.ping did not return 'finished'; only modules that do can be followed."
-    ) in output
+    assert "Unsupported parameters for (dgx_spark.speculative.watched_job) module: intervall" in output
+    code, output = playbook.run(interval="often")
+    assert code == 2
+    assert "argument 'interval' is of type" in output
+    assert not (playbook.directory / "jobs").exists()
 
 
 def test_two_hosts_below_each_other(playbook: Playbook) -> None:
@@ -215,8 +211,9 @@ def test_two_hosts_below_each_other(playbook: Playbook) -> None:
     assert "spark-1       | " in seen + process.communicate(timeout=60)[0]
 
 
-def test_what_was_said_is_not_said_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follow.constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
-    assert [follow.is_first_to_say(what) for what in ("a", "a", "b")] == [True, False, True]
-    monkeypatch.setattr(follow.constants, "DEFAULT_LOCAL_TMP", str(tmp_path / "none"))
-    assert not follow.is_first_to_say("a")
+@pytest.mark.parametrize(
+    ("action", "module"),
+    [(watched_job, job_module), (completions_probe, probe_module), (huggingface_snapshot, snapshot_module)],
+)
+def test_action_and_module_agree_on_the_default(action: t.Any, module: t.Any) -> None:
+    assert yaml.safe_load(module.DOCUMENTATION)["options"]["follow"]["default"] is action.ActionModule.BY_DEFAULT

@@ -1,0 +1,217 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""What one of two Sparks brings into a pair: all that is compared with the other one, in one look."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shutil
+import socket
+import time
+import typing as t
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import (
+    Engine,
+    EngineError,
+    Machine,
+    brief_container,
+    brief_slot,
+    mount_point,
+    nearest_existing,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.holders import port_use
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import store_of
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.comparison import (
+    KEY,
+    LABEL,
+    authorized,
+    image_facts,
+    pair_image,
+    whole_key,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import (
+    QUERY,
+    GpuError,
+    ask_gpu,
+    parse_gpus,
+    parse_meminfo,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import Job
+
+# An ordinary user's PATH need not lead to it.
+SSHD_PLACES = ("/usr/sbin", "/usr/local/sbin", "/sbin", "/usr/bin")
+# What Docker, libvirt and others make.
+VIRTUAL = ("docker", "br-", "veth", "virbr", "lo", "tun", "tap", "wg", "tailscale")
+
+
+def mac_addresses(devices: Path) -> list[str]:
+    """The addresses of the network cards below a directory such as /sys/class/net."""
+    found = []
+    for device in sorted(devices.glob("*")):
+        with contextlib.suppress(OSError):
+            address = (device / "address").read_text(encoding="ascii").strip()
+            if not device.name.startswith(VIRTUAL) and address.strip("0:"):
+                found.append(address)
+    return found
+
+
+def place(path: Path) -> dict[str, t.Any]:
+    """The file system on which something is or will be."""
+    there = nearest_existing(path)
+    mount = mount_point(there)
+    try:
+        status = os.statvfs(there)
+    except OSError:
+        return {"path": str(path), "filesystem": str(mount), "free": None}
+    return {"path": str(path), "filesystem": str(mount), "free": status.f_bavail * status.f_frsize}
+
+
+def read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+class PairError(Exception):
+    """What was asked for cannot be looked at; the text is one sentence."""
+
+
+class PairLook:
+    """One look at one of the two."""
+
+    def __init__(self, state: Path, params: dict[str, t.Any], machine: Machine) -> None:
+        self.params = params
+        self.machine = machine
+        self.state = state
+        self.pair = self.state / "pair"
+        self.engine = Engine(self.params["socket"])
+
+    def look(self) -> dict[str, t.Any]:
+        # First, since what follows takes its time.
+        clock = None if self.params["sent"] is None else round(time.time() - self.params["sent"], 3)
+        containers, found = self.docker()
+        key = KEY.match(read(self.pair / "id_ed25519.pub"))
+        return {
+            "hostname": socket.gethostname(),
+            "mac_addresses": mac_addresses(self.machine.root / "sys/class/net"),
+            "architecture": platform.machine(),
+            "memory_total": parse_meminfo(read(self.machine.root / "proc/meminfo"))["MemTotal"],
+            "drivers": self.drivers(),
+            "clock_offset": clock,
+            "sshd": shutil.which("sshd", path=":".join(SSHD_PLACES)),
+            **found,
+            "pair_image": pair_image(self.params["image"]),
+            "ports": self.ports(containers, found["slot"]),
+            "state": place(self.state),
+            "state_directory": str(self.state),
+            "has_directory": self.has_directory(),
+            "client_key": key[0] if key else None,
+            "key": self.key(),
+            "authorized": authorized(read(self.pair / "authorized_keys")),
+            "spooled_bytes": self.spooled(),
+        }
+
+    def drivers(self) -> list[str]:
+        try:
+            return [gpu.driver for gpu in parse_gpus(ask_gpu(QUERY))]
+        except GpuError:
+            return []
+
+    def docker(self) -> tuple[list[dict[str, t.Any]], dict[str, t.Any]]:
+        """What the Engine knows. That it cannot be asked is for others to explain."""
+        containers: list[dict[str, t.Any]] = []
+        slot: dict[str, t.Any] | None = None
+        images: dict[str, dict[str, t.Any] | None] = {"base": None, "pair": None}
+        info: dict[str, t.Any] = {}
+        state, detail = "usable", ""
+        try:
+            info = self.engine.get("/info")
+            listed = self.engine.get("/containers/json") if self.params["ports"] else []
+            containers = [brief_container(one, self.engine.container(one["Id"])) for one in listed]
+            slot = self.engine.container(self.params["container"])
+            names = {"base": self.params["image"], "pair": pair_image(self.params["image"])}
+            images = {key: image_facts(self.engine.image(name)) for key, name in names.items()}
+        except (EngineError, OSError) as e:
+            state, detail = "unusable", f"{self.params['socket']}: {getattr(e, 'strerror', None) or e}"
+        store = store_of(info, self.machine.root)
+        mount = mount_point(store.path) if store else None
+        docker = {
+            "state": state,
+            "detail": detail,
+            "version": info.get("ServerVersion"),
+            "store": store.kind if store else None,
+            "images": str(store.path) if store else None,
+            "way_out": store.way_out if store else None,
+            "filesystem": str(mount) if mount else None,
+            "free": store.free_bytes() if store else None,
+        }
+        brief = brief_slot(slot) if slot else None
+        return containers, {"docker": docker, "slot": brief, "images": images}
+
+    def ports(self, containers: list[dict[str, t.Any]], slot: dict[str, t.Any] | None) -> list[dict[str, t.Any]]:
+        """Who listens on each."""
+        try:
+            return [self.port(containers, slot, port) for port in self.params["ports"]]
+        except ValueError as e:
+            raise PairError(f"Looking at the ports failed, since one has no IP address: {e}.") from e
+
+    def port(
+        self, containers: list[dict[str, t.Any]], slot: dict[str, t.Any] | None, asked: dict[str, t.Any]
+    ) -> dict[str, t.Any]:
+        use = port_use(self.machine, containers, asked["address"], asked["port"])
+        return {
+            "address": asked["address"],
+            "port": asked["port"],
+            "input": asked["input"],
+            "in_use": use["in_use"],
+            "ours": use["in_use"] and (self.is_slots(use, slot) if asked["use"] == "container" else self.is_copying()),
+            "holder": use["holder"],
+            "description": use["description"],
+        }
+
+    @staticmethod
+    def is_slots(use: t.Mapping[str, t.Any], slot: dict[str, t.Any] | None) -> bool:
+        """Whether it is our own worker that listens."""
+        if slot is None or f"{LABEL}deployment" not in slot["labels"]:
+            return False
+        # Where only root can tell who listens, it is the one that was made to.
+        suspected = slot["name"] in use["suspects"] and slot["labels"].get(f"{LABEL}rank") == "1"
+        return bool(use["container"] == slot["name"] or suspected)
+
+    def is_copying(self) -> bool:
+        """Whether an earlier run's copy goes on."""
+        state, running = Job(self.state / "jobs", "copies").settled()
+        return running and state is not None
+
+    def key(self) -> str | None:
+        """The key pair that this one of the two needs, if it can be used as it is."""
+        path = Path(self.params["key"] or "/nonexistent")
+        try:
+            status, directory = path.stat(), path.parent.stat()
+        except OSError:
+            return None
+        if status.st_mode & 0o7777 != 0o600 or status.st_uid != directory.st_uid:
+            return None
+        return whole_key(read(path), read(path.with_name(f"{path.name}.pub")))
+
+    def has_directory(self) -> bool:
+        try:
+            return self.pair.is_dir() and self.pair.stat().st_mode & 0o777 == 0o700
+        except OSError:
+            return False
+
+    def spooled(self) -> int:
+        files = (self.pair / "spool").glob("*/*")
+        total = 0
+        for file in files:
+            with contextlib.suppress(OSError):
+                total += file.stat().st_size
+        return total

@@ -1,0 +1,315 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""One look at what a Spark serves, whether it works, and what it takes."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import typing as t
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
+    OPTIONS_LABEL,
+    Pair,
+    ask_peer,
+    environment_of,
+    look_at_rail,
+    noticed,
+    pair_of,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import (
+    Engine,
+    EngineError,
+    Machine,
+    brief_slot,
+    silent_engine,
+    user_name,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import store_of
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import (
+    CachedModel,
+    cached_models,
+    removals,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import free_space
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import (
+    Disk,
+    Job,
+    Model,
+    Previous,
+    Removable,
+    Status,
+    UnusedModel,
+    pair_facts,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import look
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import parse_meminfo
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import Job as WatchedJob
+
+JOBS = ("pull", "fetch", "benchmark")
+LOGS = ("*/state/*.log", "*/state/*.log.1", "*/failed.log", "jobs/*/log")
+MEMINFO = Path("/proc/meminfo")
+# As the roles api_proxy and open_webui name their containers.
+BESIDE = {"proxy": "dgx-spark-speculative-proxy", "Open WebUI": "dgx-spark-speculative-open-webui"}
+
+
+class Docker:
+    """What the Engine says; everything None, and a reason, where it cannot be asked."""
+
+    def __init__(self, socket: str, machine: Machine) -> None:
+        self._socket = socket
+        self._machine = machine
+        self._engine = Engine(socket)
+        self.problem: str | None = None
+        # What the containers that were looked at were made with.
+        self.environments: dict[str, dict[str, str]] = {}
+
+    def _try(self, ask: t.Callable[[], t.Any]) -> t.Any:
+        if self.problem:
+            return None
+        try:
+            return ask()
+        except PermissionError:
+            self.problem = f"the user {user_name(self._machine.uid)} may not open {self._socket}"
+        except OSError as e:
+            self.problem = f"it does not answer on {self._socket} ({e.strerror or e})"
+            if silent_engine(self._machine, Path(self._socket)) == "unknown":
+                self.problem = "it is not installed"
+        except EngineError as e:
+            self.problem = str(e).rstrip(".")
+        return None
+
+    def beside(self) -> dict[str, str]:
+        """What else of this collection's runs, or has ended."""
+        found = {what: self.slot(name) for what, name in BESIDE.items()}
+        return {what: container["state"] for what, container in found.items() if container}
+
+    def slot(self, name: str) -> dict[str, t.Any] | None:
+        inspected = self._try(lambda: self._engine.container(name))
+        self.environments[name] = environment_of(inspected)
+        return brief_slot(inspected) if inspected else None
+
+    def image(self, reference: str | None) -> dict[str, t.Any]:
+        return (self._try(lambda: self._engine.image(reference)) if reference else None) or {}
+
+    def free_bytes(self) -> int | None:
+        store = store_of(self._try(lambda: self._engine.get("/info")) or {})
+        return store.free_bytes() if store else None
+
+
+class StatusLook:
+    """Gathers a status; each part of it copes with what is not there."""
+
+    def __init__(self, params: dict[str, t.Any], machine: Machine) -> None:
+        self._params = params
+        self._state_directory = Path(params["state_directory"])
+        self._cache = Path(params["cache_directory"])
+        self._receipts = Path(params["receipts_directory"] or self._state_directory / "models")
+        self._docker = Docker(params["socket"], machine)
+        self._machine = machine
+        self._status = Status()
+        self._pair: Pair | None = None
+        self._measured: dict[str, t.Any] | None = None
+
+    def gather(self) -> Status:
+        status = self._status
+        slot = self._docker.slot(self._params["container"])
+        status.container = self._container(slot)
+        status.beside = self._docker.beside()
+        record = self._record(slot)
+        environment = self._docker.environments.get(self._params["container"], {})
+        self._pair = pair_of((slot or {}).get("labels") or {}, environment, record)
+        self._describe(slot, record)
+        self._look(slot, record)
+        self._figures(record)
+        previous = records.previous(self._state_directory)
+        status.previous = Previous.of(previous)
+        status.jobs = self._jobs()
+        self._memory()
+        self._images(slot, record, previous)
+        self._models(slot, record)
+        self._files()
+        if self._docker.problem:
+            status.unknown.insert(0, f"Docker cannot be asked: {self._docker.problem}.")
+        return status
+
+    @staticmethod
+    def _container(slot: dict[str, t.Any] | None) -> dict[str, t.Any] | None:
+        if slot is None:
+            return None
+        started = look.seconds_of(slot["started_at"]) if slot["state"] == "running" else None
+        return {**slot, "uptime_s": None if started is None else max(0, int(time.time() - started))}
+
+    def _record(self, slot: dict[str, t.Any] | None) -> records.Record | None:
+        """The record of what is in the slot; where Docker cannot be asked, of what was deployed last."""
+        if slot is not None:
+            return records.current(self._state_directory, slot["labels"])
+        if not self._docker.problem:
+            return None
+        found = records.deployments(self._state_directory).values()
+        return max(found, key=lambda record: str(record.get("deployed_at")), default=None)
+
+    def _is_worker(self) -> bool:
+        return self._pair is not None and self._pair.rank == 1
+
+    def _describe(self, slot: dict[str, t.Any] | None, record: records.Record | None) -> None:
+        status, labels = self._status, (slot or {}).get("labels") or {}
+        known = record or {}
+        status.deployment = labels.get(f"{records.LABEL}deployment") or known.get("deployment")
+        status.url = labels.get(f"{records.LABEL}url") or known.get("url")
+        status.take(known)
+        # What was found in the answers is the head's to tell.
+        status.findings = [] if self._is_worker() else look.still_said(known)
+        if slot is not None and status.deployment and record is None:
+            message = (
+                f"Nobody has seen {status.deployment} answer as it is configured now: the run that deploys it was cut "
+                "off or is still under way. Run its playbook again."
+            )
+            status.findings = [{"id": "not_recorded", "message": message}]
+
+    def _labels(self, slot: dict[str, t.Any] | None) -> dict[str, str]:
+        """The labels of what is in the slot; where Docker cannot be asked, what the record says of them."""
+        labels: dict[str, str] = (slot or {}).get("labels") or {}
+        if not labels and self._status.deployment:
+            return {f"{records.LABEL}deployment": self._status.deployment}
+        return labels
+
+    def _look(self, slot: dict[str, t.Any] | None, record: records.Record | None) -> None:
+        status = self._status
+        files = look.read_files(records.deployment_directory(self._state_directory, self._labels(slot)))
+        if self._pair:
+            options, seen = self._labels(slot).get(OPTIONS_LABEL), noticed(files.server)
+            links = [look_at_rail(rail, self._machine.root) for rail in self._pair.rails]
+            status.pair = pair_facts(self._pair, links, ask_peer(self._pair), seen, options, files.ranks)
+            status.findings += look.by_tcp(files)
+        found = self._state_of(slot, files, look.question_of(record) if self._params["ask"] else None)
+        status.state, status.why, status.version = found.state, found.why, found.version
+        status.findings += [one for one in found.findings if one not in status.findings]
+        if slot is not None and slot["state"] == "running" and files.server:
+            restarts = files.server.get("restarts")
+            status.restarts = restarts if isinstance(restarts, int) else None
+        self._measured = found.measurements
+
+    def _state_of(self, slot: dict[str, t.Any] | None, files: look.Files, question: look.Asked) -> look.Look:
+        status = self._status
+        if slot is None and not self._docker.problem:
+            return look.Look("absent", f"There is no container {self._params['container']}.")
+        stands_still = look.of_container(slot, files) if slot else None
+        if stands_still:
+            return stands_still
+        if self._is_worker():
+            if slot is None:
+                return look.Look(None, "Docker cannot be asked whether its container runs.")
+            return look.of_worker(files, look.seconds_of(slot["started_at"]), slot["health"])
+        if not status.url:
+            if slot is None:
+                return look.Look(None, "Docker cannot be asked, and no deployment is on record.")
+            return look.Look(None, f"The container {slot['name']} runs, but has no label that says where it serves.")
+        try:
+            asked = look.ServerLook(status.url, files, look.seconds_of(slot["started_at"]) if slot else None)
+        except ValueError as e:
+            return look.Look(None, str(e))
+        found = asked.look(question, status.method not in (None, "none"), self._params["deadline"])
+        if slot is None and found.state not in (*look.SERVING, "unhealthy"):
+            # Nothing listens, and whether the container runs is not known: the files may be old.
+            return look.Look(None, f"Nothing listens at {status.url}, and Docker cannot be asked why.")
+        return found
+
+    def _figures(self, record: records.Record | None) -> None:
+        """Of this look if it has generated enough, else as noted when it was deployed."""
+        measured, when = self._measured or {}, "now"
+        enough = (measured.get("completion_tokens") or 0) >= look.TOKENS_TO_MEASURE
+        if not enough or measured.get("tokens_per_second") is None:
+            measured, when = (record or {}).get("measurements") or {}, "deployed"
+        status = self._status
+        if self._is_worker():
+            # The head answers for both.
+            return
+        status.tokens_per_second = measured.get("tokens_per_second")
+        status.acceptance_length = measured.get("acceptance_length")
+        if status.tokens_per_second is not None or status.acceptance_length is not None:
+            status.measured = when
+
+    def _jobs(self) -> list[Job]:
+        found = []
+        for name in JOBS:
+            with contextlib.suppress(OSError, KeyError, RecursionError):
+                state, running = WatchedJob(self._state_directory / "jobs", name).settled()
+                if running and state:
+                    progress = state.get("progress") or {}
+                    found.append(Job(name, progress.get("percent"), str(progress.get("text") or "")))
+        return found
+
+    def _memory(self) -> None:
+        try:
+            memory = parse_meminfo(MEMINFO.read_text(encoding="ascii"))
+        except OSError as e:
+            self._status.unknown.append(f"The memory cannot be looked at: {e}.")
+            return
+        self._status.memory_total = memory.get("MemTotal")
+        self._status.memory_available = memory.get("MemAvailable")
+
+    def _images(
+        self, slot: dict[str, t.Any] | None, record: records.Record | None, previous: records.Record | None
+    ) -> None:
+        status = self._status
+        recorded = (record or {}).get("image") or {}
+        identity = (slot or {}).get("image_id") or recorded.get("id")
+        inspected = self._docker.image(identity)
+        reference = recorded.get("reference") or (slot or {}).get("image")
+        if identity or reference:
+            digests = inspected.get("RepoDigests") or recorded.get("digests") or []
+            status.image = {"reference": reference, "id": identity, "digests": digests}
+        status.disk.image_bytes = inspected.get("Size")
+        before = ((previous or {}).get("image") or {}).get("id")
+        if before and before != identity:
+            status.disk.previous_image_bytes = self._docker.image(before).get("Size")
+        status.disk.docker_free_bytes = self._docker.free_bytes()
+
+    def _models(self, slot: dict[str, t.Any] | None, record: records.Record | None) -> None:
+        in_use = records.models_in_use(self._state_directory, self._labels(slot))
+        cached: list[CachedModel] | None = None
+        try:
+            cached = cached_models(self._cache, self._receipts, in_use)
+        except OSError as e:
+            self._status.unknown.append(f"The models in {self._cache} cannot be looked at: {e.strerror or e}.")
+        sizes = {model.id: model.bytes_on_disk for model in cached or []}
+        self._status.models = [
+            Model(name, role_of(name, record or {}), commit, sizes.get(name))
+            for name, commit in records.models_of(record).items()
+        ]
+        if cached is not None:
+            count_models(self._status.disk, cached)
+
+    def _files(self) -> None:
+        disk = self._status.disk
+        with contextlib.suppress(OSError):
+            disk.cache_free_bytes = free_space(self._cache)[0]
+        with contextlib.suppress(OSError):
+            logs = (path for pattern in LOGS for path in self._state_directory.glob(pattern))
+            disk.logs_bytes = sum(path.stat().st_size for path in logs)
+
+
+def role_of(model: str, record: t.Mapping[str, t.Any]) -> str:
+    if model == record.get("target_model"):
+        return "target"
+    return "draft" if model == record.get("draft_model") else "other"
+
+
+def count_models(disk: Disk, cached: t.Sequence[CachedModel]) -> None:
+    """Sort what the cache holds into kinds that do not overlap; a model that is not ours counts only if it is used."""
+    kept = [model for model in cached if model.in_use]
+    disk.models_unused = [
+        UnusedModel(model.id, model.bytes_on_disk) for model in cached if model.fetched_here and not model.in_use
+    ]
+    disk.unserved = [Removable(model.id, piece.path, piece.bytes) for model in kept for piece in model.unserved]
+    disk.orphan_parts = [Removable(model.id, piece.path, piece.bytes) for model in kept for piece in model.orphans]
+    aside = sum(piece.bytes for piece in (*disk.unserved, *disk.orphan_parts))
+    disk.models_used_bytes = sum(model.bytes_on_disk for model in kept) - aside
+    disk.removable_bytes = sum(removal.bytes for removal in removals(cached))

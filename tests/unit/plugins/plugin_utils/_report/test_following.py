@@ -1,0 +1,37 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import following
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ([], []),
+        ([(0, None, False), (1, {"text": ""}, False), (2, {}, True)], []),
+        ([(0, {"text": "a"}, False), (5, {"text": "b"}, False), (10, {"text": "c"}, False)], ["s | a", "s | c"]),
+        ([(0, {"text": "a"}, False), (11, {"text": "a"}, False), (12, {"text": "b"}, False)], ["s | a", "s | b"]),
+        ([(0, {"text": "a"}, False), (1, {"text": "b"}, True)], ["s | a", "s | b"]),
+        ([(0, {"text": "a"}, False), (1, {"text": "a"}, True)], ["s | a"]),
+    ],
+)
+def test_ticker(told: list[tuple[float, t.Any, bool]], shown: list[str]) -> None:
+    lines: list[str] = []
+    ticker = following.Ticker("s", 10, lines.append)
+    for now, progress, last in told:
+        ticker.tell(progress, now, last)
+    assert lines == shown
+
+
+def test_what_was_said_is_not_said_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following.constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
+    assert [following.is_first_to_say(what) for what in ("a", "a", "b")] == [True, False, True]
+    monkeypatch.setattr(following.constants, "DEFAULT_LOCAL_TMP", str(tmp_path / "none"))
+    assert not following.is_first_to_say("a")
