@@ -182,6 +182,13 @@ draft_length:
   returned: success
   type: int
   sample: 5
+origins:
+  description:
+    - What is not as the recipe says, with where it comes from. Empty also for what an earlier release deployed.
+  returned: success
+  type: list
+  elements: str
+  sample: ["draft length 5, given with -e"]
 version:
   description:
     - The release that answers.
@@ -526,7 +533,7 @@ class DeploymentInfo:
         known = record or {}
         status.deployment = labels.get(f"{records.LABEL}deployment") or known.get("deployment")
         status.url = labels.get(f"{records.LABEL}url") or known.get("url")
-        status.title, status.source = known.get("title"), known.get("source")
+        status.title, status.source, status.origins = known.get("title"), known.get("source"), records.origins(known)
         status.deployed_at, status.listens_on = known.get("deployed_at"), known.get("listens_on")
         status.target_model, status.served_model = known.get("target_model"), known.get("served_model")
         status.method, status.draft_length = known.get("method"), known.get("draft_length")

@@ -23,7 +23,7 @@ options:
   record:
     description:
       - The deployment's record, as the role C(speculative_serve) hands it out.
-      - Its keys C(break_even) (see P(dgx_spark.speculative.deployment_plan#filter)), C(checks) (a list of sentences)
+      - Its keys C(break_even) (see P(dgx_spark.speculative.deployment_values#filter)), C(checks) (a list of sentences)
         and C(pair) may be missing.
     type: dict
     required: true

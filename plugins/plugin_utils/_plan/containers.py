@@ -15,8 +15,6 @@ import dataclasses
 import hashlib
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import break_even
-
 PREFIX = "dgx_spark.speculative"
 LABEL = f"{PREFIX}.configuration"
 HUB = "/cache/huggingface/hub"
@@ -55,12 +53,9 @@ class Node:
     port: int
     url: str
     bridged: bool
-    # How it drafts, and what models there are, each with its commit or fingerprint.
+    # The models that serve, and what there are, each with its commit or fingerprint.
     target: str
     draft: str
-    method: str
-    draft_length: int
-    break_even: t.Mapping[str, t.Any] | None
     models: t.Mapping[str, t.Mapping[str, t.Any]]
     # How it is watched.
     stall_s: t.Any
@@ -252,11 +247,6 @@ def cluster(nodes: t.Sequence[Node], rank: int, image: str) -> dict[str, t.Any]:
     return {"rank": rank, "head": head, "worker": worker, "rails": list(nodes[rank].rails), "image": image}
 
 
-def drafting_pays(node: Node) -> dict[str, float] | None:
-    """The acceptance lengths at which drafts begin to pay, if somebody knows what they cost."""
-    return break_even.of_figures(int(node.draft_length), node.break_even) if node.method not in ("none", "") else None
-
-
 def plan(brought: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, dict[str, t.Any]]:
     """By host: what runs there and when, what its script has to know, and what its record keeps."""
     nodes = read(brought)
@@ -269,7 +259,6 @@ def plan(brought: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, dict[str, t.An
             "turn": turn(rank, serving),
             "script": script(nodes, node),
             "pair": cluster(nodes, rank, containers[rank].image),
-            "break_even": drafting_pays(node),
         }
         for rank, node in enumerate(nodes)
     }

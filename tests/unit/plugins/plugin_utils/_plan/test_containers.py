@@ -40,7 +40,7 @@ def spark(rank: int, **changes: t.Any) -> dict[str, t.Any]:
         **{"cache": "/home/spark/.cache/huggingface/hub", "pair_directory": f"{STATE}/pair", "volume": f"{SLOT}-cache"},
         **{"reference": "release:1", "pair_image": "the-pairs:1", "host": "127.0.0.1", "port": 8000},
         **{"url": "http://127.0.0.1:8000", "bridged": False, "target": "a/target", "draft": "a/draft"},
-        **{"method": "eagle3", "draft_length": 5, "break_even": {"draft_cost": 0.1}, "environment": {}},
+        "environment": {},
         **{"models": {"a/target": {"commit": COMMIT}, "a/draft": {"commit": COMMIT}}, "rails": rails, "ssh_port": 2233},
         **{"stall_s": 300, "probe_interval_s": 60, "peer_lost_s": 60, "ready_timeout": 3600},
         **{"checked": HASH, "options": "x: 1\n", "scripts": f"script-{rank}", "trust": f"trust-{rank}", "slot": None},
@@ -61,7 +61,7 @@ def test_what_was_asked_for_is_asked_for(name: str) -> None:
         **{"deployment": recipe["name"], "directory": directory, "reference": recipe["image"]},
         **{"pair_image": f"{SLOT}/{recipe['image'].rpartition('/')[2]}", "port": recipe["port"]},
         **{"url": f"http://127.0.0.1:{recipe['port']}", "environment": recipe["environment"]},
-        **{key: recipe[key] for key in ("target", "draft", "method", "draft_length", "break_even")},
+        **{key: recipe[key] for key in ("target", "draft")},
         "models": {model: {"commit": COMMIT} for model in (recipe["target"], recipe["draft"]) if model},
     }
     brought = [spark(rank, name=host, **wanted) for rank, host in enumerate(expected)]
@@ -195,18 +195,10 @@ def test_the_order_of_starting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
-    [({}, {"best": 1.5, "worst": 1.5}), ({"method": "none"}, None), ({"method": ""}, None), ({"break_even": {}}, None)],
-)
-def test_from_when_drafts_pay(changes: dict[str, t.Any], expected: t.Any) -> None:
-    assert containers.plan(sparks(1, **changes))["spark-1"]["break_even"] == expected
-
-
-@pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"models": {}}, "What the Sparks run cannot be planned: 'a/target'"),
-        ({"break_even": {"draft_cost": "much"}}, "could not convert string to float: 'much'"),
+        ({"ready_timeout": "long"}, "invalid literal for int"),
         ({"more": 1}, "unexpected keyword argument 'more'"),
     ],
 )
