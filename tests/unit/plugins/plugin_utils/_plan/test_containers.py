@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import shlex
 import typing as t
 
+import jinja2
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
@@ -48,6 +50,22 @@ def spark(rank: int, **changes: t.Any) -> dict[str, t.Any]:
     }
 
 
+def serve_script(script: dict[str, t.Any], recipe: dict[str, t.Any]) -> str:
+    """The script of the head, as Ansible writes it."""
+    environment = jinja2.Environment(trim_blocks=True)
+    environment.filters.update(quote=shlex.quote, comment=lambda text: f"#\n# {text}\n#")
+    source = (normal.ROOT / "roles/speculative_serve/templates/serve.sh.j2").read_text(encoding="utf-8")
+    written = environment.from_string(source).render(
+        ansible_managed="Ansible managed",
+        __speculative_serve_reference=recipe["image"],
+        __speculative_serve_node={"script": script},
+        speculative_serve_port=recipe["port"],
+        speculative_serve_log_level="info",
+        speculative_serve_environment=recipe["environment"],
+    )
+    return normal.text(written.rstrip())
+
+
 def sparks(number: int, **changes: t.Any) -> list[dict[str, t.Any]]:
     return [spark(rank, **changes) for rank in range(number)]
 
@@ -69,6 +87,11 @@ def test_what_was_asked_for_is_asked_for(name: str) -> None:
         record = expected[host]["files"][normal.text(f"{directory}/record.json")]["json"]
         container = normal.Normal().data(planned["container"])
         assert container == {key: record["container"][key] for key in container}
+        scripts = expected[host]["files"].get(normal.text(f"{directory}/serve.sh"))
+        if scripts:
+            assert serve_script(planned["script"], recipe) == scripts["text"].rstrip()
+        # Only the head has one, and a file that stays as it is is not told of.
+        assert bool(scripts) == (host == next(iter(expected)) and not name.endswith("-benchmark.yml"))
         own = {key: value for key, value in record["pair"].items() if key != "ranks"}
         assert planned["pair"] == {**own, "rails": brought[planned["pair"]["rank"]]["rails"]} if own else own == {}
         # Docker was asked for just that, by the module that runs it.
