@@ -220,6 +220,13 @@ draft_length:
   returned: with V(status) in O(gather)
   type: int
   sample: 5
+origins:
+  description:
+    - What is not as the recipe says, with where it comes from. Empty also for what an earlier release deployed.
+  returned: with V(status) in O(gather)
+  type: list
+  elements: str
+  sample: ["draft length 5, given with -e"]
 version:
   description:
     - The release that answers.

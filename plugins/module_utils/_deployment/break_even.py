@@ -15,6 +15,10 @@ from __future__ import annotations
 
 import typing as t
 
+NUMBERS = {"draft_cost": float, "expert_share": float, "experts": int, "active_experts": int}
+# What only the bound of a benchmark is made from.
+UNUSED = ("target_gb",)
+
 
 class Bounds(t.NamedTuple):
     """Break-even acceptance lengths: if all tokens share their experts, and if each takes its own at random."""
@@ -51,6 +55,19 @@ def break_even(
     drafts = draft_length * draft_cost
     growth = distinct_experts(draft_length + 1, experts, active_experts) / active_experts if expert_share else 1
     return Bounds(best=1 + drafts, worst=expert_share * growth + (1 - expert_share) + drafts)
+
+
+def of_figures(draft_length: int, figures: t.Mapping[str, t.Any] | None) -> dict[str, float] | None:
+    """The bounds from a recipe's figures, or somebody's own; None if there are no drafts or no figures."""
+    if not figures or not draft_length:
+        return None
+    unknown = sorted(set(figures) - {*NUMBERS, *UNUSED})
+    if "draft_cost" not in figures or unknown:
+        wrong = f"{', '.join(unknown)} is not known" if unknown else "draft_cost is missing"
+        raise ValueError(f"{wrong}; the figures are {', '.join(NUMBERS)}")
+    numbers: dict[str, t.Any] = {name: NUMBERS[name](value) for name, value in figures.items() if name in NUMBERS}
+    bounds = break_even(draft_length, **numbers)
+    return {"best": round(bounds.best, 2), "worst": round(bounds.worst, 2)}
 
 
 def verdict(acceptance_length: float | None, bounds: Bounds) -> str | None:

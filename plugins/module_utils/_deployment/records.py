@@ -27,6 +27,8 @@ SHAPE: dict[str, t.Any] = {
     **dict.fromkeys(("deployment", "deployed_at", "title", "source", "url", "listens_on", "method"), str),
     **dict.fromkeys(("target_model", "draft_model", "served_model"), str),
     "draft_length": int,
+    # By value, who had the last word where that was not the recipe. Not there in earlier records.
+    "origins": dict,
     "findings": list,
     "models": dict,
     "image": {"reference": str, "id": str, "digests": list},
@@ -110,6 +112,11 @@ def read_record(path: Path) -> Record | None:
     except (OSError, ValueError, RecursionError):
         return None
     return record if record and "deployment" in record else None
+
+
+def origins(record: t.Mapping[str, t.Any]) -> list[str]:
+    """What is not as the recipe says, each with where it comes from, in words."""
+    return [str(origin["says"]) for origin in (record.get("origins") or {}).values() if fits(origin, {"says": str})]
 
 
 def deployment_directory(state_directory: Path, labels: t.Mapping[str, str]) -> Path | None:

@@ -135,6 +135,7 @@ class Status:
     served_model: str | None = None
     method: str | None = None
     draft_length: int | None = None
+    origins: list[str] = dataclasses.field(default_factory=list)
     version: str | None = None
     models: list[Model] = dataclasses.field(default_factory=list)
     image: dict[str, t.Any] | None = None
@@ -389,6 +390,8 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
         yield "image", _image(status.image)
     for model in status.models:
         yield f"{model.role} model", _model(model)
+    for number, origin in enumerate(status.origins):
+        yield "" if number else "as chosen", origin
     yield "speed", _speed(status)
     yield "memory", f"{size(status.memory_available)} of {size(status.memory_total)} available"
     yield from _disk(status.disk)

@@ -164,6 +164,7 @@ class StatusLook:
         status.deployment = labels.get(f"{records.LABEL}deployment") or known.get("deployment")
         status.url = labels.get(f"{records.LABEL}url") or known.get("url")
         status.take(known)
+        status.origins = records.origins(known)
         # What was found in the answers is the head's to tell.
         status.findings = [] if self._is_worker() else look.still_said(known)
         if slot is not None and status.deployment and record is None:

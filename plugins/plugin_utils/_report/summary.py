@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import break_even as _break_even
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view as pairs
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import METHODS, api, drafting
 
 WIDTH = 100
@@ -96,6 +97,7 @@ def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     if record["method"] in METHODS:
         length = known(measured.get("acceptance_length"), "{:.2f}")
         rows.append(("acceptance length", f"{length} tokens a pass, {record['draft_length'] + 1} at most"))
+    rows += [("" if number else "as chosen", origin) for number, origin in enumerate(records.origins(record))]
     if record.get("context"):
         rows.append(("room", room(record["context"], record["parallel"])))
     where = f" on {record['pair']['head']}" if record.get("pair") else ""

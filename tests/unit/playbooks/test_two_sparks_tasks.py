@@ -87,6 +87,9 @@ def spark(rank: int) -> dict[str, t.Any]:
         "__speculative_serve_scripts": {"sha256": f"script-{rank}"},
         "__speculative_serve_records": {"choice": None, "own": None, "slot": None},
         "__speculative_serve_slot": None,
+        "__speculative_serve_values": {
+            **{"method": "eagle3", "draft": "nvidia/Qwen3-235B-A22B-Eagle3", "draft_length": 5, "origins": {}},
+        },
         "__trtllm_container_bridged": [],
     }
 

@@ -307,24 +307,21 @@ def test_a_trial_that_answers_is_healthy(
     ]
 
 
-PAIR = {"head": "10.0.0.1", "worker": "10.0.0.2", "ssh_port": 2233, "subnets": ["10.0.0.0/24"]}
-
-
-@pytest.mark.parametrize("pair", [{}, PAIR], ids=["one", "two"])
+@pytest.mark.parametrize("workers", [[], ["10.0.0.2"]], ids=["one", "two"])
 @pytest.mark.parametrize("given", [None, "/deployment/trial/options.yml"])
-def test_the_serve_script_serves_the_options_it_is_given(
-    tmp_path: Path, pair: dict[str, t.Any], given: str | None
-) -> None:
+def test_the_serve_script_serves_the_options_it_is_given(tmp_path: Path, workers: list[str], given: str | None) -> None:
     environment = jinja2.Environment(trim_blocks=True)
     environment.filters.update(quote=shlex.quote, comment=lambda text: f"# {text}")
     script = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         ansible_managed="managed",
         __speculative_serve_reference="r/release:1",
-        __speculative_serve_pair=pair,
-        __speculative_serve_target_path=str(tmp_path / "target"),
-        __speculative_serve_draft_path="",
-        __speculative_serve_served_path=str(tmp_path / "served"),
-        __speculative_serve_listen="127.0.0.1",
+        __speculative_serve_node={
+            "script": {
+                **{"target": str(tmp_path / "target"), "draft": "", "served": str(tmp_path / "served")},
+                **{"listen": "127.0.0.1", "head": "10.0.0.1", "workers": workers, "ranks": 1 + len(workers)},
+                **{"port": 2233, "subnets": ["10.0.0.0/24"]},
+            }
+        },
         speculative_serve_port=8000,
         speculative_serve_log_level="info",
         speculative_serve_environment={},
@@ -342,6 +339,7 @@ def test_the_serve_script_serves_the_options_it_is_given(
     )
     words = ran.stdout.splitlines()
     assert words[words.index("--extra_llm_api_options") + 1] == (given or "/deployment/options.yml")
-    if pair:
+    assert words[words.index("--tp_size") + 1] == str(1 + len(workers))
+    if workers:
         # Both Sparks have it, and only the head has a trial's.
         assert words[words.index("--path") + 1] == "/deployment/options.yml"

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.dgx_spark.speculative.plugins.filter import benchmark_choice, benchmark_chosen
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.filter import benchmark_chosen, deployment_values
 
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
 RECIPE = {"name": "mine", "method": "eagle3", "draft_length": 5}
@@ -14,9 +16,13 @@ REPORT = {"date": "2026-11-22", "verdict": {"kind": "use", "draft_length": 3, "s
 
 def test_what_one_filter_keeps_the_other_one_reads() -> None:
     choose = benchmark_chosen.FilterModule().filters()["benchmark_chosen"]
-    read = benchmark_choice.FilterModule().filters()["benchmark_choice"]
+    merge = deployment_values.FilterModule().filters()["deployment_values"]
+
+    def read(choice: t.Any, models: t.Any = None) -> dict[str, t.Any]:
+        return t.cast("dict[str, t.Any]", merge(RECIPE, {"image": IMAGE}, choice, models)["benchmark"])
+
     kept = choose(REPORT, RECORD, RECIPE, {"max_draft_len": 5})
     expected = {"draft_length": 3, "method": "eagle3", "date": "2026-11-22", "sentence": "Use draft length 3."}
-    assert read(kept, RECIPE, IMAGE) == read(kept, RECIPE, IMAGE, RECORD["models"]) == expected
-    assert read(kept, RECIPE, IMAGE, {"target": {"commit": "bbb"}}) == {}
-    assert read(None, RECIPE, IMAGE, None) == {}
+    assert read(kept) == read(kept, RECORD["models"]) == expected
+    assert read(kept, {"target": {"commit": "bbb"}}) == {}
+    assert read(None) == {}

@@ -193,6 +193,30 @@ def test_one_that_serves(serving: Spark, look: Look, server: Server) -> None:
     assert (server.requests[0]["max_tokens"], server.requests[0]["temperature"]) == (64, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [
+        (
+            {"draft_length": {"from": "given", "says": "draft length 5, given with -e"}},
+            ["draft length 5, given with -e"],
+        ),
+        ({}, []),
+        # Not known to earlier releases, or not what it was.
+        (None, []),
+        ({"draft_length": 5}, []),
+        (["odd"], []),
+    ],
+)
+def test_what_is_not_the_recipes_is_told(serving: Spark, look: Look, kept: t.Any, told: list[str]) -> None:
+    serving.record["origins"] = kept
+    if kept is None:
+        del serving.record["origins"]
+    serving.write("mine/record.json", serving.record)
+    result = look()
+    assert result["origins"] == told
+    assert [line for line in result["lines"] if "as chosen" in line] == [f"  as chosen          {one}" for one in told]
+
+
 def test_it_is_measured_with_what_it_was_measured_with_when_deployed(
     serving: Spark, look: Look, server: Server
 ) -> None:

@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+import typing as t
+
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import (
     Bounds,
     break_even,
     distinct_experts,
+    of_figures,
     verdict,
 )
 
@@ -65,3 +68,28 @@ def test_the_verdict() -> None:
     )
     assert verdict(4.32, bounds) is None
     assert verdict(None, bounds) is None
+
+
+def test_figures_from_templates_are_strings() -> None:
+    assert of_figures(5, {name: str(value) for name, value in GPT_OSS.items()}) == {"best": 2.59, "worst": 4.32}
+    assert of_figures(5, {"draft_cost": 0.1, "target_gb": 2}) == {"best": 1.5, "worst": 1.5}
+
+
+@pytest.mark.parametrize(("draft_length", "figures"), [(0, GPT_OSS), (5, {}), (5, None)])
+def test_without_drafts_or_figures_there_are_no_bounds(draft_length: int, figures: t.Any) -> None:
+    assert of_figures(draft_length, figures) is None
+
+
+@pytest.mark.parametrize(
+    ("figures", "words"),
+    [
+        ({"experts": 3}, "draft_cost is missing"),
+        ({**GPT_OSS, "expert": 1}, "expert is not known"),
+        ({**GPT_OSS, "draft_cost": "much"}, "could not convert"),
+        ({**GPT_OSS, "active_experts": 500}, "active_experts is 500"),
+        *(({"draft_cost": wrong}, "draft_cost is .*, but must be") for wrong in ("nan", "inf", -1)),
+    ],
+)
+def test_figures_that_make_no_sense_are_named(figures: dict[str, t.Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        of_figures(5, figures)

@@ -55,6 +55,13 @@ def test_what_was_not_measured_is_unknown_and_not_zero() -> None:
     assert "  acceptance length  unknown tokens" in text
 
 
+def test_what_is_not_the_recipes_is_said_with_where_it_comes_from() -> None:
+    said = {"draft_length": {"from": "given", "says": "draft length 5, given with -e"}, "odd": None}
+    assert "  as chosen          draft length 5, given with -e\n" in render("spark-1", record(origins=said), LOCAL)
+    # Earlier records know nothing of it.
+    assert "as chosen" not in render("spark-1", record(), LOCAL)
+
+
 def test_what_was_free_for_the_gpu_stands_before_what_is_left() -> None:
     text = render("spark-1", record(free_for_gpu="101 GB by CUDA, 118 GB available"), LOCAL)
     assert "  free before        101 GB by CUDA, 118 GB available\n  memory left " in text

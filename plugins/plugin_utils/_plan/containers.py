@@ -1,0 +1,264 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""What the containers of a deployment are: of all its Sparks at once, since each has to find the others.
+
+A Spark that serves alone is a cluster of one. It has no rails, and so nothing that a fabric needs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import typing as t
+
+PREFIX = "dgx_spark.speculative"
+LABEL = f"{PREFIX}.configuration"
+HUB = "/cache/huggingface/hub"
+ENTRYPOINT = ("python3", "/deployment/entrypoint.py")
+# After a quarter of an hour even a server that goes on loading is no healthy one.
+LOADING_S = 900
+# What files/pair.py takes by itself. It is not handed over: another environment would make another container.
+PEER_LOST_S = 60
+# Where ranks as root find each other, the compiler's headers and its assembler.
+RANKS = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "CPATH": "/usr/local/cuda/include",
+    "TRITON_PTXAS_PATH": "/usr/local/cuda/bin/ptxas",
+}
+
+Rail = t.Mapping[str, t.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """A Spark and what it brings, as the role speculative_serve hands it over."""
+
+    name: str
+    deployment: str
+    # Where it has the deployment's files, the models, and what its half of the trust is.
+    directory: str
+    cache: str
+    pair_directory: str
+    # Of Docker: the recipe's image, what was made from it for several Sparks, and the volume for compiled code.
+    reference: str
+    pair_image: str
+    volume: str
+    # Where the API is; on Docker's bridge the container has an address of its own.
+    host: str
+    port: int
+    url: str
+    bridged: bool
+    # The models that serve, and what there are, each with its commit or fingerprint.
+    target: str
+    draft: str
+    models: t.Mapping[str, t.Mapping[str, t.Any]]
+    # How it is watched.
+    stall_s: t.Any
+    probe_interval_s: t.Any
+    peer_lost_s: t.Any
+    ready_timeout: t.Any
+    environment: t.Mapping[str, t.Any]
+    # How it reaches the others.
+    rails: t.Sequence[Rail]
+    ssh_port: int
+    # What was written and checked: options and hashes. Empty until then.
+    options: str
+    checked: str
+    scripts: str
+    trust: str
+    # What is in the serving slot.
+    slot: t.Mapping[str, t.Any] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Container:
+    """What Docker is asked for."""
+
+    image: str
+    command: list[str]
+    devices: list[str]
+    environment: dict[str, str]
+    mounts: list[dict[str, t.Any]]
+    labels: dict[str, str]
+    healthcheck: dict[str, t.Any]
+
+
+def read(brought: t.Sequence[t.Mapping[str, t.Any]]) -> list[Node]:
+    """The Sparks in the order of their ranks. Who serves alone has nobody to reach, whatever cable it has."""
+    nodes = [Node(**each) for each in brought]
+    return nodes if len(nodes) > 1 else [dataclasses.replace(node, rails=()) for node in nodes]
+
+
+def joined(rails: t.Sequence[Rail], key: str) -> str:
+    """A value of all rails, as lists are written in an environment."""
+    return ",".join(str(rail[key]) for rail in rails if rail.get(key))
+
+
+def subnets(rails: t.Sequence[Rail]) -> list[str]:
+    """The networks of the rails, each once."""
+    return list(dict.fromkeys(str(rail["subnet"]) for rail in rails))
+
+
+def place(node: Node, use: str, model: str) -> str:
+    """Where the container finds a model: the same place on every Spark, and none below /root, which is root's own."""
+    if not model:
+        return ""
+    if model.startswith("/"):
+        return f"/models/{use}/{model.rpartition('/')[2]}"
+    return f"{HUB}/models--{model.replace('/', '--')}/snapshots/{node.models[model]['commit']}"
+
+
+def fabric(node: Node, rank: int) -> dict[str, str]:
+    """How a rank finds the others; NCCL and UCX take all rails. Empty for a Spark that has none."""
+    if not node.rails:
+        return {}
+    interfaces, patience = joined(node.rails, "interface"), str(node.peer_lost_s)
+    return {
+        "DGX_SPARK_RANK": str(rank),
+        "DGX_SPARK_FABRIC_ADDRESSES": joined(node.rails, "address"),
+        "DGX_SPARK_PEER_ADDRESSES": joined(node.rails, "peer_address"),
+        "DGX_SPARK_SSH_PORT": str(node.ssh_port),
+        "NCCL_SOCKET_IFNAME": interfaces,
+        "NCCL_IB_HCA": joined(node.rails, "rdma"),
+        "UCX_NET_DEVICES": interfaces,
+        "OMPI_MCA_btl_tcp_if_include": ",".join(subnets(node.rails)),
+        **RANKS,
+        **({} if float(patience) == PEER_LOST_S else {"DGX_SPARK_PEER_LOST_S": patience}),
+        **{name: str(value) for name, value in node.environment.items()},
+    }
+
+
+def environment(node: Node, rank: int) -> dict[str, str]:
+    """What the programs in the container are told."""
+    return {
+        "DGX_SPARK_IMAGE": node.reference,
+        "DGX_SPARK_URL": f"http://127.0.0.1:{node.port}" if node.bridged else node.url,
+        "DGX_SPARK_TARGET": place(node, "target", node.target),
+        "DGX_SPARK_DRAFT": place(node, "draft", node.draft),
+        "DGX_SPARK_STALL_S": str(node.stall_s),
+        "DGX_SPARK_PROBE_INTERVAL_S": str(node.probe_interval_s),
+        **fabric(node, rank),
+    }
+
+
+def mounts(node: Node) -> list[dict[str, t.Any]]:
+    """What the container sees of its Spark. Models in directories have mounts of their own."""
+    models = {place(node, use, model): model for use, model in (("target", node.target), ("draft", node.draft))}
+    return [
+        _mount(node.cache, HUB),
+        _mount(node.directory, "/deployment"),
+        _mount(f"{node.directory}/state", "/deployment/state", read_only=False),
+        _mount(node.volume, "/cache/modules", kind="volume", read_only=False),
+        *(_mount(source, target) for target, source in models.items() if source.startswith("/")),
+        *([_mount(node.pair_directory, "/pair")] if node.rails else []),
+    ]
+
+
+def _mount(source: str, target: str, kind: str = "bind", read_only: bool = True) -> dict[str, t.Any]:
+    return {"type": kind, "source": source, "target": target, "read_only": read_only}
+
+
+def healthcheck(node: Node) -> dict[str, t.Any]:
+    """How Docker asks whether it generates."""
+    return {
+        "test": ["CMD", *ENTRYPOINT, "health"],
+        "interval": "30s",
+        "timeout": "10s",
+        "retries": 3,
+        "start_period": f"{min(int(node.ready_timeout), LOADING_S)}s",
+    }
+
+
+def configuration(nodes: t.Sequence[Node], node: Node) -> str:
+    """What a container was created for: when any Spark's files or keys have changed, all containers are made anew."""
+    # A commit never changes; the files of a directory may, and on each Spark at another time.
+    models = [str(model.get("fingerprint", "")) for model in node.models.values()]
+    parts = [node.options, *models, *(each.scripts for each in nodes), *(each.trust for each in nodes)]
+    return hashlib.sha256("".join(parts).encode()).hexdigest()
+
+
+def labels(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
+    """What a container tells of itself."""
+    node = nodes[rank]
+    return {
+        f"{PREFIX}.deployment": node.deployment,
+        f"{PREFIX}.directory": node.directory,
+        f"{PREFIX}.options": node.checked,
+        f"{PREFIX}.url": node.url,
+        LABEL: configuration(nodes, node),
+        **({f"{PREFIX}.rank": str(rank)} if node.rails else {}),
+    }
+
+
+def container(nodes: t.Sequence[Node], rank: int) -> Container:
+    """The container of a Spark. Only the head, which has the API, starts ranks."""
+    node = nodes[rank]
+    return Container(
+        image=node.pair_image if node.rails else node.reference,
+        command=[*ENTRYPOINT, *(["worker"] if rank else [])],
+        devices=["/dev/infiniband:/dev/infiniband"] if node.rails else [],
+        environment=environment(node, rank),
+        mounts=mounts(node),
+        labels=labels(nodes, rank),
+        healthcheck=healthcheck(node),
+    )
+
+
+def serves_already(node: Node, wanted: Container) -> bool:
+    """Whether just this container is in the slot and runs."""
+    slot = node.slot or {"state": "none", "labels": {}}
+    return slot["state"] == "running" and slot["labels"].get(LABEL) == wanted.labels[LABEL]
+
+
+def turn(rank: int, serving: t.Sequence[bool]) -> str:
+    """When a container is run: the head's last, since it takes whatever answers for its workers. No order is needed
+    where all have served just this all along, nor by one alone."""
+    if len(serving) == 1 or all(serving):
+        return "at once"
+    return "first" if rank else "last"
+
+
+def script(nodes: t.Sequence[Node], node: Node) -> dict[str, t.Any]:
+    """What serve.sh has to know. The first rail carries what starts the ranks."""
+    head, *workers = [str(each.rails[0]["address"]) if each.rails else "" for each in nodes]
+    return {
+        "target": place(node, "target", node.target),
+        "draft": place(node, "draft", node.draft),
+        "served": f"/tmp/models/{node.target.rpartition('/')[2]}",
+        "listen": "0.0.0.0" if node.bridged else node.host,
+        "ranks": len(nodes),
+        "head": head,
+        "workers": workers,
+        "port": node.ssh_port,
+        "subnets": subnets(node.rails),
+    }
+
+
+def cluster(nodes: t.Sequence[Node], rank: int, image: str) -> dict[str, t.Any]:
+    """What a record keeps of the others; empty for a Spark that serves alone."""
+    if not nodes[rank].rails:
+        return {}
+    head, worker = nodes[0].name, nodes[1].name
+    return {"rank": rank, "head": head, "worker": worker, "rails": list(nodes[rank].rails), "image": image}
+
+
+def plan(brought: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, dict[str, t.Any]]:
+    """By host: what runs there and when, what its script has to know, and what its record keeps."""
+    nodes = read(brought)
+    containers = [container(nodes, rank) for rank in range(len(nodes))]
+    serving = [serves_already(node, wanted) for node, wanted in zip(nodes, containers)]
+    return {
+        node.name: {
+            "container": dataclasses.asdict(containers[rank]),
+            "serves_already": serving[rank],
+            "turn": turn(rank, serving),
+            "script": script(nodes, node),
+            "pair": cluster(nodes, rank, containers[rank].image),
+        }
+        for rank, node in enumerate(nodes)
+    }

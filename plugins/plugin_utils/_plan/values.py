@@ -1,0 +1,108 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""What is served: the recipe's values, over them a benchmark's choice, over that what somebody has given.
+
+Who wins among those who give a value is Ansible's to say: a role's default is weaker than all of them. So what a
+benchmark may choose has no default there, and whatever has a value was given.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os.path
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import of_figures
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import honoured
+
+Mapping = t.Mapping[str, t.Any]
+
+# What is told of, where it is not the recipe's.
+WORDS = {
+    **{"image": "image", "target": "target model", "draft": "draft model", "method": "method"},
+    **{"draft_length": "draft length", "context": "context", "parallel": "conversations at once"},
+    **{"kv_cache": "KV cache", "family": "family of releases"},
+}
+# What a benchmark may choose.
+OPEN = ("method", "draft_length")
+
+
+def place(value: t.Any) -> str:
+    """Where somebody has given a value, for people to read; Ansible says that only inside."""
+    try:
+        tags: t.Any = importlib.import_module("ansible._internal._datatag._tags")
+        origin = tags.Origin.get_tag(value)
+        path, line, description = origin.path, origin.line_num, str(origin.description or "")
+    except (ImportError, AttributeError, TypeError):
+        return "in the inventory or a playbook"
+    if path:
+        near = os.path.relpath(path)
+        return f"in {path if near.startswith('..') else near}{f', line {line}' if line else ''}"
+    return "with -e" if "'-e'" in description else "in the inventory or a playbook"
+
+
+def length_of(value: t.Any) -> int:
+    """A draft length, which is text when it comes from the command line."""
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"speculative_serve_draft_length is {value!r}, but must be a whole number") from None
+
+
+def applies(choice: Mapping, given: Mapping) -> bool:
+    """Whether a benchmark's choice is about what is left open. Who gives a length wants drafts."""
+    other_method = given.get("method") not in (None, choice.get("method"))
+    drafts_after_all = choice.get("method") == "none" and given.get("draft_length") is not None
+    return bool(choice) and not other_method and not drafts_after_all
+
+
+def sources(recipe: Mapping, given: Mapping, choice: Mapping) -> dict[str, tuple[str, t.Any, str]]:
+    """By name, who has the last word on a value, the value, and that in words; the recipe has it on all others."""
+    found: dict[str, tuple[str, t.Any, str]] = {}
+    chosen = f"chosen by the benchmark of {choice.get('date')}"
+    for name in OPEN if choice else ():
+        if name == "draft_length" or choice[name] != recipe.get(name):
+            found[name] = ("benchmark", choice[name], chosen)
+    for name, value in ((name, given[name]) for name in WORDS if name in given):
+        # What is not open is the recipe's by default.
+        if value is not None if name in OPEN else str(value) != str(recipe.get(name)):
+            found[name] = ("given", value, f"given {place(value)}")
+    return found
+
+
+def merge(
+    recipe: Mapping, given: Mapping, kept: Mapping | None = None, models: t.Mapping[str, Mapping] | None = None
+) -> dict[str, t.Any]:
+    """The values, the benchmark that has chosen, from when on drafts pay, and what is not the recipe's."""
+    choice = honoured(kept, recipe, str(given["image"]), models or {})
+    found = sources(recipe, given, choice if applies(choice, given) else {})
+    values = {
+        **{name: recipe.get(name) for name in WORDS},
+        **{name: value for name, (_who, value, _said) in found.items()},
+    }
+    values["draft_length"] = length_of(values["draft_length"] or 0)
+    chosen = found.get("draft_length", ("",))[0] == "benchmark"
+    # Without drafts there is neither a draft model nor a draft length, whatever anybody says of them.
+    if values["method"] == "none":
+        values.update(draft="", draft_length=0)
+        found = {name: source for name, source in found.items() if name not in ("draft", "draft_length")}
+    origins = {}
+    for name in (name for name in WORDS if name in found):
+        who, _value, said = found[name]
+        what = (
+            "no drafts"
+            if (name, values[name]) == ("method", "none")
+            else f"{WORDS[name]} {values[name] or 'of its own'}"
+        )
+        origins[name] = {"from": who, "says": f"{what}, {said}"}
+    return {
+        **values,
+        "benchmark": choice if chosen else {},
+        "break_even": of_figures(values["draft_length"], given.get("break_even")) if values["method"] else None,
+        "origins": origins,
+        "lines": [f"not from the recipe: {origin['says']}" for origin in origins.values()],
+    }

@@ -1,0 +1,230 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What containers are, held against those that shipped playbooks asked Docker for: tests/golden/expected."""
+
+from __future__ import annotations
+
+import shlex
+import typing as t
+
+import jinja2
+import pytest
+import yaml
+from ansible.errors import AnsibleFilterError
+from ansible_collections.dgx_spark.speculative.plugins.filter.deployment_plan import deployment_plan
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import load
+
+from tests.golden import normal, stories
+
+SLOT = "dgx-spark-speculative"
+STATE = f"/home/spark/.local/share/{SLOT}"
+COMMIT = "0123456789abcdef" * 2 + "01234567"
+HASH = "0123456789abcdef" * 4
+LABEL = "dgx_spark.speculative.configuration"
+RDMA = {"enp1s0f1np1": "rocep1s0f1", "enP2p1s0f1np1": "roceP2p1s0f1"}
+DEPLOYING = sorted(path.name for path in stories.EXPECTED.glob("*.yml") if not path.name.endswith("-previous.yml"))
+
+
+def spark(rank: int, **changes: t.Any) -> dict[str, t.Any]:
+    """What a Spark of a cluster brings; the head's address is everybody's peer."""
+    rails = [
+        {
+            **{"interface": interface, "rdma": rdma, "subnet": f"192.168.{network}.0/24"},
+            **{"address": f"192.168.{network}.{10 + rank}", "peer_address": f"192.168.{network}.{10 + (not rank)}"},
+        }
+        for network, (interface, rdma) in enumerate(RDMA.items(), start=100)
+    ]
+    return {
+        **{"name": f"spark-{rank + 1}", "deployment": "mine", "directory": f"{STATE}/mine"},
+        **{"cache": "/home/spark/.cache/huggingface/hub", "pair_directory": f"{STATE}/pair", "volume": f"{SLOT}-cache"},
+        **{"reference": "release:1", "pair_image": "the-pairs:1", "host": "127.0.0.1", "port": 8000},
+        **{"url": "http://127.0.0.1:8000", "bridged": False, "target": "a/target", "draft": "a/draft"},
+        "environment": {},
+        **{"models": {"a/target": {"commit": COMMIT}, "a/draft": {"commit": COMMIT}}, "rails": rails, "ssh_port": 2233},
+        **{"stall_s": 300, "probe_interval_s": 60, "peer_lost_s": 60, "ready_timeout": 3600},
+        **{"checked": HASH, "options": "x: 1\n", "scripts": f"script-{rank}", "trust": f"trust-{rank}", "slot": None},
+        **changes,
+    }
+
+
+def serve_script(script: dict[str, t.Any], recipe: dict[str, t.Any]) -> str:
+    """The script of the head, as Ansible writes it."""
+    environment = jinja2.Environment(trim_blocks=True)
+    environment.filters.update(quote=shlex.quote, comment=lambda text: f"#\n# {text}\n#")
+    source = (normal.ROOT / "roles/speculative_serve/templates/serve.sh.j2").read_text(encoding="utf-8")
+    written = environment.from_string(source).render(
+        ansible_managed="Ansible managed",
+        __speculative_serve_reference=recipe["image"],
+        __speculative_serve_node={"script": script},
+        speculative_serve_port=recipe["port"],
+        speculative_serve_log_level="info",
+        speculative_serve_environment=recipe["environment"],
+    )
+    return normal.text(written.rstrip())
+
+
+def sparks(number: int, **changes: t.Any) -> list[dict[str, t.Any]]:
+    return [spark(rank, **changes) for rank in range(number)]
+
+
+@pytest.mark.parametrize("name", DEPLOYING)
+def test_what_was_asked_for_is_asked_for(name: str) -> None:
+    expected = yaml.safe_load((stories.EXPECTED / name).read_text(encoding="utf-8"))
+    recipe = load(normal.ROOT / "playbooks" / "recipes" / f"{name.rpartition('-')[0]}.yml")
+    directory = f"{STATE}/{recipe['name']}"
+    wanted = {
+        **{"deployment": recipe["name"], "directory": directory, "reference": recipe["image"]},
+        **{"pair_image": f"{SLOT}/{recipe['image'].rpartition('/')[2]}", "port": recipe["port"]},
+        **{"url": f"http://127.0.0.1:{recipe['port']}", "environment": recipe["environment"]},
+        **{key: recipe[key] for key in ("target", "draft")},
+        "models": {model: {"commit": COMMIT} for model in (recipe["target"], recipe["draft"]) if model},
+    }
+    brought = [spark(rank, name=host, **wanted) for rank, host in enumerate(expected)]
+    for host, planned in containers.plan(brought).items():
+        record = expected[host]["files"][normal.text(f"{directory}/record.json")]["json"]
+        container = normal.Normal().data(planned["container"])
+        assert container == {key: record["container"][key] for key in container}
+        scripts = expected[host]["files"].get(normal.text(f"{directory}/serve.sh"))
+        if scripts:
+            assert serve_script(planned["script"], recipe) == scripts["text"].rstrip()
+        # Only the head has one, and a file that stays as it is is not told of.
+        assert bool(scripts) == (host == next(iter(expected)) and not name.endswith("-benchmark.yml"))
+        own = {key: value for key, value in record["pair"].items() if key != "ranks"}
+        assert planned["pair"] == {**own, "rails": brought[planned["pair"]["rank"]]["rails"]} if own else own == {}
+        # Docker was asked for just that, by the module that runs it.
+        (asked,) = (one for one in expected[host]["containers"] if one["name"] == SLOT)
+        assert sorted(f"{key}={value}" for key, value in container["environment"].items()) == asked["Env"]
+        assert (container["labels"], container["command"], container["image"]) == (
+            *(asked["Labels"], asked["Cmd"], asked["Image"]),
+        )
+
+
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_a_cluster_of_any_size(number: int) -> None:
+    plan = containers.plan(sparks(number))
+    made = [each["container"] for each in plan.values()]
+    assert list(plan) == [f"spark-{rank + 1}" for rank in range(number)]
+    assert [each["command"][2:] for each in made] == [[], *[["worker"]] * (number - 1)]
+    # One configuration, so that a change of any makes all of them anew.
+    assert len({each["labels"][LABEL] for each in made}) == 1
+    assert [each["turn"] for each in plan.values()] == (
+        ["last", *["first"] * (number - 1)] if number > 1 else ["at once"]
+    )
+    script = plan["spark-1"]["script"]
+    assert (script["ranks"], script["workers"]) == (number, [f"192.168.100.{10 + rank}" for rank in range(1, number)])
+
+
+def test_who_serves_alone_needs_no_fabric_whatever_cable_it_has() -> None:
+    (alone,) = containers.plan(sparks(1)).values()
+    assert sorted(alone["container"]["environment"]) == [
+        *("DGX_SPARK_DRAFT", "DGX_SPARK_IMAGE", "DGX_SPARK_PROBE_INTERVAL_S", "DGX_SPARK_STALL_S"),
+        *("DGX_SPARK_TARGET", "DGX_SPARK_URL"),
+    ]
+    assert (alone["container"]["devices"], alone["container"]["image"], alone["pair"]) == ([], "release:1", {})
+    assert "/pair" not in [mount["target"] for mount in alone["container"]["mounts"]]
+    assert "dgx_spark.speculative.rank" not in alone["container"]["labels"]
+
+
+def test_a_rank_takes_all_rails_and_those_without_rdma() -> None:
+    head, worker = sparks(2)
+    head["rails"][1]["rdma"] = None
+    plan = containers.plan([head, worker])
+    told = plan["spark-1"]["container"]["environment"]
+    assert (told["NCCL_IB_HCA"], told["NCCL_SOCKET_IFNAME"]) == ("rocep1s0f1", "enp1s0f1np1,enP2p1s0f1np1")
+    assert plan["spark-2"]["container"]["environment"]["NCCL_IB_HCA"] == "rocep1s0f1,roceP2p1s0f1"
+    assert plan["spark-2"]["container"]["environment"]["DGX_SPARK_RANK"] == "1"
+
+
+def test_somebodys_own_environment_is_stronger_and_text() -> None:
+    plan = containers.plan(sparks(2, environment={"NCCL_IB_HCA": "mine", "NCCL_DEBUG_LEVEL": 3}))
+    for each in plan.values():
+        assert each["container"]["environment"]["NCCL_IB_HCA"] == "mine"
+        assert each["container"]["environment"]["NCCL_DEBUG_LEVEL"] == "3"
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(60, None), ("60", None), (60.0, None), (7, "7")])
+def test_the_patience_with_a_lost_worker_is_told_where_it_is_not_the_programs_own(
+    seconds: t.Any, told: str | None
+) -> None:
+    plan = containers.plan(sparks(2, peer_lost_s=seconds))
+    assert [each["container"]["environment"].get("DGX_SPARK_PEER_LOST_S") for each in plan.values()] == [told] * 2
+
+
+def test_the_program_takes_as_long_by_itself() -> None:
+    role = normal.ROOT / "roles" / "speculative_serve"
+    source = (role / "files" / "pair.py").read_text(encoding="utf-8")
+    defaults = yaml.safe_load((role / "defaults" / "main.yml").read_text(encoding="utf-8"))
+    assert f"PEER_LOST_S = {containers.PEER_LOST_S}.0" in source
+    assert defaults["speculative_serve_peer_lost_s"] == containers.PEER_LOST_S
+
+
+@pytest.mark.parametrize("key", ["scripts", "trust"])
+def test_what_changes_on_one_spark_makes_all_containers_anew(key: str) -> None:
+    before, changed = sparks(3), sparks(3)
+    changed[1][key] = "another"
+    for old, new in zip(containers.plan(before).values(), containers.plan(changed).values()):
+        assert old["container"]["labels"][LABEL] != new["container"]["labels"][LABEL]
+
+
+def test_files_of_a_directory_may_change_on_one_spark() -> None:
+    models = {"/srv/target/": {"commit": None, "fingerprint": "one"}, "a/draft": {"commit": COMMIT}}
+    before = sparks(2, target="/srv/target/", models=models)
+    changed = [before[0], {**before[1], "models": {**models, "/srv/target/": {"fingerprint": "two"}}}]
+    old, new = (list(containers.plan(each).values()) for each in (before, changed))
+    assert old[0]["container"] == new[0]["container"]
+    assert old[1]["container"]["labels"][LABEL] != new[1]["container"]["labels"][LABEL]
+
+
+def test_models_in_directories_have_mounts_of_their_own() -> None:
+    models = {"/srv/target": {"commit": None, "fingerprint": "one"}}
+    (alone,) = containers.plan(sparks(1, target="/srv/target", draft="", models=models)).values()
+    assert alone["container"]["mounts"][4:] == [
+        {"type": "bind", "source": "/srv/target", "target": "/models/target/target", "read_only": True}
+    ]
+    assert (alone["script"]["target"], alone["script"]["draft"]) == ("/models/target/target", "")
+    assert alone["script"]["served"] == "/tmp/models/target"
+    assert alone["container"]["environment"]["DGX_SPARK_DRAFT"] == ""
+
+
+def test_on_dockers_bridge_the_server_listens_on_its_own_address() -> None:
+    given = {"host": "192.0.2.7", "url": "http://192.0.2.7:8000"}
+    (host,) = containers.plan(sparks(1, **given)).values()
+    (bridge,) = containers.plan(sparks(1, bridged=True, **given)).values()
+    assert (host["script"]["listen"], bridge["script"]["listen"]) == ("192.0.2.7", "0.0.0.0")
+    assert host["container"]["environment"]["DGX_SPARK_URL"] == "http://192.0.2.7:8000"
+    assert bridge["container"]["environment"]["DGX_SPARK_URL"] == "http://127.0.0.1:8000"
+    # People go on using the host's.
+    assert bridge["container"]["labels"]["dgx_spark.speculative.url"] == "http://192.0.2.7:8000"
+
+
+@pytest.mark.parametrize(("seconds", "period"), [(3600, "900s"), (600, "600s"), ("600", "600s")])
+def test_a_server_is_given_time_to_load(seconds: t.Any, period: str) -> None:
+    (alone,) = containers.plan(sparks(1, ready_timeout=seconds)).values()
+    assert alone["container"]["healthcheck"]["start_period"] == period
+
+
+def test_the_order_of_starting() -> None:
+    running = {"state": "running", "labels": containers.plan(sparks(3))["spark-1"]["container"]["labels"]}
+    all_serve = containers.plan(sparks(3, slot=running))
+    assert [(each["serves_already"], each["turn"]) for each in all_serve.values()] == [(True, "at once")] * 3
+    one_is_gone = containers.plan([spark(0, slot=running), spark(1, slot=running), spark(2)])
+    assert [each["serves_already"] for each in one_is_gone.values()] == [True, True, False]
+    assert [each["turn"] for each in one_is_gone.values()] == ["last", "first", "first"]
+    for slot in ({**running, "state": "exited"}, {"state": "running", "labels": {}}):
+        assert not containers.plan(sparks(1, slot=slot))["spark-1"]["serves_already"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"models": {}}, "What the Sparks run cannot be planned: 'a/target'"),
+        ({"ready_timeout": "long"}, "invalid literal for int"),
+        ({"more": 1}, "unexpected keyword argument 'more'"),
+    ],
+)
+def test_what_cannot_be_planned_is_said(changes: dict[str, t.Any], words: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=words):
+        deployment_plan(sparks(1, **changes))

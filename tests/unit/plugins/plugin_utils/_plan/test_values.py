@@ -1,0 +1,111 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is served, and where it comes from. Which of Ansible's sources wins: tests/unit/playbooks/test_precedence.py."""
+
+from __future__ import annotations
+
+import importlib
+import typing as t
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.dgx_spark.speculative.plugins.filter.deployment_values import deployment_values
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import chosen
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.values import merge
+
+IMAGE = "a/release:1.3.0rc12"
+RECIPE = {
+    **{"name": "mine", "image": IMAGE, "target": "a/target", "draft": "a/draft", "method": "eagle3", "draft_length": 5},
+    **{"context": 32768, "parallel": 1, "kv_cache": "planned", "family": "auto"},
+}
+GIVEN = {**RECIPE, "method": None, "draft_length": None}
+BY_BENCHMARK = "chosen by the benchmark of 2026-11-22"
+GIVEN_HERE = "given in the inventory or a playbook"
+
+
+def choice(length: int) -> dict[str, t.Any]:
+    """What a benchmark keeps that has chosen a length; 0 is no drafts."""
+    verdict = {"kind": "use" if length else "off", "draft_length": length, "sentence": "Do it."}
+    record = {"image": {"reference": IMAGE}, "models": {"a/target": {"commit": "one"}}}
+    return chosen({"date": "2026-11-22", "verdict": verdict}, record, RECIPE, {})
+
+
+Served = tuple[str, str, int]
+
+
+@pytest.mark.parametrize(
+    ("kept", "given", "expected", "said"),
+    [
+        (None, {}, ("eagle3", "a/draft", 5), []),
+        (choice(3), {}, ("eagle3", "a/draft", 3), [f"draft length 3, {BY_BENCHMARK}"]),
+        # Equal to the recipe's, and still the benchmark's.
+        (choice(5), {}, ("eagle3", "a/draft", 5), [f"draft length 5, {BY_BENCHMARK}"]),
+        (choice(0), {}, ("none", "", 0), [f"no drafts, {BY_BENCHMARK}"]),
+        # Equal to what the benchmark or the recipe say, and still somebody's own.
+        (choice(3), {"draft_length": "3"}, ("eagle3", "a/draft", 3), [f"draft length 3, {GIVEN_HERE}"]),
+        (choice(3), {"draft_length": 5}, ("eagle3", "a/draft", 5), [f"draft length 5, {GIVEN_HERE}"]),
+        # Who gives a length, or how to draft, wants drafts.
+        (choice(0), {"draft_length": 2}, ("eagle3", "a/draft", 2), [f"draft length 2, {GIVEN_HERE}"]),
+        (choice(0), {"method": "eagle3"}, ("eagle3", "a/draft", 5), [f"method eagle3, {GIVEN_HERE}"]),
+        (choice(3), {"method": "draft_target"}, ("draft_target", "a/draft", 5), [f"method draft_target, {GIVEN_HERE}"]),
+        (
+            *(choice(3), {"method": "eagle3"}, ("eagle3", "a/draft", 3)),
+            [f"method eagle3, {GIVEN_HERE}", f"draft length 3, {BY_BENCHMARK}"],
+        ),
+        # Without drafts there is nothing to say of their length.
+        (choice(3), {"method": "none", "draft_length": 2}, ("none", "", 0), [f"no drafts, {GIVEN_HERE}"]),
+        (None, {"method": ""}, ("", "a/draft", 5), [f"method of its own, {GIVEN_HERE}"]),
+        (None, {"draft": "/srv/draft"}, ("eagle3", "/srv/draft", 5), [f"draft model /srv/draft, {GIVEN_HERE}"]),
+        # Text from the command line is the same number.
+        (None, {"context": "32768"}, ("eagle3", "a/draft", 5), []),
+        (choice(3), {"image": "a/release:2"}, ("eagle3", "a/draft", 5), [f"image a/release:2, {GIVEN_HERE}"]),
+    ],
+)
+def test_what_is_served(kept: t.Any, given: dict[str, t.Any], expected: Served, said: list[str]) -> None:
+    values = merge(RECIPE, {**GIVEN, **given}, kept)
+    assert (values["method"], values["draft"], values["draft_length"]) == expected
+    assert [origin["says"] for origin in values["origins"].values()] == said
+    assert {origin["from"] for origin in values["origins"].values()} <= {"benchmark", "given"}
+    taken = any(BY_BENCHMARK in sentence for sentence in said)
+    assert (values["benchmark"].get("draft_length") == expected[2]) == taken
+
+
+def test_a_choice_holds_for_the_models_that_were_measured() -> None:
+    for commit, length in (("one", 3), ("two", 5)):
+        assert merge(RECIPE, GIVEN, choice(3), {"a/target": {"commit": commit}})["draft_length"] == length
+
+
+def test_a_role_alone_needs_no_recipe_that_says_everything() -> None:
+    values = merge({"sparks": 1, "image": IMAGE}, {**RECIPE, "draft_length": 2})
+    assert (values["method"], values["draft_length"], values["context"]) == ("eagle3", 2, 32768)
+
+
+def test_where_ansible_does_not_tell_is_no_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(name: str) -> t.NoReturn:
+        raise ImportError(name)
+
+    monkeypatch.setattr(importlib, "import_module", gone)
+    assert merge(RECIPE, {**GIVEN, "draft_length": 2})["origins"]["draft_length"]["says"].endswith(GIVEN_HERE)
+
+
+def test_what_is_no_number_is_said() -> None:
+    with pytest.raises(
+        AnsibleFilterError, match="speculative_serve_draft_length is 'many', but must be a whole number"
+    ):
+        deployment_values(RECIPE, {**GIVEN, "draft_length": "many"})
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {"best": 1.5, "worst": 1.5}),
+        ({"draft_length": 3}, {"best": 1.3, "worst": 1.3}),
+        ({"method": "none"}, None),
+        ({"method": ""}, None),
+        ({"break_even": {}}, None),
+    ],
+)
+def test_from_when_on_drafts_pay(given: dict[str, t.Any], expected: t.Any) -> None:
+    assert merge(RECIPE, {**GIVEN, "break_even": {"draft_cost": 0.1}, **given})["break_even"] == expected
