@@ -13,6 +13,7 @@ from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import Progress
 
 display = Display()
 
@@ -37,7 +38,7 @@ class Ticker:
         if not text or text == self._last_text:
             return
         if last or self._last_time is None or now - self._last_time >= self._interval:
-            self._show(f"{self._host} | {text}")
+            self._show(Progress(f"{self._host} | {text}"))
             self._last_text, self._last_time = text, now
 
 

@@ -1,0 +1,114 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The pure parts of the story; whole runs are in tests/unit/plugins/callback."""
+
+from __future__ import annotations
+
+import pickle
+import typing as t
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.failures import Failure, blocks, why
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import Progress, cut, wrap
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.steps import (
+    Entry,
+    Step,
+    duration,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "cells", "expected"),
+    [
+        ("abc", 3, "abc"),
+        ("abcd", 3, "abc"),
+        ("a\nb  c", 5, "a b c"),
+        ("模型ab", 5, "模型a"),
+        ("模型", 3, "模"),
+        ("", 3, ""),
+    ],
+)
+def test_what_is_drawn_fits_into_a_line(text: str, cells: int, expected: str) -> None:
+    assert cut(text, cells) == expected
+
+
+def test_long_lines_are_wrapped_and_keep_their_indentation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    text = "A sentence that is longer than a line.\n  - https://example.com/a/path/that/is/long"
+    assert wrap(text, "> ", "  ") == [
+        "> A sentence that is longer",
+        "  than a line.",
+        "    -",
+        "    https://example.com/a/path/that/is/long",
+    ]
+    assert wrap("", "ok  Serve  ") == ["ok  Serve"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(0.04, "0.0 s"), (59.4, "59.4 s"), (60, "1 min 0 s"), (754, "12 min 34 s"), (3700, "1 h 1 min")],
+)
+def test_durations(seconds: float, expected: str) -> None:
+    assert duration(seconds) == expected
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        ({"msg": "one: No way."}, "No way."),
+        ({}, "It failed without a word."),
+        ({"censored": "the output has been hidden"}, "the output has been hidden"),
+        ({"msg": "Broken", "rc": 2, "stdout": "a\nb"}, "Broken\nrc: 2\nstdout:\n    a\n    b"),
+        ({"msg": "Broken", "stderr": "why", "stdout": "a"}, "Broken\nstderr:\n    why"),
+        ({"msg": "All", "results": [{"item": 1, "failed": True, "msg": "no"}, {"item": 2, "msg": "fine"}]}, "1: no"),
+    ],
+)
+def test_why(result: dict[str, t.Any], expected: str) -> None:
+    assert why(result, "one") == expected
+
+
+def test_of_a_long_log_the_end_is_shown_and_what_is_left_out_is_said() -> None:
+    shown = why({"msg": "Broken", "stderr": "\n".join(f"line {number}" for number in range(30))}, "one")
+    assert shown.splitlines()[2] == "    (10 lines before: -v)"
+    assert shown.splitlines()[-1] == "    line 29"
+
+
+def failure(host: str, task: str, text: str) -> Failure:
+    return Failure(host, task, text, frozenset())
+
+
+def test_a_cause_is_told_once_and_another_one_too() -> None:
+    same = [failure("one", "Start", "Port taken."), failure("one", "Tell", "one: Port taken. Stop it.")]
+    (shown,) = blocks(same)
+    assert shown.count("Port taken") == 1
+    assert "FAILED  one: Tell" in shown
+    (shown,) = blocks([failure("one", "Start", "No memory."), failure("one", "Tell", "It does not serve.")])
+    assert shown.index("It does not serve.") < shown.index("Start: No memory.")
+
+
+def test_hosts_that_fail_alike_share_a_block_and_others_do_not() -> None:
+    assert len(blocks([failure("one", "Look", "No."), failure("two", "Look", "No.")])) == 1
+    assert len(blocks([failure("one", "Look", "No."), failure("two", "Look", "Neither.")])) == 2
+
+
+def test_a_line_for_all_hosts_or_for_each_that_differs() -> None:
+    step = Step(Entry("models", "Get the models"), 0)
+    step.tasks.add("Download")
+    for host in ("one", "two"):
+        step.of(host).changed.append("Download")
+    assert [mark for mark, _ in step.lines("Get the models", 1, ["one", "two"], [], False)] == ["changed"]
+    assert [mark for mark, _ in step.lines("Get the models", 1, ["one", "two"], [], True)] == ["differs"]
+    step.of("two").changed.clear()
+    lines = step.lines("Get the models", 1, ["one", "two"], [], False)
+    assert [(mark, text.split("1.0 s  ")[1]) for mark, text in lines] == [
+        ("changed", "one: Download"),
+        ("ok", "two: 1 task"),
+    ]
+
+
+def test_progress_comes_whole_from_a_worker() -> None:
+    sent = pickle.loads(pickle.dumps(Progress("one | 3 of 5 GB")))
+    assert isinstance(sent, Progress)
+    assert sent == "one | 3 of 5 GB"
