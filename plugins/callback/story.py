@@ -32,6 +32,7 @@ author:
 """
 
 import atexit
+import collections
 import os
 import time
 import typing as t
@@ -53,6 +54,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.stor
     chain,
     duration,
     entry,
+    in_order,
     is_silent,
     said,
     task_name,
@@ -75,7 +77,6 @@ class Story:
         self._screen = screen
         screen.on_progress = self._progress
         self._began = time.monotonic()
-        self._check = bool(context.CLIARGS.get("check"))
         self._play: t.Any = None
         # In the order of the play.
         self._hosts: dict[str, None] = {}
@@ -86,7 +87,9 @@ class Story:
         self._held: list[Failure] = []
         self._failed: set[str] = set()
         self._talk: dict[str, list[str]] = {}
-        if self._check:
+        # How often a task has changed a host, or would have.
+        self._counts: collections.Counter[tuple[str, str]] = collections.Counter()
+        if context.CLIARGS.get("check"):
             screen.show("Check mode: nothing is changed, 'differs' is what would be.")
 
     def playbook_on_play_start(self, play: t.Any) -> None:
@@ -132,10 +135,13 @@ class Story:
         name, seen = task_name(result.task), self._step.of(result.host.get_name())
         seen.said = said(result.result) or seen.said
         if result.result.get("changed"):
-            seen.changed.append(name)
+            # A task may be in check mode by itself.
+            kind = "differs" if result.task.check_mode else "changed"
+            getattr(seen, kind).append(name)
+            self._counts[result.host.get_name(), kind] += 1
         # What was displayed has spoken for itself.
         if self._base._run_is_verbose(result):
-            self._talk.setdefault(self._words(result), []).append(result.host.get_name())
+            self._speak(result)
         elif not is_silent(result.task) and self._screen.others == self._others:
             self._step.tasks.add(name)
 
@@ -158,11 +164,13 @@ class Story:
     def runner_on_skipped(self, result: t.Any) -> None:
         self._base._handle_warnings(result.result)
 
-    def runner_item(self, result: t.Any) -> None:
-        """The result of the whole task tells of its items."""
+    def runner_item_on_ok(self, result: t.Any) -> None:
         self._base._handle_warnings(result.result)
+        if self._base._run_is_verbose(result):
+            self._speak(result)
 
-    runner_item_on_ok = runner_item_on_failed = runner_item_on_skipped = runner_item
+    # The result of the whole task tells which items failed.
+    runner_item_on_failed = runner_item_on_skipped = runner_on_skipped
 
     def runner_retry(self, result: t.Any) -> None:
         tried, tries = result.result.get("attempts"), result.result.get("retries")
@@ -194,7 +202,7 @@ class Story:
         for host in hosts:
             counts = stats.summarize(host)
             # The playbook's own look at the request, on the controller.
-            if host != "localhost" or host in bad or counts["changed"] or len(hosts) == 1:
+            if host != "localhost" or host in bad or self._counts[host, "changed"] or len(hosts) == 1:
                 self._recap(host, counts)
 
     def broken_off(self) -> None:
@@ -213,24 +221,27 @@ class Story:
 
     def _recap(self, host: str, counts: t.Mapping[str, int]) -> None:
         outcome = "unreachable" if counts["unreachable"] else "failed" if counts["failures"] else "ok"
-        changed = "would change" if self._check else "changed"
+        changed, differs = self._counts[host, "changed"], self._counts[host, "differs"]
         words = [
             outcome,
-            f"{counts['changed']} {changed}" if counts["changed"] else f"nothing {changed}",
+            f"{changed or 'nothing'} changed",
+            *([f"{differs} would be"] if differs else []),
             *([f"{counts['rescued']} failed and dealt with"] if counts["rescued"] and outcome == "ok" else []),
             *([f"{counts['ignored']} failed and ignored"] if counts["ignored"] else []),
         ]
         text = f"{host}: {', '.join(words)}, {duration(time.monotonic() - self._began)}"
         self._screen.show(text, colour("COLOR_OK" if outcome == "ok" else "COLOR_ERROR"))
 
-    def _words(self, result: t.Any) -> str:
-        """What a task such as debug prints."""
+    def _speak(self, result: t.Any) -> None:
+        """Keep what a task such as debug prints for all hosts together."""
         message = result.result.get("msg")
         lines = message if isinstance(message, list) else [message]
         if message and all(isinstance(line, str) for line in lines):
-            return "\n".join(lines)
-        self._base._clean_results(result.result, result.task.action)
-        return f"{task_name(result.task)}: {self._base._dump_results(result.result)}"
+            text = "\n".join(lines)
+        else:
+            self._base._clean_results(result.result, result.task.action)
+            text = f"{task_name(result.task)}:{self._base._dump_results(result.result)}"
+        self._talk.setdefault(text, []).append(result.host.get_name())
 
     def _say(self) -> None:
         for text, hosts in self._talk.items():
@@ -255,12 +266,13 @@ class Story:
         name = step.entry.name or (self._play.get_name() if alone else step.longest(now))
         self._steps_told += 1
         for one in self._held:
-            # The block that follows tells of it.
-            step.of(one.host).wrong = step.of(one.host).wrong if one.guards else []
+            if one.host in step.hosts and not one.guards:
+                # The block that follows tells of it.
+                step.of(one.host).wrong.clear()
         failed = self._failed | {one.host for one in self._held}
         if step.is_silent() and not failed & step.hosts.keys():
             return
-        for found, text in step.lines(name, now, self._hosts, failed, self._check):
+        for found, text in step.lines(name, now, self._hosts, failed):
             self._screen.show(text, colour(COLOURS.get(found, "COLOR_ERROR")))
 
     def _settle(self, failures: t.Sequence[Failure] | None = None) -> None:
@@ -268,7 +280,7 @@ class Story:
         if failures is None:
             final = {one.host for one in self._held if not one.guards}
             failures = [one for one in self._held if one.host in final]
-        for text in blocks(sorted(failures, key=lambda one: list(self._hosts).index(one.host))):
+        for text in blocks(in_order(failures, self._hosts, lambda one: one.host)):
             self._screen.show(text, colour("COLOR_ERROR"), stderr=self._base.get_option("display_failed_stderr"))
         told = {one.host for one in failures}
         self._failed |= told

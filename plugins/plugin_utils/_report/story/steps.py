@@ -28,6 +28,8 @@ SILENT = {
 }
 COLUMN = 36
 
+T = t.TypeVar("T")
+
 
 class Entry(t.NamedTuple):
     """A line of the playbook, its table of contents; without a name the playbook's own tasks."""
@@ -77,19 +79,26 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
+def in_order(things: t.Sequence[T], hosts: t.Iterable[str], of: t.Callable[[T], str]) -> list[T]:
+    """As the play has its hosts, and those of an earlier play before."""
+    places = {host: place for place, host in enumerate(hosts)}
+    return sorted(things, key=lambda one: places.get(of(one), -1))
+
+
 @dataclasses.dataclass
 class Seen:
     """What a step did on a host."""
 
     said: str = ""
     changed: list[str] = dataclasses.field(default_factory=list)
+    differs: list[str] = dataclasses.field(default_factory=list)
     ignored: list[str] = dataclasses.field(default_factory=list)
     wrong: list[str] = dataclasses.field(default_factory=list)
 
     def words(self) -> str:
         parts = [
             self.said,
-            ", ".join(dict.fromkeys(self.changed)),
+            ", ".join(dict.fromkeys(self.changed + self.differs)),
             f"failed, which is ignored: {', '.join(self.ignored)}" if self.ignored else "",
             f"went wrong: {', '.join(self.wrong)}" if self.wrong else "",
         ]
@@ -131,21 +140,22 @@ class Step:
         return not self.tasks and not any(seen.words() for seen in self.hosts.values())
 
     def lines(
-        self, name: str, now: float, everybody: t.Collection[str], failed: t.Collection[str], check: bool
+        self, name: str, now: float, everybody: t.Collection[str], failed: t.Collection[str]
     ) -> list[tuple[str, str]]:
         """Mark and text, one for all hosts, or for each of those that differ."""
         groups: dict[tuple[str, str], list[str]] = {}
-        for host in sorted(self.hosts, key=list(everybody).index) or [""]:
-            seen = self.of(host) if host else Seen()
-            changed = "differs" if check else "changed"
-            mark = "failed" if host in failed else changed if seen.changed else "ok"
+        for host in in_order(list(self.hosts), everybody, str):
+            seen = self.of(host)
+            marks = {"failed": host in failed, "changed": seen.changed, "differs": seen.differs, "ok": True}
+            mark = next(mark for mark, holds in marks.items() if holds)
             groups.setdefault((mark, seen.words()), []).append(host)
-        same = len(groups) == 1 and (not self.hosts or set(self.hosts) >= set(everybody))
+        same = len(groups) == 1 and set(self.hosts) >= set(everybody)
         column = min(COLUMN, width() // 2 - 10)
         lines = []
         for (mark, words), hosts in groups.items():
             count = f"{len(self.tasks)} task{'' if len(self.tasks) == 1 else 's'}" if mark != "failed" else ""
-            text = words or count
+            # Its name has told it.
+            text = "" if words == name else words or count
             head = f"{mark:<8} {name:<{column}} {duration(now - self.began):>8}  "
             lines.append(
                 (mark, "\n".join(wrap(text if same else f"{', '.join(hosts)}: {text}", head, " " * 11)).rstrip())

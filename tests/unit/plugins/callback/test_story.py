@@ -93,6 +93,8 @@ class Runner:
 
     def normal(self, text: str) -> str:
         text = text.replace(str(self.place), "PLACE")
+        # On a slow machine there are lines about what takes long.
+        text = re.sub(r"^ {9}\S.*\n", "", text, flags=re.M)
         text = re.sub(r" *\d+(\.\d)? s\b", "  N s", text)
         return re.sub(r"PLACE/\.ansible_tmp\S+|/\S*ansible-local-\S+", "TEMPORARY", text)
 

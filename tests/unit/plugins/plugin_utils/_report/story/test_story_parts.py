@@ -11,7 +11,12 @@ import typing as t
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.failures import Failure, blocks, why
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import Progress, cut, wrap
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import (
+    Progress,
+    Screen,
+    cut,
+    wrap,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.steps import (
     Entry,
     Step,
@@ -98,14 +103,46 @@ def test_a_line_for_all_hosts_or_for_each_that_differs() -> None:
     step.tasks.add("Download")
     for host in ("one", "two"):
         step.of(host).changed.append("Download")
-    assert [mark for mark, _ in step.lines("Get the models", 1, ["one", "two"], [], False)] == ["changed"]
-    assert [mark for mark, _ in step.lines("Get the models", 1, ["one", "two"], [], True)] == ["differs"]
+    assert [mark for mark, _ in step.lines("Get the models", 1, ["one", "two"], [])] == ["changed"]
+    assert [mark for mark, _ in step.lines("Get the models", 1, ["two"], ["one"])] == ["failed", "changed"]
     step.of("two").changed.clear()
-    lines = step.lines("Get the models", 1, ["one", "two"], [], False)
+    lines = step.lines("Get the models", 1, ["one", "two"], [])
     assert [(mark, text.split("1.0 s  ")[1]) for mark, text in lines] == [
         ("changed", "one: Download"),
         ("ok", "two: 1 task"),
     ]
+
+
+class Paper:
+    """A display that no terminal is behind."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def display(self, msg: str, *arguments: t.Any, **options: t.Any) -> None:
+        self.lines.append(msg)
+
+
+def test_where_nothing_can_be_drawn_each_host_has_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    paper, now = Paper(), 100.0
+    screen = Screen(paper)
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    for now in (101.0, 110.0, 111.0, 119.0, 121.0):
+        screen.note("one", f"one at {now:g}", since=100.0)
+    screen.note("two", "two", since=100.0)
+    assert paper.lines == ["one at 110", "one at 121", "two"]
+
+
+def test_warnings_are_kept_and_errors_are_not() -> None:
+    paper = Paper()
+    screen = Screen(paper)
+    paper.display("[WARNING]: first", stderr=True)
+    paper.display("[ERROR]: no", stderr=True)
+    paper.display("[WARNING]: to whom it may concern, as a report")
+    assert paper.lines == ["[ERROR]: no", "[WARNING]: to whom it may concern, as a report"]
+    screen.release()
+    paper.display("[WARNING]: last", stderr=True)
+    assert paper.lines[2:] == ["[WARNING]: first", "[WARNING]: last"]
 
 
 def test_progress_comes_whole_from_a_worker() -> None:
