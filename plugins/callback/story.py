@@ -249,7 +249,8 @@ class Story:
         self._talk = {}
 
     def _progress(self, text: str) -> None:
-        self._under_way(text.partition(" | ")[0], text)
+        host, _bar, rest = text.partition(" | ")
+        self._under_way(host, rest if len(self._hosts) == 1 else text)
 
     def _under_way(self, about: str, text: str) -> None:
         if self._step is not None:

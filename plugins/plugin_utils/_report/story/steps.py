@@ -12,6 +12,7 @@ import dataclasses
 import typing as t
 
 from ansible.playbook.role_include import IncludeRole
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import width, wrap
 
 # They tell nothing that somebody would look for.
@@ -66,9 +67,18 @@ def is_silent(task: t.Any) -> bool:
     return str(task.action).rpartition(".")[2] in SILENT
 
 
+def is_measured(model: t.Any) -> bool:
+    return isinstance(model, dict) and all(isinstance(model.get(f"bytes_{name}"), int) for name in ("total", "missing"))
+
+
 def said(result: t.Mapping[str, t.Any]) -> str:
     """What a result has for people."""
-    progress = result.get("progress")
+    models, recipe, progress = (result.get(name) for name in ("repositories", "recipe", "progress"))
+    if isinstance(models, list) and models and all(is_measured(one) for one in models):
+        total, missing = (sum(one[name] for one in models) for name in ("bytes_total", "bytes_missing"))
+        return f"{amount(total)}, {f'{amount(missing)} to fetch' if missing else 'all here'}"
+    if isinstance(recipe, dict):
+        return str(recipe.get("title") or "")
     return str(progress.get("text") or "") if isinstance(progress, dict) else ""
 
 

@@ -21,6 +21,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.stor
     Entry,
     Step,
     duration,
+    said,
 )
 
 
@@ -143,6 +144,30 @@ def test_warnings_are_kept_and_errors_are_not() -> None:
     screen.release()
     paper.display("[WARNING]: last", stderr=True)
     assert paper.lines[2:] == ["[WARNING]: first", "[WARNING]: last"]
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        ({"progress": {"text": "3 of 5 GB"}}, "3 of 5 GB"),
+        ({"progress": None, "recipe": {"title": "a model with drafts"}}, "a model with drafts"),
+        (
+            {
+                "repositories": [
+                    {"bytes_total": 3_000_000_000, "bytes_missing": 0},
+                    {"bytes_total": 1_000_000_000, "bytes_missing": 0},
+                ]
+            },
+            "4.0 GB, all here",
+        ),
+        ({"repositories": [{"bytes_total": 3_000_000_000, "bytes_missing": 2_000_000_000}]}, "3.0 GB, 2.0 GB to fetch"),
+        ({"repositories": [{"bytes_total": None, "bytes_missing": None}]}, ""),
+        ({"repositories": "of somebody else's module", "recipe": "soup", "progress": 3}, ""),
+        ({"repositories": ["of somebody else's module"]}, ""),
+    ],
+)
+def test_what_a_result_says(result: dict[str, t.Any], expected: str) -> None:
+    assert said(result) == expected
 
 
 def test_progress_comes_whole_from_a_worker() -> None:
