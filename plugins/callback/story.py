@@ -87,6 +87,8 @@ class Story:
         self._held: list[Failure] = []
         self._failed: set[str] = set()
         self._talk: dict[str, list[str]] = {}
+        # What the lines of earlier steps say.
+        self._said: set[str] = set()
         # How often a task has changed a host, or would have.
         self._counts: collections.Counter[tuple[str, str]] = collections.Counter()
         if context.CLIARGS.get("check"):
@@ -117,7 +119,7 @@ class Story:
             self._settle()
         self._step.begin(task, now)
         self._others = self._screen.others
-        self._under_way("", self._step.task)
+        self._screen.draw(self._at_work(self._step.task))
 
     def playbook_on_handler_task_start(self, task: t.Any) -> None:
         self.playbook_on_task_start(task)
@@ -133,7 +135,9 @@ class Story:
         if isinstance(result.task, TaskInclude) or self._step is None:
             return
         name, seen = task_name(result.task), self._step.of(result.host.get_name())
-        seen.said = said(result.result) or seen.said
+        text = said(result.result)
+        if text and text not in self._said:
+            seen.said = text
         if result.result.get("changed"):
             # A task may be in check mode by itself.
             kind = "differs" if result.task.check_mode else "changed"
@@ -144,6 +148,8 @@ class Story:
             self._speak(result)
         elif not is_silent(result.task) and self._screen.others == self._others:
             self._step.tasks.add(name)
+            # Only now it is known not to be skipped.
+            self._under_way("", name)
 
     def runner_on_failed(self, result: t.Any, ignore_errors: bool = False) -> None:
         self._base._handle_warnings(result.result)
@@ -254,8 +260,11 @@ class Story:
 
     def _under_way(self, about: str, text: str) -> None:
         if self._step is not None:
-            name = self._step.entry.name or self._play.get_name()
-            self._screen.note(about, f"{'':<8} {name}: {text}", self._step.began)
+            self._screen.note(about, self._at_work(text), self._step.began)
+
+    def _at_work(self, text: str) -> str:
+        name = self._step.entry.name if self._step else ""
+        return f"{'':<8} {name or self._play.get_name()}: {text}"
 
     def _end_step(self, last: bool = False) -> None:
         self._say()
@@ -266,6 +275,7 @@ class Story:
         alone = last and not self._steps_told
         name = step.entry.name or (self._play.get_name() if alone else step.longest(now))
         self._steps_told += 1
+        self._said |= {seen.said for seen in step.hosts.values()}
         for one in self._held:
             if one.host in step.hosts and not one.guards:
                 # The block that follows tells of it.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import wrap
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import folded, wrap
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.steps import chain
 
 # Of what a program wrote, its end tells why.
@@ -65,10 +65,6 @@ def why(result: t.Mapping[str, t.Any], host: str) -> str:
     return "\n".join(lines)
 
 
-def folded(text: str) -> str:
-    return " ".join(text.split()).rstrip(". ")
-
-
 def repeats(final: str, earlier: str) -> bool:
     return folded(earlier) in folded(final)
 
@@ -81,7 +77,9 @@ def blocks(failures: t.Sequence[Failure]) -> list[str]:
         last = own[-1]
         before = [f"{one.task}: {one.why}" for one in own[:-1] if not repeats(last.why, one.why)]
         mark = "FAILED" if last.reached else "UNREACHABLE"
-        told.setdefault((mark, last.task, last.why, *dict.fromkeys(before)), []).append(host)
+        # A rescue that says the same at its end is not what went wrong.
+        what = next(one.task for one in own if repeats(last.why, one.why))
+        told.setdefault((mark, what, last.why, *dict.fromkeys(before)), []).append(host)
     texts = []
     for (mark, task, reason, *before), hosts in told.items():
         lines = [f"{mark}  {', '.join(hosts)}: {task}", "", *wrap(reason, "    ", "    ")]

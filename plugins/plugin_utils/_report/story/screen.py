@@ -31,6 +31,10 @@ def width() -> int:
     return max(20, shutil.get_terminal_size(NO_TERMINAL).columns)
 
 
+def folded(text: str) -> str:
+    return " ".join(text.split()).rstrip(". ")
+
+
 def cut(text: str, cells: int) -> str:
     """What fits into one line of so many cells: some characters take two."""
     used, kept = 0, ""
@@ -72,8 +76,8 @@ class Screen:
         self._warnings: list[tuple[t.Any, ...]] = []
         self._noted: dict[str, float] = {}
         self.draws = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-        # How often something else than this story was displayed, such as a report.
-        self.others = 0
+        # What else than this story was displayed, such as a report.
+        self._shown: list[str] = []
         self.on_progress: t.Callable[[str], None] = self.show
         display.display = self._displayed
 
@@ -81,9 +85,17 @@ class Screen:
         """Leave the rest to Ansible, with the warnings that were held back."""
         self.erase()
         vars(self._display).pop("display", None)
+        read = folded("\n".join(self._shown))
         for message, arguments, options in self._warnings:
-            self._print(message, *arguments, **options)
+            # A report may have told the same, as a part of it.
+            if folded(str(message).partition("]: ")[2]) not in read:
+                self._print(message, *arguments, **options)
         self._warnings.clear()
+
+    @property
+    def others(self) -> int:
+        """How often something else than this story was displayed."""
+        return len(self._shown)
 
     def _displayed(self, msg: str, *arguments: t.Any, **options: t.Any) -> None:
         # A worker's goes to the main process, and comes here there.
@@ -95,7 +107,7 @@ class Screen:
             self._warnings.append((msg, arguments, options))
         else:
             with self._lock:
-                self.others += 1
+                self._shown.append(str(msg))
                 self.erase()
                 self._print(msg, *arguments, **options)
 

@@ -27,7 +27,7 @@ SILENT = {
     "add_host",
     "group_by",
 }
-COLUMN = 36
+COLUMN = 37
 
 T = t.TypeVar("T")
 
@@ -79,14 +79,15 @@ def said(result: t.Mapping[str, t.Any]) -> str:
         return f"{amount(total)}, {f'{amount(missing)} to fetch' if missing else 'all here'}"
     if isinstance(recipe, dict):
         return str(recipe.get("title") or "")
-    return str(progress.get("text") or "") if isinstance(progress, dict) else ""
+    # Of a job it is where it was last seen, not what came of it.
+    return str(progress.get("text") or "") if isinstance(progress, dict) and "job" not in result else ""
 
 
 def duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes}:{rest:02} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02} h"
 
 
 def in_order(things: t.Sequence[T], hosts: t.Iterable[str], of: t.Callable[[T], str]) -> list[T]:
@@ -166,7 +167,7 @@ class Step:
             count = f"{len(self.tasks)} task{'' if len(self.tasks) == 1 else 's'}" if mark != "failed" else ""
             # Its name has told it.
             text = "" if words == name else words or count
-            head = f"{mark:<8} {name:<{column}} {duration(now - self.began):>8}  "
+            head = f"{mark:<8} {name:<{column}} {duration(now - self.began):>9}  "
             lines.append(
                 (mark, "\n".join(wrap(text if same else f"{', '.join(hosts)}: {text}", head, " " * 11)).rstrip())
             )

@@ -54,7 +54,7 @@ def test_long_lines_are_wrapped_and_keep_their_indentation(monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("seconds", "expected"),
-    [(0.04, "0.0 s"), (59.4, "59.4 s"), (60, "1 min 0 s"), (754, "12 min 34 s"), (3700, "1 h 1 min")],
+    [(0.04, "0.0 s"), (59.4, "59.4 s"), (60, "1:00 min"), (754, "12:34 min"), (3700, "1:01 h")],
 )
 def test_durations(seconds: float, expected: str) -> None:
     assert duration(seconds) == expected
@@ -89,7 +89,7 @@ def test_a_cause_is_told_once_and_another_one_too() -> None:
     same = [failure("one", "Start", "Port taken."), failure("one", "Tell", "one: Port taken. Stop it.")]
     (shown,) = blocks(same)
     assert shown.count("Port taken") == 1
-    assert "FAILED  one: Tell" in shown
+    assert "FAILED  one: Start" in shown
     (shown,) = blocks([failure("one", "Start", "No memory."), failure("one", "Tell", "It does not serve.")])
     assert shown.index("It does not serve.") < shown.index("Start: No memory.")
 
@@ -139,17 +139,24 @@ def test_warnings_are_kept_and_errors_are_not() -> None:
     screen = Screen(paper)
     paper.display("[WARNING]: first", stderr=True)
     paper.display("[ERROR]: no", stderr=True)
+    paper.display("[WARNING]: told before.", stderr=True)
+    paper.display("Of this image:\n - told\n   before, and more")
     paper.display("[WARNING]: to whom it may concern, as a report")
-    assert paper.lines == ["[ERROR]: no", "[WARNING]: to whom it may concern, as a report"]
+    assert paper.lines == [
+        "[ERROR]: no",
+        "Of this image:\n - told\n   before, and more",
+        "[WARNING]: to whom it may concern, as a report",
+    ]
     screen.release()
     paper.display("[WARNING]: last", stderr=True)
-    assert paper.lines[2:] == ["[WARNING]: first", "[WARNING]: last"]
+    assert paper.lines[3:] == ["[WARNING]: first", "[WARNING]: last"]
 
 
 @pytest.mark.parametrize(
     ("result", "expected"),
     [
         ({"progress": {"text": "3 of 5 GB"}}, "3 of 5 GB"),
+        ({"progress": {"text": "4.9 of 5 GB"}, "job": "fetch"}, ""),
         ({"progress": None, "recipe": {"title": "a model with drafts"}}, "a model with drafts"),
         (
             {
