@@ -38,7 +38,7 @@ def folded(text: str) -> str:
 def cut(text: str, cells: int) -> str:
     """What fits into one line of so many cells: some characters take two."""
     used, kept = 0, ""
-    for character in " ".join(text.split()):
+    for character in "".join(one if one.isprintable() else " " for one in text):
         used += 2 if unicodedata.east_asian_width(character) in "WF" else 1
         if used > cells:
             return kept

@@ -30,7 +30,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.stor
     [
         ("abc", 3, "abc"),
         ("abcd", 3, "abc"),
-        ("a\nb  c", 5, "a b c"),
+        ("  a\nb\tc\033", 9, "  a b c "),
         ("模型ab", 5, "模型a"),
         ("模型", 3, "模"),
         ("", 3, ""),
