@@ -35,6 +35,9 @@ help:  ## List the targets
 .PHONY: setup
 setup:  ## Install Ansible into .venv and write inventory/hosts.yml from the example
 	@tools/environment.sh
+	@test -n "$$(env -u ANSIBLE_CONFIG ansible-doc -t callback dgx_spark.speculative.story 2>/dev/null)" || { \
+	  echo "Ansible, called in $(CURDIR), does not find this collection, and no playbook would run. Ansible ignores the ansible.cfg of a"; \
+	  echo "directory that everybody may write to (chmod o-w $(CURDIR)), and collections/ needs its links, which git makes."; exit 1; } >&2
 	@test -e inventory/hosts.yml || { cp inventory/hosts.yml.example inventory/hosts.yml; \
 	  echo "inventory/hosts.yml now says: one Spark, this machine. Edit it to name others."; }
 	@echo "Ready. Next:"

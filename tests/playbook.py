@@ -74,7 +74,9 @@ def environment(**changes: str) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(("ANSIBLE_", "MOLECULE_", "HF_")) and name != "SUDO_USER"
     }
-    return {**inherited, "ANSIBLE_NOCOLOR": "1", "HF_TOKEN_PATH": "/nonexistent", **changes}
+    # Ansible's own output, which Outcome reads, whatever ansible.cfg chooses for people.
+    pinned = {"ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default", "ANSIBLE_NOCOLOR": "1"}
+    return {**inherited, **pinned, "HF_TOKEN_PATH": "/nonexistent", **changes}
 
 
 def run(playbook: str, *arguments: str, variables: t.Mapping[str, t.Any] | None = None, **changes: str) -> Outcome:

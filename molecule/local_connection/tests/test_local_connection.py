@@ -57,8 +57,10 @@ def spark() -> Spark:
 
 
 def playbook(spark: Spark, name: str, *arguments: str, user: str = "spark") -> Outcome:
+    # Outcome reads Ansible's own output.
     command = (
-        f"cd {PROJECT} && . .venv/bin/activate && ansible-playbook playbooks/{name}.yml {' '.join(arguments)} 2>&1"
+        f"cd {PROJECT} && . .venv/bin/activate && export ANSIBLE_STDOUT_CALLBACK=ansible.builtin.default"
+        f" && ansible-playbook playbooks/{name}.yml {' '.join(arguments)} 2>&1"
     )
     done = spark.exec(command, user=user, timeout=600)
     return Outcome(done.returncode, done.stdout)

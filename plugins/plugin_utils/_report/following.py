@@ -19,6 +19,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.following import following
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import Progress
 
 display = Display()
 
@@ -43,7 +44,7 @@ class Ticker:
         if not text or text == self._last_text:
             return
         if last or self._last_time is None or now - self._last_time >= self._interval:
-            self._show(f"{self._host} | {text}")
+            self._show(Progress(f"{self._host} | {text}"))
             self._last_text, self._last_time = text, now
 
 

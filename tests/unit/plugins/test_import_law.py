@@ -16,6 +16,7 @@ PLUGINS = Path(__file__).parents[3] / "plugins"
 COLLECTION = "ansible_collections.dgx_spark.speculative.plugins."
 ALLOWED = {
     "action": {"module_utils", "plugin_utils"},
+    "callback": {"module_utils", "plugin_utils"},
     "become": set[str](),
     "doc_fragments": set[str](),
     "filter": {"module_utils", "plugin_utils"},

@@ -1,0 +1,354 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: story
+type: stdout
+short_description: A run of a playbook as a few lines
+version_added: 0.1.0
+description:
+  - Prints a line for each step of a playbook instead of each task. A step is a role that the playbook includes, with
+    all that happens in it, and is called as the playbook calls its inclusion. Tasks of the playbook itself that follow
+    each other are a step, too; it is called as the task that took longest, or as the play if it has no other step.
+  - A line begins with C(ok), C(changed) or C(failed), or in check mode with C(differs), names the tasks that changed
+    something, and how far long work has come. Where hosts differ, each has its line.
+  - On a terminal the step that is under way is drawn in place. Elsewhere a step that takes long has a line every ten
+    seconds at most.
+  - A failure is told once, when no C(rescue) can deal with it any more, without the lines of the playbook around it.
+    One that C(ignore_errors) ignores is named in the line of its step.
+  - Warnings come at the end. What a task displays for people, such as M(ansible.builtin.debug) and the reports of this
+    collection, is shown whole, and so are diffs.
+  - With C(-v) and more everything is as with P(ansible.builtin.default#callback).
+extends_documentation_fragment:
+  - default_callback
+  - result_format_callback
+requirements:
+  - set as E(ANSIBLE_STDOUT_CALLBACK) or C(stdout_callback) in C(ansible.cfg)
+author:
+  - dgx_spark.speculative contributors (!UNKNOWN)
+"""
+
+import atexit
+import collections
+import os
+import time
+import typing as t
+
+from ansible import constants as C
+from ansible import context
+from ansible.playbook.role_include import IncludeRole
+from ansible.playbook.task_include import TaskInclude
+from ansible.plugins.callback.default import CallbackModule as Default
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.failures import (
+    Failure,
+    blocks,
+    guards,
+    why,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import Screen
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.steps import (
+    Step,
+    chain,
+    duration,
+    entry,
+    in_order,
+    is_silent,
+    said,
+    task_name,
+)
+
+COLOURS = {"ok": None, "changed": "COLOR_CHANGED", "differs": "COLOR_CHANGED"}
+# Whose tasks of several hosts are under way at once.
+FREE = {"free", "host_pinned", "ansible.builtin.free", "ansible.builtin.host_pinned"}
+
+
+def colour(name: str | None) -> str | None:
+    return t.cast("str | None", getattr(C, name)) if name else None
+
+
+class Story:
+    """What a run has to tell; its methods are called as Ansible's events."""
+
+    def __init__(self, base: CallbackModule, screen: Screen) -> None:
+        self._base = base
+        self._screen = screen
+        screen.on_progress = self._progress
+        self._began = time.monotonic()
+        self._play: t.Any = None
+        # In the order of the play.
+        self._hosts: dict[str, None] = {}
+        self._step: Step | None = None
+        self._steps_told = 0
+        self._others = 0
+        self._names: dict[str, str] = {}
+        self._held: list[Failure] = []
+        self._failed: set[str] = set()
+        self._talk: dict[str, list[str]] = {}
+        # What the lines of earlier steps say.
+        self._said: set[str] = set()
+        # How often a task has changed a host, or would have.
+        self._counts: collections.Counter[tuple[str, str]] = collections.Counter()
+        if context.CLIARGS.get("check"):
+            screen.show("Check mode: nothing is changed, 'differs' is what would be.")
+
+    def playbook_on_play_start(self, play: t.Any) -> None:
+        self._end_step(last=True)
+        self._settle()
+        self._play, self._hosts, self._steps_told = play, {}, 0
+        # What the default callback needs, should it have to go on.
+        self._base._play = play
+
+    def playbook_on_no_hosts_matched(self) -> None:
+        self._screen.show(f"{self._play.get_name()}: no host matches, nothing was done.", colour("COLOR_SKIP"))
+
+    def playbook_on_task_start(self, task: t.Any, is_conditional: bool = False) -> None:
+        now = time.monotonic()
+        self._say()
+        if isinstance(task, IncludeRole):
+            self._names[task._uuid] = str(task.get_name())
+        found = entry(task, self._names)
+        if self._step is None or (self._step.entry.key != found.key and self._play.strategy not in FREE):
+            self._end_step()
+            self._settle()
+            self._step = Step(found, now)
+        # Where no host is left, the rest of the step is an `always`.
+        if self._hosts.keys() - {one.host for one in self._held}:
+            self._settle()
+        self._step.begin(task, now)
+        self._others = self._screen.others
+        self._screen.draw(self._at_work(self._step.task))
+
+    def playbook_on_handler_task_start(self, task: t.Any) -> None:
+        self.playbook_on_task_start(task)
+
+    def runner_on_start(self, host: t.Any, task: t.Any) -> None:
+        self._hosts[str(host)] = None
+        around = {part._uuid for part in chain(task)}
+        # Whoever goes on outside of the blocks that could have dealt with a failure has had it dealt with.
+        self._held = [one for one in self._held if one.host != str(host) or not one.guards or one.guards & around]
+
+    def runner_on_ok(self, result: t.Any) -> None:
+        self._base._handle_warnings(result.result)
+        if isinstance(result.task, TaskInclude) or self._step is None:
+            return
+        name, seen = task_name(result.task), self._step.of(result.host.get_name())
+        text = said(result.result)
+        if text and text not in self._said:
+            seen.said = text
+        if result.result.get("changed"):
+            # A task may be in check mode by itself.
+            kind = "differs" if result.task.check_mode else "changed"
+            getattr(seen, kind).append(name)
+            self._counts[result.host.get_name(), kind] += 1
+        # What was displayed has spoken for itself.
+        if self._base._run_is_verbose(result):
+            self._speak(result)
+        elif not is_silent(result.task) and self._screen.others == self._others:
+            self._step.tasks.add(name)
+            # Only now it is known not to be skipped.
+            self._under_way("", name)
+
+    def runner_on_failed(self, result: t.Any, ignore_errors: bool = False) -> None:
+        self._base._handle_warnings(result.result)
+        host, name = result.host.get_name(), task_name(result.task)
+        if self._step is None:
+            self._step = Step(entry(result.task, self._names), time.monotonic())
+        seen = self._step.of(host)
+        (seen.ignored if ignore_errors else seen.wrong).append(name)
+        if not ignore_errors:
+            self._held.append(Failure(host, name, why(result.result, host), guards(result.task)))
+
+    def runner_on_unreachable(self, result: t.Any) -> None:
+        self.runner_on_failed(result, ignore_errors=bool(result.task.ignore_unreachable))
+        if not result.task.ignore_unreachable:
+            # No rescue is for this.
+            self._held[-1] = self._held[-1]._replace(reached=False, guards=frozenset())
+
+    def runner_on_skipped(self, result: t.Any) -> None:
+        self._base._handle_warnings(result.result)
+
+    def runner_item_on_ok(self, result: t.Any) -> None:
+        self._base._handle_warnings(result.result)
+        if self._base._run_is_verbose(result):
+            self._speak(result)
+
+    # The result of the whole task tells which items failed.
+    runner_item_on_failed = runner_item_on_skipped = runner_on_skipped
+
+    def runner_retry(self, result: t.Any) -> None:
+        tried, tries = result.result.get("attempts"), result.result.get("retries")
+        host = result.host.get_name()
+        self._under_way(host, f"{host} | {task_name(result.task)}: tried {tried} of {tries} times")
+
+    def nothing(self, *arguments: t.Any) -> None:
+        """Not worth a line."""
+
+    playbook_on_no_hosts_remaining = playbook_on_include = playbook_on_notify = nothing
+    runner_on_async_poll = runner_on_async_ok = runner_on_async_failed = nothing
+
+    def on_file_diff(self, result: t.Any) -> None:
+        for one in result.result.get("results") or [result.result] if result.task.loop else [result.result]:
+            if one.get("diff") and one.get("changed") and (text := self._base._get_diff(one["diff"])):
+                self._screen.show(f"{task_name(result.task)} ({result.host.get_name()}):\n{text}")
+
+    def playbook_on_stats(self, stats: t.Any) -> None:
+        self._end_step(last=True)
+        bad = {*stats.failures, *stats.dark}
+        self._settle([one for one in self._held if one.host in bad or not one.guards])
+        if stats.custom and self._base.get_option("show_custom_stats"):
+            self._screen.show(self._base._dump_results(stats.custom, indent=2))
+        self._screen.release()
+        self._base._story = None
+        hosts = sorted(stats.processed)
+        if hosts:
+            self._screen.show("")
+        for host in hosts:
+            counts = stats.summarize(host)
+            # The playbook's own look at the request, on the controller.
+            if host != "localhost" or host in bad or self._counts[host, "changed"] or len(hosts) == 1:
+                self._recap(host, counts)
+
+    def broken_off(self) -> None:
+        """The process ends, and nobody has called for the end of the story."""
+        if self._step is not None:
+            self._screen.show(f"stopped at: {self._step.task}", colour("COLOR_ERROR"))
+        self._end_step(last=True)
+        self._settle(self._held)
+        self._screen.release()
+
+    def give_up(self) -> None:
+        """Leave no failure untold."""
+        self._screen.release()
+        for one in self._held:
+            self._screen.show(f"FAILED  {one.host}: {one.task}: {one.why}", colour("COLOR_ERROR"))
+
+    def _recap(self, host: str, counts: t.Mapping[str, int]) -> None:
+        outcome = "unreachable" if counts["unreachable"] else "failed" if counts["failures"] else "ok"
+        changed, differs = self._counts[host, "changed"], self._counts[host, "differs"]
+        words = [
+            outcome,
+            f"{changed or 'nothing'} changed",
+            *([f"{differs} would be"] if differs else []),
+            *([f"{counts['rescued']} failed and dealt with"] if counts["rescued"] and outcome == "ok" else []),
+            *([f"{counts['ignored']} failed and ignored"] if counts["ignored"] else []),
+        ]
+        text = f"{host}: {', '.join(words)}, {duration(time.monotonic() - self._began)}"
+        self._screen.show(text, colour("COLOR_OK" if outcome == "ok" else "COLOR_ERROR"))
+
+    def _speak(self, result: t.Any) -> None:
+        """Keep what a task such as debug prints for all hosts together."""
+        message = result.result.get("msg")
+        lines = message if isinstance(message, list) else [message]
+        if message and all(isinstance(line, str) for line in lines):
+            text = "\n".join(lines)
+        else:
+            self._base._clean_results(result.result, result.task.action)
+            text = f"{task_name(result.task)}:{self._base._dump_results(result.result)}"
+        self._talk.setdefault(text, []).append(result.host.get_name())
+
+    def _say(self) -> None:
+        for text, hosts in self._talk.items():
+            self._screen.show(text if set(hosts) >= self._hosts.keys() else f"{', '.join(hosts)}: {text}")
+        self._talk = {}
+
+    def _progress(self, text: str) -> None:
+        host, _bar, rest = text.partition(" | ")
+        self._under_way(host, rest if len(self._hosts) == 1 else text)
+
+    def _under_way(self, about: str, text: str) -> None:
+        if self._step is not None:
+            self._screen.note(about, self._at_work(text), self._step.began)
+
+    def _at_work(self, text: str) -> str:
+        name = self._step.entry.name if self._step else ""
+        return f"{'':<8} {name or self._play.get_name()}: {text}"
+
+    def _end_step(self, last: bool = False) -> None:
+        self._say()
+        step, self._step = self._step, None
+        now = time.monotonic()
+        if step is None:
+            return
+        alone = last and not self._steps_told
+        name = step.entry.name or (self._play.get_name() if alone else step.longest(now))
+        self._steps_told += 1
+        self._said |= {seen.said for seen in step.hosts.values()}
+        for one in self._held:
+            if one.host in step.hosts and not one.guards:
+                # The block that follows tells of it.
+                step.of(one.host).wrong.clear()
+        failed = self._failed | {one.host for one in self._held}
+        if step.is_silent() and not failed & step.hosts.keys():
+            return
+        for found, text in step.lines(name, now, self._hosts, failed):
+            self._screen.show(text, colour(COLOURS.get(found, "COLOR_ERROR")))
+
+    def _settle(self, failures: t.Sequence[Failure] | None = None) -> None:
+        """Tell of the hosts for which nothing can deal with a failure any more."""
+        if failures is None:
+            final = {one.host for one in self._held if not one.guards}
+            failures = [one for one in self._held if one.host in final]
+        for text in blocks(in_order(failures, self._hosts, lambda one: one.host)):
+            self._screen.show(text, colour("COLOR_ERROR"), stderr=self._base.get_option("display_failed_stderr"))
+        told = {one.host for one in failures}
+        self._failed |= told
+        self._held = [one for one in self._held if one.host not in told]
+
+
+def event(name: str) -> t.Callable[..., None]:
+    """Told by the story, or by Ansible's own callback where there is none or it broke."""
+    default = getattr(Default, name)
+
+    def told(self: CallbackModule, *arguments: t.Any, **options: t.Any) -> None:
+        if self._story is not None:
+            try:
+                getattr(self._story, name[len("v2_") :])(*arguments, **options)
+                return
+            except Exception as error:
+                self._give_up(error)
+        default(self, *arguments, **options)
+
+    return told
+
+
+class CallbackModule(Default):
+    """The story, and Ansible's own output with -v and where the story fails."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "stdout"
+    CALLBACK_NAME = "dgx_spark.speculative.story"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._story: Story | None = None
+        self._process = os.getpid()
+
+    def v2_playbook_on_start(self, playbook: t.Any) -> None:
+        if self._display.verbosity:
+            super().v2_playbook_on_start(playbook)
+            return
+        self._story = Story(self, Screen(self._display))
+        atexit.register(self._at_exit)
+
+    def _give_up(self, error: Exception) -> None:
+        story, self._story = self._story, None
+        try:
+            if story is not None:
+                story.give_up()
+        finally:
+            self._display.warning(f"The story breaks off ({error!r}); Ansible's own output follows.")
+
+    def _at_exit(self) -> None:
+        # Ansible's workers are forks of this process.
+        if self._story is not None and os.getpid() == self._process:
+            try:
+                self._story.broken_off()
+            except Exception as error:
+                self._give_up(error)
+
+
+for _name in [name for name in vars(Default) if name.startswith("v2_") and hasattr(Story, name[len("v2_") :])]:
+    setattr(CallbackModule, _name, event(_name))

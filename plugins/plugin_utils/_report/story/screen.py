@@ -1,0 +1,145 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""Lines for good and, on a terminal, one below them that is drawn in place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+import threading
+import time
+import typing as t
+import unicodedata
+
+WARNINGS = ("[WARNING]: ", "[DEPRECATION WARNING]: ")
+# Without a terminal, how often somebody is told that a long step goes on.
+NOTE_EVERY_S = 10
+NO_TERMINAL = (100, 24)
+
+
+class Progress(str):
+    """How far long work has come; of several only the last one is true."""
+
+
+def width() -> int:
+    return max(20, shutil.get_terminal_size(NO_TERMINAL).columns)
+
+
+def folded(text: str) -> str:
+    return " ".join(text.split()).rstrip(". ")
+
+
+def cut(text: str, cells: int) -> str:
+    """What fits into one line of so many cells: some characters take two."""
+    used, kept = 0, ""
+    for character in "".join(one if one.isprintable() else " " for one in text):
+        used += 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        if used > cells:
+            return kept
+        kept += character
+    return kept
+
+
+def wrap(text: str, first: str = "", further: str = "") -> list[str]:
+    """Each line of a text, with its own indentation; names and links stay whole."""
+    lines: list[str] = []
+    for line in text.splitlines() or [""]:
+        own = line[: len(line) - len(line.lstrip())]
+        head, rest = (first if not lines else further) + own, further + own
+        wrapped = textwrap.wrap(
+            line.strip(),
+            width(),
+            initial_indent=head,
+            subsequent_indent=rest,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        lines += wrapped or [head.rstrip()]
+    return lines
+
+
+class Screen:
+    """Everything that Ansible displays passes here, so that nothing is printed into the line that is drawn in place."""
+
+    def __init__(self, display: t.Any) -> None:
+        self._display = display
+        self._print = display.display
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        self._drawn = False
+        self._warnings: list[tuple[t.Any, ...]] = []
+        self._noted: dict[str, float] = {}
+        self.draws = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        # What else than this story was displayed, such as a report.
+        self._shown: list[str] = []
+        self.on_progress: t.Callable[[str], None] = self.show
+        display.display = self._displayed
+
+    def release(self) -> None:
+        """Leave the rest to Ansible, with the warnings that were held back."""
+        self.erase()
+        vars(self._display).pop("display", None)
+        read = folded("\n".join(self._shown))
+        for message, arguments, options in self._warnings:
+            # A report may have told the same, as a part of it.
+            if folded(str(message).partition("]: ")[2]) not in read:
+                self._print(message, *arguments, **options)
+        self._warnings.clear()
+
+    @property
+    def others(self) -> int:
+        """How often something else than this story was displayed."""
+        return len(self._shown)
+
+    def _displayed(self, msg: str, *arguments: t.Any, **options: t.Any) -> None:
+        # A worker's goes to the main process, and comes here there.
+        if os.getpid() != self._process:
+            self._print(msg, *arguments, **options)
+        elif isinstance(msg, Progress):
+            self.on_progress(msg)
+        elif options.get("stderr") and str(msg).startswith(WARNINGS):
+            self._warnings.append((msg, arguments, options))
+        else:
+            with self._lock:
+                self._shown.append(str(msg))
+                self.erase()
+                self._print(msg, *arguments, **options)
+
+    def show(self, text: str, color: str | None = None, stderr: bool = False) -> None:
+        """A text that stays."""
+        with self._lock:
+            self.erase()
+            self._print(text, color=color, stderr=stderr)
+            # Whoever reads a pipe wants to see it now.
+            sys.stdout.flush()
+
+    def erase(self) -> None:
+        with self._lock:
+            if self._drawn:
+                sys.stdout.write("\r\033[2K")
+                sys.stdout.flush()
+                self._drawn = False
+
+    def draw(self, text: str) -> None:
+        """A text that stands until the next one, where there is a terminal."""
+        if self.draws:
+            with self._lock:
+                # The last cell stays free: some terminals begin a new line with it.
+                sys.stdout.write("\r\033[2K" + cut(text, width() - 1))
+                sys.stdout.flush()
+                self._drawn = True
+
+    def note(self, about: str, text: str, since: float) -> None:
+        """The same, and now and then for good where there is none."""
+        now = time.monotonic()
+        if self.draws:
+            self.draw(text)
+        elif now - self._noted.get(about, since) >= NOTE_EVERY_S:
+            self._noted[about] = now
+            self.show(text)

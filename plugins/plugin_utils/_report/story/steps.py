@@ -1,0 +1,174 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""What a step of a run is, and what its line says."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible.playbook.role_include import IncludeRole
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import width, wrap
+
+# They tell nothing that somebody would look for.
+SILENT = {
+    "gather_facts",
+    "set_fact",
+    "fail",
+    "assert",
+    "meta",
+    "include_vars",
+    "validate_argument_spec",
+    "add_host",
+    "group_by",
+}
+COLUMN = 37
+
+T = t.TypeVar("T")
+
+
+class Entry(t.NamedTuple):
+    """A line of the playbook, its table of contents; without a name the playbook's own tasks."""
+
+    key: str
+    name: str
+
+
+def chain(task: t.Any) -> t.Iterator[t.Any]:
+    """A task and all that it lies in, from the inside."""
+    while task is not None:
+        yield task
+        task = getattr(task, "_parent", None)
+
+
+def entry(task: t.Any, names: t.Mapping[str, str]) -> Entry:
+    """The outermost role that a task belongs to, called as the playbook calls its inclusion."""
+    found = Entry("", "")
+    for part in chain(task):
+        role = getattr(part, "_role", None)
+        if isinstance(part, IncludeRole):
+            found = Entry(part._uuid, names.get(part._uuid) or part.get_name())
+        elif role is not None:
+            found = Entry(role.get_name(), role.get_name())
+    return found
+
+
+def task_name(task: t.Any) -> str:
+    """As it is written, without its role's."""
+    return str(task.name or task.action)
+
+
+def is_silent(task: t.Any) -> bool:
+    return str(task.action).rpartition(".")[2] in SILENT
+
+
+def is_measured(model: t.Any) -> bool:
+    return isinstance(model, dict) and all(isinstance(model.get(f"bytes_{name}"), int) for name in ("total", "missing"))
+
+
+def said(result: t.Mapping[str, t.Any]) -> str:
+    """What a result has for people."""
+    models, recipe, progress = (result.get(name) for name in ("repositories", "recipe", "progress"))
+    if isinstance(models, list) and models and all(is_measured(one) for one in models):
+        total, missing = (sum(one[name] for one in models) for name in ("bytes_total", "bytes_missing"))
+        return f"{amount(total)}, {f'{amount(missing)} to fetch' if missing else 'all here'}"
+    if isinstance(recipe, dict):
+        return str(recipe.get("title") or "")
+    # Of a job it is where it was last seen, not what came of it.
+    return str(progress.get("text") or "") if isinstance(progress, dict) and "job" not in result else ""
+
+
+def duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02} h"
+
+
+def in_order(things: t.Sequence[T], hosts: t.Iterable[str], of: t.Callable[[T], str]) -> list[T]:
+    """As the play has its hosts, and those of an earlier play before."""
+    places = {host: place for place, host in enumerate(hosts)}
+    return sorted(things, key=lambda one: places.get(of(one), -1))
+
+
+@dataclasses.dataclass
+class Seen:
+    """What a step did on a host."""
+
+    said: str = ""
+    changed: list[str] = dataclasses.field(default_factory=list)
+    differs: list[str] = dataclasses.field(default_factory=list)
+    ignored: list[str] = dataclasses.field(default_factory=list)
+    wrong: list[str] = dataclasses.field(default_factory=list)
+
+    def words(self) -> str:
+        parts = [
+            self.said,
+            ", ".join(dict.fromkeys(self.changed + self.differs)),
+            f"failed, which is ignored: {', '.join(self.ignored)}" if self.ignored else "",
+            f"went wrong: {', '.join(self.wrong)}" if self.wrong else "",
+        ]
+        return "; ".join(part for part in parts if part)
+
+
+class Step:
+    """Consecutive tasks of one entry."""
+
+    def __init__(self, entry: Entry, now: float) -> None:
+        self.entry = entry
+        self.began = now
+        self.hosts: dict[str, Seen] = {}
+        self.tasks: set[str] = set()
+        self.task = ""
+        self._task_began = now
+        self._is_candidate = False
+        self._longest = ("", -1.0)
+
+    def of(self, host: str) -> Seen:
+        return self.hosts.setdefault(host, Seen())
+
+    def begin(self, task: t.Any, now: float) -> None:
+        self._end_task(now)
+        self.task, self._task_began = task_name(task), now
+        self._is_candidate = not is_silent(task)
+
+    def _end_task(self, now: float) -> None:
+        passed = now - self._task_began
+        if self._is_candidate and passed > self._longest[1]:
+            self._longest = (self.task, passed)
+
+    def longest(self, now: float) -> str:
+        self._end_task(now)
+        return self._longest[0] or self.task
+
+    def is_silent(self) -> bool:
+        """Whether nothing is left to say: it did nothing, or has spoken for itself."""
+        return not self.tasks and not any(seen.words() for seen in self.hosts.values())
+
+    def lines(
+        self, name: str, now: float, everybody: t.Collection[str], failed: t.Collection[str]
+    ) -> list[tuple[str, str]]:
+        """Mark and text, one for all hosts, or for each of those that differ."""
+        groups: dict[tuple[str, str], list[str]] = {}
+        for host in in_order(list(self.hosts), everybody, str):
+            seen = self.of(host)
+            marks = {"failed": host in failed, "changed": seen.changed, "differs": seen.differs, "ok": True}
+            mark = next(mark for mark, holds in marks.items() if holds)
+            groups.setdefault((mark, seen.words()), []).append(host)
+        same = len(groups) == 1 and set(self.hosts) >= set(everybody)
+        column = min(COLUMN, width() // 2 - 10)
+        lines = []
+        for (mark, words), hosts in groups.items():
+            count = f"{len(self.tasks)} task{'' if len(self.tasks) == 1 else 's'}" if mark != "failed" else ""
+            # Its name has told it.
+            text = "" if words == name else words or count
+            head = f"{mark:<8} {name:<{column}} {duration(now - self.began):>9}  "
+            lines.append(
+                (mark, "\n".join(wrap(text if same else f"{', '.join(hosts)}: {text}", head, " " * 11)).rstrip())
+            )
+        return lines

@@ -1,0 +1,13 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.following import Following
+
+
+class ActionModule(Following):
+    """Call the module beside it until it has finished."""
+
+    BY_DEFAULT = True

@@ -1,0 +1,19 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A module that has finished at its third call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+if __name__ == "__main__":
+    module = AnsibleModule({"file": {"type": "path"}, "interval": {"type": "float"}})
+    place = Path(module.params["file"])
+    done = len(place.read_text()) + 1 if place.exists() else 1
+    place.write_text("x" * done)
+    module.exit_json(changed=True, finished=done == 3, progress={"text": f"{done} of 3 GB, as fast as the line allows"})

@@ -1,0 +1,183 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The pure parts of the story; whole runs are in tests/unit/plugins/callback."""
+
+from __future__ import annotations
+
+import pickle
+import typing as t
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.failures import Failure, blocks, why
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import (
+    Progress,
+    Screen,
+    cut,
+    wrap,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.steps import (
+    Entry,
+    Step,
+    duration,
+    said,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "cells", "expected"),
+    [
+        ("abc", 3, "abc"),
+        ("abcd", 3, "abc"),
+        ("  a\nb\tc\033", 9, "  a b c "),
+        ("模型ab", 5, "模型a"),
+        ("模型", 3, "模"),
+        ("", 3, ""),
+    ],
+)
+def test_what_is_drawn_fits_into_a_line(text: str, cells: int, expected: str) -> None:
+    assert cut(text, cells) == expected
+
+
+def test_long_lines_are_wrapped_and_keep_their_indentation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    text = "A sentence that is longer than a line.\n  - https://example.com/a/path/that/is/long"
+    assert wrap(text, "> ", "  ") == [
+        "> A sentence that is longer",
+        "  than a line.",
+        "    -",
+        "    https://example.com/a/path/that/is/long",
+    ]
+    assert wrap("", "ok  Serve  ") == ["ok  Serve"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(0.04, "0.0 s"), (59.4, "59.4 s"), (60, "1:00 min"), (754, "12:34 min"), (3700, "1:01 h")],
+)
+def test_durations(seconds: float, expected: str) -> None:
+    assert duration(seconds) == expected
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        ({"msg": "one: No way."}, "No way."),
+        ({}, "It failed without a word."),
+        ({"censored": "the output has been hidden"}, "the output has been hidden"),
+        ({"msg": "Broken", "rc": 2, "stdout": "a\nb"}, "Broken\nrc: 2\nstdout:\n    a\n    b"),
+        ({"msg": "Broken", "stderr": "why", "stdout": "a"}, "Broken\nstderr:\n    why"),
+        ({"msg": "All", "results": [{"item": 1, "failed": True, "msg": "no"}, {"item": 2, "msg": "fine"}]}, "1: no"),
+    ],
+)
+def test_why(result: dict[str, t.Any], expected: str) -> None:
+    assert why(result, "one") == expected
+
+
+def test_of_a_long_log_the_end_is_shown_and_what_is_left_out_is_said() -> None:
+    shown = why({"msg": "Broken", "stderr": "\n".join(f"line {number}" for number in range(30))}, "one")
+    assert shown.splitlines()[2] == "    (10 lines before: -v)"
+    assert shown.splitlines()[-1] == "    line 29"
+
+
+def failure(host: str, task: str, text: str) -> Failure:
+    return Failure(host, task, text, frozenset())
+
+
+def test_a_cause_is_told_once_and_another_one_too() -> None:
+    same = [failure("one", "Start", "Port taken."), failure("one", "Tell", "one: Port taken. Stop it.")]
+    (shown,) = blocks(same)
+    assert shown.count("Port taken") == 1
+    assert "FAILED  one: Start" in shown
+    (shown,) = blocks([failure("one", "Start", "No memory."), failure("one", "Tell", "It does not serve.")])
+    assert shown.index("It does not serve.") < shown.index("Start: No memory.")
+
+
+def test_hosts_that_fail_alike_share_a_block_and_others_do_not() -> None:
+    assert len(blocks([failure("one", "Look", "No."), failure("two", "Look", "No.")])) == 1
+    assert len(blocks([failure("one", "Look", "No."), failure("two", "Look", "Neither.")])) == 2
+
+
+def test_a_line_for_all_hosts_or_for_each_that_differs() -> None:
+    step = Step(Entry("models", "Get the models"), 0)
+    step.tasks.add("Download")
+    for host in ("one", "two"):
+        step.of(host).changed.append("Download")
+    assert [mark for mark, _ in step.lines("Get the models", 1, ["one", "two"], [])] == ["changed"]
+    assert [mark for mark, _ in step.lines("Get the models", 1, ["two"], ["one"])] == ["failed", "changed"]
+    step.of("two").changed.clear()
+    lines = step.lines("Get the models", 1, ["one", "two"], [])
+    assert [(mark, text.split("1.0 s  ")[1]) for mark, text in lines] == [
+        ("changed", "one: Download"),
+        ("ok", "two: 1 task"),
+    ]
+
+
+class Paper:
+    """A display that no terminal is behind."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def display(self, msg: str, *arguments: t.Any, **options: t.Any) -> None:
+        self.lines.append(msg)
+
+
+def test_where_nothing_can_be_drawn_each_host_has_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    paper, now = Paper(), 100.0
+    screen = Screen(paper)
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    for now in (101.0, 110.0, 111.0, 119.0, 121.0):
+        screen.note("one", f"one at {now:g}", since=100.0)
+    screen.note("two", "two", since=100.0)
+    assert paper.lines == ["one at 110", "one at 121", "two"]
+
+
+def test_warnings_are_kept_and_errors_are_not() -> None:
+    paper = Paper()
+    screen = Screen(paper)
+    paper.display("[WARNING]: first", stderr=True)
+    paper.display("[ERROR]: no", stderr=True)
+    paper.display("[WARNING]: told before.", stderr=True)
+    paper.display("Of this image:\n - told\n   before, and more")
+    paper.display("[WARNING]: to whom it may concern, as a report")
+    assert paper.lines == [
+        "[ERROR]: no",
+        "Of this image:\n - told\n   before, and more",
+        "[WARNING]: to whom it may concern, as a report",
+    ]
+    screen.release()
+    paper.display("[WARNING]: last", stderr=True)
+    assert paper.lines[3:] == ["[WARNING]: first", "[WARNING]: last"]
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        ({"progress": {"text": "3 of 5 GB"}}, "3 of 5 GB"),
+        ({"progress": {"text": "4.9 of 5 GB"}, "job": "fetch"}, ""),
+        ({"progress": None, "recipe": {"title": "a model with drafts"}}, "a model with drafts"),
+        (
+            {
+                "repositories": [
+                    {"bytes_total": 3_000_000_000, "bytes_missing": 0},
+                    {"bytes_total": 1_000_000_000, "bytes_missing": 0},
+                ]
+            },
+            "4.0 GB, all here",
+        ),
+        ({"repositories": [{"bytes_total": 3_000_000_000, "bytes_missing": 2_000_000_000}]}, "3.0 GB, 2.0 GB to fetch"),
+        ({"repositories": [{"bytes_total": None, "bytes_missing": None}]}, ""),
+        ({"repositories": "of somebody else's module", "recipe": "soup", "progress": 3}, ""),
+        ({"repositories": ["of somebody else's module"]}, ""),
+    ],
+)
+def test_what_a_result_says(result: dict[str, t.Any], expected: str) -> None:
+    assert said(result) == expected
+
+
+def test_progress_comes_whole_from_a_worker() -> None:
+    sent = pickle.loads(pickle.dumps(Progress("one | 3 of 5 GB")))
+    assert isinstance(sent, Progress)
+    assert sent == "one | 3 of 5 GB"
