@@ -155,7 +155,7 @@ def build_side_image(name: str) -> str | None:
     if directory == "caddy":
         program = caddy_program()
         if program is None:
-            print("The twin has no image of the proxy: `tools/environment.sh demo` brings the program that goes into it.", flush=True)
+            print("The twin has no image of the proxy: `tools/environment.sh demo` brings its program.", flush=True)
             return None
         extra = {"caddy": program}
     return build(side_tag(name), PACKAGE / directory, extra)
