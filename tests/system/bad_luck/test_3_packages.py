@@ -74,7 +74,7 @@ def test_a_lock_that_is_kept_is_told_with_who_has_it(spark: Spark) -> None:
     try:
         outcome = playbook.fail("single_eagle3", variables={"docker_permissions_lock_timeout": 3})
     finally:
-        done(spark, "pkill -f unattended-upgr; while pgrep -f unattended-upgr; do sleep 0.1; done")
+        done(spark, "pkill -x unattended-upgr; while pgrep -x unattended-upgr; do sleep 0.1; done")
     assert "waited 3 s for the lock of the packages" in outcome.message
     assert "(unattended-upgr)" in outcome.message
     assert outcome.changed == []
