@@ -19,7 +19,7 @@ def deployment_values(
     """What is served, and where that comes from."""
     try:
         return merge(recipe, given, choice, models)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise AnsibleFilterError(f"What is to be served is not clear: {error}.") from error
 
 

@@ -601,7 +601,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.look import CacheLook, unreadable
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.following import following
 
-# How long a patient look waits at a time, and what is no longer waited for.
+# How long a look that follows waits at a time, and what is no longer waited for.
 PATIENCE_S = 15.0
 LONGEST_S = 3600.0
 

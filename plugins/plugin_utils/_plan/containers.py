@@ -91,7 +91,12 @@ class Container:
 def read(brought: t.Sequence[t.Mapping[str, t.Any]]) -> list[Node]:
     """The Sparks in the order of their ranks. Who serves alone has nobody to reach, whatever cable it has."""
     nodes = [Node(**each) for each in brought]
-    return nodes if len(nodes) > 1 else [dataclasses.replace(node, rails=()) for node in nodes]
+    if len(nodes) == 1:
+        return [dataclasses.replace(nodes[0], rails=())]
+    for node in nodes:
+        if not node.rails:
+            raise ValueError(f"{node.name} has no network to the others (spark_network_rails)")
+    return nodes
 
 
 def joined(rails: t.Sequence[Rail], key: str) -> str:

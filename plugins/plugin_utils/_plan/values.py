@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib
 import os.path
 import typing as t
+from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import of_figures
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import honoured
@@ -38,10 +39,11 @@ def place(value: t.Any) -> str:
         origin = tags.Origin.get_tag(value)
         path, line, description = origin.path, origin.line_num, str(origin.description or "")
     except (ImportError, AttributeError, TypeError):
-        return "in the inventory or a playbook"
+        return "in the inventory, a playbook or with -e"
     if path:
+        # It is kept on the Spark, to which the controller's directories are no matter.
         near = os.path.relpath(path)
-        return f"in {path if near.startswith('..') else near}{f', line {line}' if line else ''}"
+        return f"in {Path(path).name if near.startswith('..') else near}{f', line {line}' if line else ''}"
     return "with -e" if "'-e'" in description else "in the inventory or a playbook"
 
 
@@ -96,7 +98,7 @@ def merge(
         what = (
             "no drafts"
             if (name, values[name]) == ("method", "none")
-            else f"{WORDS[name]} {values[name] or 'of its own'}"
+            else f"{WORDS[name]} {values[name] if name != 'method' else values[name] or 'of its own'}"
         )
         origins[name] = {"from": who, "says": f"{what}, {said}"}
     return {

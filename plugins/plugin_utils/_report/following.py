@@ -114,6 +114,10 @@ class Following(ActionBase):
             ticker.tell(result.get("progress"), now, last=finished)
             if result.get("failed") or result.get("skipped") or result.get("unreachable"):
                 return result
+            if "finished" not in result:
+                raise AnsibleActionFail(
+                    f"The module {module} did not return 'finished'; only modules that do can be followed."
+                )
             if result.get("error"):
                 return {**result, "failed": True, "msg": result["error"]}
             if finished or self._task.check_mode:

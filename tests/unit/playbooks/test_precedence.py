@@ -134,7 +134,7 @@ def file_of_the_command_line(site: Site, value: t.Any) -> None:
 
 SOURCES: dict[t.Callable[[Site, t.Any], None], str] = {
     host_variable: "hosts.yml",
-    group_variable: "group_vars/sparks.yml, line 1",
+    group_variable: "in sparks.yml, line 1",
     play_variable: "play.yml",
     variables_file: "given.yml, line 1",
     imported_playbook: "play.yml",
@@ -210,3 +210,12 @@ def test_a_value_that_leads_nowhere_is_no_open_value(tmp_path: Path) -> None:
     outcome = site.run()
     assert outcome.returncode != 0
     assert "'nowhere' is undefined" in outcome.stdout + outcome.stderr
+
+
+def test_whoever_includes_the_role_again_is_heard_again() -> None:
+    """The plan is made once; what is written is decided each time."""
+    tasks = yaml.safe_load((ROOT / "roles/speculative_serve/tasks/main.yml").read_text(encoding="utf-8"))
+    names = [task["name"] for task in tasks]
+    decide = tasks[names.index("Write the deployment") - 1]
+    assert decide["ansible.builtin.set_fact"] == {"__speculative_serve_values": "{{ __speculative_serve_decided }}"}
+    assert "when" not in decide

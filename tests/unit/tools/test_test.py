@@ -104,13 +104,13 @@ def test_stop_ends_what_has_left_its_process_group(tmp_path: pathlib.Path) -> No
     run.mark = f"{test.MARK}={os.getpid()}-{tmp_path.name}"
     lanes = threading.Thread(target=run.lanes)
     lanes.start()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert test.marked(run.mark)
     run.stop()
-    lanes.join(10)
+    lanes.join(60)
     assert not lanes.is_alive()
     assert not test.marked(run.mark)
     assert [result.name for result in run.results] == ["stage 1"]

@@ -17,6 +17,10 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.stor
 LAST_LINES = 20
 
 
+# What Ansible says in the place of a result that nobody may see: it is no reason.
+HIDDEN = "the output has been hidden"
+
+
 class Failure(t.NamedTuple):
     """A task that failed on a host."""
 
@@ -75,7 +79,9 @@ def blocks(failures: t.Sequence[Failure]) -> list[str]:
     for host in dict.fromkeys(one.host for one in failures):
         own = [one for one in failures if one.host == host]
         last = own[-1]
-        before = [f"{one.task}: {one.why}" for one in own[:-1] if not repeats(last.why, one.why)]
+        before = [
+            f"{one.task}: {one.why}" for one in own[:-1] if not repeats(last.why, one.why) and HIDDEN not in one.why
+        ]
         mark = "FAILED" if last.reached else "UNREACHABLE"
         # A rescue that says the same at its end is not what went wrong.
         what = next(one.task for one in own if repeats(last.why, one.why))

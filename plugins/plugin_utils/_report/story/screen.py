@@ -107,7 +107,8 @@ class Screen:
             self._warnings.append((msg, arguments, options))
         else:
             with self._lock:
-                self._shown.append(str(msg))
+                # A secret is for the screen alone.
+                self._shown.append("" if options.get("screen_only") else str(msg))
                 self.erase()
                 self._print(msg, *arguments, **options)
 

@@ -228,3 +228,8 @@ def test_the_order_of_starting() -> None:
 def test_what_cannot_be_planned_is_said(changes: dict[str, t.Any], words: str) -> None:
     with pytest.raises(AnsibleFilterError, match=words):
         deployment_plan(sparks(1, **changes))
+
+
+def test_sparks_without_a_network_cannot_be_planned_together() -> None:
+    with pytest.raises(AnsibleFilterError, match="spark-1 has no network to the others"):
+        deployment_plan(sparks(2, rails=[]))

@@ -22,7 +22,7 @@ RECIPE = {
 }
 GIVEN = {**RECIPE, "method": None, "draft_length": None}
 BY_BENCHMARK = "chosen by the benchmark of 2026-11-22"
-GIVEN_HERE = "given in the inventory or a playbook"
+GIVEN_HERE = "given in the inventory, a playbook or with -e"
 
 
 def choice(length: int) -> dict[str, t.Any]:
@@ -58,6 +58,7 @@ Served = tuple[str, str, int]
         (choice(3), {"method": "none", "draft_length": 2}, ("none", "", 0), [f"no drafts, {GIVEN_HERE}"]),
         (None, {"method": ""}, ("", "a/draft", 5), [f"method of its own, {GIVEN_HERE}"]),
         (None, {"draft": "/srv/draft"}, ("eagle3", "/srv/draft", 5), [f"draft model /srv/draft, {GIVEN_HERE}"]),
+        (None, {"draft_length": 0}, ("eagle3", "a/draft", 0), [f"draft length 0, {GIVEN_HERE}"]),
         # Text from the command line is the same number.
         (None, {"context": "32768"}, ("eagle3", "a/draft", 5), []),
         (choice(3), {"image": "a/release:2"}, ("eagle3", "a/draft", 5), [f"image a/release:2, {GIVEN_HERE}"]),
@@ -95,6 +96,11 @@ def test_what_is_no_number_is_said() -> None:
         AnsibleFilterError, match="speculative_serve_draft_length is 'many', but must be a whole number"
     ):
         deployment_values(RECIPE, {**GIVEN, "draft_length": "many"})
+
+
+def test_a_number_too_large_to_compute_with_is_said() -> None:
+    with pytest.raises(AnsibleFilterError, match="What is to be served is not clear"):
+        deployment_values(RECIPE, {**GIVEN, "draft_length": 10**400, "break_even": {"draft_cost": 0.1}})
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,10 @@ def test_a_cause_is_told_once_and_another_one_too() -> None:
     assert "FAILED  one: Start" in shown
     (shown,) = blocks([failure("one", "Start", "No memory."), failure("one", "Tell", "It does not serve.")])
     assert shown.index("It does not serve.") < shown.index("Start: No memory.")
+    hidden = "the output has been hidden due to the fact that 'no_log: true' was specified for this result"
+    (shown,) = blocks([failure("one", "Reload", hidden), failure("one", "Tell", "It refuses.")])
+    assert "It refuses." in shown
+    assert "hidden" not in shown
 
 
 def test_hosts_that_fail_alike_share_a_block_and_others_do_not() -> None:
