@@ -46,12 +46,12 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.stor
     Failure,
     blocks,
     guards,
+    is_dealt_with,
     why,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import Screen
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.steps import (
     Step,
-    chain,
     duration,
     entry,
     in_order,
@@ -86,6 +86,8 @@ class Story:
         self._names: dict[str, str] = {}
         self._held: list[Failure] = []
         self._failed: set[str] = set()
+        # Who may not go on, since too many have failed.
+        self._stopped: set[str] = set()
         self._talk: dict[str, list[str]] = {}
         # What the lines of earlier steps say.
         self._said: set[str] = set()
@@ -107,6 +109,9 @@ class Story:
     def playbook_on_task_start(self, task: t.Any, is_conditional: bool = False) -> None:
         now = time.monotonic()
         self._say()
+        if self._play.strategy not in FREE:
+            final = {one.host for one in self._held if not one.guards}
+            self._held = [one for one in self._held if one.host in final or not is_dealt_with(one, task)]
         if isinstance(task, IncludeRole):
             self._names[task._uuid] = str(task.get_name())
         found = entry(task, self._names)
@@ -119,16 +124,14 @@ class Story:
             self._settle()
         self._step.begin(task, now)
         self._others = self._screen.others
-        self._screen.draw(self._at_work(self._step.task))
+        self._screen.draw(self._at_work(self._step.task, self._step))
 
     def playbook_on_handler_task_start(self, task: t.Any) -> None:
         self.playbook_on_task_start(task)
 
     def runner_on_start(self, host: t.Any, task: t.Any) -> None:
         self._hosts[str(host)] = None
-        around = {part._uuid for part in chain(task)}
-        # Whoever goes on outside of the blocks that could have dealt with a failure has had it dealt with.
-        self._held = [one for one in self._held if one.host != str(host) or not one.guards or one.guards & around]
+        self._held = [one for one in self._held if one.host != str(host) or not is_dealt_with(one, task)]
 
     def runner_on_ok(self, result: t.Any) -> None:
         self._base._handle_warnings(result.result)
@@ -160,6 +163,7 @@ class Story:
         (seen.ignored if ignore_errors else seen.wrong).append(name)
         if not ignore_errors:
             self._held.append(Failure(host, name, why(result.result, host), guards(result.task)))
+            self._under_way(host, f"{host} | {name}: went wrong")
 
     def runner_on_unreachable(self, result: t.Any) -> None:
         self.runner_on_failed(result, ignore_errors=bool(result.task.ignore_unreachable))
@@ -183,10 +187,13 @@ class Story:
         host = result.host.get_name()
         self._under_way(host, f"{host} | {task_name(result.task)}: tried {tried} of {tries} times")
 
+    def playbook_on_no_hosts_remaining(self) -> None:
+        self._stopped |= self._hosts.keys()
+
     def nothing(self, *arguments: t.Any) -> None:
         """Not worth a line."""
 
-    playbook_on_no_hosts_remaining = playbook_on_include = playbook_on_notify = nothing
+    playbook_on_include = playbook_on_notify = nothing
     runner_on_async_poll = runner_on_async_ok = runner_on_async_failed = nothing
 
     def on_file_diff(self, result: t.Any) -> None:
@@ -195,9 +202,11 @@ class Story:
                 self._screen.show(f"{task_name(result.task)} ({result.host.get_name()}):\n{text}")
 
     def playbook_on_stats(self, stats: t.Any) -> None:
-        self._end_step(last=True)
         bad = {*stats.failures, *stats.dark}
-        self._settle([one for one in self._held if one.host in bad or not one.guards])
+        # A rescue at the very end has dealt with the others.
+        self._held = [one for one in self._held if one.host in bad or not one.guards]
+        self._end_step(last=True)
+        self._settle(self._held)
         if stats.custom and self._base.get_option("show_custom_stats"):
             self._screen.show(self._base._dump_results(stats.custom, indent=2))
         self._screen.release()
@@ -214,7 +223,7 @@ class Story:
     def broken_off(self) -> None:
         """The process ends, and nobody has called for the end of the story."""
         if self._step is not None:
-            self._screen.show(f"stopped at: {self._step.task}", colour("COLOR_ERROR"))
+            self._screen.show(f"stopped; the last task was: {self._step.task}", colour("COLOR_ERROR"))
         self._end_step(last=True)
         self._settle(self._held)
         self._screen.release()
@@ -227,6 +236,8 @@ class Story:
 
     def _recap(self, host: str, counts: t.Mapping[str, int]) -> None:
         outcome = "unreachable" if counts["unreachable"] else "failed" if counts["failures"] else "ok"
+        if outcome == "ok" and host in self._stopped:
+            outcome = "stopped, since another host failed"
         changed, differs = self._counts[host, "changed"], self._counts[host, "differs"]
         words = [
             outcome,
@@ -247,7 +258,10 @@ class Story:
         else:
             self._base._clean_results(result.result, result.task.action)
             text = f"{task_name(result.task)}:{self._base._dump_results(result.result)}"
-        self._talk.setdefault(text, []).append(result.host.get_name())
+        host = result.host.get_name()
+        if host in self._talk.get(text, []):
+            self._say()
+        self._talk.setdefault(text, []).append(host)
 
     def _say(self) -> None:
         for text, hosts in self._talk.items():
@@ -259,11 +273,13 @@ class Story:
         self._under_way(host, rest if len(self._hosts) == 1 else text)
 
     def _under_way(self, about: str, text: str) -> None:
-        if self._step is not None:
-            self._screen.note(about, self._at_work(text), self._step.began)
+        # Progress comes from a thread of Ansible's.
+        step = self._step
+        if step is not None:
+            self._screen.note(about, self._at_work(text, step), step.began)
 
-    def _at_work(self, text: str) -> str:
-        name = self._step.entry.name if self._step else ""
+    def _at_work(self, text: str, step: Step) -> str:
+        name = step.entry.name
         return f"{'':<8} {name or self._play.get_name()}: {text}"
 
     def _end_step(self, last: bool = False) -> None:
@@ -276,10 +292,11 @@ class Story:
         name = step.entry.name or (self._play.get_name() if alone else step.longest(now))
         self._steps_told += 1
         self._said |= {seen.said for seen in step.hosts.values()}
+        final = {one.host for one in self._held if not one.guards}
         for one in self._held:
-            if one.host in step.hosts and not one.guards:
+            if one.host in final & step.hosts.keys() and one.task in step.of(one.host).wrong:
                 # The block that follows tells of it.
-                step.of(one.host).wrong.clear()
+                step.of(one.host).wrong.remove(one.task)
         failed = self._failed | {one.host for one in self._held}
         if step.is_silent() and not failed & step.hosts.keys():
             return

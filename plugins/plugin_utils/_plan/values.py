@@ -50,6 +50,8 @@ def place(value: t.Any) -> str:
 def length_of(value: t.Any) -> int:
     """A draft length, which is text when it comes from the command line."""
     try:
+        if isinstance(value, bool) or int(value) != float(value):
+            raise ValueError
         return int(value)
     except (TypeError, ValueError):
         raise ValueError(f"speculative_serve_draft_length is {value!r}, but must be a whole number") from None

@@ -45,6 +45,16 @@ def guards(task: t.Any) -> frozenset[str]:
     )
 
 
+def is_dealt_with(failure: Failure, task: t.Any) -> bool:
+    """Whether the host of a failure, which comes to this task now, goes on as if nothing had happened.
+
+    It does outside of all blocks that could deal with it, and in the main part of those that are left once one of them
+    was left behind.
+    """
+    left = failure.guards & {part._uuid for part in chain(task)}
+    return bool(failure.guards) and (not left or (left < failure.guards and left <= guards(task)))
+
+
 def tail(text: str) -> str:
     lines = text.rstrip().splitlines()
     left_out = len(lines) - LAST_LINES
@@ -53,19 +63,22 @@ def tail(text: str) -> str:
 
 def why(result: t.Mapping[str, t.Any], host: str) -> str:
     """In the result's own words; of a loop, in those of each item that failed."""
-    items = [one for one in result.get("results") or () if isinstance(one, t.Mapping) and one.get("failed")]
+    of_each = (one for one in result.get("results") or () if isinstance(one, t.Mapping))
+    items = [one for one in of_each if one.get("failed") or one.get("unreachable")]
     if items:
         return "\n".join(f"{one.get('_ansible_item_label', one.get('item', ''))}: {why(one, host)}" for one in items)
-    message = result.get("msg") or result.get("censored") or "It failed without a word."
-    lines = [str(message).strip().removeprefix(f"{host}: ")]
+    message = next(filter(None, map(result.get, ("msg", "reason", "censored"))), "It failed without a word.")
+    text = "\n".join(map(str, message)) if isinstance(message, list) else str(message)
+    lines = [text.strip().removeprefix(f"{host}: ")]
+    # Of setup, which runs several.
+    modules = result.get("failed_modules")
+    lines += [why(one, host) for one in modules.values()] if isinstance(modules, dict) else []
     if result.get("rc"):
         lines.append(f"rc: {result['rc']}")
     for name in ("stderr", "module_stderr", "stdout", "module_stdout"):
         text = str(result.get(name) or "").strip()
         if text and text not in lines[0]:
             lines += [f"{name}:", *(f"    {line}" for line in tail(text).splitlines())]
-            if name.endswith("stderr"):
-                break
     return "\n".join(lines)
 
 

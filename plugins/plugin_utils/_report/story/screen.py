@@ -35,10 +35,15 @@ def folded(text: str) -> str:
     return " ".join(text.split()).rstrip(". ")
 
 
+def printable(line: str) -> str:
+    """Without what would move the cursor or clear the screen."""
+    return "".join(one if one.isprintable() else " " for one in line)
+
+
 def cut(text: str, cells: int) -> str:
     """What fits into one line of so many cells: some characters take two."""
     used, kept = 0, ""
-    for character in "".join(one if one.isprintable() else " " for one in text):
+    for character in printable(text):
         used += 2 if unicodedata.east_asian_width(character) in "WF" else 1
         if used > cells:
             return kept
@@ -53,7 +58,7 @@ def wrap(text: str, first: str = "", further: str = "") -> list[str]:
         own = line[: len(line) - len(line.lstrip())]
         head, rest = (first if not lines else further) + own, further + own
         wrapped = textwrap.wrap(
-            line.strip(),
+            printable(line).strip(),
             width(),
             initial_indent=head,
             subsequent_indent=rest,

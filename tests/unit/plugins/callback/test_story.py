@@ -128,6 +128,7 @@ def compare(name: str, text: str) -> None:
         ("check", "check", ["--check", "--diff"]),
         ("rescue", "rescue", []),
         ("rescued", "rescued", []),
+        ("dealt_with", "dealt_with", ["--limit", "one"]),
         ("another_cause", "another_cause", ["--limit", "one"]),
         ("somebody_elses", "somebody_elses", []),
         ("retries", "retries", []),

@@ -67,12 +67,20 @@ def test_durations(seconds: float, expected: str) -> None:
         ({}, "It failed without a word."),
         ({"censored": "the output has been hidden"}, "the output has been hidden"),
         ({"msg": "Broken", "rc": 2, "stdout": "a\nb"}, "Broken\nrc: 2\nstdout:\n    a\n    b"),
-        ({"msg": "Broken", "stderr": "why", "stdout": "a"}, "Broken\nstderr:\n    why"),
+        ({"msg": "Broken", "stderr": "why", "stdout": "a"}, "Broken\nstderr:\n    why\nstdout:\n    a"),
+        ({"msg": ["One.", "Two."]}, "One.\nTwo."),
+        ({"reason": "There is no such file."}, "There is no such file."),
+        ({"msg": "All", "results": [{"item": 1, "unreachable": True, "msg": "refused"}]}, "1: refused"),
+        ({"msg": "No facts.", "failed_modules": {"setup": {"msg": "no python"}}}, "No facts.\nno python"),
         ({"msg": "All", "results": [{"item": 1, "failed": True, "msg": "no"}, {"item": 2, "msg": "fine"}]}, "1: no"),
     ],
 )
 def test_why(result: dict[str, t.Any], expected: str) -> None:
     assert why(result, "one") == expected
+
+
+def test_what_moves_the_cursor_is_not_printed() -> None:
+    assert wrap("a\x1b[2Jb") == ["a [2Jb"]
 
 
 def test_of_a_long_log_the_end_is_shown_and_what_is_left_out_is_said() -> None:
