@@ -8,6 +8,7 @@ import contextlib
 import http.server
 import json
 import os
+import select
 import signal
 import socket
 import threading
@@ -16,7 +17,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from server import health
+from server import health, supervisor
 
 from tests.unit.entrypoint_container import IMAGE, Container
 
@@ -223,3 +224,23 @@ def test_health_says_whether_it_serves(tmp_path: Path, url: str, state: str, exp
     (tmp_path / "state" / "state.json").write_text(json.dumps({"state": state}), encoding="utf-8")
     assert health.main(tmp_path, url) == expected
     assert health.main(tmp_path, "http://127.0.0.1:1") == 1
+
+
+def test_the_last_words_of_a_server_that_ends_between_two_looks_are_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "serve.sh").write_text("sleep 0.3; echo out of memory; exit 1\n", encoding="utf-8")
+    found = supervisor.Supervisor(tmp_path, "http://127.0.0.1:1")
+    look = select.select
+
+    def too_early(*arguments: t.Any) -> t.Any:
+        """Nothing to read yet; then it speaks and ends before anything else is done."""
+        monkeypatch.setattr(supervisor.select, "select", look)
+        assert found.server is not None
+        os.waitid(os.P_PID, found.server.pid, os.WEXITED | os.WNOWAIT)
+        return [], [], []
+
+    monkeypatch.setattr(supervisor.select, "select", too_early)
+    assert found.serve_once() == 1
+    assert found.log.last_line() == "out of memory"

@@ -249,6 +249,8 @@ class Supervisor:
         ended_at: float | None = None
         os.set_blocking(output, False)
         while True:
+            # What it said last is in the pipe when it has ended: that is asked before it is read, not after.
+            ended = self.reap(server)
             readable = select.select([output], [], [], 0.25)[0]
             data = os.read(output, 65536) if readable else b""
             if data:
@@ -257,10 +259,9 @@ class Supervisor:
                     self.hear(data)
             elif readable:
                 time.sleep(0.25)  # the server closed its output but still runs: do not spin
-            ended = self.reap(server)
             now = time.monotonic()
             if ended:
-                # What it said last is still in the pipe; what its children go on saying is not waited for.
+                # What its children go on saying is not waited for.
                 ended_at = ended_at or now
                 if not data or now - ended_at > 1:
                     break

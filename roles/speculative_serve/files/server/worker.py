@@ -150,8 +150,9 @@ class Worker:
         rest = b""
         ended = False
         while self.stop_signal is None and not ended and not self.verbs.too_early:
-            readable = select.select([output], [], [], 0.25)[0]
+            # Asked before it is read: what it said last is in the pipe by then.
             ended = sshd.poll() is not None
+            readable = select.select([output], [], [], 0.25)[0]
             data = os.read(output, 65536) if readable else b""
             if readable and not data:
                 time.sleep(0.25)
