@@ -47,7 +47,7 @@ options:
     suboptions:
       name:
         description:
-          - The file's name in O(directory).
+          - The file's name in O(directory), or its path below it; a directory in between is created with mode V(0755).
         type: str
         required: true
       content:
@@ -100,9 +100,9 @@ def digest(files: t.Sequence[t.Mapping[str, str]]) -> str:
     return hashlib.sha256(json.dumps(rows).encode("utf-8")).hexdigest()
 
 
-def not_plain(names: t.Iterable[str]) -> list[str]:
-    """Those names that would lead out of the directory."""
-    return [name for name in names if not name or "/" in name or name in (".", "..")]
+def outside(names: t.Iterable[str]) -> list[str]:
+    """Those names that lead out of the directory, or to itself."""
+    return [name for name in names if any(part in ("", ".", "..") for part in name.split("/"))]
 
 
 class DeploymentFiles:
@@ -116,7 +116,8 @@ class DeploymentFiles:
 
     def act(self) -> dict[str, t.Any]:
         self.have_directory(self.directory, self.module.params["mode"])
-        for name in self.module.params["subdirectories"]:
+        below = dict.fromkeys(str(Path(file["name"]).parent) for file in self.module.params["files"])
+        for name in (*self.module.params["subdirectories"], *(name for name in below if name != ".")):
             self.have_directory(self.directory / name, "0755")
         for file in self.module.params["files"]:
             self.have_file(self.directory / file["name"], file["content"], file["mode"])
@@ -175,11 +176,9 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    outside = not_plain([*module.params["subdirectories"], *(file["name"] for file in module.params["files"])])
-    if outside:
-        module.fail_json(
-            msg=f"Names in {module.params['directory']} must be plain, without a slash: {', '.join(outside)}"
-        )
+    wrong = outside([*module.params["subdirectories"], *(file["name"] for file in module.params["files"])])
+    if wrong:
+        module.fail_json(msg=f"Names in {module.params['directory']} must stay below it: {', '.join(wrong)}")
     try:
         module.exit_json(**DeploymentFiles(module).act())
     except OSError as error:

@@ -16,23 +16,28 @@ import time
 import typing as t
 from pathlib import Path
 
-ENTRYPOINT = Path(__file__).parents[2] / "roles" / "speculative_serve" / "files" / "entrypoint.py"
+FILES = Path(__file__).parents[2] / "roles" / "speculative_serve" / "files"
 IMAGE = "registry.example.com/image:1"
 # Orphans come to the entrypoint as they come to the first process of a container (PR_SET_CHILD_SUBREAPER is 36).
+# What others take a constant from comes first, so that they take the test's.
 RUN = """
-import ctypes, importlib.util, json, pathlib, sys
+import ctypes, importlib, json, pathlib, sys
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
-spec = importlib.util.spec_from_file_location("entrypoint", sys.argv[1])
-entrypoint = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(entrypoint)
-for name, value in json.loads(sys.argv[4]).items():
-    setattr(entrypoint, name, value)
-sys.exit(entrypoint.Supervisor(pathlib.Path(sys.argv[2]), sys.argv[3]).run())
+sys.path.insert(0, sys.argv[1])
+directory = pathlib.Path(sys.argv[2])
+cluster, verbs = (importlib.import_module(f"server.{name}") for name in ("cluster", "verbs"))
+cluster.KEYS, cluster.RUN = directory / "pair", directory / "run"
+verbs.CLASS, verbs.NODES = directory / "verbs", directory / "nodes"
+for name, value in json.loads(sys.argv[3]).items():
+    module, _, constant = name.partition(".")
+    setattr(importlib.import_module(f"server.{module}"), constant, value)
+import entrypoint
+sys.exit(entrypoint.main(json.loads(sys.argv[4]), directory))
 """
 SAYS_OPTIONS = "options: "
 SAY_OPTIONS = f'echo "{SAYS_OPTIONS}$DGX_SPARK_OPTIONS"'
 # Nobody waits for a test.
-QUICK = {"RESTART_DELAY_S": 0.1}
+QUICK = {"cluster.RETRY_S": 0.1, "supervisor.RESTART_DELAY_S": 0.1, "worker.STOP_RANKS_S": 1}
 
 
 class Container:
@@ -51,9 +56,16 @@ class Container:
         self.directory = directory
         (directory / "state").mkdir(exist_ok=True)
         (directory / script_name).write_text(f"#!/bin/bash\n# image: {IMAGE}\n{script}\n", encoding="utf-8")
+        self.start([], url, {"DGX_SPARK_IMAGE": image, **(environment or {})}, constants)
+
+    def start(
+        self, arguments: t.Sequence[str], url: str, environment: t.Mapping[str, str], constants: t.Mapping[str, object]
+    ) -> None:
+        """`constants` are called MODULE__NAME."""
+        changed = {**QUICK, **{name.replace("__", "."): value for name, value in constants.items()}}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", RUN, str(ENTRYPOINT), str(directory), url, json.dumps({**QUICK, **constants})],
-            env={**os.environ, "DGX_SPARK_IMAGE": image, **(environment or {})},
+            [sys.executable, "-c", RUN, str(FILES), str(self.directory), json.dumps(changed), json.dumps(arguments)],
+            env={**os.environ, "DGX_SPARK_URL": url, **environment},
             stdout=subprocess.DEVNULL,
         )
 

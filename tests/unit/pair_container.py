@@ -8,34 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import http.server
-import json
 import os
 import socket
-import subprocess
 import sys
 import threading
 import time
 import typing as t
 from pathlib import Path
 
-from tests.unit.entrypoint_container import ENTRYPOINT, IMAGE, Container
+from tests.unit.entrypoint_container import IMAGE, Container
 
-FILES = ENTRYPOINT.parent
-# Orphans come to it as they come to the first process of a container (PR_SET_CHILD_SUBREAPER is 36).
-RUN = """
-import ctypes, json, pathlib, sys
-ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
-sys.path.insert(0, sys.argv[1])
-import entrypoint, pair, verbs
-directory = pathlib.Path(sys.argv[2])
-pair.KEYS, pair.RUN = directory / "pair", directory / "run"
-verbs.CLASS, verbs.NODES = directory / "verbs", directory / "nodes"
-for name, value in json.loads(sys.argv[4]).items():
-    module, _, attribute = name.rpartition(".")
-    setattr(sys.modules[module], attribute, value)
-sys.exit(pair.main(json.loads(sys.argv[5]), directory, sys.argv[3]))
-"""
-QUICK = {"entrypoint.RESTART_DELAY_S": 0.1, "pair.RETRY_S": 0.1, "pair.STOP_RANKS_S": 1}
 HEAD, WORKER = "127.0.0.1", "127.0.0.2"
 
 # A test double of sshd: it listens where its configuration says, greets, and writes down what sshd would.
@@ -92,13 +74,7 @@ class PairContainer(Container):
             "DGX_SPARK_PROBE_INTERVAL_S": "0",
             "PATH": f"{directory / 'bin'}:{os.environ['PATH']}",
         }
-        changed = {**QUICK, **{name.replace("__", "."): value for name, value in constants.items()}}
-        command = [sys.executable, "-c", RUN, str(FILES), str(directory), url, json.dumps(changed)]
-        self.process = subprocess.Popen(
-            [*command, json.dumps(list(arguments))],
-            env={**os.environ, **settings, **(environment or {})},
-            stdout=subprocess.DEVNULL,
-        )
+        self.start(list(arguments), url, {**settings, **(environment or {})}, constants)
 
 
 def rdma_device(directory: Path, name: str, node: str = "uverbs0", number: str = "1:3") -> None:
@@ -117,13 +93,14 @@ def rdma_node(directory: Path, node: str = "uverbs0") -> None:
 class Listener:
     """A test double of the worker's sshd, as the head sees it; it can go and come back."""
 
-    def __init__(self, greeting: bytes = b"SSH-2.0-double\r\n") -> None:
-        self.port = free_port(WORKER)
+    def __init__(self, greeting: bytes = b"SSH-2.0-double\r\n", address: str = WORKER, port: int | None = None) -> None:
+        self.address = address
+        self.port = port or free_port(address)
         self.greeting = greeting
         self.socket: socket.socket | None = None
 
     def open(self) -> None:
-        self.socket = listener = socket.create_server((WORKER, self.port))
+        self.socket = listener = socket.create_server((self.address, self.port))
 
         def greet() -> None:
             with contextlib.suppress(OSError):

@@ -240,9 +240,10 @@ def one_subnet(rails: t.Sequence[Rail]) -> str | None:
 
 
 def noticed(state: t.Mapping[str, t.Any] | None) -> dict[str, t.Any] | None:
-    """What the container's first program last noticed of the other Spark."""
-    peer = (state or {}).get("peer")
-    return peer if isinstance(peer, dict) else None
+    """What the container's first program last noticed of the other Spark; before 0.1.0 was released, it knew one."""
+    said = state or {}
+    peers = said.get("peers", [said.get("peer")])
+    return next((peer for peer in peers if isinstance(peer, dict)), None) if isinstance(peers, list) else None
 
 
 def speed(megabits: int | None) -> str | None:

@@ -21,7 +21,7 @@ HUB = "/cache/huggingface/hub"
 ENTRYPOINT = ("python3", "/deployment/entrypoint.py")
 # After a quarter of an hour even a server that goes on loading is no healthy one.
 LOADING_S = 900
-# What files/pair.py takes by itself. It is not handed over: another environment would make another container.
+# What files/server/cluster.py takes by itself. It is not handed over: another environment would make another container.
 PEER_LOST_S = 60
 # Where ranks as root find each other, the compiler's headers and its assembler.
 RANKS = {
@@ -118,15 +118,22 @@ def place(node: Node, use: str, model: str) -> str:
     return f"{HUB}/models--{model.replace('/', '--')}/snapshots/{node.models[model]['commit']}"
 
 
-def fabric(node: Node, rank: int) -> dict[str, str]:
+def others(nodes: t.Sequence[Node], rank: int) -> str:
+    """The addresses of all other ranks: on the first rail in the order of ranks, then on the next."""
+    rails = zip(*(node.rails for node in (*nodes[:rank], *nodes[rank + 1 :])))
+    return ",".join(str(end["address"]) for rail in rails for end in rail)
+
+
+def fabric(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
     """How a rank finds the others; NCCL and UCX take all rails. Empty for a Spark that has none."""
+    node = nodes[rank]
     if not node.rails:
         return {}
     interfaces, patience = joined(node.rails, "interface"), str(node.peer_lost_s)
     return {
         "DGX_SPARK_RANK": str(rank),
         "DGX_SPARK_FABRIC_ADDRESSES": joined(node.rails, "address"),
-        "DGX_SPARK_PEER_ADDRESSES": joined(node.rails, "peer_address"),
+        "DGX_SPARK_PEER_ADDRESSES": others(nodes, rank),
         "DGX_SPARK_SSH_PORT": str(node.ssh_port),
         "NCCL_SOCKET_IFNAME": interfaces,
         "NCCL_IB_HCA": joined(node.rails, "rdma"),
@@ -138,8 +145,9 @@ def fabric(node: Node, rank: int) -> dict[str, str]:
     }
 
 
-def environment(node: Node, rank: int) -> dict[str, str]:
+def environment(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
     """What the programs in the container are told."""
+    node = nodes[rank]
     return {
         "DGX_SPARK_IMAGE": node.reference,
         "DGX_SPARK_URL": f"http://127.0.0.1:{node.port}" if node.bridged else node.url,
@@ -147,7 +155,7 @@ def environment(node: Node, rank: int) -> dict[str, str]:
         "DGX_SPARK_DRAFT": place(node, "draft", node.draft),
         "DGX_SPARK_STALL_S": str(node.stall_s),
         "DGX_SPARK_PROBE_INTERVAL_S": str(node.probe_interval_s),
-        **fabric(node, rank),
+        **fabric(nodes, rank),
     }
 
 
@@ -207,7 +215,7 @@ def container(nodes: t.Sequence[Node], rank: int) -> Container:
         image=node.pair_image if node.rails else node.reference,
         command=[*ENTRYPOINT, *(["worker"] if rank else [])],
         devices=["/dev/infiniband:/dev/infiniband"] if node.rails else [],
-        environment=environment(node, rank),
+        environment=environment(nodes, rank),
         mounts=mounts(node),
         labels=labels(nodes, rank),
         healthcheck=healthcheck(node),

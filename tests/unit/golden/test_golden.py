@@ -105,17 +105,17 @@ def test_what_differs_between_two_runs_has_one_name() -> None:
 
 def test_what_a_file_says_is_said_once() -> None:
     script = "exec server\n" * 30
-    program = (normal.ROOT / "roles/speculative_serve/files/pair.py").read_text(encoding="utf-8")
+    program = (normal.ROOT / "roles/speculative_serve/files/server/cluster.py").read_text(encoding="utf-8")
     found = {
         "/home/spark/x/serve.sh": look(script, "0755"),
-        "/home/spark/x/pair.py": look(program),
-        "/home/spark/x/record.json": look(json.dumps({"files": {"serve.sh": script, "pair.py": program}})),
+        "/home/spark/x/server/cluster.py": look(program),
+        "/home/spark/x/record.json": look(json.dumps({"files": {"serve.sh": script, "server/cluster.py": program}})),
     }
     files = normal.files(found)
-    assert files["~/x/pair.py"] == {"mode": "0644", "owner": "spark", "as shipped": "pair.py"}
+    assert files["~/x/server/cluster.py"] == {"mode": "0644", "owner": "spark", "as shipped": "cluster.py"}
     assert files["~/x/serve.sh"]["text"] == script
     assert files["~/x/record.json"]["json"] == {
-        "files": {"serve.sh": "<as in ~/x/serve.sh>", "pair.py": "<as shipped: pair.py>"}
+        "files": {"serve.sh": "<as in ~/x/serve.sh>", "server/cluster.py": "<as shipped: cluster.py>"}
     }
 
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import http.server
-import importlib.util
 import json
 import os
+import select
 import signal
 import socket
 import threading
@@ -17,8 +17,9 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from server import health, supervisor
 
-from tests.unit.entrypoint_container import ENTRYPOINT, IMAGE, Container
+from tests.unit.entrypoint_container import IMAGE, Container
 
 
 @pytest.fixture
@@ -132,7 +133,9 @@ def test_a_container_that_has_lost_its_gpu_ends(
     start: t.Callable[..., Container], url: str, tmp_path: Path, answer: str, driver: str, lost: bool
 ) -> None:
     (tmp_path / "version").write_text("NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  580.95.05\n")
-    container = start("sleep 60", url, DRIVER=str(tmp_path / driver), ASK_GPU=f"print({answer})")
+    container = start(
+        "sleep 60", url, supervisor__DRIVER=str(tmp_path / driver), supervisor__ASK_GPU=f"print({answer})"
+    )
     os.killpg(container.wait_for("running")["pid"], signal.SIGKILL)
     if lost:
         assert container.process.wait(timeout=20) == 1
@@ -146,7 +149,7 @@ def test_a_container_that_never_served_does_not_end_for_the_gpu(
     start: t.Callable[..., Container], tmp_path: Path
 ) -> None:
     (tmp_path / "version").touch()
-    container = start("exit 1", DRIVER=str(tmp_path / "version"), ASK_GPU="print(999)")
+    container = start("exit 1", supervisor__DRIVER=str(tmp_path / "version"), supervisor__ASK_GPU="print(999)")
     assert container.wait_for("failed")["restarts"] == 3
 
 
@@ -219,10 +222,25 @@ def test_the_log_of_the_container_before_is_kept(start: t.Callable[..., Containe
 def test_health_says_whether_it_serves(tmp_path: Path, url: str, state: str, expected: int) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "state.json").write_text(json.dumps({"state": state}), encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("entrypoint", ENTRYPOINT)
-    assert spec is not None
-    assert spec.loader is not None
-    entrypoint = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(entrypoint)
-    assert entrypoint.health(tmp_path, url) == expected
-    assert entrypoint.health(tmp_path, "http://127.0.0.1:1") == 1
+    assert health.main(tmp_path, url) == expected
+    assert health.main(tmp_path, "http://127.0.0.1:1") == 1
+
+
+def test_the_last_words_of_a_server_that_ends_between_two_looks_are_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "serve.sh").write_text("sleep 0.3; echo out of memory; exit 1\n", encoding="utf-8")
+    found = supervisor.Supervisor(tmp_path, "http://127.0.0.1:1")
+    look = select.select
+
+    def too_early(*arguments: t.Any) -> t.Any:
+        """Nothing to read yet; then it speaks and ends before anything else is done."""
+        monkeypatch.setattr(supervisor.select, "select", look)
+        assert found.server is not None
+        os.waitid(os.P_PID, found.server.pid, os.WEXITED | os.WNOWAIT)
+        return [], [], []
+
+    monkeypatch.setattr(supervisor.select, "select", too_early)
+    assert found.serve_once() == 1
+    assert found.log.last_line() == "out of memory"

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.options import render
+from server import loading
 
 from tests.twin.spark.meminfo import resident_bytes
-from tests.unit.entrypoint_container import ENTRYPOINT, Container
-from tests.unit.programs import load
+from tests.unit.entrypoint_container import Container
 
-entrypoint = load(ENTRYPOINT)
 SIZE = 1_000_000
 # From the real server, in its order: an estimate, and then the cache itself.
 ESTIMATE = b"[TRT-LLM] [I] [MemUsageChange] Allocated 0.19 GiB for max tokens in paged KV cache (4128).\n"
@@ -61,7 +60,7 @@ def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
 @pytest.fixture
 def meminfo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Callable[[int], None]:
     path = tmp_path / "meminfo"
-    monkeypatch.setattr(entrypoint, "MEMINFO", path)
+    monkeypatch.setattr(loading, "MEMINFO", path)
 
     def write(free: int) -> None:
         path.write_text(f"MemTotal: 125509400 kB\nMemFree: {free // 1024} kB\n", encoding="ascii")
@@ -72,7 +71,7 @@ def meminfo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Callable[[int]
 def test_only_what_is_served_is_given_back(shards: dict[str, Path]) -> None:
     for shard in shards.values():
         read(shard)
-    entrypoint.PageCache().give_back()
+    loading.PageCache().give_back()
     assert [name for name, shard in shards.items() if cached(shard)] == ["other"]
 
 
@@ -80,7 +79,7 @@ def test_nothing_is_given_back_without_models(monkeypatch: pytest.MonkeyPatch, s
     monkeypatch.setenv("DGX_SPARK_TARGET", "/nowhere")
     monkeypatch.delenv("DGX_SPARK_DRAFT")
     read(shards["target"])
-    entrypoint.PageCache().give_back()
+    loading.PageCache().give_back()
     assert cached(shards["target"])
 
 
@@ -89,10 +88,10 @@ def test_while_it_reads_pages_stay_unless_memory_is_short(
     shards: dict[str, Path], meminfo: t.Callable[[int], None], tmp_path: Path, free: int, kept: bool
 ) -> None:
     meminfo(free)
-    loading = entrypoint.Loading(tmp_path / "options.yml")
+    server = loading.Loading(tmp_path / "options.yml")
     read(shards["target"])
-    loading.hear(b"Loading safetensors weights in parallel:  20%|##        | 1/5\r")
-    loading.look()
+    server.hear(b"Loading safetensors weights in parallel:  20%|##        | 1/5\r")
+    server.look()
     assert cached(shards["target"]) is kept
 
 
@@ -103,25 +102,25 @@ def test_what_has_been_read_is_given_back_at_once_and_again(
     shards: dict[str, Path], meminfo: t.Callable[[int], None], tmp_path: Path, said: bytes
 ) -> None:
     meminfo(20 * 2**30)
-    loading = entrypoint.Loading(tmp_path / "options.yml")
-    loading.look()
+    server = loading.Loading(tmp_path / "options.yml")
+    server.look()
     read(shards["draft"])
     # In pieces, as a pipe has them.
-    loading.hear(said[:20])
-    loading.look()
+    server.hear(said[:20])
+    server.look()
     assert cached(shards["draft"])
-    loading.hear(said[20:])
-    loading.look()
+    server.hear(said[20:])
+    server.look()
     assert not cached(shards["draft"])
     read(shards["draft"])
-    loading.pages.look_at = 0.0
-    loading.look()
+    server.pages.look_at = 0.0
+    server.look()
     assert not cached(shards["draft"])
 
 
 def test_an_unreadable_meminfo_is_no_shortage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entrypoint, "MEMINFO", Path("/nowhere"))
-    assert not entrypoint.memory_is_short()
+    monkeypatch.setattr(loading, "MEMINFO", Path("/nowhere"))
+    assert not loading.memory_is_short()
 
 
 @pytest.mark.parametrize(
@@ -136,10 +135,10 @@ def test_an_unreadable_meminfo_is_no_shortage(monkeypatch: pytest.MonkeyPatch) -
 )
 def test_the_last_word_on_the_kv_cache_counts(tmp_path: Path, said: bytes, tokens: int | None) -> None:
     (tmp_path / "options.yml").write_text(render(OPTIONS), encoding="utf-8")
-    loading = entrypoint.Loading(tmp_path / "options.yml")
+    server = loading.Loading(tmp_path / "options.yml")
     for number in range(0, len(said), 7):
-        loading.hear(said[number : number + 7])
-    assert loading.kv_cache() == {"tokens": tokens, "planned": 131_168}
+        server.hear(said[number : number + 7])
+    assert server.kv_cache() == {"tokens": tokens, "planned": 131_168}
 
 
 @pytest.mark.parametrize(
@@ -147,7 +146,7 @@ def test_the_last_word_on_the_kv_cache_counts(tmp_path: Path, said: bytes, token
 )
 def test_without_a_plan_nothing_was_planned(tmp_path: Path, options: dict[str, t.Any]) -> None:
     (tmp_path / "options.yml").write_text(render(options), encoding="utf-8")
-    assert entrypoint.Loading(tmp_path / "options.yml").kv_cache() == {"tokens": None, "planned": None}
+    assert loading.Loading(tmp_path / "options.yml").kv_cache() == {"tokens": None, "planned": None}
 
 
 def test_a_start_gives_back_and_notes_the_kv_cache(shards: dict[str, Path], tmp_path: Path) -> None:

@@ -18,11 +18,13 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from server import cluster, health, verbs
+from server import launch as launching
+from server import worker as workers
 
 from tests.twin.spark.meminfo import resident_bytes
-from tests.unit.entrypoint_container import SAY_OPTIONS, Benchmark
+from tests.unit.entrypoint_container import FILES, SAY_OPTIONS, Benchmark
 from tests.unit.pair_container import (
-    FILES,
     HEAD,
     SSHD,
     WORKER,
@@ -33,11 +35,6 @@ from tests.unit.pair_container import (
     rdma_device,
     rdma_node,
 )
-
-sys.path.insert(0, str(FILES))
-
-import pair
-import verbs
 
 # As Open MPI 4.1.4 of Debian, HPC-X's of NVIDIA's images and Open MPI 5.0.7 send them.
 OPEN_MPI_4 = (
@@ -59,7 +56,7 @@ OPEN_MPI_5 = (
 
 
 def test_the_daemon_of_open_mpi_4_is_taken_from_its_line() -> None:
-    command, environment = pair.daemon_command(OPEN_MPI_4, {"PATH": "/bin"})
+    command, environment = launching.daemon_command(OPEN_MPI_4, {"PATH": "/bin"})
     assert command[:3] == ["orted", "-mca", "ess"]
     assert "1326579712.0;tcp://10.77.0.1:53893" in command
     assert "ssh -F /run/dgx-spark-pair/ssh_config" in command
@@ -67,7 +64,7 @@ def test_the_daemon_of_open_mpi_4_is_taken_from_its_line() -> None:
 
 
 def test_what_mpirun_sets_for_its_daemon_is_set_upon_the_containers_environment() -> None:
-    command, environment = pair.daemon_command(HPCX, {"PATH": "/bin", "NCCL_IB_HCA": "x"})
+    command, environment = launching.daemon_command(HPCX, {"PATH": "/bin", "NCCL_IB_HCA": "x"})
     assert command[0] == "/opt/hpcx/ompi/bin/orted"
     assert command[-1] == "spark-[4:1000-1001]@0(2)"
     assert environment == {
@@ -80,11 +77,11 @@ def test_what_mpirun_sets_for_its_daemon_is_set_upon_the_containers_environment(
 
 
 def test_open_mpi_5_gets_the_workers_own_interfaces() -> None:
-    command, environment = pair.daemon_command(OPEN_MPI_5, {"LD_LIBRARY_PATH": "/own"})
+    command, environment = launching.daemon_command(OPEN_MPI_5, {"LD_LIBRARY_PATH": "/own"})
     assert environment["LD_LIBRARY_PATH"] == "/usr/lib:/usr/lib/pmix2/lib:/own"
-    changed = pair.with_own_interfaces(command, {"NCCL_SOCKET_IFNAME": "=enp1s0f0np0,enP2p1s0f0np0"})
+    changed = launching.with_own_interfaces(command, {"NCCL_SOCKET_IFNAME": "=enp1s0f0np0,enP2p1s0f0np0"})
     assert [new for old, new in zip(command, changed) if old != new] == ["enp1s0f0np0,enP2p1s0f0np0"]
-    assert pair.with_own_interfaces(command, {}) == command
+    assert launching.with_own_interfaces(command, {}) == command
 
 
 @pytest.mark.parametrize(
@@ -112,8 +109,8 @@ def test_open_mpi_5_gets_the_workers_own_interfaces() -> None:
     ],
 )
 def test_everything_else_is_refused(line: str) -> None:
-    with pytest.raises(pair.Refused):
-        pair.daemon_command(line, {"PATH": "/bin"})
+    with pytest.raises(launching.Refused):
+        launching.daemon_command(line, {"PATH": "/bin"})
 
 
 @pytest.mark.parametrize(
@@ -127,32 +124,32 @@ def test_everything_else_is_refused(line: str) -> None:
     ],
 )
 def test_variables_are_put_in_as_a_shell_would(value: str, known: dict[str, str], expected: str) -> None:
-    assert pair.expand(value, known) == expected
+    assert launching.expand(value, known) == expected
 
 
 def test_an_environment_that_describes_no_pair_is_refused() -> None:
     with pytest.raises(ValueError, match="DGX_SPARK_FABRIC_ADDRESSES"):
-        pair.Pair.from_environment({"DGX_SPARK_RANK": "0"})
+        cluster.Cluster.from_environment({"DGX_SPARK_RANK": "0"})
 
 
 def test_why_nobody_opens_is_said() -> None:
     port = free_port(WORKER)
-    assert pair.knock(WORKER, port, HEAD) == (
+    assert cluster.knock(WORKER, port, HEAD) == (
         f"nothing listens at {WORKER} port {port}: its container does not run or is still starting"
     )
-    assert pair.knock(WORKER, port, "192.0.2.1") == "this Spark's own fabric address 192.0.2.1 is gone"
+    assert cluster.knock(WORKER, port, "192.0.2.1") == "this Spark's own fabric address 192.0.2.1 is gone"
     listener = Listener(b"HTTP/1.1 400\r\n")
     listener.open()
-    assert pair.knock(WORKER, listener.port, HEAD) is None
-    assert pair.knock(WORKER, listener.port, HEAD, greeting=True) == (
+    assert cluster.knock(WORKER, listener.port, HEAD) is None
+    assert cluster.knock(WORKER, listener.port, HEAD, greeting=True) == (
         f"what listens at {WORKER} port {listener.port} is no SSH server"
     )
     listener.close()
     # A kernel that lives takes connections until its queue is full; sshd may not.
     with socket.create_server((WORKER, 0)) as silent:
         where = f"{WORKER} port {silent.getsockname()[1]}"
-        assert pair.knock(WORKER, silent.getsockname()[1], HEAD) is None
-        assert pair.knock(WORKER, silent.getsockname()[1], HEAD, timeout=0.2, greeting=True) == (
+        assert cluster.knock(WORKER, silent.getsockname()[1], HEAD) is None
+        assert cluster.knock(WORKER, silent.getsockname()[1], HEAD, timeout=0.2, greeting=True) == (
             f"no answer from {where} within 0.2 s: it is switched off, or a cable or a firewall is in the way"
         )
 
@@ -194,10 +191,10 @@ def test_the_head_waits_for_its_worker(start: Start, listener: Listener, server:
     assert state["reason"] == (
         f"nothing listens at {WORKER} port {listener.port}: its container does not run or is still starting"
     )
-    assert (state["peer"]["address"], state["peer"]["reachable"]) == (WORKER, False)
+    assert (state["peers"][0]["address"], state["peers"][0]["reachable"]) == (WORKER, False)
     listener.open()
     state = head.wait_for("running")
-    assert (state["restarts"], state["reason"], state["peer"]["reachable"]) == (0, None, True)
+    assert (state["restarts"], state["reason"], state["peers"][0]["reachable"]) == (0, None, True)
     assert head.stop() == 0
 
 
@@ -227,7 +224,7 @@ def test_a_lost_worker_ends_the_server_which_comes_back_with_it(
     # Said when it is lost, when its server has ended, and when it is waited for.
     lost = "the worker has not answered for 1.2 s (nothing listens at "
     assert state["reason"].startswith((lost, f"peer lost: {lost}", "nothing listens at "))
-    assert pair.entrypoint.health(head.directory, server.url) == 1
+    assert health.main(head.directory, server.url) == 1
     assert capsys.readouterr().out.startswith("peer lost: ")
     head.wait_until(lambda state: state["pid"] is None)
     assert not Path(f"/proc/{pid}").exists()
@@ -239,7 +236,7 @@ def test_a_lost_worker_ends_the_server_which_comes_back_with_it(
     assert head.state()["state"] == "peer lost"
     listener.open()
     state = head.wait_for("running")
-    assert (state["restarts"], state["peer"]["reachable"]) == (0, True)
+    assert (state["restarts"], state["peers"][0]["reachable"]) == (0, True)
     assert state["last_exit"]["by"] == "watchdog"
     assert state["last_exit"]["reason"].startswith("peer lost: ")
     assert state["last_exit"]["excused"] is True
@@ -247,14 +244,14 @@ def test_a_lost_worker_ends_the_server_which_comes_back_with_it(
 
 def test_a_short_loss_ends_nothing(start: Start, listener: Listener, server: Server) -> None:
     listener.open()
-    head = start(port=listener.port, url=server.url, lost_s=6, entrypoint__METER_EVERY_S=0.2)
+    head = start(port=listener.port, url=server.url, lost_s=6, head__METER_EVERY_S=0.2)
     pid = head.wait_for("running")["pid"]
     listener.close()
-    head.wait_until(lambda state: state["peer"]["reachable"] is False)
+    head.wait_until(lambda state: state["peers"][0]["reachable"] is False)
     time.sleep(1.5)
     assert head.state()["state"] == "running"
     listener.open()
-    state = head.wait_until(lambda state: state["peer"]["reachable"] is True)
+    state = head.wait_until(lambda state: state["peers"][0]["reachable"] is True)
     assert (state["state"], state["pid"]) == ("running", pid)
 
 
@@ -263,14 +260,36 @@ def test_a_server_that_generates_is_not_ended_though_its_worker_does_not_answer(
 ) -> None:
     server.moving = True
     listener.open()
-    head = start(port=listener.port, url=server.url, lost_s=0.6, entrypoint__METER_EVERY_S=0.2)
+    head = start(port=listener.port, url=server.url, lost_s=0.6, head__METER_EVERY_S=0.2)
     pid = head.wait_for("running")["pid"]
     listener.close()
-    head.wait_until(lambda state: state["peer"]["reachable"] is False)
+    head.wait_until(lambda state: state["peers"][0]["reachable"] is False)
     time.sleep(2.5)
     assert (head.state()["state"], head.state()["pid"]) == ("running", pid)
     server.moving = False
     head.wait_for("peer lost")
+
+
+def test_a_head_of_three_waits_for_both_workers_and_ends_without_one(
+    start: Start, listener: Listener, server: Server
+) -> None:
+    third = Listener(address="127.0.0.3", port=listener.port)
+    peers = {"DGX_SPARK_PEER_ADDRESSES": f"{WORKER},127.0.0.3,127.0.1.2,127.0.1.3"}
+    listener.open()
+    head = start(port=listener.port, url=server.url, lost_s=1.2, environment=peers)
+    state = head.wait_for("waiting for the worker")
+    assert [(peer["address"], peer["reachable"]) for peer in state["peers"]] == [(WORKER, True), ("127.0.0.3", False)]
+    assert state["reason"].startswith(f"nothing listens at 127.0.0.3 port {listener.port}")
+    third.open()
+    state = head.wait_for("running")
+    assert [peer["reachable"] for peer in state["peers"]] == [True, True]
+    third.close()
+    state = head.wait_for("peer lost")
+    assert state["reason"].startswith(("the worker has not answered", "peer lost: ", "nothing listens at 127.0.0.3"))
+    assert state["restarts"] == 0
+    third.open()
+    head.wait_for("running")
+    third.close()
 
 
 def test_the_end_of_a_server_without_its_worker_does_not_count(start: Start, listener: Listener) -> None:
@@ -320,8 +339,8 @@ def test_a_launcher_that_outlives_its_server_is_ended(start: Start, listener: Li
     head = start(
         port=listener.port,
         script="trtllm-serve & sleep 60",
-        pair__FRONT_EVERY_S=0.2,
-        pair__FRONT_GONE_S=0.5,
+        head__FRONT_EVERY_S=0.2,
+        head__FRONT_GONE_S=0.5,
     )
     state = head.wait_until(lambda state: state.get("last_exit"))
     assert state["last_exit"]["reason"] == "unhealthy: trtllm-serve has ended, but mpirun goes on: CUDA out of memory"
@@ -429,8 +448,17 @@ def fixture_worker(start: Start, tmp_path: Path) -> t.Callable[..., PairContaine
     return worker
 
 
-def health(worker: PairContainer, port: int, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    code = pair.worker_health(worker.directory, pair.Pair(1, WORKER, HEAD, port, 60))
+def how_it_is(worker: PairContainer, port: int, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    settings = {
+        "DGX_SPARK_RANK": "1",
+        "DGX_SPARK_FABRIC_ADDRESSES": WORKER,
+        "DGX_SPARK_PEER_ADDRESSES": HEAD,
+        "DGX_SPARK_SSH_PORT": str(port),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        code = health.main(worker.directory, "")
     return code, capsys.readouterr().out.strip()
 
 
@@ -440,7 +468,7 @@ def test_a_worker_is_ready_when_sshd_is(
     port = free_port(WORKER)
     container = worker(port=port)
     container.wait_for("ready")
-    assert health(container, port, capsys) == (0, "ready")
+    assert how_it_is(container, port, capsys) == (0, "ready")
     run = container.directory / "run"
     assert stat.S_IMODE(run.stat().st_mode) == 0o700
     assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in run.iterdir()} == dict.fromkeys(
@@ -460,7 +488,7 @@ def test_a_worker_is_ready_when_sshd_is(
     assert container.log().splitlines() == ["this is a test double of sshd"]
     assert container.stop() == 0
     assert container.state()["state"] == "stopped"
-    assert health(container, port, capsys) == (1, "stopped")
+    assert how_it_is(container, port, capsys) == (1, "stopped")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((WORKER, port))
 
@@ -473,7 +501,7 @@ def test_an_sshd_that_dies_comes_back(
     pid = container.wait_for("ready")["pid"]
     os.kill(pid, signal.SIGSTOP)
     # A port that takes connections is not enough for its health.
-    code, text = health(container, port, capsys)
+    code, text = how_it_is(container, port, capsys)
     assert code == 1
     assert text.startswith("ready, but no answer from ")
     os.kill(pid, signal.SIGKILL)
@@ -522,7 +550,7 @@ def test_missing_keys_are_named(worker: t.Callable[..., PairContainer], tmp_path
 
 
 def test_an_image_without_sshd_is_named(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if shutil.which("sshd", path=pair.SSHD_PATH):
+    if shutil.which("sshd", path=workers.SSHD_PATH):
         pytest.skip("this machine has an sshd")
     add_keys(tmp_path)
     state = start("worker", own=WORKER, peer=HEAD).wait_for("failed")
@@ -544,10 +572,9 @@ exec sleep 71
 
 def launch(container: PairContainer, command: str) -> subprocess.Popen[str]:
     """As sshd does: with nothing of the container's environment. The test stands in for the login."""
-    script = "import sys; sys.path.insert(0, sys.argv.pop(1)); import pair; sys.exit(pair.main(sys.argv[1:], None, ''))"
     worker_file = str(container.directory / "run" / "worker.json")
     return subprocess.Popen(
-        [sys.executable, "-c", script, str(FILES), "launch", worker_file],
+        [sys.executable, str(FILES / "entrypoint.py"), "launch", worker_file],
         env={"PATH": os.environ["PATH"], "SSH_ORIGINAL_COMMAND": command, "LEAKED": "leaked"},
         stderr=subprocess.PIPE,
         text=True,
@@ -605,7 +632,7 @@ def test_while_a_rank_runs_its_models_pages_are_given_back(
         os.fsync(file.fileno())
     add_program(tmp_path, "sshd", SSHD_WITH_RANK.replace("RANK", str(tmp_path / "rank")))
     environment = {"DGX_SPARK_TARGET": str(model), "DGX_SPARK_DRAFT": ""}
-    container = worker(environment=environment, entrypoint__LOW_MEMORY=2**62)
+    container = worker(environment=environment, loading__LOW_MEMORY=2**62)
     container.wait_for("serving")
     # Again and again: nobody tells the worker when all has been read.
     for _time in range(2):
@@ -622,14 +649,14 @@ def test_what_is_left_of_an_earlier_rank_is_ended_first(
     container = worker(port=port)
     sshd = container.wait_for("serving")["pid"]
     rank = int((tmp_path / "rank").read_text(encoding="utf-8"))
-    assert health(container, port, capsys) == (0, "serving")
+    assert how_it_is(container, port, capsys) == (0, "serving")
     process = launch(container, "orted")
     try:
         container.wait_until(lambda _state: not Path(f"/proc/{rank}").exists())
         assert f"ending what is left of an earlier rank: sleep ({rank})" in container.log()
         # sshd goes on, and the new rank is not a process of this container: it was started by the test.
         assert container.wait_for("ready")["pid"] == sshd
-        assert health(container, port, capsys)[0] == 0
+        assert how_it_is(container, port, capsys)[0] == 0
     finally:
         process.kill()
         process.communicate()

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import os
 import shlex
@@ -17,16 +18,15 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from server import comparison, ranks
+from server import rank as portrait
 
-from tests.unit.pair_container import FILES, rdma_device, rdma_node
-
-sys.path.insert(0, str(FILES))
-
-import ranks
+from tests.unit.entrypoint_container import FILES
+from tests.unit.pair_container import rdma_device, rdma_node
 
 PLAN = ranks.Plan(
     "192.168.100.10",
-    "192.168.100.11",
+    ("192.168.100.11",),
     2233,
     ("192.168.100.0/24", "192.168.101.0/24"),
     ("/deployment/options.yml", "/models/target"),
@@ -65,10 +65,14 @@ def said(rank: int) -> dict[str, t.Any]:
     }
 
 
+def compare(found: t.Sequence[dict[str, t.Any]]) -> list[comparison.Difference]:
+    return comparison.compare(found, PLAN.workers, PLAN.paths)
+
+
 def messages(change: t.Callable[[dict[str, t.Any], dict[str, t.Any]], object]) -> list[str]:
     head, worker = said(0), said(1)
     change(head, worker)
-    return [difference.message for difference in ranks.compare([head, worker], PLAN)]
+    return [difference.message for difference in compare([head, worker])]
 
 
 def test_two_ranks_in_order_differ_in_nothing_that_matters() -> None:
@@ -76,23 +80,38 @@ def test_two_ranks_in_order_differ_in_nothing_that_matters() -> None:
 
 
 def test_one_name_twice_is_the_other_spark_not_reached() -> None:
-    found = ranks.compare([said(0), {**said(0), "rank": 1}], PLAN)
+    found = compare([said(0), {**said(0), "rank": 1}])
     assert [difference.message for difference in found] == [
-        "both ranks run on spark-a: the other Spark was not reached; check that 192.168.100.11 is the worker's address"
-        " on the fabric"
+        "2 ranks run on spark-a: 192.168.100.11 was not reached; check that it is a worker's address on the fabric"
     ]
     assert found[0].severity == "error"
 
 
 def test_one_rank_alone_and_none_are_errors() -> None:
-    assert ranks.compare([said(0)], PLAN)[0].message.startswith("only spark-a has answered: the other Spark was not")
-    assert ranks.compare([], PLAN)[0].message == "mpirun ended well, but neither rank said a word"
+    assert compare([said(0)])[0].message.startswith("only spark-a answered: 192.168.100.11 was not reached")
+    assert compare([])[0].message == "mpirun ended well, but no rank said a word"
 
 
 def test_two_sparks_of_one_name_are_told_apart_from_one() -> None:
     assert messages(lambda head, worker: worker.update(host="spark-a")) == [
-        "both Sparks are called spark-a; give one of them another name with 'sudo hostnamectl hostname'"
+        "2 Sparks are called spark-a; give each a name of its own with 'sudo hostnamectl hostname'"
     ]
+
+
+def test_of_several_who_was_not_reached_and_who_differs_is_named() -> None:
+    """Four ranks: those that agree are told together."""
+    four = [{**said(number % 2), "rank": number} for number in range(4)]
+    for number, one in enumerate(four):
+        one.update(host=f"spark-{number}", addresses=f"192.168.100.1{number},192.168.101.1{number}")
+    workers = [f"192.168.100.1{number}" for number in (1, 2, 3)]
+    assert comparison.compare(four, workers, ()) == []
+    assert comparison.compare(four[:3], workers, ())[0].message == (
+        "only spark-0 and spark-1 and spark-2 answered: 192.168.100.13 was not reached; check that it is a worker's "
+        "address on the fabric"
+    )
+    four[3]["versions"] = {**four[3]["versions"], "NCCL": "2.27.3"}
+    (found,) = comparison.compare(four, workers, ())
+    assert found.message.startswith("NCCL is 2.28.9 on spark-0 and spark-1 and spark-2 and 2.27.3 on spark-3: ")
 
 
 def test_an_address_that_a_rank_no_longer_has_is_named() -> None:
@@ -104,10 +123,10 @@ def test_an_address_that_a_rank_no_longer_has_is_named() -> None:
 
 def test_a_variable_that_one_rank_lacks_is_named() -> None:
     assert messages(lambda head, worker: worker["environment"].pop("NCCL_IB_HCA")) == [
-        "rank 1 on spark-b does not have NCCL_IB_HCA, which the other rank has; run the playbook again"
+        "rank 1 on spark-b does not have NCCL_IB_HCA, which others have; run the playbook again"
     ]
     assert messages(lambda head, worker: head["environment"].update(UCX_TLS="tcp")) == [
-        "rank 1 on spark-b does not have UCX_TLS, which the other rank has; run the playbook again"
+        "rank 1 on spark-b does not have UCX_TLS, which others have; run the playbook again"
     ]
 
 
@@ -117,14 +136,14 @@ def test_a_variable_that_both_ranks_need_and_lack_is_named() -> None:
             del rank["environment"]["NCCL_SOCKET_IFNAME"]
 
     assert messages(change) == [
-        "neither rank has NCCL_SOCKET_IFNAME, without which NCCL takes the first network that it finds; "
+        "no rank has NCCL_SOCKET_IFNAME, without which NCCL takes the first network that it finds; "
         "run the playbook again"
     ]
 
 
 def test_a_value_that_has_to_be_the_same_is_named() -> None:
     assert messages(lambda head, worker: worker["environment"].update(CPATH="/other")) == [
-        "CPATH is '/usr/local/cuda/include' on spark-a and '/other' on spark-b; it has to be the same on both"
+        "CPATH is '/usr/local/cuda/include' on spark-a and '/other' on spark-b; it has to be the same on all"
     ]
 
 
@@ -191,7 +210,7 @@ def test_a_pair_without_any_rdma_device_is_warned_of() -> None:
     ranks_said = [said(0), said(1)]
     for rank in ranks_said:
         rank.update(verbs={}, rdma_nodes=[], rdma=[])
-    found = [one for one in ranks.compare(ranks_said, PLAN) if one.what == "transport"]
+    found = [one for one in compare(ranks_said) if one.what == "transport"]
     assert [one.severity for one in found] == ["warning"] * 2
     assert "has no RDMA device: 'sudo modprobe mlx5_ib'" in found[0].message
 
@@ -201,7 +220,7 @@ def test_a_pair_that_is_told_to_use_tcp_is_warned_of() -> None:
     for rank in ranks_said:
         rank.update(verbs={}, rdma_nodes=[])
         rank["environment"]["NCCL_IB_DISABLE"] = "1"
-    found = ranks.compare(ranks_said, PLAN)
+    found = compare(ranks_said)
     assert [(one.what, one.severity) for one in found] == [("transport", "warning")] * 2
     assert found[0].message.endswith("goes through the cable by TCP and not by RDMA, as NCCL_IB_DISABLE=1 says")
 
@@ -228,14 +247,14 @@ def test_another_driver_is_a_warning_and_comes_last() -> None:
     head, worker = said(0), said(1)
     worker.update(gpu="NVIDIA GB10, 570.0", memory_gib=119)
     del worker["environment"]["CPATH"]
-    found = ranks.compare([head, worker], PLAN)
+    found = compare([head, worker])
     assert [(difference.what, difference.severity) for difference in found] == [("CPATH", "error"), ("gpu", "warning")]
 
 
 def test_the_table_has_both_ranks_side_by_side() -> None:
     worker = said(1)
     del worker["environment"]["CPATH"]
-    lines = ranks.table([said(0), worker]).splitlines()
+    lines = comparison.table([said(0), worker]).splitlines()
     assert lines[0].split() == ["rank", "0", "rank", "1"]
     assert lines[1].split() == ["host", "spark-a", "spark-b"]
     assert ["CPATH", "/usr/local/cuda/include", "-"] in [line.split() for line in lines]
@@ -243,10 +262,12 @@ def test_the_table_has_both_ranks_side_by_side() -> None:
 
 
 def test_what_ranks_say_survives_mpirun() -> None:
-    text = f"warning\n[1,1]<stdout>: {ranks.as_line(said(1))}\r\n{ranks.as_line(said(0))}\n{ranks.MARK}broken\n"
-    assert ranks.from_output(text) == [said(0), said(1)]
+    text = (
+        f"warning\n[1,1]<stdout>: {portrait.as_line(said(1))}\r\n{portrait.as_line(said(0))}\n{portrait.MARK}broken\n"
+    )
+    assert portrait.from_output(text) == [said(0), said(1)]
     # Two of them at once are not mixed as long as each is read in one piece.
-    assert len(ranks.as_line(said(0))) < 2000
+    assert len(portrait.as_line(said(0))) < 2000
 
 
 # mpirun's command line.
@@ -277,6 +298,11 @@ def test_nothing_is_left_to_what_mpirun_finds(version: str) -> None:
         assert has(words, *part)
     # The interfaces' names are each Spark's own.
     assert not any(word.startswith("NCCL_") for word in words)
+
+
+def test_each_spark_runs_one_rank() -> None:
+    many = dataclasses.replace(PLAN, workers=("192.168.100.11", "192.168.100.12", "192.168.100.13"))
+    assert has(ranks.mpirun(many, "4.1.4", Path("/h"), Path("/s"), ""), "-np", "4")
 
 
 def test_the_launcher_is_spelled_as_its_release_has_it() -> None:
@@ -310,7 +336,7 @@ PRTE has lost communication with a remote daemon.
         ),
         (
             "root@192.168.100.11: Permission denied (publickey).\n" + LOST,
-            "the worker does not accept the head's key; run the playbook again, which writes the keys to both Sparks",
+            "the worker does not accept the head's key; run the playbook again, which writes the keys to all Sparks",
         ),
         (
             "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.\n" + GUESSES,
@@ -367,7 +393,7 @@ def test_a_rank_says_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("DGX_SPARK_FABRIC_ADDRESSES", "127.0.0.1,192.0.2.1")
     (tmp_path / "model-00001.safetensors").write_bytes(b"weights")
     (tmp_path / "README.md").write_text("the head only", encoding="utf-8")
-    rank = ranks.show([str(tmp_path), str(tmp_path / "gone")], ["PASSED"])
+    rank = portrait.show([str(tmp_path), str(tmp_path / "gone")], ["PASSED"])
     assert rank["rank"] == 1
     assert rank["gone"] == ["192.0.2.1"]
     assert rank["environment"]["NCCL_IB_HCA"] == "rocep1s0f1"
@@ -380,28 +406,28 @@ def test_a_rank_says_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_model_with_a_part_missing_is_incomplete(tmp_path: Path) -> None:
-    whole = ranks.describe_path(tmp_path)
+    whole = portrait.describe_path(tmp_path)
     (tmp_path / "a.safetensors").write_bytes(b"weights")
-    assert ranks.describe_path(tmp_path) != whole
+    assert portrait.describe_path(tmp_path) != whole
     (tmp_path / "b.safetensors").symlink_to(tmp_path / "blobs" / "gone")
-    assert ranks.describe_path(tmp_path) is None
+    assert portrait.describe_path(tmp_path) is None
 
 
 def test_another_model_of_the_same_size_is_told(tmp_path: Path) -> None:
     weights, config = tmp_path / "a.safetensors", tmp_path / "config.json"
     config.write_text('{"layers": 1}', encoding="utf-8")
-    size = 3 * ranks.END_BYTES
+    size = 3 * portrait.END_BYTES
     found = set()
-    for position in (None, 0, ranks.END_BYTES + 1, size - 1):
+    for position in (None, 0, portrait.END_BYTES + 1, size - 1):
         data = bytearray(size)
         if position is not None:
             data[position] = 1
         weights.write_bytes(data)
-        found.add(ranks.describe_path(tmp_path))
+        found.add(portrait.describe_path(tmp_path))
     # What lies between the ends is not read.
     assert len(found) == 3
     config.write_text('{"layers": 2}', encoding="utf-8")
-    assert ranks.describe_path(tmp_path) not in found
+    assert portrait.describe_path(tmp_path) not in found
     assert all(text and text.startswith(f"2 files, {size + 13} bytes, ") for text in found)
 
 
@@ -423,18 +449,21 @@ for rank in "01":
     environment = dict(os.environ, OMPI_COMM_WORLD_RANK=rank)
     environment.update(setting.split("=", 1) for setting in os.environ.get("DOUBLE_RANK_" + rank, "").split())
     run = "import socket, sys; socket.gethostname = lambda: 'spark-' + '" + rank + "'; " \\
-          "sys.argv[:] = sys.argv[1:]; sys.path.insert(0, '{files}'); import pathlib, ranks, verbs; " \\
+          "sys.argv[:] = sys.argv[1:]; sys.path.insert(0, '{files}'); import entrypoint, pathlib; " \\
+          "from server import verbs; " \\
           "verbs.CLASS, verbs.NODES = (pathlib.Path('{directory}') / name for name in ('verbs', 'nodes')); " \\
-          "sys.exit(ranks.main(sys.argv[1:]))"
+          "sys.exit(entrypoint.main(sys.argv[1:]))"
     subprocess.run([program[0], "-c", run, *program[1:]], env=environment, check=True)
 """
 CHECK = """
 import pathlib, sys
 sys.path.insert(0, sys.argv.pop(1))
-import pair, ranks
+from server import cluster
 directory = pathlib.Path(sys.argv.pop(1))
+cluster.RUN, cluster.KEYS = directory / "run", directory / "pair"
+from server import ranks
 ranks.MPIRUN_TIMEOUT_S = float(sys.argv.pop(1))
-ranks.STATE, pair.RUN, pair.KEYS = directory / "state", directory / "run", directory / "pair"
+ranks.STATE = directory / "state"
 sys.exit(ranks.main(sys.argv[1:]))
 """
 NETWORK = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_HCA": "rocep1s0f1"}
@@ -467,7 +496,7 @@ def fixture_check(tmp_path: Path) -> t.Callable[..., Checked]:
         action: str = "check",
         **environment: str,
     ) -> Checked:
-        base = {name: value for name, value in os.environ.items() if not name.startswith(ranks.PREFIXES)}
+        base = {name: value for name, value in os.environ.items() if not name.startswith(portrait.PREFIXES)}
         options = [
             "--head",
             head,
@@ -499,7 +528,7 @@ def test_check_writes_down_what_both_ranks_said(check: t.Callable[..., Checked],
     assert [rank["host"] for rank in found.report["ranks"]] == ["spark-0", "spark-1"]
     assert found.report["differences"] == []
     assert found.report["ranks"][1]["environment"]["NCCL_DEBUG"] == "INFO"
-    assert "[ranks] what the two ranks have:" in found.output
+    assert "[ranks] what the ranks have:" in found.output
     hostfile = (tmp_path / "run" / "hostfile").read_text(encoding="utf-8")
     assert hostfile == "127.0.0.1 slots=1\n192.0.2.11 slots=1\n"
     ssh = (tmp_path / "run" / "ssh_config").read_text(encoding="utf-8").splitlines()
@@ -536,7 +565,7 @@ def test_a_difference_ends_check_with_its_name_as_the_last_word(check: t.Callabl
     found = check(DOUBLE_RANK_0="UCX_TLS=tcp")
     assert found.code == ranks.DIFFERENT
     last = found.output.splitlines()[-1]
-    assert last == "[ranks] rank 1 on spark-1 does not have UCX_TLS, which the other rank has; run the playbook again"
+    assert last == "[ranks] rank 1 on spark-1 does not have UCX_TLS, which others have; run the playbook again"
     assert [difference["what"] for difference in found.report["differences"]] == ["UCX_TLS"]
 
 
@@ -544,7 +573,7 @@ def test_what_mpirun_fails_for_is_the_last_word(check: t.Callable[..., Checked])
     found = check(DOUBLE_SAYS="root@192.0.2.11: Permission denied (publickey).")
     assert found.code == ranks.NOT_STARTED
     assert found.output.splitlines()[-1].startswith(
-        "[ranks] the two ranks cannot be started: the worker does not accept the head's key"
+        "[ranks] the ranks cannot be started: the worker does not accept the head's key"
     )
     assert found.report["problem"].startswith("the worker does not accept the head's key")
 
@@ -567,7 +596,7 @@ def test_an_mpirun_that_hangs_is_ended_with_what_it_has_started(check: t.Callabl
             {"head": "192.0.2.10"},
             "192.0.2.10, which is this Spark's address on the fabric, is on none of its interfaces",
         ),
-        ({"worker": "127.0.0.1"}, "127.0.0.1, which has to be the other Spark's address, is this Spark's own"),
+        ({"worker": "127.0.0.1"}, "127.0.0.1, which has to be another Spark's address, is this Spark's own"),
     ],
 )
 def test_addresses_that_mpirun_would_hang_for_are_refused_before(
@@ -597,5 +626,5 @@ def test_serve_becomes_mpirun_with_the_model_linked_on_each_rank(
 def test_the_comparison_changes_nothing() -> None:
     two = [said(0), said(1)]
     before = copy.deepcopy(two)
-    ranks.compare(two, PLAN)
+    compare(two)
     assert two == before

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import http.server
-import importlib.util
 import json
 import os
 import shlex
@@ -21,20 +20,17 @@ from pathlib import Path
 import jinja2
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
+from server import health
+from server.processes import descendants
+from server.supervisor import leased_trial
 
-from tests.unit.entrypoint_container import ENTRYPOINT, SAY_OPTIONS, Benchmark, Container
-
-SPEC = importlib.util.spec_from_file_location("entrypoint", ENTRYPOINT)
-assert SPEC is not None
-assert SPEC.loader is not None
-entrypoint = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(entrypoint)
+from tests.unit.entrypoint_container import FILES, SAY_OPTIONS, Benchmark, Container
 
 OWN_BACK = "switching back to the deployment's own options"
 SERVE = f"{SAY_OPTIONS}; exec sleep 60"
 # What dies of a trial's options, and serves with the deployment's own.
 FAILS = f"{SAY_OPTIONS}; case $DGX_SPARK_OPTIONS in */trial/*) echo too long; ENDING;; esac; exec sleep 60"
-TEMPLATE = ENTRYPOINT.parents[1] / "templates" / "serve.sh.j2"
+TEMPLATE = FILES.parent / "templates" / "serve.sh.j2"
 
 
 class Server:
@@ -138,18 +134,18 @@ def test_whoever_reads_a_lease_takes_the_same_for_valid(
 ) -> None:
     text = make()
     benchmark.write(text)
-    obeyed, told = entrypoint.leased_trial(tmp_path / "trial"), records.leased_trial(tmp_path)
+    obeyed, told = leased_trial(tmp_path / "trial"), records.leased_trial(tmp_path)
     assert (obeyed is not None, told is not None) == (valid, valid)
-    if valid:
+    if obeyed is not None:
         assert obeyed._asdict() == {"id": "draft-3", "title": "draft length 3"}
         assert told == {**obeyed._asdict(), "until": json.loads(text)["until"]}
 
 
 def test_no_lease_is_none(tmp_path: Path, benchmark: Benchmark) -> None:
-    assert entrypoint.leased_trial(tmp_path / "trial") is records.leased_trial(tmp_path) is None
+    assert leased_trial(tmp_path / "trial") is records.leased_trial(tmp_path) is None
     benchmark.directory.mkdir()
     (benchmark.directory / "lease.json").write_bytes(b"\xff")
-    assert entrypoint.leased_trial(tmp_path / "trial") is records.leased_trial(tmp_path) is None
+    assert leased_trial(tmp_path / "trial") is records.leased_trial(tmp_path) is None
 
 
 def test_a_trial_comes_and_goes(start: Start, benchmark: Benchmark) -> None:
@@ -178,14 +174,14 @@ def test_a_trial_comes_and_goes(start: Start, benchmark: Benchmark) -> None:
     for ended in (own, first, second):
         assert not Path(f"/proc/{ended['pid']}").exists()
     # Nothing of theirs is left that would hold memory: only the last server's.
-    family = entrypoint.descendants(container.process.pid)
+    family = descendants(container.process.pid)
     assert sorted(process.name for process in family.values()) == ["sleep", "sleep"]
     assert container.stop() == 0
 
 
 def test_a_switch_says_what_for(start: Start, benchmark: Benchmark) -> None:
     # One that does not obey is killed after a while, and meanwhile it is no server any more.
-    container = start("trap '' TERM; sleep 60 & sleep 60; wait", SWITCH_GRACE_S=1)
+    container = start("trap '' TERM; sleep 60 & sleep 60; wait", supervisor__SWITCH_GRACE_S=1)
     container.wait_for("running")
     trial = benchmark.try_out(3)
     state = wait_for(container, "restarting", trial)
@@ -223,7 +219,7 @@ def test_a_trial_that_fails_is_not_tried_again(start: Start, benchmark: Benchmar
         wait_for(container, "running", trial)
     state = wait_for(container, "trial failed", trial)
     assert (state["last_exit"]["code"], state["reason"], state["restarts"], state["pid"]) == (7, "too long", 0, None)
-    assert entrypoint.health(container.directory, "http://127.0.0.1:1") == 1
+    assert health.main(container.directory, "http://127.0.0.1:1") == 1
     benchmark.try_out(8)
     time.sleep(1)
     assert (container.state()["state"], len(container.options())) == ("trial failed", 2)
@@ -299,8 +295,8 @@ def test_a_trial_that_answers_is_healthy(
     trial = benchmark.try_out(3)
     container = start()
     wait_for(container, "running", trial)
-    assert entrypoint.health(container.directory, server.url) == 0
-    assert entrypoint.health(container.directory, "http://127.0.0.1:1") == 1
+    assert health.main(container.directory, server.url) == 0
+    assert health.main(container.directory, "http://127.0.0.1:1") == 1
     assert capsys.readouterr().out.splitlines() == [
         "a benchmark tries draft length 3",
         "running, but /health does not answer; the last word: a benchmark tries draft length 3",

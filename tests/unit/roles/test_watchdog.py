@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import http.server
-import importlib.util
 import json
 import os
 import signal
@@ -19,14 +18,10 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from server import health as health_check
+from server import watchdog as watching
 
-from tests.unit.entrypoint_container import ENTRYPOINT, Container
-
-SPEC = importlib.util.spec_from_file_location("entrypoint", ENTRYPOINT)
-assert SPEC is not None
-assert SPEC.loader is not None
-entrypoint = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(entrypoint)
+from tests.unit.entrypoint_container import Container
 
 COMPLETION = {"choices": [{"index": 0, "text": " 4", "finish_reason": "length"}]}
 
@@ -100,14 +95,14 @@ def fixture_server() -> t.Iterator[Server]:
 
 @pytest.fixture(name="quick", autouse=True)
 def fixture_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entrypoint, "TICK_S", 0.05)
-    monkeypatch.setattr(entrypoint, "METER_EVERY_S", 0.1)
-    monkeypatch.setattr(entrypoint, "HELD_S", 0.2)
-    monkeypatch.setattr(entrypoint, "SMALL_REQUEST_S", 2.0)
+    monkeypatch.setattr(watching, "TICK_S", 0.05)
+    monkeypatch.setattr(watching, "METER_EVERY_S", 0.1)
+    monkeypatch.setattr(watching, "HELD_S", 0.2)
+    monkeypatch.setattr(watching, "SMALL_REQUEST_S", 2.0)
 
 
 def watchdog(server: Server, stall: float = 1.0) -> t.Any:
-    return entrypoint.Watchdog(server.url, 60, stall)
+    return watching.Watchdog(server.url, 60, stall)
 
 
 def verdicts(dog: t.Any) -> list[tuple[str | None, str | None]]:
@@ -292,8 +287,8 @@ def test_addresses_are_read_as_the_kernel_writes_them(tmp_path: Path, monkeypatc
         "   4: 0100007F:A001 0100007F:1F40 01 00000000:00000000\n",
         encoding="ascii",
     )
-    monkeypatch.setattr(entrypoint.Visitors, "TABLES", (table, tmp_path / "tcp6"))
-    assert entrypoint.Visitors(8000, {0xA002}).peers() == {"0100007F:A001"}
+    monkeypatch.setattr(watching.Visitors, "TABLES", (table, tmp_path / "tcp6"))
+    assert watching.Visitors(8000, {0xA002}).peers() == {"0100007F:A001"}
 
 
 class Script:
@@ -306,9 +301,9 @@ class Script:
             "sleep 60 & echo $!; wait",
             server.url,
             environment=environment,
-            TICK_S=0.05,
-            HELD_S=0.2,
-            SMALL_REQUEST_S=1,
+            watchdog__TICK_S=0.05,
+            watchdog__HELD_S=0.2,
+            watchdog__SMALL_REQUEST_S=1,
         )
 
     def wait_for(self, **values: object) -> dict[str, t.Any]:
@@ -336,7 +331,7 @@ def fixture_start(tmp_path: Path, server: Server) -> t.Iterator[t.Callable[..., 
 
 
 def health(script: Script, server: Server, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    code = entrypoint.health(script.container.directory, server.url)
+    code = health_check.main(script.container.directory, server.url)
     return code, capsys.readouterr().out.strip()
 
 

@@ -59,11 +59,11 @@ def test_check_mode_writes_nothing(capsys: pytest.CaptureFixture[str], tmp_path:
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("name", ["../x", "a/b", "..", ""])
+@pytest.mark.parametrize("name", ["../x", "a/../../b", "/a", "a//b", "..", ""])
 def test_a_name_that_leads_out_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
     result = run(capsys, tmp_path, files=[{**SCRIPT, "name": name}])
     assert result["failed"]
-    assert "must be plain, without a slash" in result["msg"]
+    assert "must stay below it" in result["msg"]
 
 
 def test_a_directory_that_cannot_be_made_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.dgx_spark.speculative.plugins.filter.deployment_plan import deployment_plan
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import load
+from server.cluster import Cluster
 
 from tests.golden import normal, stories
 
@@ -117,6 +118,24 @@ def test_a_cluster_of_any_size(number: int) -> None:
     assert (script["ranks"], script["workers"]) == (number, [f"192.168.100.{10 + rank}" for rank in range(1, number)])
 
 
+@pytest.mark.parametrize(
+    ("number", "rank", "told"),
+    [
+        (2, 0, "192.168.100.11,192.168.101.11"),
+        (2, 1, "192.168.100.10,192.168.101.10"),
+        (4, 0, "192.168.100.11,192.168.100.12,192.168.100.13,192.168.101.11,192.168.101.12,192.168.101.13"),
+        (4, 2, "192.168.100.10,192.168.100.11,192.168.100.13,192.168.101.10,192.168.101.11,192.168.101.13"),
+    ],
+)
+def test_each_rank_is_told_of_all_others(number: int, rank: int, told: str) -> None:
+    made = containers.plan(sparks(number))[f"spark-{rank + 1}"]["container"]
+    assert made["environment"]["DGX_SPARK_PEER_ADDRESSES"] == told
+    # What the program in the container makes of it: the first rail's, by rank.
+    found = Cluster.from_environment(made["environment"])
+    assert (found.rank, found.own) == (rank, f"192.168.100.{10 + rank}")
+    assert list(found.peers) == told.split(",")[: number - 1]
+
+
 def test_who_serves_alone_needs_no_fabric_whatever_cable_it_has() -> None:
     (alone,) = containers.plan(sparks(1)).values()
     assert sorted(alone["container"]["environment"]) == [
@@ -155,7 +174,7 @@ def test_the_patience_with_a_lost_worker_is_told_where_it_is_not_the_programs_ow
 
 def test_the_program_takes_as_long_by_itself() -> None:
     role = normal.ROOT / "roles" / "speculative_serve"
-    source = (role / "files" / "pair.py").read_text(encoding="utf-8")
+    source = (role / "files" / "server" / "cluster.py").read_text(encoding="utf-8")
     defaults = yaml.safe_load((role / "defaults" / "main.yml").read_text(encoding="utf-8"))
     assert f"PEER_LOST_S = {containers.PEER_LOST_S}.0" in source
     assert defaults["speculative_serve_peer_lost_s"] == containers.PEER_LOST_S

@@ -1,0 +1,131 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Several Sparks that serve as one: who is who, and how they find each other.
+
+Environment: DGX_SPARK_RANK              0 the head, then its workers
+             DGX_SPARK_FABRIC_ADDRESSES  this Spark's addresses on the fabric, one a rail; the first is used for ssh
+             DGX_SPARK_PEER_ADDRESSES    those of all others: on the first rail in the order of ranks, then on the next
+             DGX_SPARK_SSH_PORT          where a worker's sshd listens (2233)
+             DGX_SPARK_PEER_LOST_S       seconds without a worker after which it is lost (60)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import socket
+import stat
+import typing as t
+from pathlib import Path
+
+# Written by the playbook, and the login user's; ssh and sshd want files of their own user.
+KEYS = Path("/pair")
+RUN = Path("/run/dgx-spark-pair")
+PEER_LOST_S = 60.0
+# How long a worker may take to say a word.
+LOOK_TIMEOUT_S = 5.0
+# How often what is missing is looked for.
+RETRY_S = 2.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """Who is who, from the container's environment."""
+
+    rank: int
+    own: str
+    # The others' addresses on the first rail, by rank; the head's are its workers.
+    peers: tuple[str, ...]
+    port: int
+    lost_s: float
+    # The own addresses besides the first one, which NCCL takes, too.
+    others: tuple[str, ...] = ()
+
+    @classmethod
+    def from_environment(cls, environment: t.Mapping[str, str]) -> Cluster:
+        """Raises ValueError for an environment that is not one of a cluster."""
+        try:
+            own, peers = (
+                environment[name].replace(",", " ").split()
+                for name in ("DGX_SPARK_FABRIC_ADDRESSES", "DGX_SPARK_PEER_ADDRESSES")
+            )
+            first = peers[: len(peers) // len(own)]
+            if not first:
+                raise IndexError("fewer addresses of others than rails")
+            return cls(
+                int(environment["DGX_SPARK_RANK"]),
+                own[0],
+                tuple(first),
+                int(environment.get("DGX_SPARK_SSH_PORT", "2233")),
+                float(environment.get("DGX_SPARK_PEER_LOST_S", PEER_LOST_S)),
+                tuple(own[1:]),
+            )
+        except (KeyError, IndexError, ValueError, ZeroDivisionError) as error:
+            raise ValueError(f"the container's environment does not describe a pair ({error!r})") from error
+
+    def gone(self) -> str | None:
+        """The first of the own addresses that this Spark does not have."""
+        return next((one for one in (self.own, *self.others) if not is_here(one)), None)
+
+
+def is_here(address: str) -> bool:
+    """Whether an address is one of this Spark's."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            return False
+    return True
+
+
+def is_free(address: str, port: int) -> bool:
+    """Whether a server could listen there; connections that have just ended are none of its business."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+            probe.listen(1)
+        except OSError as error:
+            return error.errno != errno.EADDRINUSE
+    return True
+
+
+def knock(address: str, port: int, source: str, timeout: float = LOOK_TIMEOUT_S, greeting: bool = False) -> str | None:
+    """Why nobody opens, or None; with `greeting` it must be an SSH server that says its name.
+
+    That the port takes a connection says only that the other kernel runs and sshd was started, which is all that can
+    be asked of a Spark whose memory is busy with weights.
+    """
+    where = f"{address} port {port}"
+    try:
+        with socket.create_connection((address, port), timeout, (source, 0)) as connection:
+            if not greeting or connection.recv(4) == b"SSH-":
+                return None
+            return f"what listens at {where} is no SSH server"
+    except ConnectionRefusedError:
+        return f"nothing listens at {where}: its container does not run or is still starting"
+    except TimeoutError:
+        return (
+            f"no answer from {where} within {timeout:g} s: it is switched off, or a cable or a firewall is in the way"
+        )
+    except OSError as error:
+        if error.errno == errno.EADDRNOTAVAIL:
+            return f"this Spark's own fabric address {source} is gone"
+        return f"no way to {where}: {error.strerror or error}"
+
+
+def no_address(address: str) -> str:
+    return f"this Spark does not have its fabric address {address}: is the cable in, and does 'ip address' show it?"
+
+
+def write_private(path: Path, text: str) -> None:
+    """A file that only its owner may read, from its first byte on. One that is as it has to be needs no disk."""
+    with contextlib.suppress(OSError):
+        if path.read_text(encoding="utf-8") == text and stat.S_IMODE(path.stat().st_mode) == 0o600:
+            return
+    path.unlink(missing_ok=True)
+    path.touch(mode=0o600, exist_ok=False)
+    path.write_text(text, encoding="utf-8")

@@ -1,0 +1,58 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Docker's health check: what the container says of itself, and whether it answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import typing as t
+from pathlib import Path
+
+from server.cluster import Cluster, knock
+from server.watchdog import answers
+
+
+def main(deployment: Path, url: str) -> int:
+    """Say how it is, which `docker inspect` shows; 0 if it is well."""
+    try:
+        cluster = Cluster.from_environment(os.environ) if "DGX_SPARK_RANK" in os.environ else None
+    except ValueError as error:
+        print(error)
+        return 1
+    try:
+        state = json.loads((deployment / "state" / "state.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        print(f"no state: {error}")
+        return 1
+    text, well = of_worker(state, cluster) if cluster is not None and cluster.rank else of_server(state, url)
+    print(text)
+    return 0 if well else 1
+
+
+def of_server(state: t.Mapping[str, t.Any], url: str) -> tuple[str, bool]:
+    """The state, or the watchdog's verdict on a server that runs."""
+    running, trial = state["state"] == "running", state.get("trial")
+    name, reason = state.get("verdict") if running else state["state"], state.get("reason")
+    if running and trial:
+        # Nobody else asks its server.
+        text = f"a benchmark tries {trial['title']}"
+    else:
+        text = f"{name or 'no verdict'}: {reason}" if reason else name or "running, not asked yet"
+    if not running or name in ("stalled", "unhealthy"):
+        return text, False
+    if not answers(url, timeout=8):
+        return f"running, but /health does not answer; the last word: {text}", False
+    return text, True
+
+
+def of_worker(state: t.Mapping[str, t.Any], cluster: Cluster) -> tuple[str, bool]:
+    """Well with sshd up on the fabric, with a rank or without."""
+    name, reason = state["state"], state.get("reason")
+    text = f"{name}: {reason}" if reason else name
+    if name not in ("ready", "serving"):
+        return text, False
+    problem = knock(cluster.own, cluster.port, cluster.own, greeting=True)
+    return (f"{text}, but {problem}", False) if problem else (text, True)

@@ -1,0 +1,115 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A server until it answers: the memory that its models' files take, and the KV cache that it comes to.
+
+On a GB10 the page cache counts as used GPU memory, and the engine makes its KV cache of what is free.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from pathlib import Path
+
+from server.state import read_or
+
+# On a GB10 the page cache counts as used GPU memory, and the engine makes its KV cache of what is free.
+MEMINFO = Path("/proc/meminfo")
+LOW_MEMORY = 8 * 2**30
+GIVE_BACK_EVERY_S = 1.0
+LOG_LINE_BYTES = 65536
+# From here on nothing is read from the files any more.
+ALL_READ = (b"Loading weights: 100%", b"Model init total")
+# What the engine says of its KV cache: a small one for an estimate first, so that the last line counts.
+KV_CACHE = re.compile(rb"Allocated [0-9.]+ GiB for max tokens in paged KV cache \(([0-9]+)\)")
+# All that a release says which makes its cache another way.
+KV_CACHE_BOUND = re.compile(rb"Attention window size [0-9]+ exceeds upper bound ([0-9]+) for available blocks")
+# In the engine options, as the playbook writes them.
+KV_CACHE_PLANNED = re.compile(r"^kv_cache_config:\n(?:[ ]+.*\n)*?[ ]+max_tokens: ([0-9]+)$", re.MULTILINE)
+
+
+class PageCache:
+    """Pages of the models' files in the memory. Giving them back needs no root, and leaves alone what is mapped."""
+
+    def __init__(self) -> None:
+        given = (os.environ.get(name) for name in ("DGX_SPARK_TARGET", "DGX_SPARK_DRAFT"))
+        self.models = [Path(path) for path in given if path]
+        self.look_at = 0.0
+
+    def give_back(self) -> None:
+        for model in self.models:
+            # What cannot be read, a directory or one file in it, is the server's to complain about.
+            with contextlib.suppress(OSError):
+                for file in model.rglob("*"):
+                    with contextlib.suppress(OSError):
+                        if file.is_file():
+                            forget(file)
+
+    def due(self) -> bool:
+        """Whether it is time to look again."""
+        now = time.monotonic()
+        if now < self.look_at:
+            return False
+        self.look_at = now + GIVE_BACK_EVERY_S
+        return True
+
+
+def forget(file: Path) -> None:
+    """Have the kernel drop a file's pages."""
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+def memory(name: str) -> int | None:
+    """A figure of /proc/meminfo in bytes."""
+    for line in read_or(MEMINFO, "").splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def memory_is_short() -> bool:
+    free = memory("MemFree")
+    return free is not None and free < LOW_MEMORY
+
+
+class Loading:
+    """A server until it answers: sees that files do not take its memory, and hears how large its KV cache became."""
+
+    def __init__(self, options: Path) -> None:
+        self.pages = PageCache()
+        self.read = False
+        self.rest = b""
+        self.tokens: int | None = None
+        self.bound: int | None = None
+        planned = KV_CACHE_PLANNED.search(read_or(options, ""))
+        self.planned = int(planned[1]) if planned else None
+
+    def hear(self, output: bytes) -> None:
+        """What the server says, in pieces that end anywhere."""
+        *lines, rest = re.split(rb"[\r\n]", self.rest + output)
+        self.rest = rest[-LOG_LINE_BYTES:]
+        for line in lines:
+            if any(mark in line for mark in ALL_READ):
+                self.read = True
+                self.pages.look_at = 0.0
+            if found := KV_CACHE.search(line):
+                self.tokens = int(found[1])
+            if found := KV_CACHE_BOUND.search(line):
+                self.bound = int(found[1])
+
+    def look(self) -> None:
+        """Give pages back when memory is short, and whenever nothing will be read again."""
+        if self.pages.due() and (self.read or memory_is_short()):
+            self.pages.give_back()
+
+    def kv_cache(self) -> dict[str, int | None]:
+        """For state.json: how many tokens it holds, and how many were planned; None for what nobody has said."""
+        return {"tokens": self.bound if self.tokens is None else self.tokens, "planned": self.planned}

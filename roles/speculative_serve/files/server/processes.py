@@ -1,0 +1,100 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The processes of a container: whom the first one has started, how they are ended, and collected when dead."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+import typing as t
+from pathlib import Path
+
+from server.state import read_or
+
+# The kernel may need some time to take back the memory of a killed process.
+KILL_WITHIN_S = 20
+
+
+class Process(t.NamedTuple):
+    """What the kernel says of a process; the state is R, S, D, Z (ended, and waiting to be collected), ..."""
+
+    name: str
+    state: str
+    parent: int
+
+
+def processes() -> dict[int, Process]:
+    """Every process in sight."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            # It may have ended since.
+            with contextlib.suppress(OSError):
+                text = (entry / "stat").read_text(encoding="utf-8", errors="replace")
+                head, _mark, tail = text.rpartition(")")
+                state, parent = tail.split()[:2]
+                found[int(entry.name)] = Process(head.partition("(")[2], state, int(parent))
+    return found
+
+
+def descendants(of: int, known: t.Mapping[int, Process] | None = None) -> dict[int, Process]:
+    """Children, their children and so on, that have not ended, in whatever session they are."""
+    known = processes() if known is None else known
+    family = {of}
+    size = 0
+    while size != len(family):
+        size = len(family)
+        family |= {pid for pid, process in known.items() if process.parent in family}
+    return {pid: known[pid] for pid in family - {of} if pid in known and known[pid].state not in "ZX"}
+
+
+def end_descendants(but: int = 0) -> set[int]:
+    """Kill all that this process has started, and wait until it is gone; returns what could not be ended.
+
+    One look is not enough: an orphan comes to this process only when its parent has died. `but` is collected by
+    the object that started it.
+    """
+    until = time.monotonic() + KILL_WITHIN_S
+    while True:
+        left = set(descendants(os.getpid()))
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        collect_dead(but)
+        if not left or time.monotonic() > until:
+            return left
+        time.sleep(0.05)
+
+
+def collect_dead(but: int = 0) -> None:
+    """Reap what has ended; a server's own end is left to the object that started it."""
+    me = os.getpid()
+    for pid, process in processes().items():
+        if process.parent == me and process.state == "Z" and pid != but:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+
+def signal_group(server: subprocess.Popen[bytes], number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(server.pid, number)
+
+
+def describe_tree(top: int) -> str:
+    """A server's processes, a line each."""
+    known = processes()
+    lines = []
+    for pid, process in sorted({**descendants(top, known), top: known.get(top, Process("?", "?", 0))}.items()):
+        waits = read_or(Path(f"/proc/{pid}/wchan"), "?") or "?"
+        command = read_or(Path(f"/proc/{pid}/cmdline"), "").replace("\0", " ").strip() or f"[{process.name}]"
+        lines.append(f"{pid} {process.parent} {process.state} {waits} {command[:200]}")
+    return "\n".join(lines)
+
+
+def describe_exit(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

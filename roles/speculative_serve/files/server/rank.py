@@ -1,0 +1,153 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a rank says of itself: where it runs, with which environment, cores, libraries and files."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import ctypes
+import hashlib
+import importlib.metadata
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import typing as t
+import zlib
+from pathlib import Path
+
+from server import verbs
+from server.cluster import is_here
+
+# gpt-oss needs it; it is compared when the head has it.
+VOCABULARIES = Path("/deployment/vocabularies")
+MARK = "DGX-SPARK-RANK "
+# Compared between the ranks, with the variables that serve.sh passes on.
+PREFIXES = ("NCCL_", "UCX_", "TRITON_", "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_coll", "OMPI_MCA_osc", "OMPI_MCA_mtl")
+NAMES = ("CPATH", "HF_HUB_OFFLINE")
+WEIGHTS = (".safetensors", ".bin", ".json")
+# So much of a large file's beginning and end is read.
+END_BYTES = 2**20
+
+
+def show(paths: t.Sequence[str], variables: t.Sequence[str]) -> dict[str, t.Any]:
+    environment = os.environ
+    wanted = (*NAMES, *variables)
+    addresses = environment.get("DGX_SPARK_FABRIC_ADDRESSES", "")
+    return {
+        "rank": int(environment.get("OMPI_COMM_WORLD_RANK", "0")),
+        "host": socket.gethostname(),
+        "addresses": addresses,
+        "gone": [one for one in addresses.replace(",", " ").split() if not is_here(one)],
+        "environment": {
+            name: value for name, value in sorted(environment.items()) if name.startswith(PREFIXES) or name in wanted
+        },
+        "cores": len(os.sched_getaffinity(0)),
+        "cores_here": os.cpu_count(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "interfaces": sorted(entry.name for entry in Path("/sys/class/net").glob("*")),
+        "rdma": sorted(entry.name for entry in Path("/sys/class/infiniband").glob("*")),
+        "rdma_nodes": sorted(entry.name for entry in Path("/dev/infiniband").glob("uverbs*")),
+        "verbs": verbs.look(environment),
+        "versions": versions(),
+        "gpu": gpu(),
+        "paths": {path: describe_path(Path(path)) for path in paths},
+    }
+
+
+def versions() -> dict[str, str | None]:
+    return {
+        "TensorRT-LLM": distribution("tensorrt_llm") or distribution("tensorrt-llm"),
+        "PyTorch": distribution("torch"),
+        "NCCL": nccl_version(),
+        "CUDA": os.environ.get("CUDA_VERSION"),
+        "Open MPI": mpirun_version(),
+        "Python": sys.version.split()[0],
+    }
+
+
+def distribution(name: str) -> str | None:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(name)
+    return None
+
+
+def nccl_version() -> str | None:
+    """Of the library that would be loaded, which need not be the one that a package says."""
+    number = ctypes.c_int()
+    try:
+        if ctypes.CDLL("libnccl.so.2").ncclGetVersion(ctypes.byref(number)) != 0:
+            return None
+    except (OSError, AttributeError):
+        return next(filter(None, map(distribution, ("nvidia-nccl-cu13", "nvidia-nccl-cu12"))), None)
+    return f"{number.value // 10000}.{number.value // 100 % 100}.{number.value % 100}"
+
+
+def mpirun_version() -> str | None:
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        found = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, timeout=20, check=False)
+        match = re.search(r"Open ?MPI\)?\s+v?(\d+\.\d+\S*)", found.stdout)
+        return match[1] if match else None
+    return None
+
+
+def gpu() -> str | None:
+    """Name and driver, as nvidia-smi has them."""
+    command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        found = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        return (found.stdout.splitlines() or [""])[0].strip() or None
+    return None
+
+
+def describe_path(path: Path) -> str | None:
+    """A word that is the same on both ranks when the files are; None if it is not there.
+
+    Only models from the Hub were copied by checksums. To read a model's weights whole would take minutes: their ends
+    tell another model and a copy that was cut off.
+    """
+    try:
+        if path.is_dir():
+            names = sorted(
+                entry.name for entry in path.iterdir() if entry.suffix in WEIGHTS or path.name == VOCABULARIES.name
+            )
+            seen = [(name, *describe_file(path / name)) for name in names]
+            digest = hashlib.sha256(json.dumps(seen).encode()).hexdigest()
+            return f"{len(seen)} files, {sum(size for _name, size, _digest in seen)} bytes, {digest[:12]}"
+        return f"file, {hashlib.sha256(path.read_bytes()).hexdigest()[:12]}"
+    except OSError:
+        return None
+
+
+def describe_file(path: Path) -> tuple[int, str]:
+    """Size and checksum of a file of a model; of large ones that of both ends."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if path.suffix == ".json" or size <= 2 * END_BYTES:
+            data = file.read()
+        else:
+            data = file.read(END_BYTES)
+            file.seek(-END_BYTES, os.SEEK_END)
+            data += file.read()
+    return size, hashlib.sha256(data).hexdigest()
+
+
+def as_line(rank: dict[str, t.Any]) -> str:
+    """Short, so that mpirun does not mix two ranks' lines."""
+    return MARK + base64.b64encode(zlib.compress(json.dumps(rank).encode())).decode()
+
+
+def from_output(text: str) -> list[dict[str, t.Any]]:
+    """What the ranks said, in their order; mpirun may have put something before a line."""
+    found = []
+    for line in text.splitlines():
+        _before, mark, data = line.partition(MARK)
+        if mark:
+            with contextlib.suppress(ValueError, zlib.error):
+                found.append(json.loads(zlib.decompress(base64.b64decode(data.strip()))))
+    return sorted(found, key=lambda rank: int(rank["rank"]))

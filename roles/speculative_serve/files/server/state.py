@@ -1,0 +1,103 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a container's main process tells: state.json, and the log of what it runs."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import os
+import sys
+import time
+import typing as t
+from pathlib import Path
+
+LOG_BYTES = 20_000_000
+
+
+class State:
+    """state.json: what the server is doing, for the probe, the health check and a curious person."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.values: dict[str, t.Any] = {
+            "state": "starting",
+            "pid": None,
+            "restarts": 0,
+            "last_exit": None,
+            "verdict": None,
+            "verdict_at": None,
+            "reason": None,
+            "trial": None,
+            "loading_s": None,
+            "kv_cache": None,
+        }
+
+    def write(self, state: str, **values: t.Any) -> None:
+        """Enter a state."""
+        self.note(**values, state=state, since=round(time.time(), 3))
+
+    def note(self, **values: t.Any) -> None:
+        """Add to what is known; the state goes on."""
+        self.values.update(values)
+        path = self.directory / "state.json"
+        draft = path.with_suffix(".tmp")
+        # A full disk is no reason to end a server that serves.
+        with contextlib.suppress(OSError):
+            draft.write_text(json.dumps(self.values) + "\n", encoding="utf-8")
+            give_to_owner(draft)
+            draft.replace(path)
+
+
+class Log:
+    """The server's output: passed on to Docker, kept in server.log (and one older file), its last lines remembered."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "server.log"
+        self.tail: collections.deque[str] = collections.deque(maxlen=200)
+        self.size = LOG_BYTES
+
+    def write(self, data: bytes) -> None:
+        self.tail.extend(line for line in data.decode("utf-8", "replace").splitlines() if line.strip())
+        # A full disk costs lines of the log, and not the server.
+        with contextlib.suppress(OSError):
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        with contextlib.suppress(OSError):
+            if self.size >= LOG_BYTES:
+                self.rotate()
+            with self.path.open("ab", buffering=0) as file:
+                file.write(data)
+            self.size += len(data)
+
+    def rotate(self) -> None:
+        """Begin a new file; the one before is kept, also that of the container before."""
+        if self.path.exists():
+            self.path.replace(self.path.with_suffix(".log.1"))
+        self.path.touch()
+        give_to_owner(self.path)
+        self.size = 0
+
+    def say(self, text: str) -> None:
+        self.write(f"[entrypoint] {text}\n".encode())
+
+    def last_line(self) -> str:
+        # That a request was answered, the watchdog's own among them, is no last word.
+        lines = [line for line in self.tail if not line.startswith("[entrypoint]") and 'HTTP/1.1" 200' not in line]
+        return lines[-1].strip() if lines else "the server printed nothing"
+
+
+def give_to_owner(path: Path) -> None:
+    """Files in the mounted directory belong to whom the directory belongs to, not to the container's root."""
+    owner = path.parent.stat()
+    os.chown(path, owner.st_uid, owner.st_gid)
+
+
+def read_or(path: Path, otherwise: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return otherwise

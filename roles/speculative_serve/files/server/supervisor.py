@@ -1,0 +1,385 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Runs serve.sh in a process group of its own, and runs it again when it dies or no longer generates.
+
+Three times an hour at most; after that the container stays up without a server, so that the reason can still be read.
+A shell as main process would neither forward SIGTERM nor reap children, and Docker would kill the server hard.
+
+A benchmark may have other engine options served for as long as its lease is valid: a trial. Nobody else asks the server
+meanwhile, and a trial's server that ends is not started again; afterwards the deployment's own options come back.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import typing as t
+from pathlib import Path
+
+from server.loading import Loading
+from server.processes import collect_dead, describe_exit, describe_tree, end_descendants, signal_group
+from server.state import Log, State, give_to_owner
+from server.watchdog import Watchdog, answers, engine_figures
+
+MAX_RESTARTS = 3
+RESTART_WINDOW_S = 3600
+# A server that dies while loading mostly dies again: leave time to read why, and the memory time to be given back.
+RESTART_DELAY_S = 5
+# Docker kills after trtllm_container_stop_timeout (120 s); the server has to be gone before that.
+STOP_GRACE_S = 100
+# A benchmark that takes its trial back, or whose lease has run out, waits for no answer any more.
+SWITCH_GRACE_S = 30
+# A lease is renewed all the time: one that would last longer than this is a mistake, and not obeyed.
+LONGEST_LEASE_S = 24 * 3600
+SERVER_IMAGE_MARK = "# image: "
+PROBE_INTERVAL_S = 60.0
+STALL_S = 300.0
+# What the host's driver tells of itself, in each container, too.
+DRIVER = "/proc/driver/nvidia/version"
+# In a process of its own, since whoever has asked keeps hold of the GPU.
+ASK_GPU = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"
+ASK_GPU_S = 30.0
+
+
+class Trial(t.NamedTuple):
+    """What a benchmark has served instead of the deployment's own options."""
+
+    id: str
+    title: str
+
+
+def leased_trial(directory: Path) -> Trial | None:
+    """The trial whose lease is valid now; a lease that cannot be read, is over or lasts for days is none."""
+    try:
+        lease = json.loads((directory / "lease.json").read_text(encoding="utf-8"))
+        trial, until = Trial(lease["id"], lease["title"]), lease["until"]
+        now = time.time()
+        words = all(isinstance(word, str) and word and word.isprintable() for word in trial)
+        valid = words and now < until <= now + LONGEST_LEASE_S
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return trial if valid else None
+
+
+def script_image(script: Path) -> str:
+    """The image a serve script was rendered for, from its own mark."""
+    for line in script.read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith(SERVER_IMAGE_MARK):
+            return line[len(SERVER_IMAGE_MARK) :].strip()
+    return ""
+
+
+def seconds_from(variable: str, default: float) -> float:
+    """Seconds from the environment; what is no number there is as good as nothing."""
+    with contextlib.suppress(KeyError, ValueError):
+        return float(os.environ[variable])
+    return default
+
+
+def gpu_is_lost() -> bool:
+    """Whether CUDA does not start here though the host's driver is there.
+
+    Where the toolkit's hook hands out the GPU, a container's right to it lapses at 'systemctl daemon-reload', which apt
+    does, too (NVIDIA/nvidia-container-toolkit issue 48). A server that starts anew in it finds no GPU, ever.
+    """
+    if not Path(DRIVER).exists():
+        return False
+    try:
+        asked = subprocess.run([sys.executable, "-c", ASK_GPU], capture_output=True, timeout=ASK_GPU_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    code = asked.stdout.strip()
+    return code.isdigit() and code != b"0"
+
+
+class Supervisor:
+    """Runs serve.sh, and runs it again when it dies or no longer generates."""
+
+    def __init__(self, deployment: Path, url: str) -> None:
+        self.deployment = deployment
+        self.script = deployment / "serve.sh"
+        self.url = url
+        self.state = State(deployment / "state")
+        self.log = Log(deployment / "state")
+        self.restarts: collections.deque[float] = collections.deque()
+        self.stop_signal: int | None = None
+        self.server: subprocess.Popen[bytes] | None = None
+        self.condemned: str | None = None
+        # Whether a server was ready in this life of the container.
+        self.served = False
+        # Of the server that runs or ran last, and whether it is ended for another one's sake.
+        self.trial: Trial | None = None
+        self.switching = False
+        self.loading = Loading(deployment / "options.yml")
+
+    def take_signals(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self.on_signal)
+
+    def run(self) -> int:
+        self.take_signals()
+        image = os.environ.get("DGX_SPARK_IMAGE", "")
+        try:
+            rendered_for = script_image(self.script)
+        except OSError as error:
+            return self.refuse(f"serve.sh cannot be read ({error}); run the playbook again")
+        if rendered_for != image:
+            return self.refuse(
+                f"serve.sh was rendered for image '{rendered_for}', this container is '{image}'; run the playbook again"
+            )
+        while self.stop_signal is None:
+            self.make_ready()
+            if self.stop_signal is not None:
+                break
+            code = self.serve_once()
+            if self.stop_signal is not None:
+                break
+            self.log.say(f"the server ended with {describe_exit(code)}")
+            if self.switching:
+                self.state.note(pid=None)
+                continue
+            last_exit = self.last_exit(code)
+            ended_as = self.ended_as if self.trial is None else "trial failed"
+            self.state.write(ended_as, pid=None, last_exit=last_exit, reason=last_exit["reason"])
+            if self.trial is not None:
+                self.log.say("it was a trial's and is not started again; what comes next is the benchmark's to say")
+                self.wait_for_switch()
+                continue
+            if not self.at_fault():
+                continue
+            if self.served and gpu_is_lost():
+                self.log.say(
+                    "the container has lost the GPU that the host has, and ends: Docker's restart brings it back"
+                )
+                return 1
+            if not self.may_restart():
+                self.log.say(f"it ended {MAX_RESTARTS + 1} times within an hour and is not started again")
+                self.state.write("failed", pid=None)
+                self.idle(None)
+                break
+            self.idle(RESTART_DELAY_S)
+        self.state.write("stopped", pid=None, trial=None, reason=None)
+        return 0
+
+    @property
+    def ended_as(self) -> str:
+        """What a server is called between its end and the next start."""
+        return "restarting"
+
+    @property
+    def evidence(self) -> str:
+        """Where to keep what a server looked like that had to be ended."""
+        return "stalled.log"
+
+    def make_ready(self) -> None:
+        """Wait for what has to be there before the server is started; one Spark needs nothing."""
+
+    def look_round(self) -> None:
+        """Condemn a server for what its own watchdog cannot see; one Spark has nothing of that kind."""
+
+    def at_fault(self) -> bool:
+        """Whether the end of a server counts against its restarts."""
+        return True
+
+    def begin_switch(self) -> bool:
+        """Whether another trial than the server's, or none, is wanted by now; writes it down if so."""
+        wanted = leased_trial(self.deployment / "trial")
+        if wanted == self.trial:
+            return False
+        reason = "switching back to the deployment's own options"
+        if wanted is not None:
+            reason = f"switching to a trial: {wanted.title}"
+        self.switching = True
+        self.log.say(reason)
+        # How the server ends that has to go says nothing about the next one, and neither does how a trial's ended.
+        self.state.write("restarting", trial=wanted and wanted._asdict(), last_exit=None, reason=reason)
+        return True
+
+    def wait_for_switch(self) -> None:
+        """Stay without a server until the benchmark is done with its trial, or no longer there."""
+        while self.stop_signal is None and not self.begin_switch():
+            self.idle(0.5)
+
+    def refuse(self, reason: str) -> int:
+        self.log.say(reason)
+        last_exit = {"code": None, "signal": None, "at": time.time(), "reason": reason}
+        self.state.write("failed", last_exit=last_exit, reason=reason)
+        self.idle(None)
+        self.state.write("stopped", pid=None, reason=None)
+        return 0
+
+    def serve_once(self) -> int:
+        """Start the server and stay with it until it ends; returns its exit status as Popen gives it."""
+        self.trial = leased_trial(self.deployment / "trial")
+        self.switching = False
+        options = self.deployment / ("options.yml" if self.trial is None else "trial/options.yml")
+        self.loading = Loading(options)
+        self.loading.pages.give_back()
+        self.server = subprocess.Popen(
+            ["/bin/bash", str(self.script)],
+            env={**os.environ, "DGX_SPARK_OPTIONS": str(options)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self.log.tail.clear()
+        self.condemned = None
+        trial = self.trial and self.trial._asdict()
+        self.state.write("loading", pid=self.server.pid, trial=trial, verdict=None, verdict_at=None, kv_cache=None)
+        assert self.server.stdout is not None
+        self.pump(self.server.stdout.fileno(), self.server)
+        return self.end_group(self.server)
+
+    def pump(self, output: int, server: subprocess.Popen[bytes]) -> None:
+        """Pass output on until the server has ended or must, watch for readiness and for orders to stop or switch."""
+        ready = False
+        watchdog: Watchdog | None = None
+        began = look_at = time.monotonic()
+        kill_at: float | None = None
+        ended_at: float | None = None
+        os.set_blocking(output, False)
+        while True:
+            # What it said last is in the pipe when it has ended: that is asked before it is read, not after.
+            ended = self.reap(server)
+            readable = select.select([output], [], [], 0.25)[0]
+            data = os.read(output, 65536) if readable else b""
+            if data:
+                self.log.write(data)
+                if not ready:
+                    self.hear(data)
+            elif readable:
+                time.sleep(0.25)  # the server closed its output but still runs: do not spin
+            now = time.monotonic()
+            if ended:
+                # What its children go on saying is not waited for.
+                ended_at = ended_at or now
+                if not data or now - ended_at > 1:
+                    break
+            if kill_at is None and (self.stop_signal is not None or (not ended and self.begin_switch())):
+                signal_group(server, signal.SIGTERM)
+                kill_at = now + (SWITCH_GRACE_S if self.switching else STOP_GRACE_S)
+            if kill_at is not None:
+                if now > kill_at:
+                    signal_group(server, signal.SIGKILL)
+                continue
+            if not ready and not ended:
+                self.loading.look()
+            if not ready and not ended and now >= look_at:
+                ready = answers(self.url, timeout=2)
+                look_at = now + 1
+                if ready:
+                    self.served = True
+                    self.state.write("running", reason=None, loading_s=round(time.monotonic() - began, 1))
+                    watchdog = self.watch()
+            if not ended:
+                if watchdog is not None:
+                    self.heed(watchdog)
+                self.look_round()
+                if self.condemned is not None:
+                    self.keep_evidence(server)
+                    break
+        if watchdog is not None:
+            watchdog.stop()
+
+    def hear(self, output: bytes) -> None:
+        """Note what a server that loads says of its KV cache; whoever asks it first wants to know."""
+        self.loading.hear(output)
+        said = self.loading.kv_cache()
+        if said != self.state.values["kv_cache"]:
+            self.state.note(kv_cache=said)
+
+    def watch(self) -> Watchdog | None:
+        """A watchdog for the server that has become ready; none if it is turned off, or would be measured, too."""
+        interval = seconds_from("DGX_SPARK_PROBE_INTERVAL_S", PROBE_INTERVAL_S)
+        stall = seconds_from("DGX_SPARK_STALL_S", STALL_S)
+        if interval <= 0 or stall <= 0 or self.trial is not None:
+            return None
+        watchdog = Watchdog(self.url, interval, stall)
+        watchdog.start()
+        return watchdog
+
+    def heed(self, watchdog: Watchdog) -> None:
+        """Write down what the watchdog has found; condemn the server if it says so."""
+        while not watchdog.verdicts.empty():
+            verdict = watchdog.verdicts.get()
+            if verdict.reason not in (None, self.state.values["reason"]) and verdict.name != "busy":
+                self.log.say(f"watchdog: {verdict.reason}")
+            self.state.note(verdict=verdict.name, verdict_at=verdict.at, reason=verdict.reason)
+            if verdict.fatal:
+                self.condemned = f"{verdict.name}: {verdict.reason}"
+                self.log.say(f"the watchdog ends the server, which is {verdict.name}")
+
+    def keep_evidence(self, server: subprocess.Popen[bytes]) -> None:
+        """Before a server that does not end by itself is ended: what it looked like, and what it said last."""
+        path = self.state.directory / self.evidence
+        parts = [
+            f"# {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {self.condemned}",
+            f"# state.json\n{json.dumps(self.state.values)}",
+            "# processes: number, parent, state, what the kernel waits for, command\n" + describe_tree(server.pid),
+            f"# the engine's figures\n{engine_figures(self.url)}",
+            "# the last lines of the log\n" + "\n".join(self.log.tail),
+        ]
+        # A full disk costs the evidence, and not the server.
+        with contextlib.suppress(OSError):
+            if path.exists():
+                path.replace(path.with_suffix(".log.1"))
+            path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+            give_to_owner(path)
+            self.log.say(f"what it looked like is kept in state/{path.name}")
+
+    def reap(self, server: subprocess.Popen[bytes]) -> bool:
+        """Collect every dead child, orphans too, as the first process of a container must; True if the server ended."""
+        if server.poll() is not None:
+            return True
+        collect_dead(but=server.pid)
+        return server.poll() is not None
+
+    def end_group(self, server: subprocess.Popen[bytes]) -> int:
+        """Leave nothing of a dead server behind: its workers hold the memory the next one needs."""
+        signal_group(server, signal.SIGKILL)
+        left = end_descendants(but=server.pid)
+        if left:
+            self.log.say(f"these processes of the server cannot be ended: {' '.join(map(str, sorted(left)))}")
+        if server.stdout is not None:
+            server.stdout.close()
+        self.server = None
+        return server.wait()
+
+    def may_restart(self) -> bool:
+        now = time.monotonic()
+        while self.restarts and now - self.restarts[0] > RESTART_WINDOW_S:
+            self.restarts.popleft()
+        if len(self.restarts) >= MAX_RESTARTS:
+            return False
+        self.restarts.append(now)
+        self.state.values["restarts"] += 1
+        return True
+
+    def idle(self, seconds: float | None) -> None:
+        """Wait, but not past the order to stop."""
+        end = None if seconds is None else time.monotonic() + seconds
+        while self.stop_signal is None and (end is None or time.monotonic() < end):
+            collect_dead()
+            time.sleep(0.2)
+
+    def last_exit(self, code: int) -> dict[str, t.Any]:
+        return {
+            "code": code if code >= 0 else None,
+            "signal": -code if code < 0 else None,
+            "at": round(time.time(), 3),
+            "by": "watchdog" if self.condemned else None,
+            "reason": self.condemned or self.log.last_line(),
+        }
+
+    def on_signal(self, number: int, _frame: object) -> None:
+        self.stop_signal = number

@@ -1,0 +1,350 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Asks the server, and looks after it: a process that lives but does not generate is nothing that Docker restarts.
+
+/health of some releases says 200 for a dead engine. So the watchdog asks a server that nobody uses for one token now
+and then, and condemns it when none comes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import queue
+import select
+import threading
+import time
+import typing as t
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+# The server writes every request into its log: these are told from the users' by it.
+ASKED_BY = "?asked-by=watchdog"
+# So many looks in a row have to fail before a server that replies with errors is ended.
+MAX_FAILED_LOOKS = 3
+# While the watchdog waits for its token: how often it looks who is connected, and how often at the engine's figures.
+TICK_S = 1.0
+METER_EVERY_S = 5.0
+# Health checks and scrapers come, give up and come again; whoever is served, or waits to be, stays longer.
+HELD_S = 15.0
+SMALL_REQUEST_S = 10.0
+
+
+class Failed(Exception):
+    """The server gave no proper reply."""
+
+
+class Declined(Exception):
+    """The server replied that it does not take the question, which says nothing about its engine."""
+
+
+class Stalled(Exception):
+    """No token came for so long that the engine hangs."""
+
+
+class Interrupted(Exception):
+    """The watchdog is no longer wanted."""
+
+
+class Verdict(t.NamedTuple):
+    """What the watchdog makes of the server: answering, busy, stalled, unhealthy, or None if it cannot tell."""
+
+    name: str | None
+    reason: str | None
+    at: float | None
+
+    @property
+    def fatal(self) -> bool:
+        return self.name in ("stalled", "unhealthy")
+
+
+class Reply:
+    """What comes back on a connection."""
+
+    def __init__(self, connection: http.client.HTTPConnection) -> None:
+        self.connection = connection
+
+    def begins_within(self, seconds: float) -> bool:
+        return bool(select.select([self.connection.sock], [], [], seconds)[0])
+
+    def read(self) -> tuple[int, bytes]:
+        response = self.connection.getresponse()
+        return response.status, response.read(4_000_000)
+
+
+class Http:
+    """Requests to the server; the ports they come from are known, so that they are not taken for somebody else's."""
+
+    def __init__(self, url: str) -> None:
+        parts = urllib.parse.urlsplit(url)
+        self.host = parts.hostname or "127.0.0.1"
+        self.port = parts.port or 80
+        self.own_ports: set[int] = set()
+
+    @contextlib.contextmanager
+    def request(self, method: str, path: str, body: dict[str, t.Any] | None = None) -> t.Iterator[Reply]:
+        """Send a request; the reply is still to come, and may never."""
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=SMALL_REQUEST_S)
+        own_port = 0
+        try:
+            connection.connect()
+            own_port = connection.sock.getsockname()[1]
+            self.own_ports.add(own_port)
+            headers = {"Content-Type": "application/json"} if body else {}
+            connection.request(method, path + ASKED_BY, json.dumps(body) if body else None, headers)
+            yield Reply(connection)
+        except (OSError, http.client.HTTPException) as error:
+            raise Failed(f"{path}: {error or type(error).__name__}") from error
+        finally:
+            connection.close()
+            self.own_ports.discard(own_port)
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        with self.request("GET", path) as reply:
+            return reply.read()
+
+
+class Visitors:
+    """Who else is connected to the server's port, from the kernel's tables."""
+
+    TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+    ESTABLISHED = "01"
+
+    def __init__(self, port: int, own_ports: set[int]) -> None:
+        self.port = port
+        self.own_ports = own_ports
+        self.since: dict[str, float] = {}
+
+    def longest(self) -> float | None:
+        """Seconds for which somebody else has been seen; None if nobody is connected."""
+        now = time.monotonic()
+        peers = self.peers()
+        self.since = {peer: self.since.get(peer, now) for peer in peers}
+        return max((now - since for since in self.since.values()), default=None)
+
+    def peers(self) -> set[str]:
+        found = set()
+        for table in self.TABLES:
+            # Without IPv6 there is no second table.
+            with contextlib.suppress(FileNotFoundError):
+                for line in table.read_text(encoding="ascii").splitlines()[1:]:
+                    _number, local, peer, state, *_rest = line.split()
+                    ours = port_of(peer) in self.own_ports
+                    if state == self.ESTABLISHED and port_of(local) == self.port and not ours:
+                        found.add(peer)
+        return found
+
+
+def port_of(address: str) -> int:
+    """The port in an address as the kernel's tables have it: 0100007F:1F40."""
+    return int(address.rpartition(":")[2], 16)
+
+
+class Meter:
+    """Whether the engine is seen to get on, by the figures of this server, if it offers them.
+
+    That they stand still says nothing: the server collects them from a request that ends until its engine pauses, and
+    else they stay as they are, also through a long answer that is being generated.
+    """
+
+    RUNNING = "trtllm_num_requests_running"
+
+    def __init__(self, http: Http) -> None:
+        self.http = http
+        self.offered = True
+        self.samples: list[str] | None = None
+
+    def moved(self) -> bool:
+        """Whether a figure was seen to change since the last look; the first look counts as that."""
+        if not self.offered:
+            return False
+        try:
+            status, body = self.http.get("/prometheus/metrics")
+        except Failed:
+            return False
+        self.offered = status != 404
+        samples = [line for line in body.decode("utf-8", "replace").splitlines() if line.startswith("trtllm_")]
+        running = [sample.split()[-1] for sample in samples if sample.startswith(self.RUNNING)]
+        # With none running there is nothing to move, or this figure is not kept.
+        if status != 200 or not any(count not in ("0", "0.0") for count in running):
+            return False
+        before, self.samples = self.samples, samples
+        return before is None or before != samples
+
+
+class Stopwatch:
+    """Counts the time in which this process ran: a paused container's server stood still as well."""
+
+    def __init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        self.counted = 0.0
+        self.last = time.monotonic()
+
+    def seconds(self) -> float:
+        """To be asked often: of a longer silence only the longest step that is usual is counted."""
+        now = time.monotonic()
+        self.counted += min(now - self.last, TICK_S + SMALL_REQUEST_S)
+        self.last = now
+        return self.counted
+
+
+class Watchdog(threading.Thread):
+    """Looks after a server that runs. Busy is not dead: it condemns only an engine that owes a token to itself.
+
+    With one request at a time the watchdog's question waits behind everybody else's. So it does not ask while others
+    are served, and while it waits, the clock starts anew as long as somebody else stays connected, or the engine's own
+    figures move.
+    """
+
+    def __init__(self, url: str, interval: float, stall: float) -> None:
+        super().__init__(name="watchdog", daemon=True)
+        self.http = Http(url)
+        self.visitors = Visitors(self.http.port, self.http.own_ports)
+        self.meter = Meter(self.http)
+        self.interval = interval
+        self.stall = stall
+        self.verdicts: queue.SimpleQueue[Verdict] = queue.SimpleQueue()
+        self.last = Verdict(None, None, None)
+        self.model: str | None = None
+        self.proven = False
+        self.failures = 0
+        self.unwanted = threading.Event()
+
+    def run(self) -> None:
+        try:
+            while not self.last.fatal:
+                self.look()
+                if self.unwanted.wait(self.interval):
+                    return
+        except Interrupted:
+            return
+        except Exception as error:
+            # A watchdog that fails says so; the server is not to blame.
+            self.publish(None, f"the watchdog itself failed: {type(error).__name__}: {error}")
+
+    def stop(self) -> None:
+        self.unwanted.set()
+
+    def look(self) -> None:
+        """One look at the server; publishes what it shows."""
+        try:
+            if self.others_are_served():
+                self.check_health()
+                self.publish("busy", "others are connected")
+            else:
+                self.ask()
+                self.publish("answering", None)
+            self.failures = 0
+        except Stalled as error:
+            self.publish("stalled", str(error))
+        except Declined as error:
+            self.failures = 0
+            self.publish(None, f"the server does not take the watchdog's question: {error}")
+        except Failed as error:
+            self.failures += 1
+            if self.failures >= MAX_FAILED_LOOKS:
+                self.publish("unhealthy", f"{self.failures} looks in a row failed, the last one at {error}")
+            else:
+                self.verdicts.put(
+                    self.last._replace(reason=f"look {self.failures} of {MAX_FAILED_LOOKS} failed at {error}")
+                )
+
+    def publish(self, name: str | None, reason: str | None) -> None:
+        self.last = Verdict(name, reason, round(time.time(), 3))
+        self.verdicts.put(self.last)
+
+    def others_are_served(self) -> bool:
+        return self.visitors.longest() is not None
+
+    def check_health(self) -> None:
+        """An engine that says itself that it is dead is so for everybody; one that takes its time is busy."""
+        try:
+            status, body = self.http.get("/health")
+        except Failed as error:
+            if isinstance(error.__cause__, TimeoutError):
+                return
+            raise
+        if status >= 500:
+            raise Failed(f"/health: {describe_reply(status, body)}")
+
+    def ask(self) -> None:
+        """Have one token generated."""
+        if self.model is None:
+            self.model = first_model(self.wait_for("GET", "/v1/models"))
+        question = {"model": self.model, "prompt": "1, 2, 3,", "max_tokens": 1, "temperature": 0}
+        try:
+            answer = self.wait_for("POST", "/v1/completions", question)
+        except Declined as error:
+            # Some releases report a dead engine as a bad request; the same question was good enough before.
+            if self.proven:
+                raise Failed(str(error)) from error
+            raise
+        if not isinstance(answer, dict) or not answer.get("choices"):
+            raise Failed("/v1/completions: status 200, but no completion")
+        self.proven = True
+
+    def wait_for(self, method: str, path: str, body: dict[str, t.Any] | None = None) -> t.Any:
+        """The reply's data, however long others are served first."""
+        with self.http.request(method, path, body) as reply:
+            quiet = Stopwatch()
+            look_at = time.monotonic()
+            while not reply.begins_within(TICK_S):
+                if self.unwanted.is_set():
+                    raise Interrupted
+                connected_for = self.visitors.longest()
+                if time.monotonic() >= look_at + METER_EVERY_S:
+                    look_at = time.monotonic()
+                    if self.meter.moved():
+                        quiet.restart()
+                if (connected_for or 0) >= HELD_S:
+                    quiet.restart()
+                    if self.last.name != "busy":
+                        self.publish("busy", "others are connected")
+                if quiet.seconds() >= self.stall:
+                    raise Stalled(f"no token came for {self.stall:g} s though nobody else was served")
+            status, data = reply.read()
+        if 400 <= status < 500:
+            raise Declined(f"{path}: {describe_reply(status, data)}")
+        if status != 200:
+            raise Failed(f"{path}: {describe_reply(status, data)}")
+        try:
+            return json.loads(data)
+        except ValueError as error:
+            raise Failed(f"{path}: status 200, but no JSON") from error
+
+
+def first_model(listing: t.Any) -> str:
+    try:
+        return str(listing["data"][0]["id"])
+    except (KeyError, IndexError, TypeError) as error:
+        raise Failed("/v1/models: it lists no model") from error
+
+
+def describe_reply(status: int, body: bytes) -> str:
+    text = " ".join(body.decode("utf-8", "replace").split())[:200]
+    return f"status {status}" + (f" ({text})" if text else "")
+
+
+def engine_figures(url: str) -> str:
+    """What the engine counts, if it tells."""
+    try:
+        status, body = Http(url).get("/prometheus/metrics")
+    except Failed as error:
+        return str(error)
+    lines = [line for line in body.decode("utf-8", "replace").splitlines() if line.startswith("trtllm_")]
+    return "\n".join(lines) or describe_reply(status, b"")
+
+
+def answers(url: str, timeout: float) -> bool:
+    """Whether the server's health route says 200."""
+    try:
+        with urllib.request.urlopen(f"{url}/health{ASKED_BY}", timeout=timeout) as reply:
+            return bool(reply.status == 200)
+    except (OSError, ValueError, http.client.HTTPException):
+        return False

@@ -1,0 +1,253 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A worker: it runs an sshd on its fabric address for nobody but the head, whose mpirun starts a rank through it.
+
+Whoever logs in gets `launch`, and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from server import verbs
+from server.cluster import KEYS, RETRY_S, RUN, Cluster, is_free, is_here, knock, no_address, write_private
+from server.loading import PageCache, memory_is_short
+from server.processes import Process, collect_dead, descendants, describe_exit, end_descendants
+from server.state import Log, State
+
+SSHD_PATH = "/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin"
+STOP_RANKS_S = 20.0
+SSHD_CONFIG = """\
+# Written by entrypoint.py; for the head's mpirun and nobody else.
+ListenAddress {address}
+Port {port}
+AddressFamily inet
+HostKey {run}/ssh_host_ed25519_key
+AuthorizedKeysFile {run}/authorized_keys
+AuthenticationMethods publickey
+PubkeyAuthentication yes
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+HostbasedAuthentication no
+PermitRootLogin forced-commands-only
+AllowUsers root
+ForceCommand {python} {entrypoint} launch {run}/worker.json
+StrictModes yes
+UsePAM no
+DisableForwarding yes
+PermitTunnel no
+PermitTTY no
+PermitUserEnvironment no
+PermitUserRC no
+PrintMotd no
+PrintLastLog no
+UseDNS no
+LoginGraceTime 20
+MaxSessions 1
+PidFile none
+LogLevel INFO
+"""
+# Somebody looked whether the port is open; the head does so all the time. A login is told of in three lines more.
+NO_NEWS = re.compile(
+    r"(kex_exchange_identification: .*|banner exchange: .*"
+    r"|Connection (closed|reset) by \S+ port \d+( \[preauth\])?"
+    r"|Root login accepted for forced command\..*|Received disconnect from .*|Disconnected from .*)\s*$"
+)
+
+
+class Worker:
+    """Runs sshd for the head's mpirun, and knows whether a rank runs."""
+
+    def __init__(self, deployment: Path, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.deployment = deployment
+        self.state = State(deployment / "state")
+        self.log = Log(deployment / "state")
+        self.stop_signal: int | None = None
+        self.sshd: subprocess.Popen[bytes] | None = None
+        self.failures = 0
+        self.verbs = verbs.Gate(os.environ)
+        self.pages = PageCache()
+
+    def run(self) -> int:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self.on_signal)
+        self.state.write("starting")
+        save_environment(self.deployment)
+        while self.stop_signal is None and not self.verbs.too_early:
+            problem = self.start()
+            if problem is None:
+                problem = self.attend()
+            if problem is not None:
+                self.enter(*problem)
+                # An sshd that goes on dying is not started all the time.
+                self.idle(min(RETRY_S * 2**self.failures, 30))
+        self.end()
+        if self.stop_signal is None:
+            return verbs.AGAIN
+        self.state.write("stopped", pid=None, reason=None)
+        return 0
+
+    def enter(self, state: str, reason: str | None) -> None:
+        """Write a state down when it is a new one."""
+        if (state, reason) == (self.state.values["state"], self.state.values["reason"]):
+            return
+        if reason is not None:
+            self.log.say(f"{state}: {reason}")
+        pid = self.sshd.pid if self.sshd is not None else None
+        self.state.write(state, pid=pid, reason=reason)
+
+    def start(self) -> tuple[str, str] | None:
+        """Start sshd; returns the state and the reason if that is not possible."""
+        own, port = self.cluster.own, self.cluster.port
+        gone = self.cluster.gone()
+        if gone is not None:
+            return "waiting for the fabric", no_address(gone)
+        lacking = self.verbs.problem()
+        if lacking is not None:
+            return "waiting for the fabric", lacking
+        program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:{SSHD_PATH}")
+        if program is None:
+            return "failed", "there is no sshd in this image; run the playbook again, which makes the pair's image"
+        if not is_free(own, port):
+            return "failed", (
+                f"port {port} of {own} is taken by another program of this Spark; "
+                f"'sudo ss -ltnp sport = :{port}' shows which one"
+            )
+        try:
+            configuration = write_sshd_files(self.cluster, self.deployment)
+        except OSError as error:
+            return "failed", f"{error.filename or RUN} cannot be used ({error.strerror}); run the playbook again"
+        self.sshd = subprocess.Popen(
+            [program, "-D", "-e", "-f", str(configuration)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        return None
+
+    def attend(self) -> tuple[str, str] | None:
+        """Stay with sshd until it ends or must."""
+        sshd = self.sshd
+        assert sshd is not None
+        assert sshd.stdout is not None
+        output = sshd.stdout.fileno()
+        os.set_blocking(output, False)
+        begun = look_at = time.monotonic()
+        rest = b""
+        ended = False
+        while self.stop_signal is None and not ended and not self.verbs.too_early:
+            # Asked before it is read: what it said last is in the pipe by then.
+            ended = sshd.poll() is not None
+            readable = select.select([output], [], [], 0.25)[0]
+            data = os.read(output, 65536) if readable else b""
+            if readable and not data:
+                time.sleep(0.25)
+            rest = self.pass_on(rest + data)
+            collect_dead(but=sshd.pid)
+            if time.monotonic() >= look_at and not ended:
+                self.look()
+                look_at = time.monotonic() + 0.5
+        if not ended:
+            return None
+        if rest:
+            self.pass_on(rest + b"\n")
+        sshd.stdout.close()
+        self.sshd = None
+        self.failures = self.failures + 1 if time.monotonic() - begun < 60 else 0
+        code = describe_exit(sshd.returncode)
+        return "failed", f"sshd ended with {code}: {self.log.last_line()}"
+
+    def pass_on(self, data: bytes) -> bytes:
+        """Log whole lines, but not that somebody looked in; returns what is no whole line yet."""
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            if not NO_NEWS.match(line.decode("utf-8", "replace")):
+                self.log.write(line.rstrip(b"\r") + b"\n")
+        return rest
+
+    def look(self) -> None:
+        if not is_here(self.cluster.own):
+            self.enter("waiting for the fabric", no_address(self.cluster.own))
+        elif ranks(os.getpid()):
+            self.enter("serving", None)
+            # The log that says when all has been read is the head's.
+            if self.pages.due() and memory_is_short():
+                self.pages.give_back()
+        elif (lacking := self.verbs.problem()) is not None:
+            self.enter("waiting for the fabric", lacking)
+        elif (
+            self.state.values["state"] == "ready"
+            or knock(self.cluster.own, self.cluster.port, self.cluster.own) is None
+        ):
+            self.failures = 0
+            self.enter("ready", None)
+
+    def end(self) -> None:
+        """No new login, then the ranks."""
+        if self.sshd is not None:
+            self.sshd.terminate()
+        until = time.monotonic() + STOP_RANKS_S
+        for pid in descendants(os.getpid()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        while time.monotonic() < until and descendants(os.getpid()):
+            collect_dead()
+            time.sleep(0.1)
+        end_descendants()
+
+    def idle(self, seconds: float) -> None:
+        """Wait, but not past the order to stop."""
+        until = time.monotonic() + seconds
+        while self.stop_signal is None and time.monotonic() < until:
+            collect_dead()
+            time.sleep(0.1)
+
+    def on_signal(self, number: int, _frame: object) -> None:
+        self.stop_signal = number
+
+
+def write_sshd_files(cluster: Cluster, deployment: Path) -> Path:
+    """The keys and the configuration, root's own: sshd refuses files of another user's."""
+    for name in ("ssh_host_ed25519_key", "authorized_keys"):
+        write_private(RUN / name, (KEYS / name).read_text(encoding="utf-8"))
+    if os.geteuid() == 0:
+        # Where sshd shuts in the process that talks to whoever has not logged in yet.
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    configuration = RUN / "sshd_config"
+    text = SSHD_CONFIG.format(
+        address=cluster.own,
+        port=cluster.port,
+        run=RUN,
+        python=sys.executable,
+        entrypoint=deployment / "entrypoint.py",
+    )
+    write_private(configuration, text)
+    return configuration
+
+
+def save_environment(deployment: Path) -> None:
+    """What a rank is started with: a login has nothing of the container's environment."""
+    RUN.mkdir(parents=True, exist_ok=True)
+    RUN.chmod(0o700)
+    worker = {"pid": os.getpid(), "log": str(deployment / "state" / "server.log"), "environment": dict(os.environ)}
+    write_private(RUN / "worker.json", json.dumps(worker))
+
+
+def ranks(worker: int) -> dict[int, Process]:
+    """What runs in the worker's container besides sshd."""
+    family = descendants(worker)
+    return {pid: process for pid, process in family.items() if not process.name.startswith("sshd")}
