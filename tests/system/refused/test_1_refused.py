@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests import fingerprint, playbook
+from tests import playbook
 from tests.twin.control import Internet, Spark
 from tests.twin.names import FOREIGN_TAG
 from tests.twin.registry import ARCHITECTURE, FOREIGN_ARCHITECTURE
@@ -21,28 +21,6 @@ pytest_plugins = ["tests.scenario"]
 
 FOREIGN = f"nvcr.io/nvidia/tensorrt-llm/release:{FOREIGN_TAG}"
 HEAD = "nvidia/gpt-oss-120b-Eagle3-long-context"
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_touched(spark: Spark, internet: Internet) -> t.Iterator[None]:
-    """The point of refusing early: neither the Spark nor the bill for downloads has changed.
-
-    Access to Docker is the one thing that is arranged before the checks that need it.
-    """
-    before = without_docker_group(fingerprint.take())
-    yield
-    assert fingerprint.difference(before, without_docker_group(fingerprint.take())) == []
-    # A lone manifest's configuration is read for the processor that it is made for.
-    assert internet.bytes_to(spark.address, "nvcr.io/v2/nvidia/tensorrt-llm/release/blobs") < 30_000
-    # The descriptions of the models are read to compare target and draft, and for the plan of the memory.
-    assert internet.bytes_to(spark.address, "huggingface.co/openai") < 30_000
-    assert internet.bytes_to(spark.address, "cdn-lfs.huggingface.co") == 0
-
-
-def without_docker_group(text: str) -> str:
-    return "\n".join(
-        line for line in text.splitlines() if not line.startswith(("docker:", "/etc/group", "/etc/gshadow"))
-    )
 
 
 def message(**variables: t.Any) -> str:
@@ -70,18 +48,6 @@ def test_an_image_for_another_processor() -> None:
     assert f"not for linux/{ARCHITECTURE}, which this machine is" in text
 
 
-def test_an_image_for_another_processor_that_is_here(spark: Spark, internet: Internet) -> None:
-    pulled = spark.exec(["docker", "pull", "--quiet", FOREIGN])
-    assert pulled.returncode == 0, pulled.stderr
-    internet.reset_counters()
-    try:
-        text = message(trtllm_container_image=FOREIGN)
-    finally:
-        spark.exec(["docker", "image", "rm", FOREIGN])
-    assert f"that Docker has here is made for linux/{FOREIGN_ARCHITECTURE}" in text
-    assert f"docker image rm {FOREIGN}" in text
-
-
 def test_a_gated_model_without_a_token(internet: Internet) -> None:
     internet.set_faults([{"host": "huggingface.co", "action": "gate", "repository": HEAD}])
     text = message()
@@ -92,6 +58,7 @@ def test_a_gated_model_without_a_token(internet: Internet) -> None:
 def test_a_licence_that_was_not_accepted(internet: Internet) -> None:
     internet.set_faults([{"host": "huggingface.co", "action": "gate", "repository": HEAD}])
     outcome = playbook.fail("single_eagle3", HF_TOKEN="hf_twin_unaccepted")
+    assert "accept the licence" in outcome.message
     assert f"https://huggingface.co/{HEAD}" in outcome.message
     assert "hf_twin_unaccepted" not in outcome.output
 
@@ -143,29 +110,12 @@ def test_not_a_spark(spark: Spark) -> None:
     assert text.startswith("spark-1 is not a DGX Spark: it has no nvidia-smi, or one that finds no GPU.")
 
 
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        (
-            "mismatch",
-            "nvidia-smi says 'Failed to initialize NVML: Driver/library version mismatch NVML library version: ",
-        ),
-        ("hang", "nvidia-smi did not answer within 10 s"),
-    ],
-)
-def test_a_gpu_driver_that_does_not_answer(spark: Spark, fault: str, said: str) -> None:
-    with spark.gpu(driver_fault=fault):
+def test_a_gpu_driver_that_does_not_answer(spark: Spark) -> None:
+    with spark.gpu(driver_fault="mismatch"):
         text = message()
+    said = "nvidia-smi says 'Failed to initialize NVML: Driver/library version mismatch NVML library version: "
     assert text.startswith(f"spark-1: its GPU driver does not answer: {said}")
     assert text.endswith(". Reboot; if that does not help, install the driver of DGX OS again.")
-
-
-def test_a_gpu_driver_that_does_not_answer_because_the_memory_is_full(spark: Spark) -> None:
-    with spark.gpu(driver_fault="hang", system_bytes=spark.memory("MemTotal") - 5e8):
-        text = message()
-    assert "nvidia-smi did not answer within 10 s. Next to no memory is available" in text
-    assert "stop.yml" in text
-    assert text.endswith("Reboot only if it is silent then, too.")
 
 
 def test_under_sudo() -> None:
