@@ -11,7 +11,7 @@ import pytest
 from tests.pair import DEPLOYMENT, HOME, SLOT, Node
 from tests.twin import cables
 from tests.twin.control import Internet
-from tests.twin.names import spark_address
+from tests.twin.names import STATE, spark_address
 
 HUB = "/home/spark/.cache/huggingface/hub"
 NETPLAN = "/etc/netplan/40-dgx-spark-speculative.yaml"
@@ -21,6 +21,13 @@ NETWORK = ("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "UCX_NET_DEVICES", "OMPI_MCA_btl
 def test_it_answers_and_drafts_are_accepted(head: Node) -> None:
     assert head.answers()
     assert 1.2 < head.json("record.json")["measurements"]["acceptance_length"] <= 4
+
+
+def test_it_was_told_that_it_fits_how_the_copy_got_on_and_what_serves() -> None:
+    told = (STATE / "two_sparks.log").read_text(encoding="utf-8").rpartition("PLAY [Begin with two bare Sparks]")[2]
+    assert "It fits" in told
+    assert "to spark-2:" in told
+    assert "spark-1 and spark-2 serve Qwen3-235B-A22B-FP4 with EAGLE-3, draft length 3" in told
 
 
 def test_everything_came_over_the_head() -> None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What happens to a pair that serves: a second run, looks, a power cut, a benchmark, a stop and a start."""
+"""What happens to a pair that serves: a second run, looks, a power cut, a stop and a start."""
 
 from __future__ import annotations
 
@@ -46,31 +46,6 @@ def test_both_come_back_after_a_power_cut_without_ansible(head: Node, worker: No
         node.spark.power_cut()
     head.wait_until_it_answers()
     assert internet.counters()["requests"] == []
-
-
-def test_both_are_measured_on_the_head(head: Node, worker: Node, tmp_path: Path) -> None:
-    before = [node.inspect()["Id"] for node in (head, worker)]
-    path = tmp_path / "report.json"
-    wishes = {
-        "yes": True,
-        "speculative_benchmark_draft_lengths": ["off", 1],
-        "speculative_benchmark_max_tokens": 24,
-        "speculative_benchmark_repetitions": 1,
-        "speculative_benchmark_html": str(tmp_path / "report.html"),
-        "speculative_benchmark_json": str(path),
-    }
-    playbook.succeed("benchmark", variables=wishes)
-    report = json.loads(path.read_text(encoding="utf-8"))
-    assert report["hardware"]["sparks"] == 2
-    off, drafts = report["points"]
-    assert off["error"] is drafts["error"] is None
-    assert drafts["acceptance_length"]["mean"] > 1
-    assert drafts["identical"]["same"] == drafts["identical"]["compared"] > 0
-    # They are longer than what the recipe's max_num_tokens takes.
-    assert {left["prompt"].rpartition("-")[0] for left in report["left_out"]} == {"long-context"}
-    assert [node.inspect()["Id"] for node in (head, worker)] == before
-    assert head.state["trial"] is None
-    assert head.answers()
 
 
 def test_stop_and_start_are_for_both(head: Node, worker: Node) -> None:
