@@ -22,7 +22,7 @@ SCENARIO ?= $(filter-out default,$(patsubst molecule/%/molecule.yml,%,$(wildcard
 begin:
 	@echo "  make setup  serve a model on a DGX Spark"
 	@echo "  make demo   see it without one: a simulated Spark, in minutes"
-	@echo "  make test   test it all, in up to an hour"
+	@echo "  make test   test it all, in half an hour"
 	@echo
 	@echo "make help lists the rest."
 

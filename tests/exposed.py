@@ -29,6 +29,12 @@ def key(name: str = "default") -> str:
     return Spark().read_file(f"{HOME}/proxy/keys/{name}").strip()
 
 
+def openai_client(authority: Path, name: str = "default") -> openai.OpenAI:
+    """The client of OpenAI on another machine, which trusts the proxy's authority and nobody else."""
+    trust = openai.DefaultHttpxClient(verify=ssl.create_default_context(cafile=str(authority)), trust_env=False)
+    return openai.OpenAI(base_url=f"{URL}/v1", api_key=key(name), http_client=trust, max_retries=0, timeout=120)
+
+
 class Exposed:
     """The endpoint as it was opened, with two keys, and the words of the run that did it."""
 
@@ -50,13 +56,6 @@ class Exposed:
     def refused(self, **variables: t.Any) -> str:
         return playbook.fail("../tests/system/exposed/refuse", variables={**self.variables, **variables}).message
 
-    def client(self, name: str = "default") -> openai.OpenAI:
-        """The client of OpenAI on another machine, which trusts the proxy's authority and nobody else."""
-        trust = openai.DefaultHttpxClient(
-            verify=ssl.create_default_context(cafile=str(self.authority)), trust_env=False
-        )
-        return openai.OpenAI(base_url=f"{URL}/v1", api_key=key(name), http_client=trust, max_retries=0, timeout=120)
-
 
 @pytest.fixture(scope="session")
 def exposed(tmp_path_factory: pytest.TempPathFactory) -> Exposed:
@@ -64,11 +63,27 @@ def exposed(tmp_path_factory: pytest.TempPathFactory) -> Exposed:
 
 
 @pytest.fixture(scope="session")
-def neighbour(exposed: Exposed) -> t.Iterator[Neighbour]:
+def authority(exposed: Exposed) -> Path:
+    """The certificate that a client has to trust."""
+    return exposed.authority
+
+
+@pytest.fixture(scope="session")
+def neighbour(authority: Path) -> t.Iterator[Neighbour]:
     """Another machine on the network, to which somebody has brought the authority's certificate."""
     with Neighbour() as neighbour:
-        neighbour.write_file(AUTHORITY, exposed.authority.read_text(encoding="utf-8"))
+        neighbour.write_file(AUTHORITY, authority.read_text(encoding="utf-8"))
         yield neighbour
+
+
+def from_a_container(spark: Spark, path: str, bearer: str = "") -> str:
+    """The status that a container on the Spark gets."""
+    gateway = "$(ip -4 -json addr show docker0 | jq -r '.[0].addr_info[0].local')"
+    image = spark.exec(["docker", "inspect", "--format", "{{.Image}}", SLOT]).stdout.strip()
+    header = f"--header 'Authorization: Bearer {bearer}'" if bearer else ""
+    ask = f"--silent --output /dev/null --write-out '%{{http_code}}' --max-time 10 {header}"
+    # Whose own entrypoint greets first.
+    return spark.exec(f"docker run --rm --entrypoint curl {image} {ask} http://{gateway}:8000{path}").stdout
 
 
 class Reply(t.NamedTuple):

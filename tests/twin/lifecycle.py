@@ -344,6 +344,7 @@ def up(
         ensure_internet()
         if fresh:
             Internet().clear_faults()
+            Internet().reset_counters()
         cables.record(cables.Cable() if sparks > 1 else None)
         numbers = range(1, MAX_SPARKS + 1)
         with concurrent.futures.ThreadPoolExecutor() as pool:

@@ -2,75 +2,64 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a user does a month later: looks, reads the log, switches, goes back, makes room."""
+"""What was told to people and to programs, and what serves, after a switch, the way back, a stop and a start."""
 
 from __future__ import annotations
 
 import json
 import re
 import tarfile
-import time
 import typing as t
-from pathlib import Path
 
 import pytest
-import yaml
 
-from tests import playbook
 from tests.twin.control import Internet, Spark
-
-pytest_plugins = ["tests.scenario"]
+from tests.twin.names import STATE
 
 HOME = "/home/spark/.local/share/dgx-spark-speculative"
 SLOT = "dgx-spark-speculative"
-RECIPE = playbook.ROOT / "playbooks" / "recipes" / "single_eagle3.yml"
 TARGET = "openai/gpt-oss-120b"
-HEAD = "nvidia/gpt-oss-120b-Eagle3-long-context"
 
 
-def facts(name: str, directory: Path) -> dict[str, t.Any]:
-    """What status or diagnose says to programs."""
-    path = directory / f"{name}.json"
-    playbook.succeed(name, variables={"json": str(path)})
-    return dict(json.loads(path.read_text(encoding="utf-8"))["spark-1"])
+@pytest.fixture(scope="module")
+def spark() -> Spark:
+    return Spark()
+
+
+def told(play: str) -> str:
+    """All that Ansible said in a play, the last time."""
+    return (STATE / "day_two.log").read_text(encoding="utf-8").rpartition(f"PLAY [{play}]")[2].partition("PLAY [")[0]
+
+
+def facts(name: str) -> dict[str, t.Any]:
+    """What status or diagnose said to programs."""
+    return dict(json.loads((STATE / f"{name}.json").read_text(encoding="utf-8"))["spark-1"])
 
 
 def record(spark: Spark, name: str = "single_eagle3/record") -> dict[str, t.Any]:
     return dict(json.loads(spark.read_file(f"{HOME}/{name}.json")))
 
 
-def serving(spark: Spark) -> str:
+def test_what_served_before_the_switch_serves_again(spark: Spark) -> None:
     labels = spark.exec(["docker", "inspect", "--format", "{{json .Config.Labels}}", SLOT]).stdout
-    return str(json.loads(labels)["dgx_spark.speculative.deployment"])
+    assert json.loads(labels)["dgx_spark.speculative.deployment"] == "single_eagle3"
+    assert record(spark)["draft_length"] == 5
+    assert record(spark, "previous")["deployment"] == "plain"
+    assert spark.exec("curl -sf http://127.0.0.1:8000/v1/models").returncode == 0
 
 
-@pytest.fixture(scope="module")
-def without_drafts(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A recipe of one's own: the same model, without drafts."""
-    recipe = yaml.safe_load(RECIPE.read_text(encoding="utf-8"))
-    for key in ("draft_model", "draft_length", "break_even"):
-        del recipe[key]
-    path = tmp_path_factory.mktemp("recipes") / "plain.yml"
-    path.write_text(yaml.safe_dump({**recipe, "method": "none"}), encoding="utf-8")
-    return str(path)
+def test_nothing_was_fetched_again(spark: Spark) -> None:
+    internet = Internet()
+    assert internet.bytes_to(spark.address, "nvcr.io/v2/nvidia/tensorrt-llm/release/blobs") == 0
+    assert [one["path"] for one in internet.requests("huggingface.co") if "/resolve/" in one["path"]] == []
 
 
-def test_before_anything_is_deployed_it_is_said_what_cannot_be_known(spark: Spark, tmp_path: Path) -> None:
-    known = facts("status", tmp_path)
-    assert known["state"] is None
-    assert known["why"] == "Docker cannot be asked, and no deployment is on record."
-    assert [finding["id"] for finding in facts("diagnose", tmp_path)["findings"]] == ["docker_denied"]
-    assert spark.exec(["test", "-e", HOME]).returncode != 0
+def test_stop_tells_what_is_free() -> None:
+    assert "Memory available:" in told("Stop the deployment")
 
 
-def test_there_is_nothing_to_go_back_to(spark: Spark) -> None:
-    playbook.succeed("single_eagle3")
-    message = playbook.fail("serve", variables={"previous": True}).message
-    assert "there is no previous deployment to go back to" in message
-
-
-def test_status_says_it_to_people_and_to_programs(spark: Spark, tmp_path: Path) -> None:
-    known = facts("status", tmp_path)
+def test_status_says_it_to_people_and_to_programs(spark: Spark) -> None:
+    known = facts("status")
     assert known["state"] == "ready"
     assert known["deployment"] == "single_eagle3"
     assert known["acceptance_length"] > 1.2
@@ -79,113 +68,34 @@ def test_status_says_it_to_people_and_to_programs(spark: Spark, tmp_path: Path) 
         name: model["commit"] for name, model in record(spark)["models"].items()
     }
     assert known["memory_available"] < known["memory_total"]
-    outcome = playbook.succeed("status")
-    assert outcome.changed == []
     for word in ("single_eagle3", TARGET, "1.3.0rc12", "acceptance length", "memory", "disk"):
-        assert word in outcome.output
+        assert word in told("Show the status")
 
 
-def test_diagnosis_of_what_works_is_healthy(tmp_path: Path) -> None:
-    known = facts("diagnose", tmp_path)
+@pytest.mark.parametrize("play", ["Show the status", "Find out what is wrong", "Show the server's log"])
+def test_who_looks_changes_nothing(play: str) -> None:
+    assert "ok: [spark-1]" in told(play)
+    assert "changed: [spark-1]" not in told(play)
+
+
+def test_diagnosis_of_what_works_is_healthy() -> None:
+    known = facts("diagnosis")
     assert known["verdict"] == "healthy"
     assert [finding for finding in known["findings"] if finding["severity"] == "cause"] == []
 
 
 def test_the_log_comes_without_progress_bars(spark: Spark) -> None:
-    raw = spark.read_file(f"{HOME}/single_eagle3/state/server.log")
-    assert "%|" in raw
-    outcome = playbook.succeed("logs", variables={"lines": 50})
-    assert "Application startup complete." in outcome.output
-    assert "asked-by=watchdog" not in outcome.output
-    assert "%|" not in outcome.output
-    assert outcome.changed == []
+    assert "%|" in spark.read_file(f"{HOME}/single_eagle3/state/server.log")
+    log = told("Show the server's log")
+    assert "Application startup complete." in log
+    assert "asked-by=watchdog" not in log
+    assert "%|" not in log
 
 
-def test_docker_ps_tells_the_truth(spark: Spark) -> None:
-    health = ["docker", "exec", SLOT, "python3", "/deployment/entrypoint.py", "health"]
-    assert spark.exec(health).returncode == 0
-    with spark.fault(unhealthy_after_requests=0):
-        assert spark.exec(health).returncode == 1
-    # It stays dead until it is started again.
-    spark.exec(["docker", "restart", SLOT])
-    deadline = time.monotonic() + 60
-    while spark.exec(health).returncode:
-        assert time.monotonic() < deadline
-        time.sleep(0.3)
-
-
-def test_switching_recipes_and_back_fetches_nothing(spark: Spark, internet: Internet, without_drafts: str) -> None:
-    playbook.succeed("serve", variables={"recipe": without_drafts})
-    assert serving(spark) == "plain"
-    assert record(spark, "previous")["deployment"] == "single_eagle3"
-    playbook.succeed("serve", variables={"previous": True})
-    assert serving(spark) == "single_eagle3"
-    assert record(spark, "previous")["deployment"] == "plain"
-    assert internet.bytes_to(spark.address, "nvcr.io/v2/nvidia/tensorrt-llm/release/blobs") == 0
-    assert [one["path"] for one in internet.requests("huggingface.co") if "/resolve/" in one["path"]] == []
-
-
-def test_going_back_to_the_configuration_before(spark: Spark) -> None:
-    playbook.succeed("single_eagle3", variables={"speculative_serve_draft_length": 2})
-    outcome = playbook.succeed("serve", variables={"previous": True})
-    assert "draft length 5" in outcome.output
-    assert record(spark)["draft_length"] == 5
-    assert record(spark, "previous")["draft_length"] == 2
-
-
-def test_what_cannot_come_back_is_refused_and_nothing_stops(spark: Spark) -> None:
-    snapshots = f"/home/spark/.cache/huggingface/hub/models--{HEAD.replace('/', '--')}/snapshots"
-    spark.exec(["mv", snapshots, f"{snapshots}.away"])
-    try:
-        message = playbook.fail("serve", variables={"previous": True}).message
-    finally:
-        spark.exec(["mv", f"{snapshots}.away", snapshots])
-    assert HEAD in message
-    assert "Nothing was changed" in message
-    assert spark.exec("curl -sf http://127.0.0.1:8000/v1/models").returncode == 0
-
-
-def test_when_the_previous_one_does_not_get_ready_the_present_one_stays(spark: Spark) -> None:
-    before, previous = record(spark), record(spark, "previous")
-    image = previous["image"]["reference"]
-    broken = {**previous["files"], "serve.sh": f"# image: {image}\necho 'RuntimeError: unlucky'; exit 1\n"}
-    spark.write_file(f"{HOME}/previous.json", json.dumps({**previous, "files": broken}), user="spark")
-    outcome = playbook.fail("serve", variables={"previous": True})
-    assert "unlucky" in outcome.message
-    assert "What served until now serves again." in outcome.message
-    assert record(spark) == before
-    assert spark.exec("curl -sf http://127.0.0.1:8000/v1/models").returncode == 0
-    assert playbook.succeed("single_eagle3").changed == []
-
-
-def test_making_room_takes_only_what_nothing_uses(spark: Spark, without_drafts: str) -> None:
-    hub = "/home/spark/.cache/huggingface/hub"
-    spark.exec(
-        f"mkdir -p {hub}/models--somebody--elses/blobs && touch {hub}/models--somebody--elses/blobs/x", user="spark"
-    )
-    spark.exec(f"touch {hub}/models--openai--gpt-oss-120b/blobs/abc.1f2e.incomplete", user="spark")
-    # Twice without drafts: neither what serves nor what is gone back to uses the head.
-    playbook.succeed("serve", variables={"recipe": without_drafts})
-    playbook.succeed("serve", variables={"recipe": without_drafts, "speculative_serve_port": 8001})
-    rehearsal = playbook.succeed("cleanup", "--check", variables={"unused": True})
-    assert HEAD in rehearsal.output
-    assert spark.exec(["test", "-e", f"{hub}/models--{HEAD.replace('/', '--')}"]).returncode == 0
-
-    outcome = playbook.succeed("cleanup", variables={"unused": True})
-    assert HEAD in outcome.output
-    there = spark.exec(["ls", hub]).stdout.split()
-    assert there == ["models--openai--gpt-oss-120b", "models--somebody--elses"]
-    assert spark.exec(f"find {hub} -name '*.incomplete'").stdout == ""
-    assert playbook.succeed("cleanup", variables={"unused": True}).changed == []
-    assert spark.exec("curl -sf http://127.0.0.1:8001/v1/models").returncode == 0
-
-
-def test_a_bundle_holds_the_evidence_and_no_names(spark: Spark, tmp_path: Path) -> None:
-    path = tmp_path / "report.tar.gz"
-    playbook.succeed("diagnose", variables={"bundle": str(path)})
-    with tarfile.open(path) as archive:
+def test_a_bundle_holds_the_evidence_and_no_names(spark: Spark) -> None:
+    with tarfile.open(STATE / "bundle.tar.gz") as archive:
         members = {
-            Path(member.name).name: archive.extractfile(member).read().decode("utf-8", "replace")  # type: ignore[union-attr]
+            member.name.rpartition("/")[2]: archive.extractfile(member).read().decode("utf-8", "replace")  # type: ignore[union-attr]
             for member in archive.getmembers()
             if member.isfile()
         }
@@ -195,25 +105,3 @@ def test_a_bundle_holds_the_evidence_and_no_names(spark: Spark, tmp_path: Path) 
     hostname = spark.exec(["hostname"]).stdout.strip()
     assert not re.search(rf"/home/spark\b|{re.escape(spark.address)}|\b{re.escape(hostname)}\b", everything)
     assert spark.exec("ls -a ~spark | grep diagnosis").stdout == ""
-
-
-def test_the_page_cache_is_dropped_on_request_and_a_speculation_that_loses_is_told(spark: Spark) -> None:
-    assert spark.read_file("/proc/sys/vm/drop_caches") == ""
-    wishes = {"speculative_serve_drop_caches": True, "speculative_serve_break_even": {"draft_cost": 1.5}}
-    outcome = playbook.succeed("single_eagle3", variables={**wishes, "speculative_serve_draft_length": 4})
-    assert spark.read_file("/proc/sys/vm/drop_caches").strip() == "3"
-    assert "Page cache dropped" in outcome.output
-    assert "speculation costs more than it brings here" in " ".join(outcome.output.lower().split())
-
-
-def test_misspelt_inputs_are_refused(spark: Spark) -> None:
-    message = playbook.fail("single_eagle3", variables={"speculative_serve_draft_lenght": 4}).message
-    assert "speculative_serve_draft_lenght is not an input of any role" in message
-    assert "did you mean 'speculative_serve_draft_length'?" in message
-    message = playbook.fail("cleanup", "-e", "unusd=true").message
-    assert "unusd is not known; did you mean 'unused'?" in message
-
-
-def test_a_named_playbook_serves_its_own_recipe(without_drafts: str) -> None:
-    message = playbook.fail("single_eagle3", variables={"recipe": without_drafts}).message
-    assert "serve.yml with -e recipe=" in message

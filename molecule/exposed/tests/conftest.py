@@ -4,6 +4,23 @@
 
 from __future__ import annotations
 
-from tests.exposed import exposed, neighbour
+from pathlib import Path
 
-__all__ = ["exposed", "neighbour"]
+import pytest
+
+from tests.exposed import neighbour
+from tests.twin.control import Spark
+from tests.twin.names import STATE
+
+__all__ = ["neighbour"]
+
+
+@pytest.fixture(scope="session")
+def authority() -> Path:
+    """Where the run has put the authority's certificate."""
+    return STATE / "authority.crt"
+
+
+@pytest.fixture(scope="session")
+def spark() -> Spark:
+    return Spark()

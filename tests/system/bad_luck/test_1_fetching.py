@@ -55,14 +55,6 @@ def test_what_the_hub_does_not_have(internet: Internet, spark: Spark, tmp_path: 
     assert internet.bytes_to(spark.address, "nvcr.io/v2/nvidia/tensorrt-llm/release/blobs") == 0
 
 
-def test_a_token_that_does_not_open_the_model(internet: Internet) -> None:
-    internet.set_faults([{"host": HUB, "action": "gate", "repository": HEAD}])
-    outcome = playbook.fail("single_eagle3", HF_TOKEN="hf_twin_unaccepted")
-    for word in ("accept the licence", f"https://huggingface.co/{HEAD}"):
-        assert word in outcome.message
-    assert "hf_twin_unaccepted" not in outcome.output
-
-
 def test_a_hub_that_is_down(internet: Internet) -> None:
     internet.set_faults([{"host": HUB, "action": "status", "status": 503}])
     text = playbook.fail("single_eagle3").message

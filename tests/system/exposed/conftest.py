@@ -8,9 +8,9 @@ import typing as t
 
 import pytest
 
-from tests.exposed import exposed, neighbour
+from tests.exposed import authority, exposed, neighbour
 
-__all__ = ["exposed", "neighbour"]
+__all__ = ["authority", "exposed", "neighbour"]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -198,6 +198,18 @@ def test_unchanged_large_files_are_not_read_again(tmp_path: Path, model: Model) 
     assert json.loads((tmp_path / "models" / RECEIPT).read_text())["revisions"] == [COMMIT, "main"]
 
 
+def test_a_file_of_the_same_size_that_was_written_since_is_read_again(tmp_path: Path, model: Model) -> None:
+    store(tmp_path, model, "config.json")
+    blob = store(tmp_path, model, "weights-1.bin")
+    prepared(tmp_path, model).check()
+    time = blob.stat().st_mtime_ns
+    blob.write_bytes(bytes(blob.stat().st_size))
+    os.utime(blob, ns=(time, time + 1))
+    again = prepared(tmp_path, model)
+    with pytest.raises(fetch_models.FetchError, match="checksum"):
+        again.check()
+
+
 def test_unusable_files_and_parts_are_discarded(tmp_path: Path, model: Model) -> None:
     fetch = prepared(tmp_path, model)
     short = store(tmp_path, model, "config.json", b"{")

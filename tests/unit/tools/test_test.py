@@ -32,8 +32,14 @@ def run_of(*scripts: str) -> test.Run:
 
 
 def test_the_order_names_no_scenario_that_is_gone() -> None:
-    assert set(test.LONGEST_FIRST) <= SCENARIOS
+    assert set(test.LONGEST_FIRST) <= SCENARIOS | set(test.CORE)
     assert set(test.FAULTS_LONGEST_FIRST) <= FAULTS
+
+
+def test_what_is_chosen_of_the_faults_is_there_and_no_scenario() -> None:
+    for name in test.CORE:
+        assert (test.ROOT / "tests/system" / name).exists()
+    assert not set(test.CORE) & SCENARIOS
 
 
 def test_the_faults_are_a_queue_of_their_own() -> None:
@@ -47,10 +53,10 @@ def test_the_faults_are_a_queue_of_their_own() -> None:
 
 
 def test_a_scenario_of_unknown_length_goes_first_and_the_checks_beside_it() -> None:
-    names = [stage.name for stage in test.queue_of(["sudo_only", "recipes", "new", "day_two"])]
+    names = [stage.name for stage in test.queue_of(["exposed", "two_sparks", "new", "day_two"], ["secrets"])]
     assert names == [
         *("molecule new", "lint", "units", "sanity", "build"),
-        *("molecule recipes", "molecule day_two", "molecule sudo_only"),
+        *("molecule two_sparks", "molecule day_two", "molecule exposed", "faults secrets"),
     ]
 
 
@@ -78,8 +84,8 @@ def test_the_slowest_come_first_in_the_summary() -> None:
 
 
 def test_what_it_took_is_held_against_the_limits() -> None:
-    time_line, disk_line = test.taken(65 * 60, 25_100_000_000).splitlines()
-    assert time_line == "Time: 65 min, within the limit of 65 min"
+    time_line, disk_line = test.taken(30 * 60, 25_100_000_000).splitlines()
+    assert time_line == "Time: 30 min, within the limit of 30 min"
     assert disk_line.startswith("Disk: 25.1 GB, OVER the limit of 25 GB (what .venv and .cache held at first, ")
 
 

@@ -1,0 +1,18 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from tests import playbook
+
+
+@pytest.fixture(scope="session", autouse=True)
+def begin(new_sparks: t.Callable[..., None]) -> None:
+    """With a Spark that serves drafts from a whole model."""
+    new_sparks(1)
+    playbook.succeed("single_draft_target")
