@@ -7,10 +7,10 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.checker import ROOT, Checker
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.findings import Report
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.options import METHODS
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.releases import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.checker import ROOT, Checker
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import Report
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import METHODS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import (
     FAMILIES,
     Release,
     version_of,

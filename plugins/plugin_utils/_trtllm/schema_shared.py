@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
 """The engine option sections that are the same in every release family; `schema` explains the vocabulary.
 
@@ -11,7 +11,7 @@ A section moves from here into the families' own modules as soon as two of them 
 
 from __future__ import annotations
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.schema import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import (
     BOOL,
     COUNT,
     FRACTION,

@@ -2,23 +2,22 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Engine options of TensorRT-LLM 1.2.0rc1 to 1.2.0rc6, as data; `schema` explains the vocabulary.
+"""Engine options of TensorRT-LLM 1.3.0rc3 and later, as data; `schema` explains the vocabulary.
 
-Source: the classes BaseLlmArgs and TorchLlmArgs and the classes they hold in tensorrt_llm/llmapi/llm_args.py, as they
-were about October 2025 (1.2.0rc1, read whole) and January 2026 (1.2.0rc6, read in part). What only the later one has,
-or may have, is marked: the release in between that brought it is not known, so any after 1.2.0rc1 passes.
+Source: the classes BaseLlmArgs and TorchLlmArgs and the classes they hold in tensorrt_llm/llmapi/llm_args.py (LoRA:
+tensorrt_llm/lora_helper.py), as they were about April 2026 (1.3.0rc12 and 1.3.0rc13). That is the PyTorch backend, the
+only one this collection serves with. The names of newer releases were read about June 2026.
 
-speculative_config goes through a table of names here, not through the classes: its spellings are those of the table,
-and Eagle takes any value for a key, so that a text where a number belongs ends in a failure much later. Here it is an
-error as everywhere. The mappings that the server unpacks before it validates can not be null in a file, whatever their
-class says; in this family speculative_config is one of them.
+Sizes that the classes leave unbounded but that no server starts with, such as a batch size of 0, have a bound here.
+kv_cache_config, moe_config, nvfp4_gemm_config, attention_dp_config, dwdp_config and lora_config can not be null in a
+file, whatever their class says, because the server unpacks them before it validates.
 """
 
 from __future__ import annotations
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.schema import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import (
     ANY,
     BOOL,
     COMMAND_LINE,
@@ -36,24 +35,19 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.sche
     STR,
     TENSORRT,
     Family,
-    Field,
     any_of,
     choice,
+    integer,
     list_of,
     map_of,
     never,
     number,
     optional,
     section,
-    since,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.schema_shared import SHARED_SECTIONS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema_shared import SHARED_SECTIONS
 
-
-def _later(field: Field) -> Field:
-    """A field that 1.2.0rc6 has, or may have, and 1.2.0rc1 does not."""
-    return since("1.2.0rc2", field)
-
+_PER_PHASE = optional(any_of(FLOAT, map_of(optional(FLOAT))))
 
 _SECTIONS = {
     **SHARED_SECTIONS,
@@ -61,20 +55,21 @@ _SECTIONS = {
         "fields": {
             # The model and its tokenizer
             "model": {**STR, "advice": "it silently replaces the model named on trtllm-serve's command line"},
-            "revision": OPTIONAL_STR,
+            "revision": optional(STR, alias="hf_revision"),
             "tokenizer": OPTIONAL_STR,
             "tokenizer_mode": choice("auto", "slow"),
             "tokenizer_revision": OPTIONAL_STR,
-            "custom_tokenizer": _later(OPTIONAL_STR),
+            "custom_tokenizer": OPTIONAL_STR,
             "skip_tokenizer_init": BOOL,
             "postprocess_tokenizer_dir": OPTIONAL_STR,
             "trust_remote_code": BOOL,
             "dtype": STR,
-            "model_kwargs": _later(optional(map_of(ANY))),
+            "model_kwargs": optional(map_of(ANY)),
             "load_format": choice("auto", "dummy", "vision_only", fold="lower"),
             "checkpoint_format": OPTIONAL_STR,
             "checkpoint_loader": never(OBJECT),
             "mm_encoder_only": BOOL,
+            "video_pruning_rate": optional(number(min=0, below=1)),
             "force_dynamic_quantization": BOOL,
             "reasoning_parser": OPTIONAL_STR,
             # How it is spread over GPUs
@@ -84,10 +79,10 @@ _SECTIONS = {
             "context_parallel_size": SIZE,
             "moe_expert_parallel_size": OPTIONAL_INT,
             "moe_tensor_parallel_size": OPTIONAL_INT,
-            "moe_cluster_parallel_size": OPTIONAL_INT,
+            "moe_cluster_parallel_size": {**OPTIONAL_INT, "advice": "it is deprecated"},
             "gpus_per_node": OPTIONAL_SIZE,
-            "pp_partition": _later(optional(list_of(INT))),
-            "cp_config": optional(map_of(ANY)),
+            "pp_partition": optional(list_of(INT)),
+            "cp_config": optional(section("CpConfig")),
             "enable_attention_dp": BOOL,
             "enable_lm_head_tp_in_adp": BOOL,
             "attention_dp_config": section("AttentionDpConfig"),
@@ -106,9 +101,10 @@ _SECTIONS = {
             ),
             "orchestrator_type": optional(choice("rpc", "ray")),
             "ray_worker_extension_cls": OPTIONAL_STR,
-            "ray_placement_config": _later(optional(section("RayPlacementConfig"))),
+            "ray_placement_config": optional(section("RayPlacementConfig")),
+            "ray_worker_nsight_options": optional(map_of(STR)),
             "mpi_session": {**never(OBJECT), "alias": "_mpi_session"},
-            "env_overrides": _later(optional(map_of(any_of(STR, INT, FLOAT)))),
+            "env_overrides": optional(map_of(any_of(STR, INT, FLOAT))),
             # Limits
             "max_batch_size": OPTIONAL_SIZE,
             "max_num_tokens": OPTIONAL_SIZE,
@@ -121,6 +117,8 @@ _SECTIONS = {
             "enable_chunked_prefill": BOOL,
             "attn_backend": STR,
             "enable_min_latency": BOOL,
+            "use_cute_dsl_blockscaling_mm": BOOL,
+            "use_cute_dsl_blockscaling_bmm": BOOL,
             "stream_interval": SIZE,
             "num_postprocess_workers": COUNT,
             "batch_wait_timeout_ms": number(min=0),
@@ -130,55 +128,65 @@ _SECTIONS = {
             "guided_decoding_backend": optional(choice("xgrammar", "llguidance")),
             "batched_logits_processor": never(OBJECT),
             "gather_generation_logits": BOOL,
-            "sampler_type": choice("auto", "TorchSampler", "TRTLLMSampler"),
-            "sampler_force_async_worker": _later(BOOL),
-            "disable_flashinfer_sampling": _later(BOOL),
-            "fail_fast_on_attention_window_too_large": BOOL,
+            "sampler_type": choice(
+                "auto",
+                "TorchSampler",
+                "TRTLLMSampler",
+                advice="it is deprecated: TorchSampler becomes the only sampler",
+            ),
+            "sampler_force_async_worker": BOOL,
+            "disable_flashinfer_sampling": BOOL,
             # Logs and statistics
             "print_iter_log": BOOL,
             "enable_iter_perf_stats": BOOL,
             "enable_iter_req_stats": BOOL,
             "iter_stats_max_iterations": OPTIONAL_INT,
             "request_stats_max_iterations": OPTIONAL_INT,
-            "max_stats_len": _later(INT),
+            "max_stats_len": INT,
             "return_perf_metrics": BOOL,
             "perf_metrics_max_requests": COUNT,
+            "enable_energy_metrics": BOOL,
             "enable_layerwise_nvtx_marker": BOOL,
-            "otlp_traces_endpoint": _later(OPTIONAL_STR),
+            "otlp_traces_endpoint": OPTIONAL_STR,
             # Mappings
             "kv_cache_config": section("KvCacheConfig"),
             "cuda_graph_config": optional(section("CudaGraphConfig")),
             "moe_config": section("MoeConfig"),
             "scheduler_config": section("SchedulerConfig"),
             "torch_compile_config": optional(section("TorchCompileConfig")),
-            "nvfp4_gemm_config": _later(section("Nvfp4GemmConfig")),
-            "sparse_attention_config": section("SparseAttentionConfig"),
+            "nvfp4_gemm_config": section("Nvfp4GemmConfig"),
+            "sparse_attention_config": optional(section("SparseAttentionConfig")),
             "enable_lora": BOOL,
             "lora_config": map_of(ANY),
             "peft_cache_config": optional(section("PeftCacheConfig")),
             "cache_transceiver_config": optional(section("CacheTransceiverConfig")),
             "kv_connector_config": optional(section("KvCacheConnectorConfig")),
-            "enable_sleep": _later(BOOL),
+            "dwdp_config": section("DwdpConfig"),
+            "sleep_config": optional(section("SleepConfig")),
+            "layer_wise_benchmarks_config": section("LayerwiseBenchmarksConfig"),
             "decoding_config": never("it is the deprecated form of speculative_config"),
-            "speculative_config": section("SpeculativeConfig"),
+            "speculative_config": optional(section("SpeculativeConfig")),
             # Options of the other backend, so that their error says so
             "batching_type": never(TENSORRT),
-            "build_config": never("it is deprecated; write its sizes, such as max_batch_size, at the top level"),
+            "build_config": never(TENSORRT),
             "calib_config": never(TENSORRT),
             "embedding_parallel_mode": never(TENSORRT),
             "enable_build_cache": never(TENSORRT),
             "enable_prompt_adapter": never(TENSORRT),
             "enable_tqdm": never(TENSORRT),
             "extended_runtime_perf_knob_config": never(TENSORRT),
+            "fail_fast_on_attention_window_too_large": never(TENSORRT),
             "fast_build": never(TENSORRT),
             "max_prompt_adapter_token": never(TENSORRT),
             "normalize_log_probs": never(TENSORRT),
             "quant_config": never(TENSORRT),
             "workspace": never(TENSORRT),
             # Options of the command line, likewise
+            "chat_template": never(COMMAND_LINE),
             "host": never(COMMAND_LINE),
             "log_level": never(COMMAND_LINE),
             "port": never(COMMAND_LINE),
+            "tool_parser": never(COMMAND_LINE),
         },
         "renamed": {
             "cluster_size": "moe_cluster_parallel_size",
@@ -187,9 +195,9 @@ _SECTIONS = {
             "cuda_graph_max_batch_size": "cuda_graph_config.max_batch_size",
             "cuda_graph_padding_enabled": "cuda_graph_config.enable_padding",
             "enable_overlap_scheduler": "disable_overlap_scheduler, with the opposite value",
+            "enable_sleep": "sleep_config",
             "enable_trtllm_sampler": "sampler_type: TRTLLMSampler",
             "ep_size": "moe_expert_parallel_size",
-            "hf_revision": "revision",
             "kv_cache_dtype": "kv_cache_config.dtype",
             "kv_cache_free_gpu_memory_fraction": "kv_cache_config.free_gpu_memory_fraction",
             "moe_backend": "moe_config.backend",
@@ -200,27 +208,18 @@ _SECTIONS = {
             "use_torch_sampler": "sampler_type: TorchSampler",
         },
         "newer": (
-            "chat_template",
-            "dwdp_config",
             "enable_early_first_token_response",
-            "enable_energy_metrics",
             "enable_resource_governor",
             "encode_only",
             "encoder_*",
             "gms_config",
             "kv_cache_compression_config",
-            "layer_wise_benchmarks_config",
             "multimodal_config",
             "mx_config",
             "post_processor_hook",
             "prometheus_metrics_config",
-            "ray_worker_nsight_options",
             "reorder_policy_config",
-            "sleep_config",
             "telemetry_config",
-            "tool_parser",
-            "use_cute_dsl_*",
-            "video_pruning_rate",
         ),
     },
     "KvCacheConfig": {
@@ -232,7 +231,6 @@ _SECTIONS = {
             "max_tokens": OPTIONAL_INT,
             "max_attention_window": optional(list_of(SIZE, min_items=1)),
             "sink_token_length": OPTIONAL_INT,
-            # The class takes any text; these are the values that mean something.
             "dtype": choice(
                 "auto",
                 "fp8",
@@ -256,30 +254,27 @@ _SECTIONS = {
             "event_buffer_max_size": COUNT,
             "attention_dp_events_gather_period_ms": INT,
             "mamba_ssm_cache_dtype": choice("auto", "float16", "bfloat16", "float32"),
-            "use_kv_cache_manager_v2": _later(BOOL),
-            "max_util_for_resume": _later(FRACTION),
+            "mamba_ssm_stochastic_rounding": BOOL,
+            "mamba_ssm_philox_rounds": SIZE,
+            "use_kv_cache_manager_v2": BOOL,
+            "max_util_for_resume": FRACTION,
         },
         "renamed": {"kv_cache_free_gpu_memory_fraction": "free_gpu_memory_fraction", "kv_cache_dtype": "dtype"},
-        "newer": (
-            "block_reuse_policy",
-            "disk_cache_*",
-            "iteration_stats_interval",
-            "mamba_ssm_philox_rounds",
-            "mamba_ssm_stochastic_rounding",
-            "pool_ratio",
-        ),
+        "newer": ("block_reuse_policy", "disk_cache_*", "iteration_stats_interval", "pool_ratio"),
     },
     "MoeConfig": {
         "fields": {
             "backend": choice(
+                "AUTO",
                 "CUTLASS",
                 "CUTEDSL",
                 "WIDEEP",
                 "TRTLLM",
                 "DEEPGEMM",
+                "DENSEGEMM",
                 "VANILLA",
                 "TRITON",
-                newer=("AUTO", "DENSEGEMM", "MARLIN", "MEGAMOE*"),
+                newer=("MARLIN", "MEGAMOE*"),
             ),
             "max_num_tokens": OPTIONAL_INT,
             "load_balancer": optional(any_of(section("MoeLoadBalancerConfig"), STR)),
@@ -290,38 +285,78 @@ _SECTIONS = {
     "SchedulerConfig": {
         "fields": {
             "capacity_scheduler_policy": choice("GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"),
-            "context_chunking_policy": optional(
-                choice("FIRST_COME_FIRST_SERVED", "EQUAL_PROGRESS", newer=("FORCE_CHUNK",))
-            ),
+            "context_chunking_policy": optional(choice("FIRST_COME_FIRST_SERVED", "EQUAL_PROGRESS", "FORCE_CHUNK")),
+            "waiting_queue_policy": choice("fcfs", "priority"),
+            "use_python_scheduler": BOOL,
             "dynamic_batch_config": optional(section("DynamicBatchConfig")),
         },
-        "newer": ("use_python_scheduler", "waiting_queue_policy"),
     },
     "DynamicBatchConfig": {
         "fields": {
-            "enable_batch_size_tuning": {**BOOL, "required": True},
-            "enable_max_num_tokens_tuning": {**BOOL, "required": True},
-            "dynamic_batch_moving_average_window": {**INT, "required": True},
+            "enable_batch_size_tuning": BOOL,
+            "enable_max_num_tokens_tuning": BOOL,
+            "dynamic_batch_moving_average_window": INT,
         },
     },
     "AttentionDpConfig": {
-        "fields": {"enable_balance": BOOL, "timeout_iters": INT, "batching_wait_iters": INT},
-        "newer": ("enable_kv_cache_aware_routing", "kv_cache_routing_*"),
+        "fields": {
+            "enable_balance": BOOL,
+            "timeout_iters": INT,
+            "batching_wait_iters": INT,
+            "enable_kv_cache_aware_routing": BOOL,
+            "kv_cache_routing_load_balance_weight": FLOAT,
+        },
+        "newer": ("kv_cache_routing_*",),
     },
     "CacheTransceiverConfig": {
         "fields": {
-            "backend": optional(choice("DEFAULT", "UCX", "NIXL", "MPI", newer=("MOONCAKE",))),
+            "backend": optional(choice("DEFAULT", "UCX", "NIXL", "MOONCAKE", "MPI")),
+            "transceiver_runtime": optional(choice("CPP", "PYTHON")),
             "max_tokens_in_buffer": OPTIONAL_INT,
             "kv_transfer_timeout_ms": OPTIONAL_SIZE,
+            "kv_transfer_sender_future_timeout_ms": OPTIONAL_SIZE,
         },
-        "newer": ("kv_transfer_sender_future_timeout_ms", "transceiver_runtime"),
+    },
+    "DwdpConfig": {
+        "fields": {
+            "dwdp_size": INT,
+            "num_groups": INT,
+            "num_experts_per_worker": INT,
+            "num_prefetch_experts": INT,
+        },
+    },
+    "CpConfig": {
+        "fields": {
+            "cp_type": choice("ULYSSES", "STAR", "RING", "HELIX", fold="upper"),
+            "tokens_per_block": OPTIONAL_INT,
+            "use_nccl_for_alltoall": OPTIONAL_BOOL,
+            "fifo_version": OPTIONAL_INT,
+            "cp_anchor_size": OPTIONAL_INT,
+            "block_size": OPTIONAL_INT,
+        },
+    },
+    "LayerwiseBenchmarksConfig": {
+        "fields": {
+            "calibration_mode": choice("NONE", "MARK", "COLLECT"),
+            "calibration_file_path": OPTIONAL_STR,
+            "calibration_layer_indices": optional(list_of(INT)),
+        },
+    },
+    "SleepConfig": {
+        "fields": {"restore_modes": map_of(choice("NONE", "MEMSET", "CPU", "PINNED"))},
     },
     "SparseAttentionConfig": {
         "tag": "algorithm",
-        "variants": {"rocket": "RocketSparseAttentionConfig", "dsa": "DeepSeekSparseAttentionConfig"},
-        "newer": ("minimax_m3", "qsa", "skip_softmax"),
+        "variants": {
+            "rocket": "RocketSparseAttentionConfig",
+            "dsa": "DeepSeekSparseAttentionConfig",
+            "skip_softmax": "SkipSoftmaxAttentionConfig",
+        },
+        "newer": ("minimax_m3", "qsa"),
     },
+    "BaseSparseAttentionConfig": {"fields": {"seq_len_threshold": OPTIONAL_INT}},
     "RocketSparseAttentionConfig": {
+        "extends": "BaseSparseAttentionConfig",
         "fields": {
             "window_size": OPTIONAL_INT,
             "kernel_size": OPTIONAL_INT,
@@ -329,59 +364,64 @@ _SECTIONS = {
             "topk": OPTIONAL_INT,
             "prompt_budget": OPTIONAL_INT,
             "page_size": OPTIONAL_INT,
-            "kt_cache_dtype": _later(optional(choice("bfloat16", "float8_e5m2"))),
-            "seq_len_threshold": _later(OPTIONAL_INT),
+            "kt_cache_dtype": optional(choice("bfloat16", "float8_e5m2")),
         },
     },
     "DeepSeekSparseAttentionConfig": {
+        "extends": "BaseSparseAttentionConfig",
         "fields": {
             "index_n_heads": OPTIONAL_INT,
             "index_head_dim": OPTIONAL_INT,
             "index_topk": OPTIONAL_INT,
             "indexer_max_chunk_size": OPTIONAL_INT,
-            "skip_indexer_for_short_seqs": _later(BOOL),
-            "seq_len_threshold": _later(OPTIONAL_INT),
+            "skip_indexer_for_short_seqs": BOOL,
+            "use_cute_dsl_topk": BOOL,
+            "q_split_threshold": INT,
+            "indexer_rope_interleave": BOOL,
         },
+        "newer": ("enable_heuristic_topk", "indexer_k_dtype", "use_cute_dsl_paged_mqa_logits"),
+    },
+    "SkipSoftmaxAttentionConfig": {
+        "extends": "BaseSparseAttentionConfig",
+        "fields": {"threshold_scale_factor": _PER_PHASE, "target_sparsity": _PER_PHASE},
     },
     "SpeculativeConfig": {
         "tag": "decoding_type",
         "variants": {
-            "Eagle": "EagleDecodingConfig",
-            "DraftTarget": "DraftTargetDecodingConfig",
+            "Eagle3": "Eagle3DecodingConfig",
+            "Draft_Target": "DraftTargetDecodingConfig",
             "NGram": "NGramDecodingConfig",
             "MTP": "MTPDecodingConfig",
+            "PARD": "PARDDecodingConfig",
+            "SA": "SADecodingConfig",
             "AUTO": "AutoDecodingConfig",
             "SaveState": "SaveHiddenStatesDecodingConfig",
+            "Eagle": "EagleDecodingConfig",
             "Lookahead": "LookaheadDecodingConfig",
             "Medusa": "MedusaDecodingConfig",
-            "UserProvided": "UserProvidedDecodingConfig",
+            "User_Provided": "UserProvidedDecodingConfig",
         },
-        "newer": ("DFlash", "DSpark", "PARD", "SA"),
+        "newer": ("DFlash", "DSpark"),
     },
     "DecodingBaseConfig": {
         "fields": {
             "max_draft_len": optional(COUNT),
-            "speculative_model_dir": OPTIONAL_STR,
+            "speculative_model": optional(STR, alias="speculative_model_dir"),
             "load_format": OPTIONAL_STR,
             "max_total_draft_tokens": OPTIONAL_INT,
-            "max_concurrency": optional(COUNT),
-            "draft_len_schedule": _later(optional(map_of(INT, keys="int"))),
+            "max_concurrency": OPTIONAL_SIZE,
+            "draft_len_schedule": optional(map_of(INT, keys="int")),
             "acceptance_window": optional(COUNT),
             "acceptance_length_threshold": optional(number(min=0)),
-            "allow_advanced_sampling": _later(BOOL),
+            "allow_advanced_sampling": BOOL,
         },
-        "renamed": {
-            "draft_length": "max_draft_len",
-            "draft_model": "speculative_model_dir",
-            "speculative_model": "speculative_model_dir",
-        },
+        "renamed": {"draft_model": "speculative_model", "draft_length": "max_draft_len"},
         "newer": (
             "acceptance_rate_threshold",
             "acceptance_rate_window_size",
             "advanced_sampling_mode",
             "enable_penalty",
             "moe_backend",
-            "sa_config",
             "spec_dec_variant",
             "use_rejection_sampling",
         ),
@@ -390,24 +430,28 @@ _SECTIONS = {
         "extends": "DecodingBaseConfig",
         "fields": {
             "eagle3_one_model": OPTIONAL_BOOL,
+            "eagle3_model_arch": choice("llama3", "mistral_large3"),
             "eagle3_layers_to_capture": optional(list_of(INT)),
             "use_dynamic_tree": OPTIONAL_BOOL,
             "dynamic_tree_max_topK": OPTIONAL_INT,
             "eagle_choices": optional(
-                any_of(list_of(list_of(INT)), STR), advice="static trees are unfinished in these releases"
+                any_of(list_of(list_of(INT)), STR), advice="static trees are deprecated and go with release 1.4"
             ),
             "greedy_sampling": OPTIONAL_BOOL,
             "posterior_threshold": optional(FLOAT),
             "num_eagle_layers": OPTIONAL_INT,
             "max_non_leaves_per_layer": OPTIONAL_INT,
         },
-        "newer": ("eagle3_model_arch",),
+    },
+    "SAEnhancerConfig": {"fields": {"threshold": SIZE, "enable_global_pool": BOOL}},
+    "Eagle3DecodingConfig": {
+        "extends": "EagleDecodingConfig",
+        "fields": {"sa_config": optional(section("SAEnhancerConfig"))},
     },
     "NGramDecodingConfig": {
         "extends": "DecodingBaseConfig",
         "fields": {
-            # Its default of 0 is refused.
-            "max_matching_ngram_size": {**SIZE, "required": True},
+            "max_matching_ngram_size": SIZE,
             "is_keep_all": BOOL,
             "is_use_oldest": BOOL,
             "is_public_pool": BOOL,
@@ -422,29 +466,42 @@ _SECTIONS = {
             "relaxed_delta": FLOAT,
             "use_mtp_vanilla": BOOL,
             "mtp_eagle_one_model": BOOL,
-            "BEGIN_THINKING_PHASE_TOKEN": INT,
-            "END_THINKING_PHASE_TOKEN": INT,
+            "begin_thinking_phase_token": INT,
+            "end_thinking_phase_token": INT,
             "num_nextn_predict_layers_from_model_config": never(INTERNAL),
+            "sa_config": optional(section("SAEnhancerConfig")),
+        },
+    },
+    "PARDDecodingConfig": {
+        "extends": "DecodingBaseConfig",
+        "fields": {"mask_token_id": OPTIONAL_INT, "sa_config": optional(section("SAEnhancerConfig"))},
+    },
+    "SADecodingConfig": {
+        "extends": "DecodingBaseConfig",
+        "fields": {
+            "max_matching_ngram_size": integer(-1),
+            "enable_global_pool": BOOL,
+            "global_pool_size": OPTIONAL_SIZE,
         },
     },
 }
 
 FAMILY: Family = {
-    "name": "1.2",
-    "first": "1.2.0rc1",
-    "last": "1.2.0rc6",
-    "known": ("1.2.0rc1", "1.2.0rc6"),
-    "methods": {"eagle3": "Eagle", "draft_target": "DraftTarget"},
-    "draft_model_key": "speculative_model_dir",
-    "needs_draft_model": ("Eagle", "DraftTarget"),
-    "needs_draft_length": ("Eagle", "DraftTarget", "NGram"),
+    "name": "1.3",
+    "first": "1.3.0rc3",
+    "last": None,
+    "known": ("1.3.0rc12", "1.3.0rc13"),
+    "methods": {"eagle3": "Eagle3", "draft_target": "Draft_Target"},
+    "draft_model_key": "speculative_model",
+    "needs_draft_model": ("Eagle3", "Eagle", "Draft_Target"),
+    "needs_draft_length": ("Eagle3", "Eagle", "Draft_Target", "NGram", "SA", "PARD"),
     "refused_types": {
         "Lookahead": "it does not support the backend pytorch",
         "Medusa": "it does not support the backend pytorch",
-        "UserProvided": "it needs Python objects, which a file can not hold",
+        "User_Provided": "it needs Python objects, which a file can not hold",
     },
-    "schedule_start": 1,
-    "tree_by_width": False,
-    "two_models_end": False,
+    "schedule_start": None,
+    "tree_by_width": True,
+    "two_models_end": True,
     "sections": _SECTIONS,
 }

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
 """Build, validate and render the engine options of a TensorRT-LLM release.
 
@@ -15,27 +15,27 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.checker import ROOT, Checker
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.findings import Finding, Report
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.known_issues import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import release_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.checker import ROOT, Checker
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import Finding, Report
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.known_issues import (
     Case,
     KnownIssue,
     known_issues,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.releases import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import (
     AUTO,
     FAMILIES,
     Release,
     find_release,
-    release_of,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.rules import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rules import (
     PARALLEL_SIZES,
     RULES,
     Subject,
     spec,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.schema import Family
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import Family
 
 NONE = "none"
 RAW = "raw"
