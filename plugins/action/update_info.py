@@ -22,4 +22,5 @@ class ActionModule(ActionBase):
         asked = dict(self._execute_module(module_args=arguments, task_vars=task_vars))
         if "rows" not in asked:
             return asked
-        return {**asked, **told(arguments, asked["rows"], arguments.get("host") or "this host")}
+        host = str((task_vars or {}).get("inventory_hostname", self._play_context.remote_addr))
+        return {**asked, **told(arguments, asked["rows"], host)}

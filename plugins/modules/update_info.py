@@ -56,11 +56,6 @@ options:
     type: list
     elements: list
     default: []
-  host:
-    description:
-      - What to call the host in RV(lines).
-    type: str
-    default: this host
   platform:
     description:
       - The platform that an image must be there for, such as V(linux/arm64). By default the one of the host.
@@ -231,7 +226,6 @@ def main() -> None:
             "subject": {"type": "str", "choices": ["record", "recipe"], "default": "record"},
             "recipes": {"type": "list", "elements": "list", "default": []},
             "families": {"type": "list", "elements": "list", "default": []},
-            "host": {"type": "str", "default": "this host"},
             "platform": {"type": "str"},
             "endpoint": {"type": "str", "default": "https://huggingface.co"},
             "token": {"type": "str", "no_log": True},

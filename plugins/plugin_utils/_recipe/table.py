@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import METHODS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, NONE
 
 COLUMNS = ("recipe", "target model", "method", "image", "Sparks")
 
@@ -19,9 +19,9 @@ Recipe = t.Mapping[str, t.Any]
 
 def method(recipe: Recipe) -> str:
     if recipe["method"] in METHODS:
-        return f"{METHODS[recipe['method']]}, draft length {recipe['draft_length']}"
+        return f"{METHODS[recipe['method']].words}, draft length {recipe['draft_length']}"
     # Left out where the engine options say it themselves.
-    return "no drafts" if recipe["method"] == "none" else "speculative_config"
+    return "no drafts" if recipe["method"] == NONE else "speculative_config"
 
 
 def image(recipe: Recipe) -> str:

@@ -17,15 +17,13 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.rele
     release_of,
     version_of,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm import schema_1_2, schema_1_3
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import Report, shown
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import Family
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import FAMILIES, Family
 
-FAMILIES: tuple[Family, ...] = (schema_1_2.FAMILY, schema_1_3.FAMILY)
 RANGES: list[Range] = [[family["first"], family["last"]] for family in FAMILIES]
 AUTO = "auto"
-# Tags that name no release and move, with the release whose options their image read when it was published last.
-MOVING_TAGS = {"spark-single-gpu-dev": "1.2.0rc1"}
+FAMILY_NAMES = tuple(str(family["name"]) for family in FAMILIES)
+MOVING_TAGS: dict[str, str] = {tag: release for family in FAMILIES for tag, release in family["tags"].items()}
 
 DOUBT = "the server may refuse what passes here and accept what is refused"
 
