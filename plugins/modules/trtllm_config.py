@@ -26,36 +26,34 @@ options:
     description:
       - Release of TensorRT-LLM that reads the options, for example V(1.3.0rc12).
       - An image reference is accepted too. Its tag is the release, and its digest is ignored.
-      - The known release families are 1.2, which is V(1.2.0rc1) to V(1.2.0rc6), and 1.3, which is V(1.3.0rc3) and
-        later. A release of them other than the ones the rules were written for is a warning. For any other release or
-        tag, O(family) has to say which rules hold.
-      - The tag V(spark-single-gpu-dev) is checked by the rules of 1.2, with a warning, because that tag moves.
+      - A release of a known release family other than the ones the rules were written for is a warning. For any other
+        release or tag, O(family) has to say which rules hold.
+      - A tag that moves and is known, such as V(spark-single-gpu-dev), is checked by the rules of its family, with a
+        warning.
     type: str
     required: true
   family:
     description:
-      - Release family whose rules hold, where O(release) does not say.
+      - Release family whose rules hold, where O(release) does not say, such as V(1.3), or V(auto).
       - Between V(1.2.0rc6) and V(1.3.0rc3) the engine options changed somewhere; a release from there, an older one, or
         a tag that names no release is an error with V(auto), and a warning with a family.
       - A family that O(release) contradicts is an error.
     type: str
-    choices: [auto, "1.2", "1.3"]
     default: auto
   method:
     description:
       - How to draft tokens. The release family decides how the engine options spell it.
-      - V(eagle3) drafts with an EAGLE-3 head made for the target model.
-      - V(draft_target) drafts with a smaller model that shares the target model's vocabulary.
+      - V(eagle3), for example, drafts with an EAGLE-3 head made for the target model, and V(draft_target) with a
+        smaller model that shares the target model's vocabulary.
       - V(none) writes no draft. O(draft_model) and O(max_draft_len) are ignored then.
       - Left out, O(options) may have a C(speculative_config) of its own, which is validated and written as it is. With
         any O(method) it is an error. O(max_draft_len) is ignored then, and O(draft_model) is written only where the
         section needs a draft model and names none.
     type: str
-    choices: [eagle3, draft_target, none]
   draft_model:
     description:
       - Draft model, as a path that exists where the server runs, or as a Hub id.
-      - Needed to draft with a O(method).
+      - Needed to draft with a O(method) that has one.
     type: str
   max_draft_len:
     description:

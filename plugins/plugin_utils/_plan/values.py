@@ -19,7 +19,13 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import of_figures
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import honoured
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, NONE, draft_model
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import (
+    CHOICES,
+    METHODS,
+    NONE,
+    draft_model,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import AUTO, FAMILY_NAMES
 
 Mapping = t.Mapping[str, t.Any]
 
@@ -58,6 +64,12 @@ def length_of(value: t.Any) -> int:
         raise ValueError(f"speculative_serve_draft_length is {value!r}, but must be a whole number") from None
 
 
+def check_name(name: str, value: t.Any, known: t.Sequence[str]) -> None:
+    """Nothing is looked for under a name that nobody knows."""
+    if value and str(value) not in known:
+        raise ValueError(f"speculative_serve_{name} is {str(value)!r}, but must be one of {', '.join(known)}")
+
+
 def applies(choice: Mapping, given: Mapping) -> bool:
     """Whether a benchmark's choice is about what is left open. Who gives a length wants drafts."""
     other_method = given.get("method") not in (None, choice.get("method"))
@@ -90,6 +102,8 @@ def merge(
     recipe: Mapping, given: Mapping, kept: Mapping | None = None, models: t.Mapping[str, Mapping] | None = None
 ) -> dict[str, t.Any]:
     """The values, the benchmark that has chosen, from when on drafts pay, and what is not the recipe's."""
+    check_name("method", given.get("method"), CHOICES)
+    check_name("family", given.get("family"), (AUTO, *FAMILY_NAMES))
     choice = honoured(kept, recipe, str(given["image"]), models or {})
     found = sources(recipe, given, choice if applies(choice, given) else {})
     values = {

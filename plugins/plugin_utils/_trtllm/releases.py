@@ -51,13 +51,16 @@ def family_of(version: Version) -> Family | None:
     return None if found is None else FAMILIES[RANGES.index(found)]
 
 
+def in_words(number: int) -> str:
+    """The releases of a family; one that has no last release goes on until the next family begins."""
+    family, *following = FAMILIES[number:]
+    if family["last"]:
+        return f"{family['first']} to {family['last']}"
+    return f"{family['first']} and later" + (f", before {following[0]['first']}" if following else "")
+
+
 def _families_in_words() -> str:
-    return ", ".join(
-        f"{family['name']} ({family['first']} to {family['last']})"
-        if family["last"]
-        else f"{family['name']} ({family['first']} and later)"
-        for family in FAMILIES
-    )
+    return ", ".join(f"{family['name']} ({in_words(number)})" for number, family in enumerate(FAMILIES))
 
 
 def find_release(text: str, choice: str, report: Report) -> Release | None:
