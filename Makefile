@@ -104,6 +104,10 @@ lint: dev  ## Format, types, YAML, Ansible, changelog, licence headers, field re
 units: dev  ## Unit tests
 	pytest --quiet --numprocesses auto --durations 5 --durations-min 1 tests/unit
 
+.PHONY: docs
+docs: dev  ## Write the tables of docs/recipes.md from recipes, methods and families
+	@PYTHONPATH=collections $(PYTHON) -m tools.tables
+
 .PHONY: sanity
 sanity: dev  ## ansible-test sanity on the built collection
 	@tools/sanity.sh

@@ -8,7 +8,7 @@ import json
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.options import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import (
     ARGUMENTS,
     answer,
     build,
@@ -17,17 +17,15 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.opti
 
 
 class ActionModule(ActionBase):
-    """Validate on the controller, and ask the host only where a file is to be written."""
+    """Render and validate on the controller, where the rules are."""
 
-    _requires_connection = True
+    _requires_connection = False
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
-        if set(self._task.args) - set(ARGUMENTS):
-            return self._execute_module(task_vars=task_vars)
         _result, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
-        # As it would reach a module: YAML writes no value that carries Ansible's tags.
+        # YAML writes no value that carries Ansible's tags.
         plain: dict[str, t.Any] = json.loads(json.dumps(arguments, default=str))
         built = build(requested(plain))
         result = {**answer(built), "warnings": [str(warning) for warning in built.warnings]}

@@ -88,10 +88,6 @@ options:
       - How many seconds the answer may take at most.
     type: float
     default: 40
-  host:
-    description:
-      - The name of the Spark in RV(lines). By default its own.
-    type: str
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 seealso:
@@ -439,21 +435,13 @@ log:
       sample: null
 """
 
-import platform
 import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import render
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status_look import StatusLook
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.written import written
-
-
-def status_of(params: dict[str, t.Any]) -> dict[str, t.Any]:
-    """Gather the status, and the same for a person."""
-    status = StatusLook(params, Machine()).gather()
-    return {**status.facts(), "lines": render(params["host"] or platform.node(), status)}
 
 
 def main() -> None:
@@ -476,7 +464,6 @@ def main() -> None:
             "socket": {"type": "path", "default": "/var/run/docker.sock"},
             "ask": {"type": "bool", "default": True},
             "deadline": {"type": "float", "default": 40},
-            "host": {"type": "str"},
         },
         supports_check_mode=True,
     )
@@ -485,7 +472,7 @@ def main() -> None:
     if "status" in params["gather"]:
         if not params["cache_directory"]:
             module.fail_json(msg="To gather 'status', the option cache_directory has to say where the models are.")
-        found.update(status_of(params))
+        found.update(StatusLook(params, Machine()).gather().facts())
     if "log" in params["gather"]:
         wanted = params["log"]
         if wanted["lines"] < 1:

@@ -11,63 +11,49 @@ short_description: Render and validate TensorRT-LLM engine options
 version_added: 0.1.0
 description:
   - Engine options are the YAML that C(trtllm-serve) reads with C(--extra_llm_api_options).
-  - Writes them for a release of TensorRT-LLM, from the neutral inputs O(method), O(draft_model) and O(max_draft_len)
-    and from any engine options in O(options).
+  - Renders them for a release of TensorRT-LLM, from the neutral inputs O(method), O(draft_model) and O(max_draft_len)
+    and from any engine options in O(options). RV(text) is the file, which M(ansible.builtin.copy) writes.
   - Validates all of them without the server and without an image. What the server would refuse is an error, and all
     errors are reported at once, each with its dotted path and the nearest valid key or value. What the server accepts
     but is unwise on a DGX Spark is a warning.
-  - Without O(path), only validates, which needs no host and happens on the controller.
   - The file has a fixed order of keys, so that the same options always give the same text.
+  - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:
-  - ansible.builtin.files
   - dgx_spark.speculative._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
-  platform:
-    description:
-      - Operating systems the module runs on.
-    support: full
-    platforms: posix
+  - dgx_spark.speculative._attributes.info_module
 options:
   release:
     description:
       - Release of TensorRT-LLM that reads the options, for example V(1.3.0rc12).
       - An image reference is accepted too. Its tag is the release, and its digest is ignored.
-      - The known release families are 1.2, which is V(1.2.0rc1) to V(1.2.0rc6), and 1.3, which is V(1.3.0rc3) and
-        later. A release of them other than the ones the rules were written for is a warning. For any other release or
-        tag, O(family) has to say which rules hold.
-      - The tag V(spark-single-gpu-dev) is checked by the rules of 1.2, with a warning, because that tag moves.
+      - A release of a known release family other than the ones the rules were written for is a warning. For any other
+        release or tag, O(family) has to say which rules hold.
+      - A tag that moves and is known, such as V(spark-single-gpu-dev), is checked by the rules of its family, with a
+        warning.
     type: str
     required: true
   family:
     description:
-      - Release family whose rules hold, where O(release) does not say.
+      - Release family whose rules hold, where O(release) does not say, such as V(1.3), or V(auto).
       - Between V(1.2.0rc6) and V(1.3.0rc3) the engine options changed somewhere; a release from there, an older one, or
         a tag that names no release is an error with V(auto), and a warning with a family.
       - A family that O(release) contradicts is an error.
     type: str
-    choices: [auto, "1.2", "1.3"]
     default: auto
   method:
     description:
       - How to draft tokens. The release family decides how the engine options spell it.
-      - V(eagle3) drafts with an EAGLE-3 head made for the target model.
-      - V(draft_target) drafts with a smaller model that shares the target model's vocabulary.
+      - V(eagle3), for example, drafts with an EAGLE-3 head made for the target model, and V(draft_target) with a
+        smaller model that shares the target model's vocabulary.
       - V(none) writes no draft. O(draft_model) and O(max_draft_len) are ignored then.
       - Left out, O(options) may have a C(speculative_config) of its own, which is validated and written as it is. With
         any O(method) it is an error. O(max_draft_len) is ignored then, and O(draft_model) is written only where the
         section needs a draft model and names none.
     type: str
-    choices: [eagle3, draft_target, none]
   draft_model:
     description:
       - Draft model, as a path that exists where the server runs, or as a Hub id.
-      - Needed to draft with a O(method).
+      - Needed to draft with a O(method) that has one.
     type: str
   max_draft_len:
     description:
@@ -98,20 +84,9 @@ options:
       - Some known issues are of more than one Spark only.
     type: int
     default: 1
-  path:
-    description:
-      - File to write. Its directory must exist.
-    type: path
-  backup:
-    description:
-      - Keep a copy of the previous file beside it.
-    type: bool
-    default: false
 notes:
   - Writing an option both here and on the command line of C(trtllm-serve) is unwise, because releases differ in which
     of the two wins.
-requirements:
-  - PyYAML on the host, which Ubuntu and DGX OS bring along
 seealso:
   - name: TensorRT-LLM documentation
     description: Reference of the engine options, as LLM arguments.
@@ -122,7 +97,7 @@ author:
 
 EXAMPLES = r"""
 ---
-- name: Write the engine options of gpt-oss-120b with EAGLE-3
+- name: Render the engine options of gpt-oss-120b with EAGLE-3
   dgx_spark.speculative.trtllm_config:
     release: nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12
     method: eagle3
@@ -136,10 +111,15 @@ EXAMPLES = r"""
       kv_cache_config:
         free_gpu_memory_fraction: 0.9
         enable_block_reuse: false
-    path: /srv/gpt-oss/options.yml
+  register: engine
+
+- name: Write them
+  ansible.builtin.copy:
+    content: "{{ engine.text }}"
+    dest: /srv/gpt-oss/options.yml
     mode: "0644"
 
-- name: Validate engine options without writing them
+- name: Validate engine options
   dgx_spark.speculative.trtllm_config:
     release: 1.3.0rc12
     world_size: 2
@@ -216,18 +196,6 @@ text:
   returned: success
   type: str
   sample: "# Managed by Ansible ...\nmax_batch_size: 1\n"
-path:
-  description:
-    - The file that was written or would be.
-  returned: success and O(path) is given
-  type: str
-  sample: /srv/gpt-oss/options.yml
-backup_file:
-  description:
-    - The copy of the previous file.
-  returned: changed, O(backup) is true and there was a file with another text
-  type: str
-  sample: /srv/gpt-oss/options.yml.4711.2026-05-01@12:00:00~
 errors:
   description:
     - Everything the server would refuse.
@@ -246,100 +214,3 @@ errors:
       type: str
       sample: excludes max_batch_size; keep one of them
 """
-
-import importlib.util
-import os
-import tempfile
-import typing as t
-
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
-from ansible.module_utils.common.text.converters import to_bytes, to_text
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.options import (
-    ARGUMENTS,
-    answer,
-    build,
-    requested,
-)
-
-
-def read(path: str) -> str | None:
-    """The text of a file, or None if there is none."""
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123 - the file may hold anything
-            return to_text(file.read(), errors="surrogate_or_replace")
-    except FileNotFoundError:
-        return None
-
-
-HAS_YAML = importlib.util.find_spec("yaml") is not None
-
-
-class TrtllmConfig:
-    """One file of engine options, or only their validation."""
-
-    def __init__(self, module: AnsibleModule) -> None:
-        self.module = module
-        self.path: str | None = module.params["path"]
-
-    def run(self) -> dict[str, t.Any]:
-        built = build(requested(self.module.params))
-        for warning in built.warnings:
-            self.module.warn(str(warning))
-        result = answer(built)
-        if built.errors:
-            self.module.fail_json(**result)
-        return result if self.path is None else {**result, **self._write(self.path, result["text"])}
-
-    def _write(self, path: str, text: str) -> dict[str, t.Any]:
-        before = self._read(path)
-        result: dict[str, t.Any] = {"path": path, "changed": before != text}
-        if before != text and not self.module.check_mode:
-            if before is not None and self.module.params["backup"]:
-                result["backup_file"] = self.module.backup_local(path)
-            self._replace(path, text)
-        content = {"before": before or "", "after": text, "before_header": path, "after_header": path}
-        attributes: dict[str, t.Any] = {f"{when}_header": f"{path} (file attributes)" for when in ("before", "after")}
-        # A file that check mode did not create has no attributes to compare.
-        if before is not None or not self.module.check_mode:
-            arguments = self.module.load_file_common_arguments(self.module.params)
-            result["changed"] = self.module.set_fs_attributes_if_different(
-                arguments, result["changed"], diff=attributes
-            )
-        return {**result, "diff": [content, attributes]}
-
-    def _read(self, path: str) -> str | None:
-        try:
-            return read(path)
-        except OSError as error:
-            self.module.fail_json(msg=f"Reading the engine options in {path} failed: {error.strerror}.")
-
-    def _replace(self, path: str, text: str) -> None:
-        directory = os.path.dirname(path) or "."  # noqa: PTH120 - a bare name has an empty directory
-        if not os.path.isdir(directory):  # noqa: PTH112
-            self.module.fail_json(
-                msg=f"Writing the engine options to {path} failed: there is no directory {directory}; create it first."
-            )
-        handle, temporary = tempfile.mkstemp(dir=self.module.tmpdir)
-        with os.fdopen(handle, "wb") as file:
-            file.write(to_bytes(text))
-        self.module.atomic_move(temporary, path, unsafe_writes=self.module.params["unsafe_writes"])
-
-
-def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            **ARGUMENTS,
-            "path": {"type": "path"},
-            "backup": {"type": "bool", "default": False},
-        },
-        required_by={"mode": "path", "owner": "path", "group": "path"},
-        add_file_common_args=True,
-        supports_check_mode=True,
-    )
-    if not HAS_YAML:
-        module.fail_json(msg=missing_required_lib("PyYAML"))
-    module.exit_json(**TrtllmConfig(module).run())
-
-
-if __name__ == "__main__":
-    main()

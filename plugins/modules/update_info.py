@@ -49,11 +49,13 @@ options:
     type: list
     elements: list
     default: []
-  host:
+  families:
     description:
-      - What to call the host in RV(lines).
-    type: str
-    default: this host
+      - The known release families, each a list of its first and its last release. Another family is beyond the line.
+      - The controller, which knows them, fills it in.
+    type: list
+    elements: list
+    default: []
   platform:
     description:
       - The platform that an image must be there for, such as V(linux/arm64). By default the one of the host.
@@ -201,39 +203,15 @@ class UpdateInfo:
         )
 
     def act(self) -> dict[str, t.Any]:
-        record, recipe = self._params["record"], self._params["recipe"]
-        fits = bool(record and recipe) and updates.is_recipe_of(record, recipe)
-        notes = []
-        if record and recipe and not fits and self._params["subject"] == "record":
-            notes = [f"Recipe '{recipe.get('name')}' has other models than what serves, so it is left aside."]
-            recipe = {}
-        elif recipe and not fits:
-            record = {}
+        record, recipe, _fits, _notes = updates.subject_of(
+            *(self._params[key] for key in ("record", "recipe", "subject"))
+        )
         deployment = updates.deployment_of(record, recipe)
-        rows = self._rows(deployment)
-        rows[0].notes = notes + rows[0].notes
-        return {
-            "changed": False,
-            "rows": [dataclasses.asdict(row) for row in rows],
-            "newer": any(row.proposed for row in rows),
-            "recipe_fits": fits,
-            "overrides": updates.overrides(recipe, deployment, rows),
-            "lines": [
-                updates.heading(self._params["host"], record, recipe),
-                *updates.table(rows),
-                *updates.note_lines(rows),
-            ],
-            "closing": updates.closing(record, recipe, rows),
-            "keep": updates.keep_lines(deployment, rows),
-        }
-
-    def _rows(self, deployment: updates.Deployment) -> list[updates.Row]:
-        draft = updates.draft_row(deployment, [updates.Shipped(*recipe) for recipe in self._params["recipes"]])
-        return [
-            updates.ImageQuestion(deployment, self._platform, self._registry).row(),
+        rows = [
+            updates.ImageQuestion(deployment, self._platform, self._params["families"], self._registry).row(),
             *(updates.model_row(model, self._hubs) for model in deployment.models),
-            *([draft] if draft else []),
         ]
+        return {"changed": False, "rows": [dataclasses.asdict(row) for row in rows]}
 
     def _registry(self, reference: Reference) -> Registry:
         fetch_page = functools.partial(fetch, validate_certs=self._params["validate_certs"])
@@ -247,7 +225,7 @@ def main() -> None:
             "recipe": {"type": "dict", "default": {}},
             "subject": {"type": "str", "choices": ["record", "recipe"], "default": "record"},
             "recipes": {"type": "list", "elements": "list", "default": []},
-            "host": {"type": "str", "default": "this host"},
+            "families": {"type": "list", "elements": "list", "default": []},
             "platform": {"type": "str"},
             "endpoint": {"type": "str", "default": "https://huggingface.co"},
             "token": {"type": "str", "no_log": True},

@@ -4,37 +4,22 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""The status of a deployment: its facts as data, and the table that a person reads."""
+"""The status of a deployment: its facts as data."""
 
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
-import textwrap
-import time
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
-    OPEN,
-    REFUSED,
-    SILENT,
     Link,
     Pair,
-    Rail,
     by_rdma,
-    describe_rail,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 
 SERVING = ("ready", "ready_without_speculation", "busy")
 # A benchmark tries other engine options than the deployment's own.
 TRIAL = "trial"
-METHODS = {"eagle3": "EAGLE-3", "draft_target": "Draft-Target"}
-WIDTH = 110
-COLUMN = 21
-# What is smaller is not worth a command.
-WORTH_REMOVING = 1_000_000_000
-
 
 Facts = dict[str, t.Any]
 
@@ -163,36 +148,6 @@ class Status:
         return dataclasses.asdict(self)
 
 
-def size(count: int | None) -> str:
-    """Bytes for a person."""
-    return "unknown" if count is None else amount(count)
-
-
-def duration(seconds: float) -> str:
-    """Seconds in the two largest units."""
-    minutes = int(seconds // 60)
-    days, hours = minutes // 1440, minutes // 60 % 24
-    if days:
-        return f"{_count(days, 'day')} {hours} h"
-    if hours:
-        return f"{hours} h {minutes % 60} min"
-    return f"{minutes} min" if minutes else f"{int(seconds)} s"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
-def drafting(method: str | None, draft_length: int | None) -> str | None:
-    """How drafts are made, in words; None if it is not known."""
-    if method is None:
-        return None
-    if method in METHODS:
-        return f"with {METHODS[method]}, draft length {draft_length}"
-    # Left out where the engine options say it themselves.
-    return "without drafts" if method else "with a speculative_config of its own"
-
-
 def pair_facts(
     pair: Pair, links: t.Sequence[Link], answers: str | None, noticed: t.Any, options: str | None, ranks: t.Any = None
 ) -> Facts:
@@ -218,230 +173,3 @@ def pair_facts(
         "options": options,
         "rdma": by_rdma(ranks),
     }
-
-
-def _is_worker(status: Status) -> bool:
-    return status.pair is not None and status.pair["rank"] == 1
-
-
-def _worker_heading(host: str, status: Status, pair: Facts) -> str:
-    runs = status.state in ("serving", "waiting", "loading", "unhealthy")
-    what = f"rank 1 of {status.deployment or 'a deployment of two Sparks'}; its head is {pair['peer']['name']}"
-    if status.state is None:
-        return f"It is not known whether {host} runs {what}"
-    return f"{host} is {what}" if runs else f"{host} does not run {what}"
-
-
-def _pair_heading(host: str, status: Status, pair: Facts, what: str) -> str:
-    both = f"{host} and {pair['peer']['name']}"
-    if status.state == TRIAL:
-        return f"A benchmark has {both}, which otherwise serve {what}"
-    if status.state in SERVING:
-        return f"{both} serve {what}"
-    if status.state == "loading":
-        return f"{both} are about to serve {what}"
-    if status.state == "waiting":
-        return f"{host} waits for {pair['peer']['name']}, to serve {what}"
-    if status.state is None:
-        return f"It is not known what {both} serve; the last was {what}"
-    return f"{both} do not serve {what}"
-
-
-def heading(host: str, status: Status) -> str:
-    if status.pair and _is_worker(status):
-        return _worker_heading(host, status, status.pair)
-    if status.state == "absent":
-        return f"{host} serves nothing"
-    what = (
-        status.served_model
-        or status.target_model
-        or status.deployment
-        or "something that this collection did not deploy"
-    )
-    how = drafting(status.method, status.draft_length)
-    what += f" {how}" if how else ""
-    if status.pair:
-        return _pair_heading(host, status, status.pair, what)
-    if status.state == TRIAL:
-        return f"A benchmark has {host}, which otherwise serves {what}"
-    if status.state in SERVING:
-        return f"{host} serves {what}"
-    if status.state == "loading":
-        return f"{host} is about to serve {what}"
-    if status.state is None:
-        return f"It is not known what {host} serves" + (f"; the last was {what}" if status.deployment else "")
-    return f"{host} does not serve {what}"
-
-
-def _state(status: Status) -> str:
-    words = (status.state or "unknown").replace("_", " ")
-    up = (status.container or {}).get("uptime_s")
-    if up is not None:
-        words += f", up {duration(up)}"
-    if status.restarts:
-        words += f", restarted {_count(status.restarts, 'time')}"
-    return words
-
-
-def api(url: str, listens_on: str | None) -> str:
-    """Where the API is, and who can use it: TensorRT-LLM has no authentication."""
-    try:
-        local = ipaddress.ip_address(listens_on or "").is_loopback
-    except ValueError:
-        return f"{url}/v1"
-    return f"{url}/v1 ({'only from the Spark itself' if local else f'open to everyone who can reach {listens_on}'})"
-
-
-def _image(image: t.Mapping[str, t.Any]) -> str:
-    digests = image.get("digests") or []
-    digest = str(digests[0]).rpartition("@")[2] if digests else image.get("id")
-    return f"{image.get('reference') or 'unknown'} ({str(digest)[:19]})" if digest else str(image.get("reference"))
-
-
-def _model(model: Model) -> str:
-    commit = f" at {model.commit[:12]}" if model.commit else ""
-    return f"{model.id}{commit}, {size(model.bytes_on_disk)}"
-
-
-def _speed(status: Status) -> str | None:
-    parts = []
-    if status.tokens_per_second is not None:
-        parts.append(f"{status.tokens_per_second:.1f} tokens/s")
-    if status.acceptance_length is not None:
-        parts.append(f"acceptance length {status.acceptance_length:.2f}")
-    if not parts:
-        return None
-    return ", ".join(parts) + (" (measured now)" if status.measured == "now" else " (when it was deployed)")
-
-
-def _total(things: t.Sequence[Removable] | t.Sequence[UnusedModel] | None) -> str:
-    return "unknown" if things is None else size(sum(thing.bytes for thing in things))
-
-
-def _disk(disk: Disk) -> list[tuple[str, str]]:
-    image = size(disk.image_bytes)
-    if disk.previous_image_bytes:
-        image += f", the previous one's {size(disk.previous_image_bytes)}"
-    rows = [("disk: image", image), ("disk: models", f"{size(disk.models_used_bytes)} in use")]
-    if disk.models_unused:
-        names = ", ".join(f"{model.id} {size(model.bytes)}" for model in disk.models_unused)
-        rows.append(("  not in use", names))
-    if disk.unserved:
-        names = ", ".join(f"{piece.path} of {piece.model} {size(piece.bytes)}" for piece in disk.unserved)
-        rows.append(("  not served", names))
-    if disk.orphan_parts:
-        rows.append(("  orphan parts", f"{_total(disk.orphan_parts)} in {_count(len(disk.orphan_parts), 'file')}"))
-    rows.append(("disk: logs", size(disk.logs_bytes)))
-    rows.append(("disk: free", f"{size(disk.cache_free_bytes)} for models, {size(disk.docker_free_bytes)} for images"))
-    return rows
-
-
-def _previous(previous: Previous) -> str:
-    how = drafting(previous.method, previous.draft_length)
-    when = f", deployed {previous.deployed_at}" if previous.deployed_at else ""
-    return previous.deployment + (f" {how}" if how else "") + when
-
-
-def _peer(pair: Facts) -> str | None:
-    """What this half sees of the other one, through the cable."""
-    peer, seen = pair["peer"], pair["peer"]["noticed"] or {}
-    words = {OPEN: "answers", REFUSED: "answers", SILENT: "does not answer"}.get(peer["answers"])
-    if words is None:
-        return None
-    text = f"{peer['name']} {words} at {peer['address']}"
-    if peer["answers"] == REFUSED and pair["rank"] == 0:
-        text += f", but nothing listens there on port {peer['port']}: its container does not run, or just starts"
-    since = seen.get("since")
-    if seen.get("reachable") is False and isinstance(since, (int, float)):
-        text += f"; the container has not reached it since {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(since))}"
-    return text
-
-
-def _fabric(pair: Facts) -> t.Iterator[tuple[str, str]]:
-    names = [field.name for field in dataclasses.fields(Rail)]
-    for number, row in enumerate(pair["rails"]):
-        link = Link(row["up"], row["address_here"], row["mtu_now"], row["speed_mbps_now"])
-        yield "" if number else "fabric", describe_rail(Rail(**{name: row[name] for name in names}), link)
-
-
-def _half(pair: Facts) -> t.Iterator[tuple[str, str | None]]:
-    name = pair["peer"]["name"]
-    yield "pair", f"the head, with {name} as its worker" if pair["rank"] == 0 else f"the worker of {name}"
-    yield from _fabric(pair)
-    yield "RDMA", pair["rdma"]
-    yield "peer", _peer(pair)
-
-
-def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
-    yield "state", _state(status)
-    yield "", status.why
-    for job in status.jobs:
-        percent = "" if job.percent is None else f" ({job.percent:.0f} %)"
-        yield f"{job.name} runs", f"{job.text or 'starting'}{percent}"
-    if status.deployment:
-        when = f", deployed {status.deployed_at}" if status.deployed_at else ""
-        yield "deployment", f"{status.deployment}{when}"
-    if status.pair:
-        yield from _half(status.pair)
-    if status.url and not _is_worker(status):
-        yield "URL", api(status.url, status.listens_on)
-    yield from status.beside.items()
-    if status.image:
-        yield "image", _image(status.image)
-    for model in status.models:
-        yield f"{model.role} model", _model(model)
-    for number, origin in enumerate(status.origins):
-        yield "" if number else "as chosen", origin
-    yield "speed", _speed(status)
-    yield "memory", f"{size(status.memory_available)} of {size(status.memory_total)} available"
-    yield from _disk(status.disk)
-    if status.previous:
-        yield "previous", _previous(status.previous)
-
-
-def hints(status: Status) -> list[str]:
-    """The next commands."""
-    found = []
-    if status.state == "absent":
-        found.append("Deploy a recipe: a playbook such as single_eagle3.yml")
-    if status.state == "stopped":
-        found.append("Start it again: start.yml")
-    if status.state in ("unhealthy", "dead", "failed", "ready_without_speculation"):
-        found.append("Find out what is wrong: diagnose.yml. Read the server's log: logs.yml")
-    if status.state == "loading":
-        found.append("Watch it load: start.yml. Read the server's log: logs.yml")
-    if status.state == TRIAL:
-        found.append("Watch the benchmark, or go on with it: benchmark.yml")
-    if status.pair and status.state == "waiting":
-        found.append(f"See what {status.pair['peer']['name']} does: status.yml. Start both: start.yml")
-    if status.state is None:
-        found.append("Find out what is wrong: diagnose.yml")
-    if status.previous and status.state not in ("loading", TRIAL):
-        found.append(f"Go back to {status.previous.deployment}: serve.yml -e previous=true")
-    removable = status.disk.removable_bytes or 0
-    if removable >= WORTH_REMOVING:
-        found.append(f"Give back {size(removable)} that nothing serves: cleanup.yml -e unused=true")
-    return found
-
-
-def _wrapped(text: str, first: str, rest: str) -> list[str]:
-    return textwrap.wrap(
-        " ".join(text.split()), WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
-    )
-
-
-def _section(title: str, sentences: t.Iterable[str]) -> list[str]:
-    lines = [line for sentence in sentences for line in _wrapped(sentence, "    - ", "      ")]
-    return ["", f"  {title}:", *lines] if lines else []
-
-
-def render(host: str, status: Status) -> list[str]:
-    """The whole table."""
-    lines = [*_wrapped(heading(host, status), "", "  "), ""]
-    for name, value in _rows(status):
-        if value:
-            lines += _wrapped(value, f"  {name:<{COLUMN - 2}}", " " * COLUMN)
-    lines += _section("Findings", (finding["message"] for finding in status.findings))
-    lines += _section("Not known", status.unknown)
-    lines += _section("Next", hints(status))
-    return lines

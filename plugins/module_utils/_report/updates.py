@@ -4,16 +4,14 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""What is newer than a deployment: a release of its image's line, a commit of a model, a draft replacing its own."""
+"""Ask what is newer than a deployment: a release of its image's line, a commit of a model."""
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import fnmatch
 import math
 import re
-import textwrap
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.registry import (
@@ -23,7 +21,12 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.regi
     describe,
     parse_reference,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import (
+    Range,
+    Version,
+    range_of,
+    version_of,
+)
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import (
     COMMIT,
     GeneralHubError,
@@ -34,14 +37,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub 
     Wanted,
     is_wanted,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.known_issues import Case, known_issues
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.releases import (
-    Version,
-    family_of,
-    version_of,
-)
 
-WIDTH = 100
 BRANCH = "main"
 # A commit that differs in nothing else is no reason to load a model again.
 DOCUMENTATION = ("*.md", ".gitattributes", "LICENSE*", "USAGE_POLICY*", "*.png", "*.jpg", "*.jpeg", "*.svg", "*.pdf")
@@ -57,6 +53,8 @@ NEWEST, NEWER, PINNED, SUPERSEDED, LOCAL, ABSENT, UNKNOWN = (
     "not deployed",
     "unknown",
 )
+
+Mapping = t.Mapping[str, t.Any]
 
 
 @dataclasses.dataclass
@@ -94,7 +92,7 @@ class Deployment:
     digests: tuple[str, ...]
     models: tuple[Model, ...]
     method: str
-    options: t.Mapping[str, t.Any]
+    options: Mapping
     sparks: int = 1
 
     @property
@@ -106,12 +104,12 @@ class Deployment:
         return next((model.name for model in self.models if model.key == "draft_model"), "")
 
 
-def model_name(model: t.Mapping[str, t.Any] | None) -> str:
+def model_name(model: Mapping | None) -> str:
     """A recipe's model by the name that records have for it."""
     return str((model or {}).get("id") or (model or {}).get("directory") or "")
 
 
-def is_recipe_of(record: t.Mapping[str, t.Any], recipe: t.Mapping[str, t.Any]) -> bool:
+def is_recipe_of(record: Mapping, recipe: Mapping) -> bool:
     """Whether a recipe has the models of a deployment. One that is served without drafts still has its recipe."""
     draft = model_name(recipe.get("draft_model"))
     return model_name(recipe.get("target_model")) == record.get("target_model") and (
@@ -119,12 +117,25 @@ def is_recipe_of(record: t.Mapping[str, t.Any], recipe: t.Mapping[str, t.Any]) -
     )
 
 
-def _commit(record: t.Mapping[str, t.Any], name: str) -> str | None:
+def subject_of(record: Mapping, recipe: Mapping, subject: str) -> tuple[Mapping, Mapping, bool, list[str]]:
+    """What is asked about, with a sentence where one is left aside, and whether the recipe is that of what serves."""
+    fits = bool(record and recipe) and is_recipe_of(record, recipe)
+    if record and recipe and not fits and subject == "record":
+        return (
+            record,
+            {},
+            fits,
+            [f"Recipe '{recipe.get('name')}' has other models than what serves, so it is left aside."],
+        )
+    return ({}, recipe, fits, []) if recipe and not fits else (record, recipe, fits, [])
+
+
+def _commit(record: Mapping, name: str) -> str | None:
     model = (record.get("models") or {}).get(name)
     return (model if isinstance(model, dict) else {}).get("commit")
 
 
-def _recipe_models(recipe: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any]) -> t.Iterator[Model]:
+def _recipe_models(recipe: Mapping, record: Mapping) -> t.Iterator[Model]:
     for key in ("target_model", "draft_model"):
         model = recipe.get(key)
         name = model_name(model)
@@ -140,14 +151,14 @@ def _recipe_models(recipe: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any])
             )
 
 
-def _recorded_models(record: t.Mapping[str, t.Any]) -> t.Iterator[Model]:
+def _recorded_models(record: Mapping) -> t.Iterator[Model]:
     for key in ("target_model", "draft_model"):
         name = record.get(key)
         if name:
             yield Model(key=key, name=name, commit=_commit(record, name), directory=name.startswith("/"))
 
 
-def deployment_of(record: t.Mapping[str, t.Any], recipe: t.Mapping[str, t.Any]) -> Deployment:
+def deployment_of(record: Mapping, recipe: Mapping) -> Deployment:
     """What serves, by its record, and with its recipe also what is pinned; without a record what the recipe says."""
     image = record.get("image") or {}
     return Deployment(
@@ -170,24 +181,27 @@ def split_tag(tag: str) -> tuple[Version, str] | None:
     return (version, suffix[0] if suffix else "") if version else None
 
 
-def is_same_line(now: Version, other: Version) -> bool:
-    """Candidates go on with the next candidate of their release, releases with the next of their minor version."""
+def is_same_line(now: Version, other: Version, families: t.Sequence[Range]) -> bool:
+    """Candidates go on with the next candidate of their release, releases with the next of their minor version.
+
+    What is of another family of releases, or of none where the other is of one, is beyond the line.
+    """
     if now[3] == math.inf:
         same = other[3] == math.inf and now[:2] == other[:2]
     else:
         same = other[3] != math.inf and now[:3] == other[:3]
-    return same and family_of(now) is family_of(other)
+    return same and range_of(now, families) == range_of(other, families)
 
 
-def newer_tags(tag: str, tags: t.Iterable[str]) -> tuple[list[str], str | None]:
+def newer_tags(tag: str, tags: t.Iterable[str], families: t.Sequence[Range]) -> tuple[list[str], str | None]:
     """The tags that follow one in its line, newest first, and the newest tag beyond its line."""
     now = split_tag(tag)
     if now is None:
         return [], None
     found = [(parts[0], other) for other in tags for parts in [split_tag(other)] if parts and parts[1] == now[1]]
     newer = sorted((pair for pair in found if pair[0] > now[0]), reverse=True)
-    line = [other for version, other in newer if is_same_line(now[0], version)]
-    beyond = [other for version, other in newer if not is_same_line(now[0], version)]
+    line = [other for version, other in newer if is_same_line(now[0], version, families)]
+    beyond = [other for version, other in newer if not is_same_line(now[0], version, families)]
     return line, beyond[0] if beyond else None
 
 
@@ -199,9 +213,16 @@ def with_tag(image: str, tag: str) -> str:
 class ImageQuestion:
     """Ask a registry about the image of a deployment."""
 
-    def __init__(self, deployment: Deployment, platform: str, ask: t.Callable[[Reference], Registry]) -> None:
+    def __init__(
+        self,
+        deployment: Deployment,
+        platform: str,
+        families: t.Sequence[Range],
+        ask: t.Callable[[Reference], Registry],
+    ) -> None:
         self._deployment = deployment
         self._platform = platform
+        self._families = families
         self._ask = ask
 
     def row(self) -> Row:
@@ -228,7 +249,7 @@ class ImageQuestion:
             if not reference.digest:
                 self._compare_digest(row, reference, registry)
             return
-        line, beyond = newer_tags(reference.tag, registry.tags())
+        line, beyond = newer_tags(reference.tag, registry.tags(), self._families)
         if reference.digest:
             if line:
                 row.notes.append(f"Its line goes on to {line[0]}.")
@@ -268,21 +289,7 @@ class ImageQuestion:
                 continue
             row.newest, row.verdict, row.bytes = tag, NEWER, found["compressed_bytes"]
             row.proposed = with_tag(self._deployment.image, tag)
-            row.notes += self._new_issues(reference.tag, tag)
             return
-
-    def _new_issues(self, now: str, tag: str) -> list[str]:
-        """What is reported of a release for just these models and options, and not of the present one."""
-
-        def issues(release: str) -> dict[str, str]:
-            deployment = self._deployment
-            case = Case(
-                version_of(release), deployment.method, deployment.options, deployment.target, deployment.sparks
-            )
-            return {issue.id: str(issue) for issue in known_issues(case)}
-
-        known = issues(now)
-        return [f"Known of {tag}: {text}." for id_, text in issues(tag).items() if id_ not in known]
 
 
 # --- The models ------------------------------------------------------------------------------------------------------
@@ -388,130 +395,3 @@ def _follow_revision(row: Row, model: Model, commit: str, hubs: Hubs) -> None:
             f"{model.name} has the commit {short(commit)}, which changes nothing of what is served"
             f"{' but documentation' if changed else ''}."
         )
-
-
-class Shipped(t.NamedTuple):
-    """What matters of a shipped recipe for those who draft with another model."""
-
-    name: str
-    target: str
-    draft: str
-    # The drafts whose place its own takes, and where that is said.
-    supersedes: t.Sequence[str]
-    source: str
-
-
-def draft_row(deployment: Deployment, recipes: t.Iterable[Shipped]) -> Row | None:
-    """The draft that replaces the present one, and how it is come by: it is another model, so another recipe."""
-    better = [recipe for recipe in recipes if deployment.draft in recipe.supersedes]
-    if not better:
-        return None
-    best = next((recipe for recipe in better if recipe.target == deployment.target), better[0])
-    row = Row("draft", deployment.draft, current=deployment.draft, newest=best.draft, verdict=SUPERSEDED)
-    how = (
-        f"serve.yml -e recipe={best.name} serves it"
-        if best.target == deployment.target
-        else "to serve it, set draft_model.id in a copy of the recipe"
-    )
-    row.notes.append(f"{best.draft} is recommended in place of the draft {deployment.draft} ({best.source}); {how}.")
-    return row
-
-
-# --- What comes of it ------------------------------------------------------------------------------------------------
-
-
-def overrides(recipe: t.Mapping[str, t.Any], deployment: Deployment, rows: t.Iterable[Row]) -> dict[str, t.Any]:
-    """What of a recipe is different when the proposals are taken. The image that serves stays if none is proposed."""
-    rows = list(rows)
-    proposed = {row.name: row.proposed for row in rows if row.kind == "model" and row.proposed}
-    changed = copy.deepcopy(
-        {key: recipe[key] for key in ("target_model", "draft_model", "repositories") if key in recipe}
-    )
-    models = [changed.get("target_model"), changed.get("draft_model"), *(changed.get("repositories") or ())]
-    for model in models:
-        if model and model.get("id") in proposed:
-            model["revision"] = proposed[model["id"]]
-    return {**changed, "image": next((row.proposed for row in rows if row.kind == "image"), None) or deployment.image}
-
-
-def keep_lines(deployment: Deployment, rows: t.Iterable[Row]) -> list[str]:
-    """What to write down so that the next plain run serves the same."""
-    proposed = [row for row in rows if row.proposed]
-    images = [row.proposed for row in proposed if row.kind == "image"]
-    # What the recipe itself pins needs no writing down.
-    models = {model.name: model for model in deployment.models}
-    revisions = [
-        f"    {models[row.name].key}: {{revision: {row.proposed}}}"
-        for row in proposed
-        if row.kind == "model" and models[row.name].revision != row.proposed
-    ]
-    lines = []
-    if images or revisions:
-        lines = ["The next plain run follows recipe and inventory again. To keep what was switched to, write down"]
-    if images:
-        lines += ["  in the inventory, among the variables of 'sparks':", f"    trtllm_container_image: {images[0]}"]
-    if revisions:
-        lines += ["  in the recipe, or a copy of it with the same file name:", *revisions]
-    return [*lines, "To go back: serve.yml -e previous=true"] if proposed else []
-
-
-def table(rows: t.Iterable[Row]) -> list[str]:
-    cells = [("", "now", "newest", "")]
-    superseded = {row.name for row in rows if row.kind == "draft"}
-    for row in rows:
-        if row.kind == "draft":
-            continue
-        verdict = row.verdict
-        if row.bytes and row.verdict == NEWER:
-            verdict += f", {amount(row.bytes)} to fetch at most"
-        if row.name in superseded:
-            verdict += ", has a successor"
-        newest = short(row.newest) if row.verdict != LOCAL else "-"
-        cells.append((row.name, short(row.current), newest, verdict))
-    widths = [max(len(cell[column]) for cell in cells) for column in range(3)]
-    return [
-        "  " + "  ".join([*(text.ljust(width) for text, width in zip(cell, widths)), cell[3]]).rstrip()
-        for cell in cells
-    ]
-
-
-def note_lines(rows: t.Iterable[Row]) -> list[str]:
-    """Every sentence once, wrapped; a command or an address is not torn apart."""
-    notes = list(dict.fromkeys(note for row in rows for note in row.notes))
-    return [
-        line
-        for note in notes
-        for line in textwrap.wrap(
-            note,
-            WIDTH,
-            initial_indent="  - ",
-            subsequent_indent="    ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-    ]
-
-
-def heading(host: str, record: t.Mapping[str, t.Any], recipe: t.Mapping[str, t.Any]) -> str:
-    if record:
-        return f"{host}: what is newer than '{record['deployment']}', deployed {record.get('deployed_at') or 'once'}"
-    return f"{host}: what is newer than recipe '{recipe.get('name')}', which does not serve here"
-
-
-def closing(record: t.Mapping[str, t.Any], recipe: t.Mapping[str, t.Any], rows: t.Iterable[Row]) -> list[str]:
-    """What can be done about it, for a run that changed nothing."""
-    rows = list(rows)
-    if not any(row.proposed for row in rows):
-        unknown = any(row.verdict == UNKNOWN for row in rows)
-        return [f"Nothing newer to switch to{', as far as could be asked' if unknown else ''}."]
-    if record and not recipe:
-        return [
-            "Nothing was changed. The recipe of what serves is none of the shipped ones: give it with -e recipe=PATH",
-            "to see what it pins, and to switch.",
-        ]
-    if not record:
-        return [f"Nothing was changed. To switch later, serve it first: serve.yml -e recipe={recipe.get('name')}"]
-    return [
-        "Nothing was changed. To switch: update.yml -e apply=true; the way back is serve.yml -e previous=true.",
-        "Inputs that were given with -e when it was deployed have to be given again.",
-    ]

@@ -14,7 +14,6 @@ import typing as t
 from pathlib import Path
 
 import jinja2
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import METHODS
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.comparison import (
     Change,
     Comparison,
@@ -40,6 +39,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.t
     mean,
     short,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS
 from markupsafe import Markup
 
 Report = t.Mapping[str, t.Any]
@@ -176,7 +176,7 @@ def drafting(report: Report, length: t.Any) -> str:
     if not length:
         return "no drafts"
     method = str(report.get("method") or "drafts")
-    return f"{METHODS.get(method, method)}, draft length {length}"
+    return f"{METHODS[method].words if method in METHODS else method}, draft length {length}"
 
 
 def joined(values: t.Mapping[str, t.Any] | None) -> str:

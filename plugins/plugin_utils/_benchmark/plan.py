@@ -16,7 +16,7 @@ import typing as t
 from pathlib import Path
 
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.options import NONE, Request, build, render
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import NONE, Request, build, render
 
 # The lengths that NVIDIA's page advises to try. Those of the second row are measured only while the last step gained.
 ALWAYS = (0, 1, 2, 3)

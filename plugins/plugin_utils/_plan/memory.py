@@ -13,7 +13,6 @@ import textwrap
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import drafting
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import (
     FRACTION,
     FREE_FRACTION,
@@ -36,6 +35,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes 
     weights,
     whole,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import drafting
 
 FITS, LESS_CONTEXT, DOES_NOT_FIT, UNKNOWN = "fits", "less_context", "does_not_fit", "unknown"
 WIDTH = 100
@@ -145,7 +145,7 @@ def short_draft(wish: Wish, size: Sizes) -> list[str]:
     draft = wish.draft
     if not draft or not draft.max_context or not size.context or draft.max_context >= size.context:
         return []
-    what = "EAGLE head" if wish.method == "eagle3" else "draft model"
+    what = "EAGLE head" if wish.heads else "draft model"
     # The head's table of positions is as long as its own config.json says, until that pull request makes it grow.
     beyond = (
         " TensorRT-LLM before its pull request 11598 (February 2026) reads past the head's table of positions there; "
@@ -153,7 +153,7 @@ def short_draft(wish: Wish, size: Sizes) -> list[str]:
     )
     return [
         f"The {what} {draft.name} was made for {draft.max_context:,} tokens, so its drafts are seldom accepted "
-        f"between there and {size.context:,}.{beyond if wish.method == 'eagle3' else ''}"
+        f"between there and {size.context:,}.{beyond if wish.heads else ''}"
     ]
 
 

@@ -17,6 +17,7 @@ import math
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import HEAD, draft_model
 
 PLANNED, FRACTION = "planned", "fraction"
 
@@ -111,6 +112,11 @@ class Wish:
     @property
     def models(self) -> list[Model]:
         return [self.target, *([self.draft] if self.draft else [])]
+
+    @property
+    def heads(self) -> bool:
+        """Whether the draft is a head, which continues what the target has computed."""
+        return draft_model(self.method) == HEAD
 
     @property
     def cache_options(self) -> t.Mapping[str, t.Any]:
@@ -236,7 +242,7 @@ def read(arguments: t.Mapping[str, t.Any]) -> Wish:
     written = whole(raw.get("max_draft_len")) if isinstance(raw, dict) else None
     wish = Wish(
         target=read_model(arguments["target"]),
-        draft=read_model(draft, head=method == "eagle3") if draft.get("name") else None,
+        draft=read_model(draft, head=draft_model(method) == HEAD) if draft.get("name") else None,
         method=method,
         draft_length=max(0, int(arguments.get("draft_length") or written or 0)),
         context=t.cast(int, numbers["context"]),
@@ -337,7 +343,7 @@ def all_weights(wish: Wish, sparks: int) -> int:
 def follows_checkpoint(wish: Wish, model: Model) -> bool:
     """Whether the KV cache is in FP8 because the model's own files say so; an EAGLE head takes its target's."""
     auto = str(wish.cache_options.get("dtype") or "auto").lower() == "auto"
-    return auto and (wish.target if wish.method == "eagle3" else model).fp8_cache
+    return auto and (wish.target if wish.heads else model).fp8_cache
 
 
 def bytes_per_value(wish: Wish, model: Model) -> float:

@@ -19,6 +19,13 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import of_figures
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import honoured
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import (
+    CHOICES,
+    METHODS,
+    NONE,
+    draft_model,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import AUTO, FAMILY_NAMES
 
 Mapping = t.Mapping[str, t.Any]
 
@@ -57,10 +64,16 @@ def length_of(value: t.Any) -> int:
         raise ValueError(f"speculative_serve_draft_length is {value!r}, but must be a whole number") from None
 
 
+def check_name(name: str, value: t.Any, known: t.Sequence[str]) -> None:
+    """Nothing is looked for under a name that nobody knows."""
+    if value and str(value) not in known:
+        raise ValueError(f"speculative_serve_{name} is {str(value)!r}, but must be one of {', '.join(known)}")
+
+
 def applies(choice: Mapping, given: Mapping) -> bool:
     """Whether a benchmark's choice is about what is left open. Who gives a length wants drafts."""
     other_method = given.get("method") not in (None, choice.get("method"))
-    drafts_after_all = choice.get("method") == "none" and given.get("draft_length") is not None
+    drafts_after_all = choice.get("method") == NONE and given.get("draft_length") is not None
     return bool(choice) and not other_method and not drafts_after_all
 
 
@@ -78,10 +91,19 @@ def sources(recipe: Mapping, given: Mapping, choice: Mapping) -> dict[str, tuple
     return found
 
 
+def absent(method: str) -> dict[str, t.Any]:
+    """What a method does without, whatever anybody says of it: without drafts there is neither a model nor a length."""
+    if method == NONE:
+        return {"draft": "", "draft_length": 0}
+    return {"draft": ""} if method in METHODS and not draft_model(method) else {}
+
+
 def merge(
     recipe: Mapping, given: Mapping, kept: Mapping | None = None, models: t.Mapping[str, Mapping] | None = None
 ) -> dict[str, t.Any]:
     """The values, the benchmark that has chosen, from when on drafts pay, and what is not the recipe's."""
+    check_name("method", given.get("method"), CHOICES)
+    check_name("family", given.get("family"), (AUTO, *FAMILY_NAMES))
     choice = honoured(kept, recipe, str(given["image"]), models or {})
     found = sources(recipe, given, choice if applies(choice, given) else {})
     values = {
@@ -90,16 +112,15 @@ def merge(
     }
     values["draft_length"] = length_of(values["draft_length"] or 0)
     chosen = found.get("draft_length", ("",))[0] == "benchmark"
-    # Without drafts there is neither a draft model nor a draft length, whatever anybody says of them.
-    if values["method"] == "none":
-        values.update(draft="", draft_length=0)
-        found = {name: source for name, source in found.items() if name not in ("draft", "draft_length")}
+    without = absent(values["method"])
+    values.update(without)
+    found = {name: source for name, source in found.items() if name not in without}
     origins = {}
     for name in (name for name in WORDS if name in found):
         who, _value, said = found[name]
         what = (
             "no drafts"
-            if (name, values[name]) == ("method", "none")
+            if (name, values[name]) == ("method", NONE)
             else f"{WORDS[name]} {values[name] if name != 'method' else values[name] or 'of its own'}"
         )
         origins[name] = {"from": who, "says": f"{what}, {said}"}

@@ -18,8 +18,10 @@ from pathlib import Path
 
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import table as recipe_table
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import CHOICES as METHOD_NAMES
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, NONE
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import AUTO, FAMILY_NAMES
 
-METHODS = ("eagle3", "draft_target", "none")
 KV_CACHES = ("planned", "fraction")
 NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 # A deployment's directory is named after it and lies beside these, which hold watched jobs and receipts.
@@ -73,9 +75,9 @@ RECIPE: dict[str, Field] = {
     "image": Field(str, required=True),
     "port": Field(int, default=8000, least=1),
     # Whose engine options an image knows whose tag does not say it.
-    "family": Field(str, default="auto", choices=("auto", "1.2", "1.3")),
+    "family": Field(str, default="auto", choices=(AUTO, *FAMILY_NAMES)),
     # Absent when options.speculative_config says everything itself.
-    "method": Field(str, default="", choices=METHODS),
+    "method": Field(str, default="", choices=METHOD_NAMES),
     "draft_length": Field(int, default=0),
     "target_model": Field(
         dict,
@@ -249,13 +251,17 @@ def check_method(recipe: t.Mapping[str, t.Any]) -> list[str]:
     if raw:
         return ["draft_length is given, but options.speculative_config says it"] if length else []
     if not method:
-        return [f"method is missing: it must be one of {', '.join(METHODS)}, or options must have speculative_config"]
-    if method == "none":
-        surplus = [key for key in ("draft_model", "draft_length") if recipe.get(key)]
-        return [f"{key} is given, but method is 'none'" for key in surplus]
+        return [
+            f"method is missing: it must be one of {', '.join(METHOD_NAMES)}, or options must have speculative_config"
+        ]
+    needs_model = method != NONE and METHODS[method].draft_model
     errors = []
-    if not recipe.get("draft_model"):
+    if needs_model and not recipe.get("draft_model"):
         errors.append(f"draft_model is missing, and method '{method}' needs one")
+    if not needs_model and recipe.get("draft_model"):
+        errors.append(f"draft_model is given, but method is '{method}'")
+    if method == NONE:
+        return [*errors, "draft_length is given, but method is 'none'"] if length else errors
     if not isinstance(length, int) or length < 1:
         errors.append(f"draft_length must be 1 or more for method '{method}'")
     return errors
@@ -319,10 +325,10 @@ def with_models(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 def without_drafts(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """The same recipe with its target model alone; what had no drafts stays as it is."""
-    if recipe["method"] == "none":
+    if recipe["method"] == NONE:
         return dict(recipe)
     options = {key: value for key, value in recipe["options"].items() if key != "speculative_config"}
-    changes = {"method": "none", "draft_model": None, "draft_length": 0, "options": options}
+    changes = {"method": NONE, "draft_model": None, "draft_length": 0, "options": options}
     return with_models({**recipe, **changes, "title": f"{recipe['title']} without drafts"})
 
 

@@ -4,13 +4,13 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Recipes in a table: for a terminal, and as docs/recipes.md has it."""
+"""Recipes in a table, for a terminal."""
 
 from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import METHODS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, NONE
 
 COLUMNS = ("recipe", "target model", "method", "image", "Sparks")
 
@@ -19,9 +19,9 @@ Recipe = t.Mapping[str, t.Any]
 
 def method(recipe: Recipe) -> str:
     if recipe["method"] in METHODS:
-        return f"{METHODS[recipe['method']]}, draft length {recipe['draft_length']}"
+        return f"{METHODS[recipe['method']].words}, draft length {recipe['draft_length']}"
     # Left out where the engine options say it themselves.
-    return "no drafts" if recipe["method"] == "none" else "speculative_config"
+    return "no drafts" if recipe["method"] == NONE else "speculative_config"
 
 
 def image(recipe: Recipe) -> str:
@@ -50,12 +50,3 @@ def lines(recipes: t.Iterable[Recipe]) -> list[str]:
     rows = [COLUMNS, *map(cells, recipes)]
     widths = [max(map(len, column)) for column in zip(*rows)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
-
-
-def markdown(recipes: t.Iterable[Recipe]) -> str:
-    """The table of docs/recipes.md, with the source of each recipe."""
-    rows = [("recipe", *COLUMNS[1:], "source"), ("---",) * (len(COLUMNS) + 1)]
-    for recipe in recipes:
-        name, *others = cells(recipe)
-        rows.append((f"[`{name}`](../playbooks/recipes/{name}.yml)", *others, f"[source]({recipe['source']})"))
-    return "\n".join(f"| {' | '.join(row)} |" if row[0] != "---" else f"|{'|'.join(row)}|" for row in rows)

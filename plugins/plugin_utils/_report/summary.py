@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import break_even as _break_even
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view as pairs
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import METHODS, api, drafting
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.status import api
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, drafting
 
 WIDTH = 100
 

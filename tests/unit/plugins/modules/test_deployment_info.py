@@ -17,6 +17,7 @@ from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Engine, Machine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import boot_id, process_stat
 from ansible_collections.dgx_spark.speculative.plugins.modules import deployment_info
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.status import render, status_of
 
 from tests.unit.docker_server import DockerServer
 from tests.unit.replay_server import FIXTURES, Handler, Server, free_port, replay
@@ -152,14 +153,14 @@ def fixture_look(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
             "socket": str(tmp_path / "docker.sock"),
             "state_directory": str(tmp_path / "dgx-spark-speculative"),
             "cache_directory": str(tmp_path / "hub"),
-            "host": "spark-1",
             **args,
         }
         with patch_module_args(args), pytest.raises(SystemExit):
             deployment_info.main()
         result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
         assert (result.get("failed", False), result["changed"]) == (False, False), result
-        return result
+        # As the action does.
+        return {**result, "lines": render("spark-1", status_of(result))} if "disk" in result else result
 
     return look
 

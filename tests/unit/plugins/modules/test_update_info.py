@@ -13,9 +13,11 @@ from urllib.parse import urlsplit
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm import known_issues
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.known_issues import KnownIssue
 from ansible_collections.dgx_spark.speculative.plugins.modules import update_info
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.updates import told
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm import known_issues
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.known_issues import KnownIssue
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import RANGES
 
 from tests.unit.hub_server import ACCEPTED, Fault, HubServer, Model, running
 
@@ -121,12 +123,13 @@ Ask = t.Callable[..., dict[str, t.Any]]
 @pytest.fixture(name="ask")
 def fixture_ask(hub: HubServer, capsys: pytest.CaptureFixture[str]) -> Ask:
     def ask(**arguments: t.Any) -> dict[str, t.Any]:
-        given = {"platform": "linux/arm64", "endpoint": hub.endpoint, "host": "spark-1", **arguments}
+        given = {"platform": "linux/arm64", "endpoint": hub.endpoint, "families": RANGES, **arguments}
         with patch_module_args(given), pytest.raises(SystemExit):
             update_info.main()
         result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
         result.pop("invocation", None)
-        return result
+        # As the action does.
+        return {**result, **told(given, result["rows"], "spark-1")} if "rows" in result else result
 
     return ask
 

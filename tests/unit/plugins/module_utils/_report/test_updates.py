@@ -9,6 +9,7 @@ import typing as t
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import RemoteFile, Wanted
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report import updates
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import RANGES
 
 TAGS = [
     *("latest", "nightly", "spark-single-gpu-dev", "1.3.0rc12-arm64", "1.3.0rc14-arm64"),
@@ -32,7 +33,7 @@ TAGS = [
     ],
 )
 def test_what_follows_a_tag(tag: str, tags: list[str], line: list[str], beyond: str | None) -> None:
-    assert updates.newer_tags(tag, tags) == (line, beyond)
+    assert updates.newer_tags(tag, tags, RANGES) == (line, beyond)
 
 
 @pytest.mark.parametrize(
@@ -118,18 +119,6 @@ def test_is_documentation(path: str, expected: bool) -> None:
     assert updates.is_documentation(path) is expected
 
 
-SHIPPED = [
-    updates.Shipped("elsewhere", "a/else", "a/v2", ["a/v1"], "https://example.org/v2"),
-    updates.Shipped("old", "a/target", "a/v1", [], "https://example.org/v1"),
-    updates.Shipped("new", "a/target", "a/v2", ["a/v0", "a/v1"], "https://example.org/v2"),
-]
-
-
-def drafting_with(draft: str) -> updates.Deployment:
-    models = (updates.Model("target_model", "a/target"), updates.Model("draft_model", draft))
-    return updates.Deployment("nvcr.io/x:1", (), models, "eagle3", {})
-
-
 @pytest.mark.parametrize(
     ("record", "recipe", "sparks"),
     [({"pair": {"rank": 0}}, {}, 2), ({"pair": {}}, {"sparks": 1}, 1), ({}, {"sparks": 2}, 2), ({}, {}, 1)],
@@ -139,81 +128,3 @@ def test_it_is_known_on_how_many_sparks_it_serves(
 ) -> None:
     given = {"target_model": {"id": "a/b"}, **recipe} if recipe else {}
     assert updates.deployment_of(record, given).sparks == sparks
-
-
-def test_a_draft_is_superseded_by_that_of_a_recipe_for_the_same_target() -> None:
-    row = updates.draft_row(drafting_with("a/v1"), SHIPPED)
-    assert row is not None
-    assert (row.current, row.newest, row.verdict, row.proposed) == ("a/v1", "a/v2", "superseded", None)
-    assert row.notes == [
-        "a/v2 is recommended in place of the draft a/v1 (https://example.org/v2); serve.yml -e recipe=new serves it."
-    ]
-    assert updates.draft_row(drafting_with("a/v2"), SHIPPED) is None
-
-
-def test_a_successor_that_no_shipped_recipe_has_for_this_target() -> None:
-    row = updates.draft_row(drafting_with("a/v1"), SHIPPED[:1])
-    assert row is not None
-    assert row.notes == [
-        "a/v2 is recommended in place of the draft a/v1 (https://example.org/v2); to serve it, set draft_model.id in a "
-        "copy of the recipe."
-    ]
-
-
-def test_overrides_change_the_revision_wherever_it_stands_and_keep_the_image_that_serves() -> None:
-    deployment = updates.deployment_of(RECORD, RECIPE)
-    row = updates.Row("model", "a/target", proposed="2" * 40)
-    found = updates.overrides(RECIPE, deployment, [row])
-    assert found["image"] == "nvcr.io/x:1.3.0rc13"
-    assert found["target_model"]["revision"] == found["repositories"][0]["revision"] == "2" * 40
-    assert found["draft_model"] == {"directory": "/models/draft"}
-    assert RECIPE["target_model"]["revision"] == "main"  # type: ignore[index]
-    image = updates.Row("image", "nvcr.io/x", proposed="nvcr.io/x:1.3.0rc14")
-    assert updates.overrides(RECIPE, deployment, [image])["image"] == "nvcr.io/x:1.3.0rc14"
-
-
-def test_what_to_write_down() -> None:
-    deployment = updates.deployment_of(RECORD, RECIPE)
-    rows = [
-        updates.Row("image", "nvcr.io/x", proposed="nvcr.io/x:1.3.0rc14"),
-        updates.Row("model", "a/target", proposed="2" * 40),
-    ]
-    assert updates.keep_lines(deployment, rows) == [
-        "The next plain run follows recipe and inventory again. To keep what was switched to, write down",
-        "  in the inventory, among the variables of 'sparks':",
-        "    trtllm_container_image: nvcr.io/x:1.3.0rc14",
-        "  in the recipe, or a copy of it with the same file name:",
-        f"    target_model: {{revision: {'2' * 40}}}",
-        "To go back: serve.yml -e previous=true",
-    ]
-    assert updates.keep_lines(deployment, [updates.Row("image", "nvcr.io/x")]) == []
-
-
-def test_what_the_recipe_itself_pins_needs_no_writing_down() -> None:
-    pinned = {**RECIPE, "target_model": {"id": "a/target", "revision": "2" * 40}}
-    row = updates.Row("model", "a/target", proposed="2" * 40)
-    lines = updates.keep_lines(updates.deployment_of(RECORD, pinned), [row])
-    assert lines == ["To go back: serve.yml -e previous=true"]
-
-
-def test_the_table_for_people() -> None:
-    rows = [
-        updates.Row(
-            "image", "nvcr.io/nvidia/tensorrt-llm/release", "1.3.0rc12", "1.3.0rc13", "newer", "x", 17_500_000_000
-        ),
-        updates.Row("model", "a/target", "1" * 40, "1" * 40, "newest"),
-        updates.Row("model", "a/v1", "3" * 40, "3" * 40, "pinned"),
-        updates.Row("model", "/models/draft", None, None, "directory"),
-        updates.Row(
-            "draft", "a/v1", "a/v1", "a/v3", "superseded", notes=["Take the other one.", "Take the other one."]
-        ),
-    ]
-    assert updates.table(rows) == [
-        "                                       now        newest",
-        "  nvcr.io/nvidia/tensorrt-llm/release  1.3.0rc12  1.3.0rc13  newer, 17.5 GB to fetch at most",
-        "  a/target                             11111111   11111111   newest",
-        "  a/v1                                 33333333   33333333   pinned, has a successor",
-        "  /models/draft                        -          -          directory",
-    ]
-    assert updates.note_lines(rows) == ["  - Take the other one."]
-    assert max(map(len, updates.table(rows))) <= updates.WIDTH

@@ -98,6 +98,18 @@ def test_what_is_no_number_is_said() -> None:
         deployment_values(RECIPE, {**GIVEN, "draft_length": "many"})
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"method": "eagle"}, "speculative_serve_method is 'eagle', but must be one of eagle3, draft_target, none"),
+        ({"family": 1.1}, r"speculative_serve_family is '1\.1', but must be one of auto, 1\.2, 1\.3"),
+    ],
+)
+def test_a_method_or_family_that_nobody_knows_is_said(given: dict[str, t.Any], said: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=said):
+        deployment_values(RECIPE, {**GIVEN, **given})
+
+
 def test_a_number_too_large_to_compute_with_is_said() -> None:
     with pytest.raises(AnsibleFilterError, match="What is to be served is not clear"):
         deployment_values(RECIPE, {**GIVEN, "draft_length": 10**400, "break_even": {"draft_cost": 0.1}})

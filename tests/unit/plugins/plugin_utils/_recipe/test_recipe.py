@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import of_figures
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.options import Built, Request, build
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
     RecipeError,
     find,
@@ -20,6 +19,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.reci
     with_models,
     without_drafts,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import Built, Request, build
 
 RECIPES = Path(__file__).parents[5] / "playbooks" / "recipes"
 

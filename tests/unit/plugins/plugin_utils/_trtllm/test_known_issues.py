@@ -7,9 +7,9 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.known_issues import KNOWN_ISSUES
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.options import Built, Request, build
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.releases import version_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.known_issues import KNOWN_ISSUES
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import Built, Request, build
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import version_of
 
 GPT = "openai/gpt-oss-120b"
 LLAMA = "nvidia/Llama-3.3-70B-Instruct-FP4"

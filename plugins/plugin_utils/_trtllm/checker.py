@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
 """Engine options against the schema of a release family: names, types, bounds and spellings of single values."""
 
@@ -12,14 +12,15 @@ import fnmatch
 import re
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.findings import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import version_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import (
     Report,
     did_you_mean,
     same_word,
     seen,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.releases import Release, version_of
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.schema import Field, Section
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import Release
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import Field, Section
 
 ROOT = "TorchLlmArgs"
 

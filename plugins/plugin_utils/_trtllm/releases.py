@@ -2,28 +2,30 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
 """Which rules a release of TensorRT-LLM gets: its version, and the release family it belongs to."""
 
 from __future__ import annotations
 
 import dataclasses
-import re
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm import schema_1_2, schema_1_3
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.findings import Report, shown
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.schema import Family
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import (
+    Range,
+    Version,
+    range_of,
+    release_of,
+    version_of,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import Report, shown
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import FAMILIES, Family
 
-FAMILIES: tuple[Family, ...] = (schema_1_2.FAMILY, schema_1_3.FAMILY)
+RANGES: list[Range] = [[family["first"], family["last"]] for family in FAMILIES]
 AUTO = "auto"
-# Tags that name no release and move, with the release whose options their image read when it was published last.
-MOVING_TAGS = {"spark-single-gpu-dev": "1.2.0rc1"}
+FAMILY_NAMES = tuple(str(family["name"]) for family in FAMILIES)
+MOVING_TAGS: dict[str, str] = {tag: release for family in FAMILIES for tag, release in family["tags"].items()}
 
-RELEASE = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:rc(\d+))?(?:\.post(\d+))?(?:[-+][\w.+-]+)?")
 DOUBT = "the server may refuse what passes here and accept what is refused"
-
-Version = tuple[int, int, int, float, int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,39 +46,21 @@ class Release:
         return version_of(MOVING_TAGS.get(self.name, self.name))
 
 
-def release_of(text: str) -> str:
-    """The release in a release or an image reference: the tag, without registry, repository and digest."""
-    name = text.strip().partition("@")[0]
-    last = name.rpartition("/")[2]
-    return last.rpartition(":")[2] if ":" in last else last
-
-
-def version_of(release: str) -> Version | None:
-    """A release as something to compare; a final release comes after its candidates."""
-    match = RELEASE.fullmatch(release)
-    if match is None:
-        return None
-    major, minor, patch, candidate, post = match.groups()
-    return int(major), int(minor), int(patch), float(candidate or "inf"), int(post or 0)
-
-
-def within(version: Version, first: str, last: str | None) -> bool:
-    """Whether a version lies from one release to another; a post release belongs to the release it repairs."""
-    start, end = version_of(first), version_of(last or "")
-    return start is not None and start <= version and (end is None or version[:4] <= end[:4])
-
-
 def family_of(version: Version) -> Family | None:
-    return next((family for family in FAMILIES if within(version, family["first"], family["last"])), None)
+    found = range_of(version, RANGES)
+    return None if found is None else FAMILIES[RANGES.index(found)]
+
+
+def in_words(number: int) -> str:
+    """The releases of a family; one that has no last release goes on until the next family begins."""
+    family, *following = FAMILIES[number:]
+    if family["last"]:
+        return f"{family['first']} to {family['last']}"
+    return f"{family['first']} and later" + (f", before {following[0]['first']}" if following else "")
 
 
 def _families_in_words() -> str:
-    return ", ".join(
-        f"{family['name']} ({family['first']} to {family['last']})"
-        if family["last"]
-        else f"{family['name']} ({family['first']} and later)"
-        for family in FAMILIES
-    )
+    return ", ".join(f"{family['name']} ({in_words(number)})" for number, family in enumerate(FAMILIES))
 
 
 def find_release(text: str, choice: str, report: Report) -> Release | None:

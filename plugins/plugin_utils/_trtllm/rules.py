@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
 """Rules over more than one engine option; each reads only values of the right type, as the rest is reported already."""
 
@@ -13,8 +13,8 @@ import math
 import re
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.findings import Report
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.schema import Family
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import Report
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import Family
 
 PARALLEL_SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size")
 # The models that the documentation of the dynamic tree excludes: sliding-window and MLA attention.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
 """Combinations of release, method, model and options that public threads report as bad on a DGX Spark.
 
@@ -16,7 +16,7 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.releases import Version, within
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import Version, within
 
 _UPSTREAM = "https://github.com/NVIDIA/TensorRT-LLM"
 _FP4_EXPERTS = r"^(?=.*fp4)(?=.*(-a\d+(\.\d+)?b|moe|mixtral|llama-4|deepseek(?!.*distill)))"

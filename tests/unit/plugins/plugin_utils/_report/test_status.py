@@ -11,7 +11,6 @@ import typing as t
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import Link, Pair, Rail
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import (
-    WIDTH,
     Disk,
     Job,
     Model,
@@ -19,12 +18,16 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     Removable,
     Status,
     UnusedModel,
+    pair_facts,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.status import (
+    WIDTH,
     duration,
     heading,
     hints,
-    pair_facts,
     render,
     size,
+    status_of,
 )
 
 SERVING = Status(
@@ -90,6 +93,11 @@ spark-1 serves gpt-oss-120b with EAGLE-3, draft length 5
     - Go back to single_draft_target: serve.yml -e previous=true
     - Give back 81.2 GB that nothing serves: cleanup.yml -e unused=true"""
     )
+
+
+def test_facts_are_read_back() -> None:
+    for status in (SERVING, dataclasses.replace(SERVING, jobs=[Job("pull", 12.5, "8 GB")]), Status()):
+        assert status_of(json.loads(json.dumps(status.facts()))) == status
 
 
 def test_nothing_known_is_still_a_table() -> None:

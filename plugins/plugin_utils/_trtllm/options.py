@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
 """Build, validate and render the engine options of a TensorRT-LLM release.
 
@@ -15,36 +15,41 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.checker import ROOT, Checker
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.findings import Finding, Report
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.known_issues import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import release_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.checker import ROOT, Checker
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import Finding, Report
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.known_issues import (
     Case,
     KnownIssue,
     known_issues,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.releases import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import (
+    CHOICES,
+    METHODS,
+    NONE,
+    Method,
+    method_of,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import (
     AUTO,
-    FAMILIES,
+    FAMILY_NAMES,
     Release,
     find_release,
-    release_of,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.rules import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rules import (
     PARALLEL_SIZES,
     RULES,
     Subject,
     spec,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.schema import Family
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import Family
 
-NONE = "none"
 RAW = "raw"
-METHODS = ("eagle3", "draft_target", NONE)
 # The neutral inputs of a module or an action that takes a request.
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "release": {"type": "str", "required": True},
-    "family": {"type": "str", "choices": [AUTO, *(family["name"] for family in FAMILIES)], "default": AUTO},
-    "method": {"type": "str", "choices": list(METHODS)},
+    "family": {"type": "str", "choices": [AUTO, *FAMILY_NAMES], "default": AUTO},
+    "method": {"type": "str", "choices": list(CHOICES)},
     "draft_model": {"type": "str"},
     "max_draft_len": {"type": "int"},
     "target_model": {"type": "str"},
@@ -73,11 +78,6 @@ class Request:
     target_model: str | None = None
 
     @property
-    def drafts(self) -> bool:
-        """Whether a method asks for a draft, whatever the options say."""
-        return self.method not in (None, NONE)
-
-    @property
     def effective_method(self) -> str:
         """The method, or what the options alone come to."""
         return self.method or (NONE if self.options.get("speculative_config") is None else RAW)
@@ -102,8 +102,12 @@ def _merged(request: Request, family: Family, report: Report) -> dict[str, t.Any
     section = options.get("speculative_config")
     if request.method is not None and section is not None:
         report.error("speculative_config", _excluded(request.method))
-    if request.drafts:
-        options["speculative_config"] = _speculation(request, family)
+    method = METHODS.get(request.method or NONE)
+    spelling = method.spelling(family) if method else None
+    if method and spelling:
+        options["speculative_config"] = {"decoding_type": spelling, **_speculation(request, method, family)}
+    elif method:
+        report.error("method", f"release family {family['name']} does not have {request.method}")
     elif isinstance(section, dict):
         options["speculative_config"] = _with_draft_model(section, request.draft_model, family)
     if request.revision is not None:
@@ -122,12 +126,10 @@ def _excluded(method: str) -> str:
     return f"excludes method {method}; remove it to draft with the method, or leave method out to draft as it says"
 
 
-def _speculation(request: Request, family: Family) -> dict[str, t.Any]:
-    inputs = {"max_draft_len": request.max_draft_len, family["draft_model_key"]: request.draft_model or None}
-    return {
-        "decoding_type": family["methods"][request.method],
-        **{key: value for key, value in inputs.items() if value is not None},
-    }
+def _speculation(request: Request, method: Method, family: Family) -> dict[str, t.Any]:
+    draft_model = request.draft_model if method.draft_model else None
+    inputs = {method.draft_length: request.max_draft_len, family["draft_model_key"]: draft_model or None}
+    return {key: value for key, value in inputs.items() if value is not None}
 
 
 def _with_draft_model(section: t.Mapping[str, t.Any], draft_model: str | None, family: Family) -> t.Mapping[str, t.Any]:
@@ -140,20 +142,17 @@ def _with_draft_model(section: t.Mapping[str, t.Any], draft_model: str | None, f
 
 def _as_parameters(findings: t.Iterable[Finding], request: Request, family: Family) -> list[Finding]:
     """Findings about speculation that came from parameters, under the names of the parameters."""
-    if not request.drafts:
+    if request.method not in METHODS:
         return list(findings)
-    names = {spec("max_draft_len"): "max_draft_len", spec(family["draft_model_key"]): "draft_model"}
+    length = METHODS[request.method].draft_length
+    names = {spec(length): "max_draft_len", spec(family["draft_model_key"]): "draft_model"}
     return [dataclasses.replace(finding, path=names.get(finding.path, finding.path)) for finding in findings]
 
 
 def _case(request: Request, release: Release, subject: Subject) -> Case:
-    methods = {spelling: method for method, spelling in release.family["methods"].items()}
-    # Eagle is the older spelling of Eagle3 wherever both are known.
-    methods.setdefault("Eagle", "eagle3")
-    drafting = methods.get(subject.decoding_type or "", subject.decoding_type or NONE)
     named = subject.options.get("model")
     model = request.target_model or (named if isinstance(named, str) else "")
-    return Case(release.about, drafting, subject.options, model, subject.world_size)
+    return Case(release.about, method_of(subject.decoding_type), subject.options, model, subject.world_size)
 
 
 def build(request: Request) -> Built:

@@ -5,13 +5,10 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm import releases as trtllm_releases
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.options import Request, build
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._trtllm.releases import (
-    FAMILIES,
-    release_of,
-    version_of,
-)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import version_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm import releases as trtllm_releases
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import Request, build
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import FAMILIES
 
 FAMILY_LIST = "1.2 (1.2.0rc1 to 1.2.0rc6), 1.3 (1.3.0rc3 and later)"
 DOUBT = "the server may refuse what passes here and accept what is refused"
@@ -21,28 +18,6 @@ def findings(release: str, family: str = "auto") -> tuple[str, list[str], list[s
     """The family, the errors and the warnings of a release without options."""
     answer = build(Request(release, family=family))
     return answer.family, [str(error) for error in answer.errors], [str(warning) for warning in answer.warnings]
-
-
-@pytest.mark.parametrize(
-    ("text", "release"),
-    [
-        ("1.3.0rc12", "1.3.0rc12"),
-        ("nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12", "1.3.0rc12"),
-        ("nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12@sha256:0a1b", "1.3.0rc12"),
-        ("registry.example:5000/release:1.3.0rc13", "1.3.0rc13"),
-        ("registry.example:5000/release", "release"),
-        ("nvcr.io/nvidia/tensorrt-llm/release@sha256:0a1b", "release"),
-    ],
-)
-def test_release_of(text: str, release: str) -> None:
-    assert release_of(text) == release
-
-
-def test_versions_in_order() -> None:
-    releases = ["1.2.0rc6", "1.2.0rc6.post1", "1.2.0", "1.3.0rc2", "1.3.0rc12", "1.3.0", "1.3.1"]
-    versions = [version for version in map(version_of, releases) if version]
-    assert len(versions) == len(releases)
-    assert versions == sorted(versions)
 
 
 @pytest.mark.parametrize(

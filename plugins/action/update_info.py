@@ -1,0 +1,26 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.updates import told
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import RANGES
+
+
+class ActionModule(ActionBase):
+    """Let the host ask, and judge on the controller what it was answered."""
+
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        super().run(tmp, task_vars)
+        arguments = {"families": RANGES, **self._task.args}
+        asked = dict(self._execute_module(module_args=arguments, task_vars=task_vars))
+        if "rows" not in asked:
+            return asked
+        host = str((task_vars or {}).get("inventory_hostname", self._play_context.remote_addr))
+        return {**asked, **told(arguments, asked["rows"], host)}

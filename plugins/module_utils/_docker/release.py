@@ -1,0 +1,46 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""The release of TensorRT-LLM in an image's tag, as something to compare."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+RELEASE = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:rc(\d+))?(?:\.post(\d+))?(?:[-+][\w.+-]+)?")
+
+# Major, minor, patch, candidate (infinite for a final release) and post release.
+Version = tuple[int, int, int, float, int]
+# The first and the last release of a range; one without a last release goes on.
+Range = t.Sequence[t.Optional[str]]
+
+
+def release_of(text: str) -> str:
+    """The release in a release or an image reference: the tag, without registry, repository and digest."""
+    name = text.strip().partition("@")[0]
+    last = name.rpartition("/")[2]
+    return last.rpartition(":")[2] if ":" in last else last
+
+
+def version_of(release: str) -> Version | None:
+    """A release as something to compare; a final release comes after its candidates."""
+    match = RELEASE.fullmatch(release)
+    if match is None:
+        return None
+    major, minor, patch, candidate, post = match.groups()
+    return int(major), int(minor), int(patch), float(candidate or "inf"), int(post or 0)
+
+
+def within(version: Version, first: str | None, last: str | None) -> bool:
+    """Whether a version lies from one release to another; a post release belongs to the release it repairs."""
+    start, end = version_of(first or ""), version_of(last or "")
+    return start is not None and start <= version and (end is None or version[:4] <= end[:4])
+
+
+def range_of(version: Version, ranges: t.Sequence[Range]) -> Range | None:
+    """The range that a version lies in; of several, the one that begins last in their order."""
+    return next((found for found in reversed(ranges) if within(version, *found)), None)

@@ -1,0 +1,68 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""How drafts are made: the rows of methods.yml, which is all that this collection knows of a method.
+
+A row, under the name that recipes have for it
+    words          what people call it
+    description    what it does, as the rest of a sentence
+    draft_model    the draft model that it needs: a `head` continues what the target has computed, with one layer of KV
+                   cache of the target's type; a `model` drafts by itself, with a cache of its own; left out if none
+    draft_length   the key of speculative_config that says how many tokens are drafted; max_draft_len if left out
+    decoding_type  how a release family spells it; a family that extends another one spells it like that one
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import Family, load
+
+HEAD, MODEL = "head", "model"
+# The name of no method: the target model alone.
+NONE = "none"
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """A row; without a draft model it drafts by what is there already."""
+
+    words: str
+    description: str
+    decoding_type: t.Mapping[str, str]
+    draft_model: str | None = None
+    draft_length: str = "max_draft_len"
+
+    def spelling(self, family: Family) -> str | None:
+        """The decoding type in a family, if it has the method."""
+        return next((self.decoding_type[name] for name in family["lineage"] if name in self.decoding_type), None)
+
+
+METHODS = {name: Method(**row) for name, row in load(Path(__file__).with_suffix(".yml")).items()}
+CHOICES = (*METHODS, NONE)
+
+
+def draft_model(method: str | None) -> str | None:
+    """What kind of draft model a method needs; none if it is no method at all."""
+    return METHODS[method].draft_model if method in METHODS else None
+
+
+def method_of(decoding_type: str | None) -> str:
+    """The method of a decoding type, or the type itself where it belongs to none."""
+    rows = ((name, row.decoding_type.values()) for name, row in METHODS.items())
+    return next((name for name, types in rows if decoding_type in types), decoding_type or NONE)
+
+
+def drafting(method: str | None, length: int | None) -> str | None:
+    """How drafts are made, in words; None if it is not known."""
+    if method is None:
+        return None
+    if method in METHODS:
+        return f"with {METHODS[method].words}, draft length {length}"
+    # Left out where the engine options say it themselves.
+    return "without drafts" if method else "with a speculative_config of its own"

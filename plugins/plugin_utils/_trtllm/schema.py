@@ -1,0 +1,192 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""The release families of TensorRT-LLM: their engine options are data, a file of `families/` each, read here.
+
+A family, named like its file
+    extends            another family; what is not said here is as it is there
+    first, last        the first and last release it holds for; without last it goes on until another family begins
+    known              the releases it was written for; any other one of the family is a warning
+    tags               tags that name no release and move, with the release that stands for each
+    draft_model_key    how speculative_config names the draft model
+    needs_draft_model  the decoding types that the server refuses without a draft model
+    needs_draft_length the decoding types that the server refuses without a draft length
+    refused_types      decoding types that the schema knows and the server refuses, and why
+    schedule_start     the batch size that draft_len_schedule must hold; null if its smallest one counts
+    tree_by_width      true if dynamic_tree_max_topK alone turns the dynamic tree on
+    two_models_end     true if drafting as two models is deprecated
+    sections           the mappings, by the name that TensorRT-LLM gives them; `TorchLlmArgs` is the whole file
+
+A section
+    fields             field name -> field; the order is the order of the rendered file
+    extends            another section whose fields come first
+    renamed            names people use here which never were or no longer are fields -> what to write instead
+    newer              names that newer releases have; a final * stands for any end
+A section with `tag` is a union: the value under that name chooses the section in `variants`.
+
+A field is a word (bool, int, count, size, float, fraction, str, any; with `or null` behind it null may be written, too)
+or a mapping with one of
+    is                 a word
+    values             the allowed texts; fold (upper or lower) means that the server does not mind the case
+    list               the field that each item is
+    map                the field that each value is; keys (int) says what the keys are
+    section            the name of a section
+    any_of             several fields
+    never              why a file can not hold it
+and perhaps
+    nullable           true if null may be written
+    required           true if it must be there
+    min, max           bounds; above and below exclude the bound itself
+    newer              values of newer releases, spelled as in a section's newer
+    min_items          the least length of a list
+    alias              another name the server accepts
+    since              the first release of the family that may have it
+    advice             what to say when it is there
+Where a reason or anything else stands several times, an anchor of YAML names it; `reasons` is where they may be.
+
+In a family that extends another one, `fields` and `renamed` name what differs, and null takes a name away, or a whole
+section. A field may be `newer` (only newer releases have it), may say only what is different of it, and stands where it
+stood or behind the one that `after` names. Any other key of a section replaces what was there.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import yaml
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import version_of
+
+Field = t.Mapping[str, t.Any]
+Section = t.Mapping[str, t.Any]
+Family = t.Mapping[str, t.Any]
+Said = dict[str, t.Any]
+
+DIRECTORY = Path(__file__).parent / "families"
+# What is said of one family only.
+OWN: Said = {"last": None, "tags": {}}
+WORDS: dict[str, Field] = {
+    **{name: {"type": name} for name in ("bool", "int", "float", "str", "any")},
+    "count": {"type": "int", "min": 0},
+    "size": {"type": "int", "min": 1},
+    "fraction": {"type": "float", "min": 0, "max": 1},
+}
+KINDS = ("is", "values", "list", "map", "section", "any_of", "never")
+NEWER = "newer"
+
+
+def load(path: Path) -> t.Any:
+    """A file of data, by the parser in C where there is one."""
+    return yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+# A family that extends another one
+
+
+def _in_full(said: t.Any) -> Said:
+    return dict(said) if isinstance(said, dict) else {"is": said}
+
+
+def _changed_field(before: t.Any, said: t.Any) -> t.Any:
+    """The field as it is now; a mapping that does not say what it holds only adds to what was said before."""
+    if not isinstance(said, dict):
+        return said
+    change = {key: value for key, value in said.items() if key != "after"}
+    return change if any(kind in change for kind in KINDS) else {**_in_full(before), **change}
+
+
+def _changed_fields(before: t.Mapping[str, t.Any], changes: t.Mapping[str, t.Any]) -> Said:
+    names = [name for name in before if changes.get(name, before) is not None and changes.get(name) != NEWER]
+    for name, said in changes.items():
+        if said is None or said == NEWER:
+            continue
+        after = said.get("after") if isinstance(said, dict) else None
+        if after is not None and name in names:
+            names.remove(name)
+        if name not in names:
+            names.insert(len(names) if after is None else names.index(after) + 1, name)
+    return {
+        name: _changed_field(before.get(name), changes[name]) if name in changes else before[name] for name in names
+    }
+
+
+def _changed_section(before: Section, change: Section) -> Said:
+    section = {**before, **change}
+    if "fields" in change:
+        section["fields"] = _changed_fields(before.get("fields") or {}, change["fields"])
+        gone = [name for name, said in change["fields"].items() if said == NEWER]
+        section["newer"] = [*(section.get("newer") or ()), *gone]
+    if "renamed" in change:
+        section["renamed"] = {**before.get("renamed", {}), **change["renamed"]}
+        section["renamed"] = {old: new for old, new in section["renamed"].items() if new is not None}
+    return {key: value for key, value in section.items() if value is not None}
+
+
+def overlaid(before: Said, change: Said) -> Said:
+    """A family as another one with what is different of it."""
+    sections = {
+        name: _changed_section(before["sections"].get(name, {}), said)
+        for name, said in {**{key: {} for key in before["sections"]}, **change.get("sections", {})}.items()
+        if said is not None
+    }
+    return {**before, **OWN, **change, "sections": sections}
+
+
+# What is said, as the checker reads it
+
+
+def field(said: t.Any) -> Field:
+    """A field with its type (that of its word; list, map, section, union or any), and what it holds."""
+    more = _in_full(said)
+    kind = next(kind for kind in KINDS if kind in more)
+    value = more.pop(kind)
+    nullable = more.pop("nullable", False)
+    if kind == "is":
+        word, _or, null = value.partition(" or ")
+        more = {**WORDS[word], **more}
+        nullable = nullable or null == "null"
+    else:
+        more = {**_holding(kind, value), **more}
+    return {**more, "null": True} if nullable else more
+
+
+def _holding(kind: str, value: t.Any) -> Field:
+    if kind == "list":
+        return {"type": "list", "items": field(value)}
+    if kind == "map":
+        return {"type": "map", "of": field(value)}
+    if kind == "any_of":
+        return {"type": "union", "any_of": [field(other) for other in value]}
+    types = {"values": "str", "never": "any", "section": "section"}
+    return {"type": types[kind], kind: value}
+
+
+def _section(said: Section) -> Section:
+    fields = {} if "tag" in said else {"fields": {name: field(one) for name, one in said.get("fields", {}).items()}}
+    return {**said, **fields}
+
+
+def read(directory: Path) -> tuple[Family, ...]:
+    """The families of a directory, the oldest first, each with its name and those of the families it goes back to."""
+    said = {path.stem: load(path) for path in directory.glob("*.yml")}
+
+    def whole(name: str) -> Said:
+        base = said[name].get("extends")
+        own = {**said[name], "lineage": [name]}
+        if base is None:
+            return {**OWN, **own}
+        before = whole(base)
+        return {**overlaid(before, own), "lineage": [name, *before["lineage"]]}
+
+    # What the file is made of, and not about the family.
+    found = [{key: value for key, value in whole(name).items() if key not in ("extends", "reasons")} for name in said]
+    for family in found:
+        sections = {name: _section(one) for name, one in family["sections"].items()}
+        family.update(name=family["lineage"][0], sections=sections)
+    return tuple(sorted(found, key=lambda family: version_of(family["first"]) or ()))
+
+
+FAMILIES = read(DIRECTORY)

@@ -1,0 +1,86 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Write the tables of docs/recipes.md from the data that they show. Run as: make docs
+
+A table stands between `<!-- name -->` and `<!-- end -->`. A test says when one is not what the data say.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import load, shipped
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.table import COLUMNS, cells
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import in_words
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import FAMILIES
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "recipes.md"
+
+Rows = t.Iterable[t.Sequence[str]]
+
+
+def table(heading: t.Sequence[str], rows: Rows) -> str:
+    """Put rows of cells into Markdown."""
+    lines = [f"| {' | '.join(row)} |".replace("|  |", "| |") for row in (heading, *rows)]
+    return "\n".join([lines[0], f"|{'---|' * len(heading)}", *lines[1:]])
+
+
+def listed(words: t.Iterable[str]) -> str:
+    """Words as code, with commas."""
+    return ", ".join(f"`{word}`" for word in words)
+
+
+def recipes() -> str:
+    """Tell of each shipped recipe, with its source."""
+    rows = []
+    for path in shipped(ROOT / "playbooks" / "recipes").values():
+        recipe = load(path)
+        name, *others = cells(recipe)
+        rows.append((f"[`{name}`](../playbooks/recipes/{name}.yml)", *others, f"[source]({recipe['source']})"))
+    return table((*COLUMNS, "source"), rows)
+
+
+def methods() -> str:
+    """Tell of each method what it does and what it needs."""
+    needs = {None: "nothing", "head": "a draft model, which is a head", "model": "a draft model"}
+    rows = [
+        (
+            f"`{name}`",
+            row.words,
+            row.description,
+            needs[row.draft_model],
+            listed(dict.fromkeys(row.decoding_type.values())),
+        )
+        for name, row in METHODS.items()
+    ]
+    return table(("method", "called", "it", "needs", "decoding types"), rows)
+
+
+def families() -> str:
+    """Tell of each family which releases it holds for, and how it spells what recipes name."""
+    rows = []
+    for number, family in enumerate(FAMILIES):
+        types = [spelling for row in METHODS.values() if (spelling := row.spelling(family))]
+        releases = ", ".join([in_words(number), *(f"`{tag}`, which moves" for tag in family["tags"])])
+        rows.append(
+            (family["name"], releases, " and ".join(family["known"]), listed([*types, family["draft_model_key"]]))
+        )
+    return table(("family", "releases", "written for", "spells"), rows)
+
+
+def written(text: str) -> str:
+    """Put the tables into the text of the page."""
+    for name, made in (("recipes", recipes()), ("methods", methods()), ("families", families())):
+        before, begin, rest = text.partition(f"<!-- {name} -->\n")
+        _old, end, behind = rest.partition("<!-- end -->")
+        text = f"{before}{begin}\n{made}\n\n{end}{behind}" if end else text
+    return text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
