@@ -29,7 +29,7 @@ HOME = "/home/spark/.local/share/dgx-spark-speculative"
 HUB = "/home/spark/.cache/huggingface/hub"
 NAME = "qwen3_235b_a22b_eagle3"
 ADDRESSES = ["192.168.100.11", "192.168.101.11"]
-ROLE = playbook.ROOT / "roles" / "spark_pair" / "files"
+ROLE = playbook.ROOT / "roles" / "spark_network" / "files"
 BIG_MODEL = Path(__file__).parent / "big_model.py"
 # Real ones are a hundred times as large: making the connections is not to be a third of what is measured.
 SHARDS, SHARD_BYTES = 8, 256 * 2**20

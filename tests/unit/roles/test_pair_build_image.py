@@ -21,7 +21,7 @@ import pytest
 from tests.unit.docker_server import DockerServer, Handler
 from tests.unit.programs import load
 
-PROGRAM = Path(__file__).parents[3] / "roles/spark_pair/files/build_image.py"
+PROGRAM = Path(__file__).parents[3] / "roles/spark_network/files/build_image.py"
 REFERENCE = "dgx-spark-speculative/release:1"
 DOCKERFILE = "FROM base:1\nRUN apt-get update\n"
 MADE = {"Id": "sha256:1", "Size": 7}

@@ -34,13 +34,13 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.comp
 from tests.twin.spark.meminfo import resident_bytes
 from tests.unit.programs import load
 
-FILES = Path(__file__).parents[3] / "roles/spark_pair/files"
+FILES = Path(__file__).parents[3] / "roles/spark_network/files"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 send = load(FILES / "send.py")
 receive = load(FILES / "receive.py")
-load_image = load(FILES / "load_image.py")
+load_image = load(FILES.parents[1] / "trtllm_container/files/load_image.py")
 serve_copies = load(FILES / "serve_copies.py")
 F_GETPIPE_SZ = 1032
 

@@ -25,11 +25,12 @@ import pytest
 
 from tests.unit.programs import load
 
-FILES = Path(__file__).parents[3] / "roles/spark_pair/files"
+ROLES = Path(__file__).parents[3] / "roles"
+FILES = ROLES / "spark_network/files"
 LAYER = bytes(range(256)) * 20000
 
 
-load_image = load(FILES / "load_image.py")
+load_image = load(ROLES / "trtllm_container/files/load_image.py")
 serve_copies = load(FILES / "serve_copies.py")
 
 

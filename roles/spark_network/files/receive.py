@@ -4,7 +4,8 @@
 
 """Take in what the other Spark sends. The forced command of the key that the copy service knows, and nothing else.
 
-The only argument is a JSON file: cache, receipts, vocabularies and spool, the directories that may be written to.
+The only argument is a JSON file with the directories that may be written to: spool, and for models cache, receipts and
+vocabularies.
 Whoever sends says one JSON object a line on the standard input, and is answered with one:
 
 {"put": "blob", "repository": ..., "blob": ..., "size": ..., "sha256": ...}   a file of a model
@@ -221,13 +222,17 @@ class Receiver:
     """One stream."""
 
     def __init__(self, config: Message, source: int = 0, out: t.TextIO = sys.stdout) -> None:
-        self.cache = Path(config["cache"])
-        self.receipts = Path(config["receipts"])
-        self.vocabularies = Path(config["vocabularies"])
-        self.spool = Path(config["spool"])
+        self._places = {name: Path(path) for name, path in config.items()}
+        self.spool = self._places["spool"]
         self._source = source
         self._out = out
         self._rest = b""
+
+    def place(self, name: str) -> Path:
+        """Where something goes. A copy of an image names no place for models, and none is taken in meanwhile."""
+        if name not in self._places:
+            raise RefusedError("The other Spark sends what is not being copied now; run the same again")
+        return self._places[name]
 
     def say(self, **message: t.Any) -> None:
         print(json.dumps(message), file=self._out, flush=True)
@@ -297,12 +302,12 @@ class Receiver:
         if message["put"] == "blob":
             repository, blob = checked(message.get("repository"), REPOSITORY), checked(message.get("blob"), BLOB)
             folder = "models--" + repository.replace("/", "--")
-            path = self.cache / folder / "blobs" / blob
-            return Target(path, size, len(blob) == 40, sha256), self.cache / ".locks" / folder / f"{blob}.lock"
+            path = self.place("cache") / folder / "blobs" / blob
+            return Target(path, size, len(blob) == 40, sha256), self.place("cache") / ".locks" / folder / f"{blob}.lock"
         if message["put"] == "vocabulary":
             name = inside(message.get("name")).replace("/", "_")
             # Beside the spool, since the directory is one that people look into.
-            return Target(self.vocabularies / name, size, sha256=sha256), self.spool / f"{name}.lock"
+            return Target(self.place("vocabularies") / name, size, sha256=sha256), self.spool / f"{name}.lock"
         if message["put"] == "member":
             folder_path = self.spool / checked(message.get("fingerprint"), SHA256)
             name = hashlib.sha256(inside(message.get("name")).encode()).hexdigest()
@@ -334,7 +339,7 @@ class Receiver:
         return any((file.get("size"), file.get("mtime_ns"), file.get("sha256")) == noted for file in files.values())
 
     def receipt(self, repository: str) -> Message:
-        path = self.receipts / f"models--{repository.replace('/', '--')}.json"
+        path = self.place("receipts") / f"models--{repository.replace('/', '--')}.json"
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
             return data if all(isinstance(file, dict) for file in data["files"].values()) else {}
@@ -391,7 +396,7 @@ class Receiver:
     def finish(self, model: Message) -> None:
         """Make a model of files that are all there: the snapshot's links, the refs, and last the receipt."""
         repository, commit = checked(model.get("repository"), REPOSITORY), checked(model.get("commit"), COMMIT)
-        directory = self.cache / ("models--" + repository.replace("/", "--"))
+        directory = self.place("cache") / ("models--" + repository.replace("/", "--"))
         noted: dict[str, Message] = {}
         for path, file in model["files"].items():
             blob = directory / "blobs" / checked(file.get("blob"), BLOB)
@@ -416,8 +421,9 @@ class Receiver:
             "checked": int(time.time()),
             "files": dict(sorted(noted.items())),
         }
-        self.receipts.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(self.receipts / f"{directory.name}.json", json.dumps(receipt, indent=1) + "\n")
+        receipts = self.place("receipts")
+        receipts.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(receipts / f"{directory.name}.json", json.dumps(receipt, indent=1) + "\n")
 
     @staticmethod
     def link(pointer: Path, blob: Path) -> None:
@@ -441,7 +447,7 @@ class Receiver:
 
     def explain(self, error: OSError) -> str:
         """An error of the operating system in one sentence."""
-        where = error.filename or self.cache
+        where = error.filename or self.spool
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             place = Path(str(where))
             while not place.exists():
