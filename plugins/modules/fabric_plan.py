@@ -130,7 +130,7 @@ rank:
   type: int
   sample: 0
 before:
-  description: The host before this one in the order of the ranks, from which it takes what both need. Empty for the head.
+  description: The host before this one, from which it takes what both need. Empty for the head.
   returned: success
   type: str
   sample: spark-1

@@ -12,6 +12,7 @@ import re
 import typing as t
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.lookup.job import program
 
 from tests import playbook
 from tests.joining import ROLES, Pair, reach, refused, run
@@ -26,7 +27,7 @@ KEYS = "/home/spark/.local/share/dgx-spark-speculative/pair"
 KEY_STEPS = ("spark_network/preflight", "spark_network/compare", "spark_network/trust")
 MEASURED = "/home/spark/.local/share/dgx-spark-speculative/bandwidth.json"
 PAIR = {"spark_network_base_image": IMAGE}
-SEND = (playbook.ROOT / "roles/spark_network/files/send.py").read_text(encoding="utf-8")
+SEND = program("send")
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -30,18 +30,17 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub 
     receipt_covers,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.comparison import sshd_config
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.jobs import (
+    load_image,
+    receive,
+    send,
+    serve_copies,
+)
 
 from tests.twin.spark.meminfo import resident_bytes
-from tests.unit.programs import load
+from tests.unit.programs import standalone
 
-FILES = Path(__file__).parents[3] / "roles/spark_network/files"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-
-
-send = load(FILES / "send.py")
-receive = load(FILES / "receive.py")
-load_image = load(FILES.parents[1] / "trtllm_container/files/load_image.py")
-serve_copies = load(FILES / "serve_copies.py")
 F_GETPIPE_SZ = 1032
 
 # Runs the receiver as ssh would, cuts the connection after so many bytes, and changes a byte on the way.
@@ -103,7 +102,7 @@ class Pair:
         (self.worker / "connection.py").write_text(CONNECTION)
         self.connections = root / "connections"
         self.connections.mkdir()
-        self.receiver = [str(FILES / "receive.py"), str(self.worker / "receive.json")]
+        self.receiver = [str(standalone("receive")), str(self.worker / "receive.json")]
         monkeypatch.setattr(send, "ssh_command", self.command)
         monkeypatch.setattr(send, "FIRST_DELAY_S", 0.01)
 
@@ -334,10 +333,10 @@ def test_a_full_disk_is_named(pair: Pair) -> None:
     program = (pair.worker / "full.py").resolve()
     # A limit on a file's size stands in for the end of the disk; the error is another one.
     program.write_text(
-        f"import errno, runpy, sys\nsys.argv[0] = 'receive'\nsys.path.insert(0, {str(FILES)!r})\nimport receive\n"
+        f"import errno, runpy, sys\nmain = runpy.run_path({str(standalone('receive'))!r})['main']\n"
         "def write(file, buffer, count):\n"
         "    raise OSError(errno.ENOSPC, 'No space left on device', file.name)\n"
-        "receive.write = write\nsys.exit(receive.main())\n"
+        "main.__globals__['write'] = write\nsys.exit(main())\n"
     )
     pair.receiver[0] = str(program)
     model = pair.model({"model.safetensors": LARGE})
@@ -448,9 +447,15 @@ class Engine:
         self.data = data
         self.asked = 0
 
-    def save(self, _reference: str) -> io.BytesIO:
+    def request(self, _method: str, _path: str, _silence_s: float) -> t.Any:
         self.asked += 1
-        return io.BytesIO(self.data)
+        return Answer(self.data)
+
+
+class Answer(io.BytesIO):
+    """The image, as the Engine hands it out."""
+
+    status = 200
 
 
 FINGERPRINT = "ab" * 32
@@ -519,7 +524,7 @@ def test_an_image_that_docker_packed_in_half_is_an_error(pair: Pair) -> None:
 
 def test_the_engine_says_why_it_hands_out_nothing(tmp_path: Path) -> None:
     with pytest.raises(send.CopyError, match="Docker Engine of this Spark does not answer"):
-        send.Engine(str(tmp_path / "no.sock")).save("pair:1")
+        send.save(send.Engine(str(tmp_path / "no.sock")), "pair:1")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
 """Download models into the Hugging Face cache and check them.
 
 Runs inside the fetch container with the image's huggingface_hub, as the login user. The only argument is a JSON object:
@@ -12,7 +14,6 @@ Prints one JSON object a line: progress, and at last a result or an error.
 
 from __future__ import annotations
 
-import collections
 import concurrent.futures
 import contextlib
 import dataclasses
@@ -28,11 +29,13 @@ import shutil
 import signal
 import ssl
 import sys
-import threading
 import time
 import traceback
 import typing as t
 from pathlib import Path
+
+from .files import give_back, make_receipt, model_folder, size_of, write_whole
+from .said import Rate, Reports, amount, emit, log, pace, share
 
 # These are read when huggingface_hub is imported. Downloads by plain HTTP continue after an interruption; those by
 # Xet are not known to.
@@ -92,7 +95,7 @@ class Repository:
 
     @property
     def folder(self) -> str:
-        return "models--" + self.id.replace("/", "--")
+        return model_folder(self.id)
 
     @property
     def directory(self) -> Path:
@@ -128,80 +131,22 @@ class Repository:
         return total
 
 
-def size_of(path: Path) -> int | None:
-    try:
-        return path.stat().st_size
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def emit(message: dict[str, t.Any]) -> None:
-    print(json.dumps(message), flush=True)
-
-
-def log(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def amount(size: float) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
-
-
-def time_left(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s left"
-    if seconds < 5400:
-        return f"{round(seconds / 60)} min left"
-    return f"{seconds / 3600:.1f} h left"
-
-
-def download_text(done: int, total: int, rate: float) -> str:
-    """For instance: 8.1 of 65.2 GB, 112 MB/s, 8 min left."""
-    divisor = 1e9 if total >= 1e8 else 1e6
-    text = f"{done / divisor:.1f} of {amount(total)}"
-    if rate > 0 and done < total:
-        text += f", {rate / 1e6:.{0 if rate >= 1e7 else 1}f} MB/s, {time_left((total - done) / rate)}"
-    return text
-
-
-class Progress:
-    """Reports how far the download is until it is closed."""
+class Progress(Reports):
+    """How far the download is."""
 
     def __init__(self, total: int, measure: t.Callable[[], int]) -> None:
+        super().__init__(self.state, REPORT_EVERY_S)
         self._total = total
         self._measure = measure
-        self._seen: collections.deque[tuple[float, int]] = collections.deque()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._rate = Rate(RATE_WINDOW_S)
         # Set while the download waits before another try.
         self.note = ""
 
-    def __enter__(self) -> Progress:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while True:
-            # A file that is renamed under the measurement is counted the next time.
-            with contextlib.suppress(OSError):
-                self.report(time.monotonic())
-            if self._stop.wait(REPORT_EVERY_S):
-                return
-
-    def report(self, now: float) -> None:
+    def state(self) -> dict[str, t.Any]:
         done = self._measure()
-        self._seen.append((now, done))
-        while now - self._seen[0][0] > RATE_WINDOW_S:
-            self._seen.popleft()
-        then, before = self._seen[0]
-        rate = (done - before) / (now - then) if now > then else 0.0
-        text = download_text(done, self._total, 0 if self.note else rate)
-        percent = 100 * done / self._total if self._total else 100.0
-        emit({"progress": {"percent": round(percent, 1), "text": f"{text}, {self.note}" if self.note else text}})
+        rate = self._rate.at(time.monotonic(), done)
+        text = share(done, self._total) + (f", {self.note}" if self.note else pace(rate, self._total - done))
+        return {"percent": round(100 * done / self._total if self._total else 100.0, 1), "text": text}
 
 
 def chain(error: BaseException | None) -> t.Iterator[BaseException]:
@@ -304,15 +249,11 @@ def digests(path: Path, blob: str) -> tuple[str, str]:
             sha256.update(data)
             if is_git:
                 sha1.update(data)
+        # They have to be on the disk.
+        with contextlib.suppress(OSError):
+            os.fdatasync(file.fileno())
         give_back(file.fileno())
     return sha256.hexdigest(), (sha1 if is_git else sha256).hexdigest()
-
-
-def give_back(descriptor: int) -> None:
-    """Have the kernel drop a file's pages, which on a Spark count as used GPU memory; they have to be on the disk."""
-    with contextlib.suppress(OSError):
-        os.fdatasync(descriptor)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 Receipt = dict[str, t.Any]
@@ -336,14 +277,6 @@ def noted_sha256(receipt: Receipt, file: ModelFile, status: os.stat_result) -> s
     ):
         return file.blob
     return None
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Replace a file in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.new")
-    new.write_text(text, encoding="utf-8")
-    new.replace(path)
 
 
 def write_ref(repository: Repository) -> None:
@@ -589,15 +522,8 @@ class Fetch:
         revisions = {repository.revision}
         if earlier.get("commit") == repository.commit:
             revisions.update(earlier.get("revisions", []))
-        receipt = {
-            "id": repository.id,
-            "revisions": sorted(revisions),
-            "commit": repository.commit,
-            "include": repository.include,
-            "exclude": repository.exclude,
-            "checked": int(time.time()),
-            "files": dict(sorted(files.items())),
-        }
+        chosen = {"include": repository.include, "exclude": repository.exclude}
+        receipt = make_receipt(repository.id, repository.commit, revisions, chosen, files, int(time.time()))
         write_whole(self.receipts / f"{repository.folder}.json", json.dumps(receipt, indent=1) + "\n")
 
 

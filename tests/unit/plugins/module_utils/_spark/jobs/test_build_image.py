@@ -17,11 +17,11 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.jobs import build_image
 
 from tests.unit.docker_server import DockerServer, Handler
-from tests.unit.programs import load
+from tests.unit.programs import standalone
 
-PROGRAM = Path(__file__).parents[3] / "roles/spark_network/files/build_image.py"
 REFERENCE = "dgx-spark-speculative/release:1"
 DOCKERFILE = "FROM base:1\nRUN apt-get update\n"
 MADE = {"Id": "sha256:1", "Size": 7}
@@ -34,9 +34,6 @@ SUCCESS: list[t.Any] = [
     {"aux": {"ID": "sha256:1"}},
 ]
 FAILED = {"errorDetail": {"code": 100, "message": "The command '/bin/sh -c apt-get' returned a non-zero code: 100"}}
-
-
-build_image = load(PROGRAM)
 
 
 class BuildHandler(Handler):
@@ -263,7 +260,15 @@ def test_no_docker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_it_ends_at_once_when_it_is_stopped(engine: Builder, tmp_path: Path) -> None:
     engine.stream = [*SUCCESS[:3], 60.0]
-    command = [sys.executable, "-u", str(PROGRAM), "--socket", str(tmp_path / "docker.sock"), REFERENCE, DOCKERFILE]
+    command = [
+        sys.executable,
+        "-u",
+        str(standalone("build_image")),
+        "--socket",
+        str(tmp_path / "docker.sock"),
+        REFERENCE,
+        DOCKERFILE,
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         # Docker ends a build whose connection does.

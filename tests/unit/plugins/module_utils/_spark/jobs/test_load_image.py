@@ -22,16 +22,14 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.jobs import (
+    load_image,
+    serve_copies,
+)
 
-from tests.unit.programs import load
+from tests.unit.programs import standalone
 
-ROLES = Path(__file__).parents[3] / "roles"
-FILES = ROLES / "spark_network/files"
 LAYER = bytes(range(256)) * 20000
-
-
-load_image = load(ROLES / "trtllm_container/files/load_image.py")
-serve_copies = load(FILES / "serve_copies.py")
 
 
 class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
@@ -185,7 +183,7 @@ def service(tmp_path: Path, program: str, idle: str = "0.3") -> subprocess.Popen
     sshd = tmp_path / "sshd"
     sshd.write_text(f"#!/bin/sh\n{program}\n")
     sshd.chmod(0o755)
-    command = [sys.executable, str(FILES / "serve_copies.py"), str(sshd), "/config", idle, "word"]
+    command = [sys.executable, str(standalone("serve_copies")), str(sshd), "/config", idle, "word"]
     # As the job is started.
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 

@@ -17,18 +17,16 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.jobs import (
+    fetch_models,
+)
 
 from tests.twin.spark.meminfo import resident_bytes
 from tests.unit.hub_server import ACCEPTED, COMMIT, UNACCEPTED, Fault, HubServer, Model, running
-from tests.unit.programs import load
+from tests.unit.programs import standalone
 
-FILES = Path(__file__).parents[3] / "roles" / "huggingface_cache" / "files"
 MODEL = "lab/small"
 RECEIPT = "models--lab--small.json"
-
-
-fetch_models = load(FILES / "fetch_models.py")
-fetch_in_container = load(FILES / "fetch_in_container.py")
 
 
 @pytest.fixture
@@ -75,29 +73,6 @@ def store(tmp_path: Path, model: Model, path: str, data: bytes | None = None) ->
     pointer.parent.mkdir(parents=True, exist_ok=True)
     pointer.symlink_to(os.path.relpath(blob, pointer.parent))
     return blob
-
-
-@pytest.mark.parametrize(
-    ("done", "total", "rate", "expected"),
-    [
-        (8_100_000_000, 65_200_000_000, 112_000_000, "8.1 of 65.2 GB, 112 MB/s, 8 min left"),
-        (64_000_000_000, 65_200_000_000, 50_000_000, "64.0 of 65.2 GB, 50 MB/s, 24 s left"),
-        (0, 65_200_000_000, 3_500_000, "0.0 of 65.2 GB, 3.5 MB/s, 5.2 h left"),
-        (1_000_000, 4_300_000, 0, "1.0 of 4.3 MB"),
-        (4_300_000, 4_300_000, 9_000_000, "4.3 of 4.3 MB"),
-    ],
-)
-def test_download_text(done: int, total: int, rate: float, expected: str) -> None:
-    assert fetch_models.download_text(done, total, rate) == expected
-
-
-def test_progress_knows_the_rate_of_the_last_seconds(capsys: pytest.CaptureFixture[str]) -> None:
-    done = iter([0, 100_000_000, 4_100_000_000])
-    progress = fetch_models.Progress(8_200_000_000, lambda: next(done))
-    for now in (0.0, 1.0, 41.0):
-        progress.report(now)
-    last = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert last == {"progress": {"percent": 50.0, "text": "4.1 of 8.2 GB"}}
 
 
 class Limited(OSError):
@@ -285,7 +260,7 @@ def run_program(
     """Run the whole program with the real huggingface_hub; its lines and its log."""
     code = (
         "import runpy, sys; "
-        f"program = runpy.run_path({str(FILES / 'fetch_models.py')!r}); "
+        f"program = runpy.run_path({str(standalone('fetch_models'))!r}); "
         f"program['main'].__globals__['FIRST_DELAY_S'] = {delay}; "
         "sys.exit(program['main']())"
     )
@@ -458,7 +433,7 @@ def run_in_container(tmp_path: Path, commands: str) -> tuple[int, list[t.Any], P
         "spec": specification(Path("/cache")),
     }
     program = tmp_path / "program.py"
-    program.write_text((FILES / "fetch_in_container.py").read_text())
+    program.write_text(standalone("fetch_in_container").read_text())
     process = subprocess.run(
         [sys.executable, str(program), json.dumps(job)],
         input="hf_secret\nprint('fetch')\n",

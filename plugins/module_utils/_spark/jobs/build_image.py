@@ -2,6 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
 """Have the Docker Engine build an image, telling how far it is: a program for the module watched_job.
 
 The arguments: the image's reference, and the text of its Dockerfile, which is all there is to build it from.
@@ -16,18 +18,18 @@ import io
 import json
 import os
 import re
-import socket
 import sys
 import tarfile
 import threading
 import time
 import typing as t
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import unquote, urlencode
 
-SOCKET = "/var/run/docker.sock"
+from .engine import SOCKET, Engine, EngineError, error_in, message_of, stream
+from .said import Message, Reports, emit, log
+
 # Apt tries a mirror that does not answer for minutes, and says nothing meanwhile.
 SILENCE_S = 900.0
-ASK_S = 30.0
 REPORT_EVERY_S = 1.0
 QUIET_S = 30.0
 LINE_LENGTH = 100
@@ -44,28 +46,9 @@ CREDENTIALS = re.compile(r"^(?:[a-z0-9+.-]+://)?([^/]*)@", re.IGNORECASE)
 MASKED = "xxxxx:xxxxx@"
 LOOPBACK = re.compile(r"^(?:[a-z0-9+.-]+://)?(?:[^/]*@)?(?:localhost|127[.][0-9.]+|\[::1\])(?:[:/]|$)", re.IGNORECASE)
 
-Message = dict[str, t.Any]
-
 
 class BuildError(Exception):
     """Why there is no image, in a few words."""
-
-
-def emit(message: Message) -> None:
-    print(json.dumps(message), flush=True)
-
-
-class Connection(http.client.HTTPConnection):
-    """HTTP over the Engine's socket."""
-
-    def __init__(self, path: str, silence_s: float) -> None:
-        super().__init__("localhost", timeout=silence_s)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
 
 
 def proxies(environment: t.Mapping[str, str], info: Message) -> dict[str, str]:
@@ -111,12 +94,19 @@ class Output:
         self._heard = time.monotonic()
         self._step = ""
         self.percent: float | None = None
+        # What is printed comes in one thread and is told of in another.
+        self.lock = threading.Lock()
+
+    def state(self) -> Message:
+        """How far it is."""
+        with self.lock:
+            return {"percent": self.percent, "text": self.text()}
 
     def feed(self, text: str) -> None:
         self._heard = time.monotonic()
         *lines, self._rest = re.split(r"[\r\n]+", self._rest + COLOUR.sub("", text))
         for line in map(self.hide, filter(None, map(str.strip, lines))):
-            print(line, file=sys.stderr, flush=True)
+            log(line)
             if step := STEP.match(line):
                 number, count = int(step[1]), int(step[2])
                 self._step, self.percent = f"step {number} of {count}", round(100 * (number - 1) / count, 1)
@@ -147,120 +137,39 @@ class Output:
         return f"{problem}; it ended with: {self._last[-1]}" if "non-zero code" in problem and self._last else problem
 
 
-class Teller(threading.Thread):
-    """Tells how far it is, also while the Engine is silent."""
-
-    def __init__(self, output: Output, lock: threading.Lock) -> None:
-        super().__init__(daemon=True)
-        self._output = output
-        self._lock = lock
-        self._stopped = threading.Event()
-
-    def __enter__(self) -> Teller:
-        self.start()
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self._stopped.set()
-        self.join()
-
-    def run(self) -> None:
-        last = None
-        while True:
-            with self._lock:
-                progress = {"percent": self._output.percent, "text": self._output.text()}
-            if progress != last:
-                emit({"progress": progress})
-                last = progress
-            if self._stopped.wait(REPORT_EVERY_S):
-                return
-
-
-class Engine:
-    """The requests that a build needs."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def _request(self, method: str, path: str, silence_s: float, body: bytes | None = None) -> http.client.HTTPResponse:
-        connection = Connection(self._path, silence_s)
-        try:
-            connection.request(method, path, body, {"Content-Type": "application/x-tar"} if body else {})
-            return connection.getresponse()
-        except TimeoutError:
-            raise
-        except (OSError, http.client.HTTPException) as e:
-            reason = getattr(e, "strerror", None) or e or type(e).__name__
-            raise BuildError(f"the Docker Engine does not answer on {self._path} ({reason}); is it running?") from e
-
-    def info(self) -> Message:
-        """What the Engine tells of itself."""
-        return self._get("/info", "went away before it made the image")[1]
-
-    def build(self, reference: str, dockerfile: str, arguments: t.Mapping[str, str]) -> t.Iterator[Message]:
-        """The lines of the Engine's stream."""
-        # The base is there, and is to be the one that was looked at.
-        query = {"t": reference, "rm": "1", "forcerm": "1", "pull": "0"}
-        if arguments:
-            query["buildargs"] = json.dumps(arguments)
-        if any(LOOPBACK.match(value) for name, value in arguments.items() if name.lower() != "no_proxy"):
-            # A proxy of this machine alone is not reached from a network of the build's own.
-            query["networkmode"] = "host"
-        wishes = urlencode(query)
-        try:
-            response = self._request("POST", f"/build?{wishes}", SILENCE_S, context(dockerfile))
-            if response.status != 200:
-                raise BuildError(message_of(response.read().decode(errors="replace")) or response.reason)
-            rest = b""
-            # Reading by lines would take a stream that was cut for one that ended.
-            while data := response.read1(65536):
-                *lines, rest = (rest + data).split(b"\n")
-                yield from (json.loads(line) for line in lines if line.strip())
-            if rest.strip():
-                yield json.loads(rest)
-        except TimeoutError as e:
-            raise BuildError(
-                f"neither the build nor the Docker Engine said anything for {SILENCE_S / 60:.0f} min"
-            ) from e
-        except (OSError, ValueError, http.client.HTTPException) as e:
-            raise BuildError("the Docker Engine went away while it made the image") from e
-
-    def find(self, reference: str) -> Message:
-        path = f"/images/{quote(reference, safe='/:@')}/json"
-        status, answer = self._get(path, "went away when it had made the image")
-        if status != 200:
-            raise BuildError(f"the Docker Engine does not know {reference} after it made it")
-        return answer
-
-    def _get(self, path: str, lost: str) -> tuple[int, Message]:
-        try:
-            response = self._request("GET", path, ASK_S)
-            answer = json.loads(response.read())
-        except (OSError, ValueError, http.client.HTTPException) as e:
-            raise BuildError(f"the Docker Engine {lost}") from e
-        return (response.status, answer) if isinstance(answer, dict) else (0, {})
-
-
-def message_of(body: str) -> str:
+def messages(engine: Engine, reference: str, dockerfile: str, arguments: t.Mapping[str, str]) -> t.Iterator[Message]:
+    """What the Engine says while it builds."""
+    # The base is there, and is to be the one that was looked at.
+    query = {"t": reference, "rm": "1", "forcerm": "1", "pull": "0"}
+    if arguments:
+        query["buildargs"] = json.dumps(arguments)
+    if any(LOOPBACK.match(value) for name, value in arguments.items() if name.lower() != "no_proxy"):
+        # A proxy of this machine alone is not reached from a network of the build's own.
+        query["networkmode"] = "host"
     try:
-        answer = json.loads(body)
-    except ValueError:
-        return body.strip()
-    return str(answer.get("message") or "") if isinstance(answer, dict) else body.strip()
+        response = engine.request("POST", f"/build?{urlencode(query)}", SILENCE_S, context(dockerfile))
+        if response.status != 200:
+            raise BuildError(message_of(response.read().decode(errors="replace")) or response.reason)
+        yield from stream(response)
+    except TimeoutError as e:
+        raise BuildError(f"neither the build nor the Docker Engine said anything for {SILENCE_S / 60:.0f} min") from e
+    except (OSError, ValueError, http.client.HTTPException) as e:
+        raise BuildError("the Docker Engine went away while it made the image") from e
 
 
 def build(engine: Engine, reference: str, dockerfile: str) -> Message:
     """Build the image and say what came of it."""
-    arguments = proxies(os.environ, engine.info())
-    output, lock = Output(secrets(arguments)), threading.Lock()
-    with Teller(output, lock):
-        for message in engine.build(reference, dockerfile, arguments):
-            with lock:
+    arguments = proxies(os.environ, engine.ask("/info", "went away before it made the image")[1])
+    output = Output(secrets(arguments))
+    with Reports(output.state, REPORT_EVERY_S):
+        for message in messages(engine, reference, dockerfile, arguments):
+            with output.lock:
                 output.feed(str(message.get("stream") or ""))
-                problem = (message.get("errorDetail") or {}).get("message") or message.get("error")
-                if problem:
-                    raise BuildError(output.explain(str(problem)))
-    made = engine.find(reference)
+                if problem := error_in(message):
+                    raise BuildError(output.explain(problem))
+    made = engine.find(reference, "went away when it had made the image")
+    if made is None:
+        raise BuildError(f"the Docker Engine does not know {reference} after it made it")
     return {"id": made.get("Id"), "bytes": made.get("Size")}
 
 
@@ -272,7 +181,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         emit({"result": build(Engine(options.socket), options.reference, options.dockerfile)})
-    except BuildError as e:
+    except (BuildError, EngineError) as e:
         emit({"error": f"{str(e).rstrip('.')}."})
         return 1
     return 0

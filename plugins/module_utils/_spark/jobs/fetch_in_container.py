@@ -2,6 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
 """Run fetch_models.py in a container without a GPU and pass on what it says. A program for a watched job.
 
 The only argument is a JSON object: image, user (uid:gid), cache and receipts (directories of the host) and spec (the
@@ -19,6 +21,8 @@ import sys
 import threading
 import typing as t
 from pathlib import Path
+
+from .said import emit
 
 CONTAINER = "dgx-spark-speculative-fetch"
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
@@ -106,7 +110,7 @@ def main() -> int:
             errors="replace",
         )
     except FileNotFoundError:
-        print(json.dumps({"error": "Models are downloaded in a container, but this host has no docker command"}))
+        emit({"error": "Models are downloaded in a container, but this host has no docker command"})
         return 1
     assert process.stdin is not None
     assert process.stdout is not None
@@ -129,7 +133,7 @@ def main() -> int:
     code = process.wait()
     errors.join()
     if not final:
-        print(json.dumps({"error": complaint(job["image"], code, errors.last)}), flush=True)
+        emit({"error": complaint(job["image"], code, errors.last)})
     return code if final else 1
 
 

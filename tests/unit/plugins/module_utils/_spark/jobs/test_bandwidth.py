@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import measured
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.jobs import bandwidth
 
-from roles.spark_network.files import bandwidth
+from tests.unit.programs import standalone
 
-PROGRAM = Path(bandwidth.__file__)
 # Both ends on this machine; every address of 127.0.0.0/8 is its own.
 HEAD, WORKER = ("127.0.0.1", "127.0.1.1"), ("127.0.0.2", "127.0.1.2")
 
@@ -35,7 +35,7 @@ def streams(own: t.Sequence[str], peer: t.Sequence[str]) -> list[str]:
 
 def run(*arguments: str, **environment: str) -> tuple[int, dict[str, t.Any]]:
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), *arguments],
+        [sys.executable, str(standalone("bandwidth")), *arguments],
         capture_output=True,
         text=True,
         check=False,

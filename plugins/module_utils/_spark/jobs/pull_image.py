@@ -2,6 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
 """Pull an image through the Docker Engine, telling how far it is: a program for the module watched_job.
 
 Standard input may hold {"layers": [{"digest": "sha256:...", "size": 123}, ...]}, as the module registry_image_info
@@ -11,42 +13,30 @@ returns them. Without it, the whole size is not known before the last layer has 
 from __future__ import annotations
 
 import argparse
-import collections
 import http.client
 import json
-import os
 import re
-import socket
 import sys
 import threading
 import time
 import typing as t
 from dataclasses import dataclass
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
-SOCKET = "/var/run/docker.sock"
+from .engine import SOCKET, Engine, EngineError, error_in, message_of, stream
+from .said import Message, Rate, Reports, amount, duration, emit, log, pace
+
 # Layers are unpacked one after the other while others are fetched; this is about their share in the time.
 UNPACK_SHARE = 0.25
 RATE_WINDOW_S = 15.0
 STALLED_S = 30.0
+REPORT_EVERY_S = 1.0
 DONE = ("Pull complete", "Already exists")
 FETCHED = ("Verifying Checksum", "Download complete", "Extracting")
 
 
 class PullError(Exception):
     """One sentence for the user."""
-
-
-class Connection(http.client.HTTPConnection):
-    """HTTP over the Engine's socket."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost")
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.connect(self._path)
 
 
 def split_reference(reference: str) -> tuple[str, str]:
@@ -63,17 +53,6 @@ def split_reference(reference: str) -> tuple[str, str]:
 def registry_host(reference: str) -> str:
     host, slash, _path = reference.partition("/")
     return host if slash and (re.search("[.:]", host) or host == "localhost") else "docker.io"
-
-
-def size_text(count: float) -> str:
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
-
-
-def time_text(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
 @dataclass
@@ -94,11 +73,14 @@ class Progress:
         self._sizes = sizes
         self._clock = clock
         self._layers: dict[str, Layer] = {}
-        self._samples: collections.deque[tuple[float, int]] = collections.deque()
+        self._rate = Rate(RATE_WINDOW_S)
+        self._count = 0
+        # Messages come in one thread and are told of in another.
+        self.lock = threading.Lock()
         self._grew = clock()
         self._retrying = False
 
-    def feed(self, message: dict[str, t.Any]) -> None:
+    def feed(self, message: Message) -> None:
         """Take in one line of the Engine's stream."""
         name, status = message.get("id"), str(message.get("status") or "")
         if not name or status.startswith("Pulling from"):
@@ -125,8 +107,12 @@ class Progress:
             layer.size = layer.size or layer.fetched
             layer.fetched, layer.unpacked = layer.size, 1.0
 
-    def state(self) -> dict[str, t.Any] | None:
+    def state(self) -> Message | None:
         """What to tell now; None before there is anything to tell."""
+        with self.lock:
+            return self._state()
+
+    def _state(self) -> Message | None:
         layers = list(self._layers.values())
         if not layers:
             return None
@@ -136,11 +122,11 @@ class Progress:
         total = sum(size or 0 for size in sizes)
         count = f"; {done} of {len(layers)} layers done"
         if done == len(layers):
-            text = f"pulled: {size_text(total)} fetched and unpacked{count}"
+            text = f"pulled: {amount(total)} fetched and unpacked{count}"
         elif all(layer.is_fetched for layer in layers):
-            text = f"pulling: {size_text(total)} fetched, unpacking{count}"
+            text = f"pulling: {amount(total)} fetched, unpacking{count}"
         else:
-            of = f"{size_text(fetched)} of {size_text(total)}" if known else f"{size_text(fetched)} fetched"
+            of = f"{amount(fetched)} of {amount(total)}" if known else f"{amount(fetched)} fetched"
             text = f"pulling: {of}{self._pace(fetched, total - fetched if known else None)}{count}"
         percent = 100.0 if done == len(layers) else None
         if known and total:
@@ -150,21 +136,13 @@ class Progress:
 
     def _pace(self, fetched: int, left: int | None) -> str:
         now = self._clock()
-        if not self._samples or fetched > self._samples[-1][1]:
+        if fetched > self._count:
             self._grew = now
-        if self._samples and fetched < self._samples[-1][1]:
-            # A layer was begun anew.
-            self._samples.clear()
-        self._samples.append((now, fetched))
-        while now - self._samples[0][0] > RATE_WINDOW_S:
-            self._samples.popleft()
+        self._count = fetched
+        rate = self._rate.at(now, fetched)
         if now - self._grew >= STALLED_S:
-            return f", nothing came for {time_text(now - self._grew)}" + (", trying again" if self._retrying else "")
-        seconds, count = now - self._samples[0][0], fetched - self._samples[0][1]
-        if seconds < 1 or not count:
-            return ""
-        rate = count / seconds
-        return f", {rate / 1e6:.0f} MB/s" + (f", {time_text(left / rate)} left" if left is not None else "")
+            return f", nothing came for {duration(now - self._grew)}" + (", trying again" if self._retrying else "")
+        return pace(rate, left)
 
 
 def explain(image: str, message: str, free: str = "") -> str:
@@ -194,65 +172,21 @@ def explain(image: str, message: str, free: str = "") -> str:
     return f"Pulling {image} failed: {message}."
 
 
-class Engine:
-    """The few requests that a pull needs."""
-
-    def __init__(self, path: str, images: str = "") -> None:
-        self._path = path
-        self._images = images
-
-    def _request(self, method: str, path: str) -> http.client.HTTPResponse:
-        connection = Connection(self._path)
-        try:
-            connection.request(method, path)
-            return connection.getresponse()
-        except (OSError, http.client.HTTPException) as e:
-            reason = getattr(e, "strerror", None) or e or type(e).__name__
-            raise PullError(f"The Docker Engine does not answer on {self._path} ({reason}); is it running?") from e
-
-    def find(self, path: str) -> dict[str, t.Any] | None:
-        response = self._request("GET", path)
-        try:
-            answer = json.loads(response.read())
-        except (OSError, ValueError, http.client.HTTPException):
-            return None
-        return answer if response.status == 200 and isinstance(answer, dict) else None
-
-    def free(self) -> str:
-        """How much space is left where the Engine keeps its images, for an error message."""
-        try:
-            status = os.statvfs(self._images)
-        except OSError:
-            return ""
-        return f"; {size_text(status.f_bavail * status.f_frsize)} are free in {self._images}"
-
-    def pull(self, image: str) -> t.Iterator[dict[str, t.Any]]:
-        """The lines of the Engine's stream."""
-        repository, tag = split_reference(image)
-        response = self._request("POST", "/images/create?" + urlencode({"fromImage": repository, "tag": tag}))
-        try:
-            if response.status != 200:
-                body = response.read().decode(errors="replace")
-                raise PullError(explain(image, message_of(body) or response.reason))
-            rest = b""
-            # Reading by lines would take a stream that was cut for one that ended.
-            while data := response.read1(65536):
-                *lines, rest = (rest + data).split(b"\n")
-                for line in lines:
-                    if line.strip():
-                        yield json.loads(line)
-        except (OSError, ValueError, http.client.HTTPException) as e:
-            raise PullError(
-                f"The Docker Engine went away while it pulled {image}; when it is back, run the same again."
-            ) from e
-
-
-def message_of(body: str) -> str:
+def messages(engine: Engine, image: str) -> t.Iterator[Message]:
+    """What the Engine says while it pulls."""
+    repository, tag = split_reference(image)
     try:
-        answer = json.loads(body)
-    except ValueError:
-        return body.strip()
-    return str(answer.get("message") or "") if isinstance(answer, dict) else body.strip()
+        response = engine.request("POST", "/images/create?" + urlencode({"fromImage": repository, "tag": tag}))
+        if response.status != 200:
+            body = response.read().decode(errors="replace")
+            raise PullError(explain(image, message_of(body) or response.reason))
+        yield from stream(response)
+    except EngineError as e:
+        raise PullError(f"The{str(e).removeprefix('the')}") from e
+    except (OSError, ValueError, http.client.HTTPException) as e:
+        raise PullError(
+            f"The Docker Engine went away while it pulled {image}; when it is back, run the same again."
+        ) from e
 
 
 def layer_sizes(hint: str) -> dict[str, int]:
@@ -261,55 +195,21 @@ def layer_sizes(hint: str) -> dict[str, int]:
     return {layer["digest"].partition(":")[2][:12]: layer["size"] for layer in layers}
 
 
-def say(**message: t.Any) -> None:
-    print(json.dumps(message), flush=True)
-
-
-class Teller(threading.Thread):
-    """Tells the progress once a second, also while the Engine is silent."""
-
-    def __init__(self, progress: Progress, lock: threading.Lock) -> None:
-        super().__init__(daemon=True)
-        self._progress = progress
-        self._lock = lock
-        self._stopped = threading.Event()
-        self._last: dict[str, t.Any] | None = None
-
-    def run(self) -> None:
-        while not self._stopped.wait(1):
-            self.tell()
-
-    def tell(self) -> None:
-        with self._lock:
-            state = self._progress.state()
-        if state is not None and state != self._last:
-            say(progress=state)
-            self._last = state
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self.join()
-        self.tell()
-
-
-def pull(engine: Engine, image: str, sizes: dict[str, int]) -> dict[str, t.Any]:
+def pull(engine: Engine, image: str, sizes: dict[str, int]) -> Message:
     """Pull the image and say what came of it."""
-    progress, lock = Progress(sizes), threading.Lock()
-    teller = Teller(progress, lock)
-    teller.start()
-    try:
-        for message in engine.pull(image):
-            detail = message.get("errorDetail") or {}
-            error = detail.get("message") or message.get("error")
-            if error:
-                raise PullError(explain(image, error, engine.free() if "no space left" in error else ""))
+    progress = Progress(sizes)
+    with Reports(progress.state, REPORT_EVERY_S):
+        for message in messages(engine, image):
+            if error := error_in(message):
+                raise PullError(explain(image, error, engine.room() if "no space left" in error else ""))
             if not message.get("progressDetail"):
-                print(message.get("id", ""), message.get("status"), file=sys.stderr)
-            with lock:
+                log(f"{message.get('id', '')} {message.get('status')}")
+            with progress.lock:
                 progress.feed(message)
-    finally:
-        teller.stop()
-    found = engine.find(f"/images/{quote(image, safe='/:@')}/json")
+    try:
+        found = engine.find(image)
+    except EngineError:
+        found = None
     if found is None:
         raise PullError(f"The Docker Engine does not know {image} after it pulled it; was it removed meanwhile?")
     return {"id": found["Id"], "repo_digests": found.get("RepoDigests") or [], "bytes": found.get("Size")}
@@ -323,9 +223,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         sizes = layer_sizes(sys.stdin.read())
-        say(result=pull(Engine(options.socket, options.images), options.image, sizes))
+        emit({"result": pull(Engine(options.socket, options.images), options.image, sizes)})
     except PullError as e:
-        say(error=str(e))
+        emit({"error": str(e)})
         return 1
     return 0
 

@@ -2,6 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
 """Send models or an image to the other Spark, over the link between the two: a program for the module watched_job.
 
 The only argument is a JSON object. Always in it: worker (its name for messages), user, addresses, port, key and
@@ -23,7 +25,6 @@ import json
 import os
 import queue
 import re
-import socket
 import subprocess
 import sys
 import tarfile
@@ -32,11 +33,13 @@ import time
 import traceback
 import typing as t
 from pathlib import Path
-from urllib.parse import quote
+
+from .engine import Engine, EngineError, image_path
+from .files import give_back, model_folder
+from .said import Message, Rate, Reports, amount, emit, log, pace, share
 
 GREETING = "dgx-spark-copy 1"
 SSH_FAILED = 255
-SOCKET = "/var/run/docker.sock"
 SSH = "ssh"
 # What the chips of both Sparks do in hardware comes first.
 CIPHERS = "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com"
@@ -59,8 +62,6 @@ SILENCE_S = 900.0
 # Members of an image that are no larger are always compared by their checksum.
 SMALL = CHUNK
 
-Message = dict[str, t.Any]
-
 
 class CopyError(Exception):
     """The copy cannot go on; the text is one sentence that says what to do."""
@@ -72,24 +73,6 @@ class LinkError(Exception):
 
 class Stopped(Exception):
     """There is nothing left to do for this stream."""
-
-
-def emit(message: Message) -> None:
-    print(json.dumps(message), flush=True)
-
-
-def log(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def amount(size: float) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
-
-
-def time_left(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s left"
-    return f"{round(seconds / 60)} min left"
 
 
 class Tally:
@@ -125,47 +108,24 @@ class Tally:
             return time.monotonic() - self.last_progress
 
 
-class Progress:
-    """Reports how far the copy is until it is closed."""
+class Progress(Reports):
+    """How far the copy is."""
 
     def __init__(self, worker: str, tally: Tally) -> None:
+        super().__init__(self.state, REPORT_EVERY_S)
         self._worker = worker
         self._tally = tally
-        self._seen: collections.deque[tuple[float, int]] = collections.deque()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._rate = Rate(RATE_WINDOW_S)
         # Said while nothing moves: what is being waited for.
         self.note = ""
 
-    def __enter__(self) -> Progress:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        self.report(time.monotonic())
-
-    def _run(self) -> None:
-        while True:
-            self.report(time.monotonic())
-            if self._stop.wait(REPORT_EVERY_S):
-                return
-
-    def report(self, now: float) -> None:
+    def state(self) -> Message:
         done, total = min(self._tally.there(), self._tally.total), self._tally.total
-        self._seen.append((now, self._tally.sent))
-        while now - self._seen[0][0] > RATE_WINDOW_S:
-            self._seen.popleft()
-        then, before = self._seen[0]
-        rate = (self._tally.sent - before) / (now - then) if now > then else 0.0
-        divisor = 1e9 if total >= 1e8 else 1e6
-        text = f"to {self._worker}: {done / divisor:.1f} of {amount(total)}"
-        if rate > 0 and done < total:
-            text += f", {rate / 1e6:.{0 if rate >= 1e7 else 1}f} MB/s, {time_left((total - done) / rate)}"
+        rate = self._rate.at(time.monotonic(), self._tally.sent)
+        text = f"to {self._worker}: {share(done, total)}{pace(rate, total - done)}"
         if self.note and self._tally.idle() > REPORT_EVERY_S:
             text += f", {self.note}"
-        emit({"progress": {"percent": round(100 * done / total, 1) if total else 100.0, "text": text}})
+        return {"percent": round(100 * done / total, 1) if total else 100.0, "text": text}
 
 
 def ssh_command(spec: Message, address: str) -> list[str]:
@@ -330,12 +290,6 @@ class Link:
             told(count)
 
 
-def give_back(path: Path) -> None:
-    """Have the kernel drop a file's pages, which on a Spark count as used GPU memory; no pipe holds one any more."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
 class Item(t.NamedTuple):
     """A file to send."""
 
@@ -452,7 +406,7 @@ class Models(Copy):
 
     def read(self, repository: Message) -> Message:
         """A model as its receipt describes it."""
-        folder = "models--" + repository["id"].replace("/", "--")
+        folder = model_folder(repository["id"])
         try:
             receipt = json.loads((self.receipts / f"{folder}.json").read_text(encoding="utf-8"))
             if receipt["commit"] != repository["commit"]:
@@ -484,7 +438,7 @@ class Models(Copy):
         return name if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", name) else str(receipt["files"][path]["sha256"])
 
     def items(self, model: Message) -> t.Iterator[Item]:
-        folder = "models--" + model["repository"].replace("/", "--")
+        folder = model_folder(model["repository"])
         for path, file in model["files"].items():
             put = {"put": "blob", "repository": model["repository"], **file}
             where = self.pointer(folder, model["commit"], path)
@@ -571,7 +525,9 @@ class Models(Copy):
             except FileNotFoundError as e:
                 raise CopyError(f"{item.path} vanished from this Spark; run the same again") from e
             if link.ask(sha256=item.sha256).get("stored"):
-                give_back(item.path)
+                with contextlib.suppress(OSError), item.path.open("rb") as file:
+                    # No pipe holds its pages any more.
+                    give_back(file.fileno())
                 return
             self.tally.found(item.name, 0)
             log(f"{item.path} arrived with another checksum")
@@ -595,33 +551,20 @@ def silent() -> CopyError:
     )
 
 
-class Engine:
-    """The one request that saving an image needs."""
-
-    def __init__(self, path: str = SOCKET) -> None:
-        self._path = path
-
-    def save(self, reference: str) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection("localhost")
-        try:
-            connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            connection.sock.settimeout(SILENCE_S)
-            connection.sock.connect(self._path)
-            connection.request("GET", f"/images/{quote(reference, safe='/:@')}/get")
-            response = connection.getresponse()
-        except TimeoutError as e:
-            raise silent() from e
-        except (OSError, http.client.HTTPException) as e:
-            reason = getattr(e, "strerror", None) or e or type(e).__name__
-            raise CopyError(f"the Docker Engine of this Spark does not answer on {self._path} ({reason})") from e
-        if response.status != 200:
-            said = " ".join(response.read().decode(errors="replace").split())
-            raise CopyError(f"the Docker Engine of this Spark does not hand out {reference} ({said}){self.room(said)}")
-        return response
-
-    @staticmethod
-    def room(said: str) -> str:
-        return ": make room where Docker keeps its data, then run again" if "no space left" in said else ""
+def save(engine: Engine, reference: str) -> http.client.HTTPResponse:
+    """Have the Engine pack an image."""
+    try:
+        response = engine.request("GET", image_path(reference, "get"), SILENCE_S)
+    except TimeoutError as e:
+        raise silent() from e
+    except EngineError as e:
+        words = str(e).replace("the Docker Engine", "the Docker Engine of this Spark").partition(";")[0]
+        raise CopyError(words) from e
+    if response.status != 200:
+        said = " ".join(response.read().decode(errors="replace").split())
+        room = ": make room where Docker keeps its data, then run again" if "no space left" in said else ""
+        raise CopyError(f"the Docker Engine of this Spark does not hand out {reference} ({said}){room}")
+    return response
 
 
 class Pieces(threading.Thread):
@@ -680,7 +623,7 @@ class Image(Copy):
         if link.ask(indexed=self.fingerprint)["indexed"]:
             return
         self.progress.note = "Docker is packing the image"
-        response = self.engine.save(self.spec["reference"])
+        response = save(self.engine, self.spec["reference"])
         try:
             with tarfile.open(fileobj=response, mode="r|", bufsize=CHUNK) as archive:
                 members = [self.send_member(link, archive, member) for member in archive]

@@ -1,6 +1,8 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
 """What each interface of the cable carries, bounded in time and bytes: for the module watched_job.
 
 HOW DIRECTORY receive PORT RAIL...                               on the worker
@@ -25,6 +27,8 @@ import sys
 import time
 import typing as t
 from pathlib import Path
+
+from .said import emit
 
 BLOCK = 4 * 2**20
 # The receiver is started a moment before the sender, by another task on another host.
@@ -256,7 +260,7 @@ def main(arguments: t.Sequence[str]) -> dict[str, t.Any]:
 
 if __name__ == "__main__":
     try:
-        print(json.dumps({"result": main(sys.argv[1:])}), flush=True)
+        emit({"result": main(sys.argv[1:])})
     except BandwidthError as error:
-        print(json.dumps({"error": f"The bandwidth test failed: {error}."}), flush=True)
+        emit({"error": f"The bandwidth test failed: {error}."})
         sys.exit(1)

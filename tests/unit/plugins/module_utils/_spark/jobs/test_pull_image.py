@@ -16,13 +16,10 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.jobs import pull_image
 
-from tests.unit.programs import load
+from tests.unit.programs import standalone
 
-PROGRAM = Path(__file__).parents[3] / "roles/trtllm_container/files/pull_image.py"
-
-
-pull_image = load(PROGRAM)
 IMAGE = "nvcr.io/nvidia/release:1.3"
 A, B = "a" * 12, "b" * 12
 
@@ -94,7 +91,15 @@ def fixture_engine(tmp_path: Path) -> t.Iterator[Server]:
 
 def run(engine: Server, stream: list[t.Any], image: str = IMAGE, stdin: str = "") -> tuple[int, list[t.Any]]:
     engine.stream = stream  # type: ignore[misc]
-    command = [sys.executable, str(PROGRAM), "--socket", str(engine.server_address), "--images", "/proc", image]
+    command = [
+        sys.executable,
+        str(standalone("pull_image")),
+        "--socket",
+        str(engine.server_address),
+        "--images",
+        "/proc",
+        image,
+    ]
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -122,13 +127,6 @@ def test_registry_host(reference: str, expected: str) -> None:
     assert pull_image.registry_host(reference) == expected
 
 
-@pytest.mark.parametrize(
-    ("seconds", "expected"), [(0.2, "1 s"), (89, "89 s"), (300, "5 min"), (5340, "89 min"), (7260, "2 h 1 min")]
-)
-def test_time_text(seconds: float, expected: str) -> None:
-    assert pull_image.time_text(seconds) == expected
-
-
 class Clock:
     now = 0.0
 
@@ -144,7 +142,7 @@ def test_progress_with_known_sizes() -> None:
     assert progress.state() is None
     for name in (A, B):
         progress.feed(layer(name, "Pulling fs layer"))
-    assert progress.state() == {"percent": 0.0, "text": "pulling: 0 MB of 4.0 GB; 0 of 2 layers done"}
+    assert progress.state() == {"percent": 0.0, "text": "pulling: 0.0 MB of 4.0 GB; 0 of 2 layers done"}
     clock.now = 10
     progress.feed(layer(A, "Downloading", 1_000_000_000, 1_000_000_000))
     assert progress.state() == {
@@ -177,22 +175,22 @@ def test_progress_without_sizes_has_no_percent_at_first() -> None:
     progress = pull_image.Progress({}, Clock())
     progress.feed(layer(A, "Downloading", 2_000_000, 4_000_000))
     progress.feed(layer(B, "Pulling fs layer"))
-    assert progress.state() == {"percent": None, "text": "pulling: 2 MB fetched; 0 of 2 layers done"}
+    assert progress.state() == {"percent": None, "text": "pulling: 2.0 MB fetched; 0 of 2 layers done"}
     progress.feed(layer(B, "Downloading", 0, 4_000_000))
-    assert progress.state() == {"percent": 18.8, "text": "pulling: 2 MB of 8 MB; 0 of 2 layers done"}
+    assert progress.state() == {"percent": 18.8, "text": "pulling: 2.0 MB of 8.0 MB; 0 of 2 layers done"}
 
 
 def test_layers_that_exist_count_nothing() -> None:
     progress = pull_image.Progress({A: 1_000_000}, Clock())
     progress.feed(layer(A, "Already exists"))
-    assert progress.state() == {"percent": 100.0, "text": "pulled: 0 MB fetched and unpacked; 1 of 1 layers done"}
+    assert progress.state() == {"percent": 100.0, "text": "pulled: 0.0 MB fetched and unpacked; 1 of 1 layers done"}
 
 
 def test_units_of_the_containerd_store_do_not_confuse() -> None:
     progress = pull_image.Progress({}, Clock())
     progress.feed(layer(A, "Downloading", 4_000_000, 4_000_000))
     progress.feed({"id": A, "status": "Extracting", "progressDetail": {"current": 3, "units": "s"}})
-    assert progress.state() == {"percent": 75.0, "text": "pulling: 4 MB fetched, unpacking; 0 of 1 layers done"}
+    assert progress.state() == {"percent": 75.0, "text": "pulling: 4.0 MB fetched, unpacking; 0 of 1 layers done"}
 
 
 def test_a_pull(engine: Server) -> None:
@@ -209,8 +207,8 @@ def test_a_pull(engine: Server) -> None:
     assert code == 0
     assert engine.asked == {"fromImage": ["nvcr.io/nvidia/release"], "tag": ["1.3"]}
     assert lines == [
-        {"progress": {"percent": 18.8, "text": "pulling: 2 MB of 8 MB; 0 of 1 layers done"}},
-        {"progress": {"percent": 100.0, "text": "pulled: 8 MB fetched and unpacked; 1 of 1 layers done"}},
+        {"progress": {"percent": 18.8, "text": "pulling: 2.0 MB of 8.0 MB; 0 of 1 layers done"}},
+        {"progress": {"percent": 100.0, "text": "pulled: 8.0 MB fetched and unpacked; 1 of 1 layers done"}},
         {"result": {"id": "sha256:1", "repo_digests": ["nvcr.io/nvidia/release@sha256:2"], "bytes": 7}},
     ]
 
@@ -296,7 +294,7 @@ def test_no_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
 
 def test_the_end_of_the_program_is_quick(engine: Server) -> None:
     engine.stream = [layer(A, "Downloading", 1, 2), 30.0]  # type: ignore[misc]
-    command = [sys.executable, str(PROGRAM), "--socket", str(engine.server_address), IMAGE]
+    command = [sys.executable, str(standalone("pull_image")), "--socket", str(engine.server_address), IMAGE]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()

@@ -2,6 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
 """Let the other Spark copy to this one, and only while it does: a program for the module watched_job.
 
 Runs the host's own sshd as the login user, with the deployment's configuration and key. It ends by itself when nobody
@@ -14,15 +16,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-import typing as t
 from pathlib import Path
+
+from .said import emit
 
 POLL_S = 0.5
 # Less than the job is given after SIGTERM.
@@ -30,10 +32,6 @@ END_S = 4.0
 PR_SET_CHILD_SUBREAPER = 36
 # For sshd, as send.py has it for ssh. What sshd starts does not see it.
 TUNABLES = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=67108864:glibc.malloc.top_pad=8388608"
-
-
-def emit(message: dict[str, t.Any]) -> None:
-    print(json.dumps(message), flush=True)
 
 
 def parents() -> dict[int, int]:

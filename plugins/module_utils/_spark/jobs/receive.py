@@ -2,6 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
 """Take in what the other Spark sends. The forced command of the key that the copy service knows, and nothing else.
 
 The only argument is a JSON file with the directories that may be written to: spool, and for models cache, receipts and
@@ -38,6 +40,9 @@ import time
 import typing as t
 from pathlib import Path
 
+from .files import give_back, make_receipt, model_folder, size_of, write_whole
+from .said import Message, amount
+
 GREETING = "dgx-spark-copy 1"
 CHUNK = 1024 * 1024
 BUFFERS = 8
@@ -54,8 +59,6 @@ BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 COMMIT = re.compile(r"[0-9a-f]{40}")
 REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
-Message = dict[str, t.Any]
-
 
 class RefusedError(Exception):
     """It cannot be taken in; the text is one sentence that says what to do."""
@@ -63,10 +66,6 @@ class RefusedError(Exception):
 
 class CutError(Exception):
     """The connection ended."""
-
-
-def amount(size: float) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
 
 
 def checked(value: t.Any, pattern: re.Pattern[str]) -> str:
@@ -87,21 +86,6 @@ def length(value: t.Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise RefusedError(f"The other Spark gives a length of {value!r}, which cannot be; run the same again")
     return value
-
-
-def size_of(path: Path) -> int | None:
-    try:
-        return path.stat().st_size
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Replace a file in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
-    new.write_text(text, encoding="utf-8")
-    new.replace(path)
 
 
 class Checksums:
@@ -147,11 +131,6 @@ def fill(source: int, buffer: bytearray, count: int) -> int:
     return got
 
 
-def give_back(file: io.FileIO) -> None:
-    """Have the kernel drop a file's pages, which on a Spark count as used GPU memory; new ones it begins to write."""
-    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
 def add_file(sums: Checksums, path: Path) -> None:
     """Count what is in a file already."""
     with path.open("rb", buffering=0) as file:
@@ -161,7 +140,7 @@ def add_file(sums: Checksums, path: Path) -> None:
             if not count:
                 break
             sums.add(buffer, count)
-        give_back(file)
+        give_back(file.fileno())
 
 
 def write(file: io.FileIO, buffer: bytearray, count: int) -> None:
@@ -301,7 +280,7 @@ class Receiver:
         sha256 = message.get("sha256") and checked(message["sha256"], SHA256)
         if message["put"] == "blob":
             repository, blob = checked(message.get("repository"), REPOSITORY), checked(message.get("blob"), BLOB)
-            folder = "models--" + repository.replace("/", "--")
+            folder = model_folder(repository)
             path = self.place("cache") / folder / "blobs" / blob
             return Target(path, size, len(blob) == 40, sha256), self.place("cache") / ".locks" / folder / f"{blob}.lock"
         if message["put"] == "vocabulary":
@@ -339,7 +318,7 @@ class Receiver:
         return any((file.get("size"), file.get("mtime_ns"), file.get("sha256")) == noted for file in files.values())
 
     def receipt(self, repository: str) -> Message:
-        path = self.place("receipts") / f"models--{repository.replace('/', '--')}.json"
+        path = self.place("receipts") / f"{model_folder(repository)}.json"
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
             return data if all(isinstance(file, dict) for file in data["files"].values()) else {}
@@ -369,9 +348,9 @@ class Receiver:
                 if count < CHUNK and left:
                     raise CutError
                 if (target.size - left) % GIVE_BACK_BYTES < CHUNK:
-                    give_back(file)
+                    give_back(file.fileno())
             os.fdatasync(file.fileno())
-            give_back(file)
+            give_back(file.fileno())
 
     def read(self, buffer: bytearray, count: int) -> int:
         """Bytes of the file: what was read together with the line before them, and what comes."""
@@ -396,7 +375,7 @@ class Receiver:
     def finish(self, model: Message) -> None:
         """Make a model of files that are all there: the snapshot's links, the refs, and last the receipt."""
         repository, commit = checked(model.get("repository"), REPOSITORY), checked(model.get("commit"), COMMIT)
-        directory = self.place("cache") / ("models--" + repository.replace("/", "--"))
+        directory = self.place("cache") / model_folder(repository)
         noted: dict[str, Message] = {}
         for path, file in model["files"].items():
             blob = directory / "blobs" / checked(file.get("blob"), BLOB)
@@ -412,15 +391,7 @@ class Receiver:
         earlier = self.receipt(repository)
         if earlier.get("commit") == commit:
             revisions.update(revision for revision in earlier.get("revisions") or [] if isinstance(revision, str))
-        receipt = {
-            "id": repository,
-            "revisions": sorted(revisions),
-            "commit": commit,
-            "include": model["include"],
-            "exclude": model["exclude"],
-            "checked": int(time.time()),
-            "files": dict(sorted(noted.items())),
-        }
+        receipt = make_receipt(repository, commit, revisions, model, noted, int(time.time()))
         receipts = self.place("receipts")
         receipts.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(receipts / f"{directory.name}.json", json.dumps(receipt, indent=1) + "\n")
