@@ -18,6 +18,8 @@ import time
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.lookup.job import program
+
 from tests import playbook
 from tests.perf import NO_OP_TASKS, ROUNDS, Limit, conclude, no_ops, report, timed
 from tests.twin import cables, lifecycle
@@ -29,7 +31,6 @@ HOME = "/home/spark/.local/share/dgx-spark-speculative"
 HUB = "/home/spark/.cache/huggingface/hub"
 NAME = "qwen3_235b_a22b_eagle3"
 ADDRESSES = ["192.168.100.11", "192.168.101.11"]
-ROLE = playbook.ROOT / "roles" / "spark_pair" / "files"
 BIG_MODEL = Path(__file__).parent / "big_model.py"
 # Real ones are a hundred times as large: making the connections is not to be a third of what is measured.
 SHARDS, SHARD_BYTES = 8, 256 * 2**20
@@ -146,8 +147,8 @@ def copy(head: Spark, worker: Spark) -> float:
 
 def copy_rate(head: Spark, worker: Spark) -> None:
     for spark in (head, worker):
-        for name in ("send.py", "serve_copies.py"):
-            spark.write_file(f"/tmp/{name}", (ROLE / name).read_text(encoding="utf-8"), user="spark")
+        for name in ("send", "serve_copies"):
+            spark.write_file(f"/tmp/{name}.py", program(name), user="spark")
     made = head.exec(
         ["python3", "-c", BIG_MODEL.read_text(encoding="utf-8"), str(SHARDS), str(SHARD_BYTES)], user="spark"
     )

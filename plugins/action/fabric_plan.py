@@ -68,9 +68,12 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(said) from None
         if host not in both["hosts"]:
             raise AnsibleActionFail(f"{host} is not one of the hosts that are joined ({', '.join(both['hosts'])}).")
+        order = ["", *both["hosts"], ""]
         return {
             "changed": False,
             **both["hosts"][host],
+            "before": order[order.index(host) - 1],
+            "after": order[order.index(host) + 1],
             "any_configure": both["configure"],
             "measure": both["measure"],
             "card": cards["hosts"][host],

@@ -129,6 +129,15 @@ rank:
   returned: success
   type: int
   sample: 0
+before:
+  description: The host before this one, from which it takes what both need. Empty for the head.
+  returned: success
+  type: str
+  sample: spark-1
+after:
+  description: The host after this one, which takes that from it. Empty for the last one.
+  returned: success
+  type: str
 rails:
   description: The interfaces of the cable, as this host sees them, one for each twin.
   returned: success

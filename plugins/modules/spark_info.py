@@ -469,7 +469,7 @@ pair:
       sample:
         - address: 192.168.100.11
           port: 2233
-          input: spark_pair_ssh_port
+          input: spark_network_ssh_port
           in_use: true
           ours: false
           holder: process sshd (4711) of user root

@@ -15,6 +15,7 @@ import typing as t
 from pathlib import Path
 
 import yaml
+from ansible_collections.dgx_spark.speculative.plugins.lookup.job import JOBS, program
 
 from tests.twin.names import HOSTS
 
@@ -54,7 +55,8 @@ def shipped() -> dict[str, str]:
     listed = ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run([*listed, "roles", "plugins"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     paths = [ROOT / name for name in names.split("\0") if name.endswith((".py", ".sh"))]
-    return {path.read_text(encoding="utf-8").rstrip(): path.name for path in paths if path.is_file()}
+    jobs = {program(path.stem).rstrip(): path.name for path in JOBS.glob("*.py")}
+    return {path.read_text(encoding="utf-8").rstrip(): path.name for path in paths if path.is_file()} | jobs
 
 
 def text(value: str) -> str:

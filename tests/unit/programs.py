@@ -2,14 +2,28 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The programs in the roles' files, which no package holds."""
+"""The programs in the roles' files, which no package holds, and jobs as they come to a Spark."""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
+import tempfile
 import typing as t
 from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.lookup.job import program
+
+# Removed at the end.
+_KEPT = tempfile.TemporaryDirectory()
+
+
+def standalone(name: str) -> Path:
+    """The program of a watched job as one file."""
+    path = Path(_KEPT.name) / f"{name}.py"
+    if not path.exists():
+        path.write_text(program(name), encoding="utf-8")
+    return path
 
 
 def load(program: Path) -> t.Any:

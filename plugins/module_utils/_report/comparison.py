@@ -217,7 +217,7 @@ class Comparison:
         if what in self.tolerate:
             self.findings.append(f"{text}.")
         else:
-            self.problems.append(f"{text}: {remedy}, or set spark_pair_tolerate: [{what}].")
+            self.problems.append(f"{text}: {remedy}, or set spark_network_tolerate: [{what}].")
 
     def compare(self) -> None:
         if self.same_machine():

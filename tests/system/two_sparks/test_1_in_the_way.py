@@ -72,13 +72,10 @@ def test_another_image_of_the_same_name_on_the_worker_is_replaced_by_the_heads(
 ) -> None:
     before = image_id(head)
     assert other_image != before
-    steps = ("network/preflight", "pair/preflight", "pair/main", "pair/image")
+    steps = [f"spark_network/{step}" for step in ("preflight", "compare", "trust", "image")]
     wishes = {
-        "steps": ["docker_permissions/look", *(f"spark_{step}" for step in steps)],
-        "spark_pair_base_image": BASE,
-        # The step before hands these out, which looks at models.
-        "huggingface_cache_hub": "/home/spark/.cache/huggingface/hub",
-        "huggingface_cache_vocabulary_files": {},
+        "steps": ["docker_permissions/look", *steps, "trtllm_container/copy"],
+        "spark_network_base_image": BASE,
     }
     outcome = playbook.succeed(ROLES, variables=wishes)
     assert "Load the image" in outcome.changed

@@ -148,26 +148,26 @@ def test_a_spark_that_cannot_be_reached() -> None:
 
 @pytest.mark.usefixtures("port_taken")
 def test_two_sparks_that_differ_and_a_port_that_is_taken(pair: Pair) -> None:
-    steps = ("docker_permissions/look", "spark_network/preflight", "spark_pair/preflight")
+    steps = ("docker_permissions/look", "spark_network/preflight", "spark_network/compare")
     with pair.worker.gpu(driver_version="570.00.01", memory_bytes=64 * 2**30):
-        text = refused(*steps, spark_pair_base_image=IMAGE)
+        text = refused(*steps, spark_network_base_image=IMAGE)
     # Everything at once.
     assert "spark-1 and spark-2 cannot serve as one:" in text
     assert "and 570.00.01 on spark-2, with which one of them may wait for the other: bring both to the same" in text
     assert "spark-2 has 64.0 GiB, but each holds half of the model: use two Sparks of the same kind" in text
-    assert "set spark_pair_tolerate: [driver]" in text
+    assert "set spark_network_tolerate: [driver]" in text
     assert "port 2233 on 192.168.100.11 of spark-2 is in use by" in text
-    assert "choose another port with spark_pair_ssh_port" in text
+    assert "choose another port with spark_network_ssh_port" in text
 
 
 def test_two_sparks_whose_clocks_differ(pair: Pair, ahead: str) -> None:
     # Nothing else is in the way, since Docker is asked by sudo.
-    wishes = {"spark_pair_base_image": IMAGE, "spark_pair_become": True, "ansible_python_interpreter": ahead}
-    text = refused("spark_network/preflight", "spark_pair/preflight", **wishes)
+    wishes = {"spark_network_base_image": IMAGE, "spark_network_become": True, "ansible_python_interpreter": ahead}
+    text = refused("spark_network/preflight", "spark_network/compare", **wishes)
     assert (
         "spark-1 and spark-2 cannot serve as one: the clock of spark-2 is 3 h ahead of that of spark-1, so that "
         "certificates fail and logs mislead: set the clock of the one that is wrong with 'sudo timedatectl set-ntp "
-        "true' (by the clock here it is spark-2's), or set spark_pair_tolerate: [clock]."
+        "true' (by the clock here it is spark-2's), or set spark_network_tolerate: [clock]."
     ) in text
     for spark in pair.sparks:
         assert spark.exec("ls ~spark/.local/share/dgx-spark-speculative/pair").returncode != 0

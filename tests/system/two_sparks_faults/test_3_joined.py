@@ -12,6 +12,7 @@ import re
 import typing as t
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.lookup.job import program
 
 from tests import playbook
 from tests.joining import ROLES, Pair, reach, refused, run
@@ -23,15 +24,10 @@ HEADS = [cables.interface(1, rail) for rail in cables.RAILS]
 WORKERS = [cables.interface(0, rail) for rail in cables.RAILS]
 HUB = "/home/spark/.cache/huggingface/hub"
 KEYS = "/home/spark/.local/share/dgx-spark-speculative/pair"
-KEY_STEPS = ("spark_network/preflight", "spark_pair/preflight", "spark_pair/main")
+KEY_STEPS = ("spark_network/preflight", "spark_network/compare", "spark_network/trust")
 MEASURED = "/home/spark/.local/share/dgx-spark-speculative/bandwidth.json"
-PAIR = {
-    "spark_pair_base_image": IMAGE,
-    # The step before hands these out, which looks at models.
-    "huggingface_cache_hub": HUB,
-    "huggingface_cache_vocabulary_files": {},
-}
-SEND = (playbook.ROOT / "roles/spark_pair/files/send.py").read_text(encoding="utf-8")
+PAIR = {"spark_network_base_image": IMAGE}
+SEND = program("send")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -245,7 +241,7 @@ def test_an_image_goes_from_one_kind_of_store_to_the_other(pair: Pair) -> None:
     drivers = [asked(spark, "info", "--format", "{{.Driver}}") for spark in pair.sparks]
     assert drivers == ["overlayfs", "overlay2"], "containerd's, and Docker's own"
     asked(pair.head, "pull", "--quiet", IMAGE)
-    wishes = {"steps": [*KEY_STEPS, "spark_pair/image"], **PAIR}
+    wishes = {"steps": [*KEY_STEPS, "spark_network/image", "trtllm_container/copy"], **PAIR}
     try:
         first = playbook.succeed(ROLES, variables=wishes)
         assert {"Send the image", "Load the image"} <= set(first.changed)

@@ -76,8 +76,8 @@ def spark(rank: int) -> dict[str, t.Any]:
     rail = {**RAIL, "address": f"192.168.100.1{rank}", "peer_address": f"192.168.100.1{1 - rank}"}
     return {
         "spark_network_rails": [rail],
-        "spark_pair_image": "the-pairs:1",
-        "spark_pair_directory": "/home/spark/pair",
+        "spark_network_image": "the-pairs:1",
+        "spark_network_directory": "/home/spark/pair",
         "huggingface_cache_models": {
             name: {"commit": "0123"}
             for name in ("nvidia/Qwen3-235B-A22B-FP4", "nvidia/Qwen3-235B-A22B-Eagle3", "draft", "target")

@@ -20,6 +20,7 @@ ALLOWED = {
     "become": set[str](),
     "doc_fragments": set[str](),
     "filter": {"module_utils", "plugin_utils"},
+    "lookup": {"module_utils", "plugin_utils"},
     "module_utils": {"module_utils"},
     "modules": {"module_utils"},
     "plugin_utils": {"module_utils", "plugin_utils"},

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
+from ansible_collections.dgx_spark.speculative.plugins.lookup.job import program
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view as pairs
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field import link, machine, serving
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
@@ -252,7 +253,7 @@ def test_rdma_without_the_tool(world: World, deployed: t.Callable[..., None]) ->
 
 # By TCP, with the role's own program at both ends of this machine, all of whose addresses begin with 127.
 
-BANDWIDTH = (Path(__file__).parents[5] / "roles/spark_network/files/bandwidth.py").read_text(encoding="utf-8")
+BANDWIDTH = program("bandwidth")
 
 
 class Ends(t.NamedTuple):

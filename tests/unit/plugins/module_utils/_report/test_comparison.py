@@ -109,7 +109,7 @@ def test_whose_clock_is_wrong_is_told_by_the_clock_here() -> None:
     [("driver", {"drivers": ["1"]}), ("memory", {"memory_total": 1}), ("clock", {"clock_offset": 1e6})],
 )
 def test_a_difference_can_be_tolerated(what: str, change: dict[str, t.Any]) -> None:
-    assert f"spark_pair_tolerate: [{what}]" in problems(node(1), node(2, **change))[0]
+    assert f"spark_network_tolerate: [{what}]" in problems(node(1), node(2, **change))[0]
     found = compared(NAMES, [node(1), node(2, **change)], 60, [what])
     assert (found["problems"], len(found["findings"])) == ([], 1)
 
@@ -130,7 +130,7 @@ def test_a_port_that_somebody_has() -> None:
     port = {
         "address": "192.168.100.11",
         "port": 2233,
-        "input": "spark_pair_ssh_port",
+        "input": "spark_network_ssh_port",
         "in_use": True,
         "ours": False,
         "holder": "process sshd (4711) of user root",
@@ -138,7 +138,7 @@ def test_a_port_that_somebody_has() -> None:
     }
     assert problems(node(1), node(2, ports=[port])) == [
         "port 2233 on 192.168.100.11 of spark-2 is in use by process sshd (4711) of user root. Stop it, or choose "
-        "another port with spark_pair_ssh_port."
+        "another port with spark_network_ssh_port."
     ]
     assert problems(node(1), node(2, ports=[{**port, "ours": True}])) == []
 

@@ -1,0 +1,266 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+"""What each interface of the cable carries, bounded in time and bytes: for the module watched_job.
+
+HOW DIRECTORY receive PORT RAIL...                               on the worker
+HOW DIRECTORY send PORT SECONDS BYTES MINIMUM_GBPS RAIL...       on the head
+
+HOW is auto where nobody has asked for it: then a test that fails is a finding. A rail is
+INTERFACE=OWN_ADDRESS=PEER_ADDRESS. Of one plain TCP stream what counts is what the receiver says has arrived; by RDMA
+ib_write_bw measures, where both have it. What was measured is written down in DIRECTORY, the collection's own, and
+holds until the next start. If HOW is tcp, there is only that stream, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import time
+import typing as t
+from pathlib import Path
+
+from .said import emit
+
+BLOCK = 4 * 2**20
+# The receiver is started a moment before the sender, by another task on another host.
+CONNECT_WITHIN_S = 15.0
+RECEIVE_WITHIN_S = 45.0
+# One block may take this long before the link counts as dead.
+STALL_S = 10.0
+PERFTEST = "ib_write_bw"
+# One second, and what it takes to begin.
+PERFTEST_S = 8.0
+# A card with a capped power carries 12.7 to 14 Gb/s (NVIDIA/dgx-spark-playbooks pull request 108 takes 8 to 25).
+CAPPED_FROM, CAPPED_TO = 8.0, 25.0
+# As module_utils/_deployment/pair_view.py reads it.
+RECORD = "bandwidth.json"
+NET = Path("/sys/class/net")
+
+
+class Rail(t.NamedTuple):
+    interface: str
+    address: str
+    peer_address: str
+
+
+class BandwidthError(Exception):
+    """Why nothing could be measured, in one sentence."""
+
+
+def rails(arguments: t.Sequence[str]) -> list[Rail]:
+    return [Rail(*argument.split("=")) for argument in arguments]
+
+
+def drain(connection: socket.socket) -> int:
+    """Take everything, and tell the other end how much it was."""
+    buffer, total = bytearray(BLOCK), 0
+    connection.settimeout(STALL_S)
+    while True:
+        count = connection.recv_into(buffer)
+        if not count:
+            break
+        total += count
+    connection.sendall(struct.pack("!Q", total))
+    return total
+
+
+def receive(port: int, wanted: t.Sequence[Rail], within: float = RECEIVE_WITHIN_S) -> dict[str, t.Any]:
+    deadline = time.monotonic() + within
+    with contextlib.ExitStack() as stack:
+        servers = []
+        for rail in wanted:
+            try:
+                server = stack.enter_context(socket.create_server((rail.address, port), reuse_port=False))
+            except OSError as error:
+                raise BandwidthError(
+                    f"port {port} of {rail.address} cannot be opened ({error.strerror}); set "
+                    "spark_network_bandwidth_port to a free one"
+                ) from None
+            servers.append(server)
+        totals = []
+        for rail, server in zip(wanted, servers):
+            server.settimeout(max(0.1, deadline - time.monotonic()))
+            try:
+                connection, _address = server.accept()
+                with connection:
+                    totals.append(drain(connection))
+            except OSError as error:
+                raise BandwidthError(f"nothing arrived at {rail.address} ({error})") from None
+    return {"bytes": totals}
+
+
+def connect(rail: Rail, port: int, within: float) -> socket.socket:
+    deadline = time.monotonic() + within
+    while True:
+        try:
+            return socket.create_connection((rail.peer_address, port), timeout=2.0, source_address=(rail.address, 0))
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise BandwidthError(
+                    f"{rail.peer_address} takes no connection on port {port} ({error}); allow it in the firewall of "
+                    "the worker, or set spark_network_bandwidth_port to an open one"
+                ) from None
+            time.sleep(0.2)
+
+
+def send(rail: Rail, port: int, seconds: float, most: int, within: float = CONNECT_WITHIN_S) -> dict[str, t.Any]:
+    """Send until the time or the bytes are used up; the rate is that of what has arrived."""
+    block = memoryview(bytearray(BLOCK))
+    with connect(rail, port, within) as connection:
+        connection.settimeout(STALL_S)
+        started, sent = time.monotonic(), 0
+        try:
+            while sent < most and time.monotonic() - started < seconds:
+                sent += connection.send(block[: min(BLOCK, most - sent)])
+            connection.shutdown(socket.SHUT_WR)
+            answer = b""
+            while len(answer) < 8:
+                part = connection.recv(8 - len(answer))
+                if not part:
+                    raise BandwidthError(f"the receiver at {rail.peer_address} went away")
+                answer += part
+        except OSError as error:
+            raise BandwidthError(f"the stream to {rail.peer_address} broke off ({error})") from None
+        took = time.monotonic() - started
+    arrived = struct.unpack("!Q", answer)[0]
+    gbps = round(arrived * 8 / took / 1e9, 2)
+    return {**rail._asdict(), "bytes": arrived, "seconds": round(took, 3), "gbps": gbps}
+
+
+# By RDMA
+
+
+def rdma_device(interface: str) -> str | None:
+    """The RDMA device of an interface."""
+    return next((entry.name for entry in sorted((NET / interface / "device/infiniband").glob("*"))), None)
+
+
+def perftest(rail: Rail, port: int, *peer: str) -> list[str] | None:
+    """The command of one end; None where there is no such program or device."""
+    program, device = shutil.which(PERFTEST), rdma_device(rail.interface)
+    if program is None or device is None:
+        return None
+    # Without an address it listens on all. perftest has that option since 23.07; Ubuntu 24.04 has 24.01.
+    options = ["--ib-dev", device, "--port", str(port), "--bind_source_ip", rail.address]
+    return [program, *options, "--duration", "1", "--CPU-freq", "--report_gbits", *peer]
+
+
+def rate(output: str) -> float | None:
+    """The average in the table of ib_write_bw: bytes, iterations, peak, average, messages."""
+    found = re.search(r"^\s*\d+\s+\d+\s+[\d.]+\s+([\d.]+)\s+[\d.]+\s*$", output, re.MULTILINE)
+    return round(float(found.group(1)), 2) if found else None
+
+
+def run_perftest(command: list[str]) -> str:
+    """What it printed; nothing where it failed, which is no fault of the cable's."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PERFTEST_S)
+        return done.stdout
+    return ""
+
+
+def by_rdma(rail: Rail, port: int) -> float | None:
+    """What the head measures; the other end may need a moment to listen."""
+    command = perftest(rail, port, rail.peer_address)
+    until = time.monotonic() + PERFTEST_S
+    found = None
+    while command and found is None and time.monotonic() < until:
+        found = rate(run_perftest(command))
+        if found is None:
+            time.sleep(0.5)
+    return found
+
+
+# What it means
+
+
+def verdict(row: dict[str, t.Any], minimum: float) -> str | None:
+    """Why this is not what a cable carries; None if it is, or if nothing is the least."""
+    way, bound = ("by RDMA", CAPPED_TO) if row["by"] == "RDMA" else ("in one TCP stream", minimum)
+    said = f"{row['interface']} carried {row['gbps']:g} Gb/s {way}"
+    if not minimum or row["gbps"] >= bound:
+        return None
+    if row["gbps"] < CAPPED_FROM:
+        return f"{said}, which is less than {bound:g}. Reseat the cable, or try another one."
+    return (
+        f"{said}, which is less than {bound:g}. A network card that was plugged in while the Spark ran does that, and "
+        "its link speed does not show it: switch hot-plug off on both Sparks (run again with -K and "
+        "-e spark_network_keep_card=true) and reboot both with the cable in. If that does not help, switch both "
+        "off, take the power plugs out for a minute, and test again."
+    )
+
+
+def findings(measured: t.Sequence[dict[str, t.Any]], minimum: float) -> list[str]:
+    return [said for row in measured if (said := verdict(row, minimum))]
+
+
+def this_boot() -> str:
+    """As module_utils/_deployment/pair_view.py tells one start from another."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    first = Path("/proc/1/stat").read_text(encoding="utf-8", errors="replace")
+    return f"{boot} {first.rpartition(')')[2].split()[19:20]}"
+
+
+def record(measured: t.Sequence[dict[str, t.Any]], directory: Path) -> None:
+    """Write down what was measured, so that nobody does it again before the next start."""
+    with contextlib.suppress(OSError):
+        directory.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"boot": this_boot(), "rails": list(measured)}) + "\n"
+        (directory / RECORD).touch(mode=0o600)
+        (directory / RECORD).write_text(text, encoding="utf-8")
+
+
+def send_all(arguments: t.Sequence[str], directory: Path | None) -> dict[str, t.Any]:
+    port, seconds, most, minimum = int(arguments[0]), float(arguments[1]), int(arguments[2]), float(arguments[3])
+    wanted = rails(arguments[4:])
+    measured = [{**send(rail, port, seconds, most), "by": "TCP"} for rail in wanted]
+    if directory:
+        for row, rail in zip(measured, wanted):
+            gbps = by_rdma(rail, port)
+            if gbps is not None:
+                row.update(gbps=gbps, by="RDMA")
+        known = [{key: row[key] for key in ("interface", "gbps", "by")} for row in measured]
+        record([{**row, "finding": verdict(row, minimum)} for row in known], directory)
+    lines = [f"{row['interface']} {row['gbps']:g} Gb/s by {row['by']}" for row in measured]
+    return {"rails": measured, "lines": lines, "findings": findings(measured, minimum)}
+
+
+def receive_all(port: int, wanted: t.Sequence[Rail], directory: Path | None) -> dict[str, t.Any]:
+    received = receive(port, wanted)
+    if directory:
+        record([{"interface": rail.interface} for rail in wanted], directory)
+        for rail in wanted:
+            command = perftest(rail, port)
+            if command:
+                run_perftest(command)
+    return received
+
+
+def main(arguments: t.Sequence[str]) -> dict[str, t.Any]:
+    how, place, role, *rest = arguments
+    directory = None if how == "tcp" else Path(place).expanduser()
+    try:
+        if role == "receive":
+            return receive_all(int(rest[0]), rails(rest[1:]), directory)
+        return send_all(rest, directory)
+    except BandwidthError as error:
+        if how != "auto":
+            raise
+        return {"rails": [], "lines": [], "findings": [f"What the cable carries was not measured: {error}."]}
+
+
+if __name__ == "__main__":
+    try:
+        emit({"result": main(sys.argv[1:])})
+    except BandwidthError as error:
+        emit({"error": f"The bandwidth test failed: {error}."})
+        sys.exit(1)

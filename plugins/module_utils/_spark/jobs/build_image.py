@@ -1,0 +1,191 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""Have the Docker Engine build an image, telling how far it is: a program for the module watched_job.
+
+The arguments: the image's reference, and the text of its Dockerfile, which is all there is to build it from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import http.client
+import io
+import json
+import os
+import re
+import sys
+import tarfile
+import threading
+import time
+import typing as t
+from urllib.parse import unquote, urlencode
+
+from .engine import SOCKET, Engine, EngineError, error_in, message_of, stream
+from .said import Message, Reports, emit, log
+
+# Apt tries a mirror that does not answer for minutes, and says nothing meanwhile.
+SILENCE_S = 900.0
+REPORT_EVERY_S = 1.0
+QUIET_S = 30.0
+LINE_LENGTH = 100
+STEP = re.compile(r"Step (\d+)/(\d+) : ")
+# The Engine shows red what a command writes to its standard error.
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+# Docker takes these as arguments of any build, gives them to its commands, and keeps them out of the image and of its
+# history, also with a password in them: docs.docker.com/reference/dockerfile, "Predefined ARGs".
+PROXIES = {"HTTP_PROXY": "HttpProxy", "HTTPS_PROXY": "HttpsProxy", "NO_PROXY": "NoProxy"}
+# What stands before the host of a URL, with or without a scheme; a password may hold an @.
+CREDENTIALS = re.compile(r"^(?:[a-z0-9+.-]+://)?([^/]*)@", re.IGNORECASE)
+# What the Engine shows in the place of a login; nobody can use it.
+MASKED = "xxxxx:xxxxx@"
+LOOPBACK = re.compile(r"^(?:[a-z0-9+.-]+://)?(?:[^/]*@)?(?:localhost|127[.][0-9.]+|\[::1\])(?:[:/]|$)", re.IGNORECASE)
+
+
+class BuildError(Exception):
+    """Why there is no image, in a few words."""
+
+
+def proxies(environment: t.Mapping[str, str], info: Message) -> dict[str, str]:
+    """The proxy settings for what runs in the build, under both spellings: the login user's, else those of the Engine.
+
+    Neither reaches a build by itself, as the settings of the command line's own configuration do.
+    """
+    found = {}
+    for name, engines in PROXIES.items():
+        value = environment.get(name.lower()) or environment.get(name) or str(info.get(engines) or "")
+        if value and MASKED not in value:
+            found[name] = found[name.lower()] = value
+    return found
+
+
+def secrets(settings: t.Mapping[str, str]) -> list[str]:
+    """Who logs in to the proxies, and with what, as a command may print it; the longest first."""
+    found = {match[1] for value in settings.values() if (match := CREDENTIALS.match(value))}
+    found |= {login.partition(":")[2] for login in found}
+    found |= {unquote(secret) for secret in found}
+    # A shorter one would hide ordinary words.
+    return sorted((one for one in found if len(one) > 3), key=len, reverse=True)
+
+
+def context(dockerfile: str) -> bytes:
+    """What the Engine builds from."""
+    file, data = io.BytesIO(), dockerfile.encode()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        info = tarfile.TarInfo("Dockerfile")
+        info.size = len(data)
+        archive.addfile(info, io.BytesIO(data))
+    return file.getvalue()
+
+
+class Output:
+    """What the commands print, which comes in pieces."""
+
+    def __init__(self, hidden: t.Sequence[str] = ()) -> None:
+        self._hidden = hidden
+        self._rest = ""
+        self._last: collections.deque[str] = collections.deque(maxlen=20)
+        self._apt: list[str] = []
+        self._heard = time.monotonic()
+        self._step = ""
+        self.percent: float | None = None
+        # What is printed comes in one thread and is told of in another.
+        self.lock = threading.Lock()
+
+    def state(self) -> Message:
+        """How far it is."""
+        with self.lock:
+            return {"percent": self.percent, "text": self.text()}
+
+    def feed(self, text: str) -> None:
+        self._heard = time.monotonic()
+        *lines, self._rest = re.split(r"[\r\n]+", self._rest + COLOUR.sub("", text))
+        for line in map(self.hide, filter(None, map(str.strip, lines))):
+            log(line)
+            if step := STEP.match(line):
+                number, count = int(step[1]), int(step[2])
+                self._step, self.percent = f"step {number} of {count}", round(100 * (number - 1) / count, 1)
+            # The Engine's own remarks tell nobody anything.
+            if not line.startswith("---> "):
+                self._last.append(line)
+            if line.startswith("E: "):
+                self._apt.append(line)
+
+    def hide(self, text: str) -> str:
+        for secret in self._hidden:
+            text = text.replace(secret, "***")
+        return text
+
+    def text(self) -> str:
+        parts = [self._step, self._last[-1][:LINE_LENGTH] if self._last else ""]
+        quiet = time.monotonic() - self._heard
+        if quiet >= QUIET_S:
+            parts.append(f"nothing more for {quiet:.0f} s")
+        return "making the image: " + (", ".join(filter(None, parts)) or "Docker begins")
+
+    def explain(self, problem: str) -> str:
+        """Apt knows better than the Engine, which sees an exit code only."""
+        self.feed("\n")
+        if self._apt:
+            return self._apt[0]
+        problem = " ".join(self.hide(problem).split()).rstrip(".")
+        return f"{problem}; it ended with: {self._last[-1]}" if "non-zero code" in problem and self._last else problem
+
+
+def messages(engine: Engine, reference: str, dockerfile: str, arguments: t.Mapping[str, str]) -> t.Iterator[Message]:
+    """What the Engine says while it builds."""
+    # The base is there, and is to be the one that was looked at.
+    query = {"t": reference, "rm": "1", "forcerm": "1", "pull": "0"}
+    if arguments:
+        query["buildargs"] = json.dumps(arguments)
+    if any(LOOPBACK.match(value) for name, value in arguments.items() if name.lower() != "no_proxy"):
+        # A proxy of this machine alone is not reached from a network of the build's own.
+        query["networkmode"] = "host"
+    try:
+        response = engine.request("POST", f"/build?{urlencode(query)}", SILENCE_S, context(dockerfile))
+        if response.status != 200:
+            raise BuildError(message_of(response.read().decode(errors="replace")) or response.reason)
+        yield from stream(response)
+    except TimeoutError as e:
+        raise BuildError(f"neither the build nor the Docker Engine said anything for {SILENCE_S / 60:.0f} min") from e
+    except (OSError, ValueError, http.client.HTTPException) as e:
+        raise BuildError("the Docker Engine went away while it made the image") from e
+
+
+def build(engine: Engine, reference: str, dockerfile: str) -> Message:
+    """Build the image and say what came of it."""
+    arguments = proxies(os.environ, engine.ask("/info", "went away before it made the image")[1])
+    output = Output(secrets(arguments))
+    with Reports(output.state, REPORT_EVERY_S):
+        for message in messages(engine, reference, dockerfile, arguments):
+            with output.lock:
+                output.feed(str(message.get("stream") or ""))
+                if problem := error_in(message):
+                    raise BuildError(output.explain(problem))
+    made = engine.find(reference, "went away when it had made the image")
+    if made is None:
+        raise BuildError(f"the Docker Engine does not know {reference} after it made it")
+    return {"id": made.get("Id"), "bytes": made.get("Size")}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--socket", default=SOCKET, help="the Engine's socket")
+    parser.add_argument("reference")
+    parser.add_argument("dockerfile")
+    options = parser.parse_args(arguments)
+    try:
+        emit({"result": build(Engine(options.socket), options.reference, options.dockerfile)})
+    except (BuildError, EngineError) as e:
+        emit({"error": f"{str(e).rstrip('.')}."})
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""Run fetch_models.py in a container without a GPU and pass on what it says. A program for a watched job.
+
+The only argument is a JSON object: image, user (uid:gid), cache and receipts (directories of the host) and spec (the
+argument of fetch_models.py). The first line of the standard input is the token or empty, the rest is fetch_models.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import typing as t
+from pathlib import Path
+
+from .said import emit
+
+CONTAINER = "dgx-spark-speculative-fetch"
+PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+
+
+def command(job: dict[str, t.Any], program: Path, environment: t.Mapping[str, str]) -> list[str]:
+    """The docker command line. It holds no secret: everybody on the host can read it."""
+    proxies = [part for name in PROXY_VARIABLES if name in environment for part in ("--env", name)]
+    return [
+        *("docker", "run", "--rm", "--interactive", "--name", CONTAINER, "--pull", "never"),
+        # Nothing of the output is left behind in Docker's logs.
+        *("--log-driver", "none"),
+        *("--network", "host", "--cap-drop", "ALL", "--user", job["user"]),
+        *("--volume", f"{job['cache']}:{job['spec']['cache']}"),
+        *("--volume", f"{job['receipts']}:{job['spec']['receipts']}"),
+        *("--volume", f"{program}:/fetch_models.py:ro"),
+        *("--env", "HOME=/tmp", "--env", "HF_HOME=/tmp/hf", *proxies),
+        # The image's own entrypoint prints a banner.
+        *("--entrypoint", "python3", job["image"], "/fetch_models.py", json.dumps(job["spec"])),
+    ]
+
+
+def remove_container() -> None:
+    """Remove the container, also one that an earlier, killed job left behind."""
+    quiet = subprocess.DEVNULL
+    subprocess.run(["docker", "rm", "--force", CONTAINER], stdin=quiet, stdout=quiet, stderr=quiet, check=False)
+
+
+class Errors(threading.Thread):
+    """Copies the container's standard error into the log and remembers its last line."""
+
+    def __init__(self, stream: t.IO[str]) -> None:
+        super().__init__(daemon=True)
+        self._stream = stream
+        self.last = ""
+
+    def run(self) -> None:
+        for line in self._stream:
+            sys.stderr.write(line)
+            # Docker ends its complaints with a hint that explains nothing.
+            if line.strip() and not line.startswith("See 'docker"):
+                self.last = line.strip()
+
+
+def is_final(line: str) -> bool:
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(message, dict) and bool(message.keys() & {"result", "error"})
+
+
+def complaint(image: str, code: int, last: str) -> str:
+    """Why a container ended without saying so itself."""
+    if "No such image" in last or "Unable to find image" in last:
+        return f"The image {image} to download models with is not on this host: pull it first"
+    if code in (137, 143):
+        return "The container that downloads models was ended from outside: run again, which continues where this ended"
+    return f"The container that downloads models (image {image}) ended with exit code {code}: {last or 'no message'}"
+
+
+def main() -> int:
+    job = json.loads(sys.argv[1])
+    token = sys.stdin.readline()
+    program = Path(__file__).with_name("fetch_models.py")
+    program.write_text(sys.stdin.read(), encoding="utf-8")
+    # The job may run as root, its container does not, and the directory is the login user's.
+    program.chmod(0o644)
+    owner = program.parent.stat()
+    os.chown(program, owner.st_uid, owner.st_gid)
+
+    def end(_number: int, _frame: object) -> t.NoReturn:
+        remove_container()
+        os._exit(143)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        remove_container()
+        process = subprocess.Popen(
+            command(job, program, os.environ),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+    except FileNotFoundError:
+        emit({"error": "Models are downloaded in a container, but this host has no docker command"})
+        return 1
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    errors = Errors(process.stderr)
+    errors.start()
+    # A container that does not start reads nothing; why it does not is told below.
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(token)
+        process.stdin.close()
+    final = False
+    try:
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            final = final or is_final(line)
+    finally:
+        # Whoever listened is gone (the job's supervisor was killed): the download must not go on alone.
+        if process.poll() is None and not final:
+            remove_container()
+    code = process.wait()
+    errors.join()
+    if not final:
+        emit({"error": complaint(job["image"], code, errors.last)})
+    return code if final else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

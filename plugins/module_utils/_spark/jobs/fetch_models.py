@@ -1,0 +1,555 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""Download models into the Hugging Face cache and check them.
+
+Runs inside the fetch container with the image's huggingface_hub, as the login user. The only argument is a JSON object:
+endpoint, cache and receipts (directories in the container), host_cache (the cache's name for messages) and repositories
+(id, revision, commit, include, exclude). The first line of the standard input is the token, or empty.
+Prints one JSON object a line: progress, and at last a result or an error.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import errno
+import fcntl
+import functools
+import hashlib
+import importlib
+import json
+import os
+import re
+import shutil
+import signal
+import ssl
+import sys
+import time
+import traceback
+import typing as t
+from pathlib import Path
+
+from .files import give_back, make_receipt, model_folder, size_of, write_whole
+from .said import Rate, Reports, amount, emit, log, pace, share
+
+# These are read when huggingface_hub is imported. Downloads by plain HTTP continue after an interruption; those by
+# Xet are not known to.
+os.environ.update(
+    HF_HUB_DISABLE_XET="1",
+    HF_HUB_DISABLE_TELEMETRY="1",
+    HF_HUB_DISABLE_PROGRESS_BARS="1",
+    HF_HUB_DISABLE_IMPLICIT_TOKEN="1",
+    HF_HUB_DOWNLOAD_TIMEOUT="30",
+    HF_HUB_ETAG_TIMEOUT="30",
+)
+
+TRIES = 5
+# The Hub counts requests in windows of five minutes, and mostly says when the next one begins.
+WINDOW_S = 300.0
+RESET = re.compile(r";\s*t=(\d+)")
+# So long at a stretch it is waited for.
+LONGEST_LIMIT_S = 3600.0
+FIRST_DELAY_S = 2.0
+REPORT_EVERY_S = 2.0
+RATE_WINDOW_S = 30.0
+CHUNK = 8 * 1024 * 1024
+WORKERS = 4
+# What a cut connection costs. huggingface_hub writes 10 MB at a time and forgets a piece that it has not got whole.
+DOWNLOAD_PIECE = 256 * 1024
+# The networking libraries of huggingface_hub before and since 1.0.
+NETWORK_LIBRARIES = frozenset({"requests", "urllib3", "httpx", "httpcore"})
+
+
+class FetchError(Exception):
+    """The download cannot go on; the text is one sentence that says what to do."""
+
+
+class IncompleteError(OSError):
+    """huggingface_hub came back without an error and without all files, as it does when the Hub is down."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelFile:
+    path: str
+    size: int
+    # Its name in blobs/: the sha256 of a large file, git's sha1 of a small one.
+    blob: str
+
+
+@dataclasses.dataclass
+class Repository:
+    """One model: what is wanted, and where it goes."""
+
+    id: str
+    revision: str
+    commit: str
+    include: list[str]
+    exclude: list[str]
+    cache: Path
+    files: list[ModelFile] = dataclasses.field(default_factory=list)
+
+    @property
+    def folder(self) -> str:
+        return model_folder(self.id)
+
+    @property
+    def directory(self) -> Path:
+        return self.cache / self.folder
+
+    @property
+    def blobs(self) -> Path:
+        return self.directory / "blobs"
+
+    def pointer(self, file: ModelFile) -> Path:
+        return self.directory / "snapshots" / self.commit / file.path
+
+    def is_there(self, file: ModelFile) -> bool:
+        return size_of(self.pointer(file)) == file.size
+
+    def missing(self) -> list[ModelFile]:
+        return [file for file in self.files if not self.is_there(file)]
+
+    def part(self, file: ModelFile) -> Path:
+        """Where huggingface_hub keeps, and later continues, what it has of a file."""
+        return self.blobs / f"{file.blob}.incomplete"
+
+    def bytes_there(self) -> int:
+        """Downloaded bytes of the wanted files, parts included; a blob that two files share counts once."""
+        parts: dict[str, int] = {}
+        for path in self.blobs.glob("*.incomplete"):
+            name = path.name.partition(".")[0]
+            parts[name] = max(parts.get(name, 0), size_of(path) or 0)
+        total = 0
+        for file in {file.blob: file for file in self.files}.values():
+            done = self.is_there(file) or size_of(self.blobs / file.blob) == file.size
+            total += file.size if done else min(parts.get(file.blob, 0), file.size)
+        return total
+
+
+class Progress(Reports):
+    """How far the download is."""
+
+    def __init__(self, total: int, measure: t.Callable[[], int]) -> None:
+        super().__init__(self.state, REPORT_EVERY_S)
+        self._total = total
+        self._measure = measure
+        self._rate = Rate(RATE_WINDOW_S)
+        # Set while the download waits before another try.
+        self.note = ""
+
+    def state(self) -> dict[str, t.Any]:
+        done = self._measure()
+        rate = self._rate.at(time.monotonic(), done)
+        text = share(done, self._total) + (f", {self.note}" if self.note else pace(rate, self._total - done))
+        return {"percent": round(100 * done / self._total if self._total else 100.0, 1), "text": text}
+
+
+def chain(error: BaseException | None) -> t.Iterator[BaseException]:
+    """An error and what it was raised from."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def status_of(error: BaseException) -> int | None:
+    return getattr(getattr(error, "response", None), "status_code", None)
+
+
+def limited_s(error: BaseException) -> float | None:
+    """For how many seconds the Hub refuses requests because there were too many; None if that is not why."""
+    for one in chain(error):
+        if status_of(one) == 429:
+            headers = getattr(getattr(one, "response", None), "headers", {})
+            reset = RESET.search(headers.get("RateLimit") or "")
+            said = headers.get("Retry-After") or (reset[1] if reset else "")
+            return max(1.0, float(said)) if said.isdigit() else WINDOW_S
+    return None
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether another try may help: the network, the Hub, a connection that was cut."""
+    library = type(error).__module__.partition(".")[0]
+    return isinstance(error, OSError) or library in NETWORK_LIBRARIES or status_of(error) is not None
+
+
+def reason_of(error: BaseException) -> str:
+    """The innermost reason in one short line."""
+    innermost = list(chain(error))[-1]
+    words = " ".join(str(innermost).split()) or type(innermost).__name__
+    return words if len(words) <= 200 else words[:199] + "…"
+
+
+@contextlib.contextmanager
+def lock_if_free(path: Path) -> t.Iterator[bool]:
+    """Whether no other huggingface_hub is downloading the file that this lock is for."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except OSError:
+        yield True
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(descriptor)
+
+
+def remove_orphans(repository: Repository) -> int:
+    """Delete incomplete downloads that no missing file will continue, but none that somebody is just writing."""
+    awaited = {repository.part(file) for file in repository.missing()}
+    freed = 0
+    for path in repository.blobs.glob("*.incomplete"):
+        name = path.name.partition(".")[0]
+        with lock_if_free(repository.cache / ".locks" / repository.folder / f"{name}.lock") as free:
+            if path not in awaited and free:
+                freed += size_of(path) or 0
+                # In a complete cache that belongs to somebody else this is not worth failing for.
+                with contextlib.suppress(OSError):
+                    path.unlink()
+    return freed
+
+
+def is_plain(path: str) -> bool:
+    """Whether a file's path stays within its model."""
+    parts = Path(path).parts
+    return bool(parts) and not Path(path).is_absolute() and ".." not in parts
+
+
+def discard_unusable(repository: Repository) -> None:
+    """Delete what huggingface_hub would take for good or stumble over: files and parts of a wrong size."""
+    for file in repository.missing():
+        pointer = repository.pointer(file)
+        if pointer.is_symlink() and repository.blobs.resolve() not in pointer.resolve().parents:
+            log(f"deleting the link {pointer}: it leads out of the model's own files")
+            pointer.unlink()
+        for path in (pointer.resolve(), repository.blobs / file.blob):
+            found = size_of(path)
+            if found is not None and found != file.size:
+                log(f"deleting {path}: it has {found} bytes and not {file.size}")
+                path.unlink()
+        part = repository.part(file)
+        if (size_of(part) or 0) > file.size:
+            log(f"deleting {part}: it is larger than the file of {file.size} bytes")
+            part.unlink()
+
+
+def digests(path: Path, blob: str) -> tuple[str, str]:
+    """The sha256 of a file, and the name that its blob should have: the sha256 or git's sha1."""
+    sha256, sha1 = hashlib.sha256(), hashlib.sha1(b"blob %d\0" % path.stat().st_size)
+    is_git = len(blob) == 2 * sha1.digest_size
+    with path.open("rb") as file:
+        while data := file.read(CHUNK):
+            sha256.update(data)
+            if is_git:
+                sha1.update(data)
+        # They have to be on the disk.
+        with contextlib.suppress(OSError):
+            os.fdatasync(file.fileno())
+        give_back(file.fileno())
+    return sha256.hexdigest(), (sha1 if is_git else sha256).hexdigest()
+
+
+Receipt = dict[str, t.Any]
+
+
+def read_receipt(path: Path) -> Receipt:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return data if isinstance(data.get("files"), dict) else {}
+    except (OSError, ValueError, AttributeError):
+        return {}
+
+
+def noted_sha256(receipt: Receipt, file: ModelFile, status: os.stat_result) -> str | None:
+    """The checksum of a file that has not changed since an earlier receipt."""
+    noted = receipt.get("files", {}).get(file.path)
+    if (
+        isinstance(noted, dict)
+        and (noted.get("size"), noted.get("mtime_ns")) == (status.st_size, status.st_mtime_ns)
+        and noted.get("sha256") == file.blob
+    ):
+        return file.blob
+    return None
+
+
+def write_ref(repository: Repository) -> None:
+    """Note the commit of a branch or tag as huggingface_hub does, for the user's own programs."""
+    if repository.revision == repository.commit:
+        return
+    ref = repository.directory / "refs" / repository.revision
+    try:
+        if not ref.exists() or ref.read_text(encoding="utf-8").strip() != repository.commit:
+            write_whole(ref, repository.commit)
+    except OSError as e:
+        log(f"not noting the commit of {repository.revision}: {e}")
+
+
+class Fetch:
+    """The whole job."""
+
+    def __init__(self, spec: dict[str, t.Any], token: str) -> None:
+        self.cache = Path(spec["cache"])
+        self.cache_name = spec["host_cache"]
+        self.receipts = Path(spec["receipts"])
+        self.endpoint = spec["endpoint"]
+        self.token = token
+        self.repositories = [
+            Repository(item["id"], item["revision"], item["commit"], item["include"], item["exclude"], cache=self.cache)
+            for item in spec["repositories"]
+        ]
+        self.progress: Progress | None = None
+
+    def run(self) -> dict[str, t.Any]:
+        constants: t.Any = importlib.import_module("huggingface_hub.constants")
+        constants.DOWNLOAD_CHUNK_SIZE = DOWNLOAD_PIECE
+        for repository in self.repositories:
+            self.persist(repository, functools.partial(self.list_files, repository))
+            discard_unusable(repository)
+        freed = sum(remove_orphans(repository) for repository in self.repositories)
+        before = self.bytes_there()
+        with Progress(self.bytes_wanted(), self.bytes_there) as self.progress:
+            for repository in self.repositories:
+                self.persist(repository, functools.partial(self.download, repository))
+        fetched = self.bytes_there() - before
+        self.check()
+        freed += sum(remove_orphans(repository) for repository in self.repositories)
+        return {
+            "bytes_fetched": fetched,
+            "bytes_freed": freed,
+            "repositories": [
+                {"id": item.id, "commit": item.commit, "bytes": sum(file.size for file in item.files)}
+                for item in self.repositories
+            ],
+        }
+
+    def bytes_there(self) -> int:
+        return sum(repository.bytes_there() for repository in self.repositories)
+
+    def bytes_wanted(self) -> int:
+        return sum(
+            size for item in self.repositories for size in {file.blob: file.size for file in item.files}.values()
+        )
+
+    def list_files(self, repository: Repository) -> None:
+        """Ask the Hub for the files of the commit and keep the wanted ones."""
+        api = importlib.import_module("huggingface_hub").HfApi(endpoint=self.endpoint, token=self.token or False)
+        tree = api.list_repo_tree(repository.id, recursive=True, revision=repository.commit)
+        files = [
+            ModelFile(entry.path, entry.size, entry.lfs.sha256 if entry.lfs else entry.blob_id)
+            for entry in tree
+            if hasattr(entry, "blob_id")
+        ]
+        for file in files:
+            if not is_plain(file.path) or not file.blob.isalnum():
+                raise FetchError(f"The Hub lists a file of {repository.id} under the impossible name {file.path!r}")
+        chosen = importlib.import_module("huggingface_hub.utils").filter_repo_objects(
+            files,
+            allow_patterns=repository.include or None,
+            ignore_patterns=repository.exclude or None,
+            key=lambda file: file.path,
+        )
+        repository.files = list(chosen)
+
+    def download(self, repository: Repository) -> None:
+        if not repository.missing():
+            return
+        importlib.import_module("huggingface_hub").snapshot_download(
+            repository.id,
+            revision=repository.commit,
+            allow_patterns=repository.include or None,
+            ignore_patterns=repository.exclude or None,
+            cache_dir=self.cache,
+            endpoint=self.endpoint,
+            token=self.token or False,
+            max_workers=WORKERS,
+        )
+        missing = repository.missing()
+        if missing:
+            raise IncompleteError(f"{len(missing)} files of {repository.id} did not arrive")
+
+    def persist(self, repository: Repository, action: t.Callable[[], None]) -> None:
+        """Do it again after a passing error. Only tries that brought nothing count, and being told to wait is none."""
+        tries, limited = 0, 0.0
+        while True:
+            there = self.bytes_there()
+            try:
+                return action()
+            except Exception as e:
+                self.refuse(repository, e)
+                seconds = limited_s(e)
+                if seconds is not None:
+                    limited = seconds if self.bytes_there() > there else limited + seconds
+                    self.wait_out(repository, seconds, limited)
+                    continue
+                tries = 1 if self.bytes_there() > there else tries + 1
+                reason = reason_of(e)
+                if tries >= TRIES:
+                    raise FetchError(
+                        f"Downloading {repository.id} from {self.endpoint} failed {TRIES} times in a row ({reason}): "
+                        "check this host's network, then run again, which continues where this ended"
+                    ) from e
+            delay = FIRST_DELAY_S * 2 ** (tries - 1)
+            log(f"{repository.id}: {reason}; trying again in {delay:.0f} s")
+            self.wait(delay, f"the connection failed, trying again ({tries} of {TRIES - 1})")
+
+    def wait_out(self, repository: Repository, seconds: float, altogether: float) -> None:
+        """Wait as long as the Hub says, telling for how long yet."""
+        if altogether > LONGEST_LIMIT_S:
+            raise FetchError(
+                f"The Hub {self.endpoint} limits the requests of this network, so that {repository.id} does not get on "
+                f"for {altogether / 60:.0f} min: run again later, which continues where this ended, or give a token"
+            )
+        log(f"{repository.id}: the Hub limits requests; waiting {seconds:.0f} s")
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            about = f"{left:.0f} s" if left < 90 else f"{left / 60:.0f} min"
+            self.wait(min(left, 10.0), f"the Hub limits requests: goes on in {about}")
+
+    def wait(self, seconds: float, note: str) -> None:
+        if self.progress:
+            self.progress.note = note
+        else:
+            emit({"progress": {"percent": None, "text": note}})
+        time.sleep(seconds)
+        if self.progress:
+            self.progress.note = ""
+
+    def refuse(self, repository: Repository, error: BaseException) -> None:
+        """Raise FetchError for an error that no other try will mend."""
+        page = f"{self.endpoint}/{repository.id}"
+        for one in chain(error):
+            kind = type(one).__name__
+            if isinstance(one, FetchError):
+                raise one
+            if kind == "GatedRepoError" and self.token:
+                raise FetchError(
+                    f"The Hub does not let the token's owner download {repository.id}: "
+                    f"accept the licence on {page} as that user, then run again"
+                ) from error
+            if kind == "GatedRepoError" or (kind == "RepositoryNotFoundError" and not self.token):
+                raise FetchError(
+                    f"The Hub does not let anybody without a token download {repository.id}: "
+                    f"accept the licence on {page} and give a read token"
+                ) from error
+            if kind in ("RepositoryNotFoundError", "RevisionNotFoundError"):
+                raise FetchError(
+                    f"The Hub no longer has {repository.id} at {repository.commit}: look at {page}"
+                ) from error
+            if kind in ("EntryNotFoundError", "RemoteEntryNotFoundError"):
+                missing = ", ".join(file.path for file in repository.missing())
+                raise FetchError(
+                    f"The Hub lists files of {repository.id} at {repository.commit} that it does not have (one of "
+                    f"{missing}): look at {page}/tree/{repository.commit}, and give another revision"
+                ) from error
+            if status_of(one) == 401:
+                raise FetchError(
+                    f"The Hub refuses the token as invalid while downloading {repository.id}: "
+                    f"make a new one on {self.endpoint}/settings/tokens and give that one"
+                ) from error
+            if isinstance(one, OSError) and one.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise self.disk_full() from error
+            if isinstance(one, ssl.SSLCertVerificationError):
+                raise FetchError(
+                    f"What answers for {self.endpoint} has a certificate that is not trusted here "
+                    f"({one.strerror}), as a proxy has that reads along: use a network without "
+                    f"one, or fetch {repository.id} by hand with 'hf download', then run again"
+                ) from error
+            if isinstance(one, OSError) and one.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+                raise FetchError(
+                    f"The Hugging Face cache {self.cache_name} cannot be written ({one.strerror}: "
+                    f"{one.filename}): give it back to the login user with 'sudo chown -R', then run again"
+                ) from error
+        if not is_passing(error):
+            raise error
+
+    def disk_full(self) -> FetchError:
+        left = self.bytes_wanted() - self.bytes_there()
+        free = shutil.disk_usage(self.cache).free
+        return FetchError(
+            f"The disk under {self.cache_name} is full: {amount(left)} are still to be downloaded and "
+            f"{amount(free)} are free, so make room for the difference and run again, which continues here"
+        )
+
+    def check(self) -> None:
+        """Compare every checksum, delete what is wrong, write a receipt for each repository that is right."""
+        receipts = {item.id: read_receipt(self.receipts / f"{item.folder}.json") for item in self.repositories}
+        work = [(item, file) for item in self.repositories for file in item.files]
+        wrong = []
+        noted: dict[str, dict[str, t.Any]] = {item.id: {} for item in self.repositories}
+        hashed, total = 0, sum(file.size for _item, file in work)
+        with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+            futures = {pool.submit(self.check_file, item, file, receipts[item.id]): (item, file) for item, file in work}
+            for number, future in enumerate(concurrent.futures.as_completed(futures), 1):
+                item, file = futures[future]
+                entry = future.result()
+                if entry is None:
+                    wrong.append(f"{file.path} of {item.id}")
+                else:
+                    noted[item.id][file.path] = entry
+                hashed += file.size
+                percent = round(100 * hashed / total, 1) if total else 100.0
+                emit({"progress": {"percent": percent, "text": f"checking {number} of {len(work)} files"}})
+        if wrong:
+            raise FetchError(
+                f"The checksum of {' and of '.join(sorted(wrong))} is not the Hub's, so what was downloaded of it was "
+                "deleted: run again to download it once more"
+            )
+        for item in self.repositories:
+            write_ref(item)
+            self.write_receipt(item, noted[item.id], receipts[item.id])
+
+    def check_file(self, repository: Repository, file: ModelFile, receipt: Receipt) -> dict[str, t.Any] | None:
+        """What to note of a file; None if it was wrong and is deleted."""
+        path = repository.pointer(file).resolve()
+        status = path.stat()
+        sha256 = noted_sha256(receipt, file, status)
+        if sha256 is None:
+            sha256, name = digests(path, file.blob)
+            if name != file.blob:
+                log(f"deleting {path}: its sha256 is {sha256}")
+                path.unlink()
+                return None
+        return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": sha256}
+
+    def write_receipt(self, repository: Repository, files: dict[str, t.Any], earlier: Receipt) -> None:
+        revisions = {repository.revision}
+        if earlier.get("commit") == repository.commit:
+            revisions.update(earlier.get("revisions", []))
+        chosen = {"include": repository.include, "exclude": repository.exclude}
+        receipt = make_receipt(repository.id, repository.commit, revisions, chosen, files, int(time.time()))
+        write_whole(self.receipts / f"{repository.folder}.json", json.dumps(receipt, indent=1) + "\n")
+
+
+def main() -> int:
+    # As the first process of a container this one gets no default action for SIGTERM. Parts stay for the next run.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: os._exit(143))
+    spec = json.loads(sys.argv[1])
+    token = sys.stdin.readline().strip()
+    fetch = Fetch(spec, token)
+    try:
+        result = fetch.run()
+    except FetchError as e:
+        traceback.print_exc()
+        emit({"error": str(e)})
+        return 1
+    except ImportError as e:
+        emit({"error": f"The image cannot download models, since its Python cannot import huggingface_hub ({e})"})
+        return 1
+    except Exception as e:
+        traceback.print_exc()
+        full = next((one for one in chain(e) if isinstance(one, OSError) and one.errno == errno.ENOSPC), None)
+        emit({"error": str(fetch.disk_full()) if full else f"Downloading failed unexpectedly ({reason_of(e)})"})
+        return 1
+    emit({"result": result})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,461 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""Take in what the other Spark sends. The forced command of the key that the copy service knows, and nothing else.
+
+The only argument is a JSON file with the directories that may be written to: spool, and for models cache, receipts and
+vocabularies.
+Whoever sends says one JSON object a line on the standard input, and is answered with one:
+
+{"put": "blob", "repository": ..., "blob": ..., "size": ..., "sha256": ...}   a file of a model
+{"put": "vocabulary", "name": ..., "size": ..., "sha256": ...}                a tokenizer file
+{"put": "member", "fingerprint": ..., "name": ..., "size": ...}               a member of a saved image
+    is answered with {"have": BYTES, "complete": BOOL}. If it is not complete, the bytes from there on follow at once,
+    and then {"sha256": ...}, which is answered with {"stored": true} or {"wrong": SHA256}.
+{"finish": {...}}           makes the snapshot, the refs and the receipt of a model whose files are all there
+{"index": {...}}            notes which members an image has, in their order
+{"indexed": FINGERPRINT}    asks whether that has been noted
+
+{"error": "..."} is the last that is said, about whatever another try will not mend.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import io
+import json
+import os
+import queue
+import re
+import shutil
+import sys
+import threading
+import time
+import typing as t
+from pathlib import Path
+
+from .files import give_back, make_receipt, model_folder, size_of, write_whole
+from .said import Message, amount
+
+GREETING = "dgx-spark-copy 1"
+CHUNK = 1024 * 1024
+BUFFERS = 8
+# So often the kernel is told to write a file that comes in, and to drop what it has written.
+GIVE_BACK_BYTES = 64 * CHUNK
+# A pipe that holds more wakes sshd and this less often.
+PIPE_BYTES = 1024 * 1024
+F_SETPIPE_SZ = 1031
+# For a receiver whose connection broke to notice it; sshd tells it after three times ClientAliveInterval.
+LOCK_WAIT_S = 30.0
+# Smaller members of an image are compared by their checksum, which then comes with the question.
+SHA256 = re.compile(r"[0-9a-f]{64}")
+BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+COMMIT = re.compile(r"[0-9a-f]{40}")
+REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?")
+
+
+class RefusedError(Exception):
+    """It cannot be taken in; the text is one sentence that says what to do."""
+
+
+class CutError(Exception):
+    """The connection ended."""
+
+
+def checked(value: t.Any, pattern: re.Pattern[str]) -> str:
+    """A word that becomes part of a path."""
+    if not isinstance(value, str) or not pattern.fullmatch(value) or ".." in value:
+        raise RefusedError(f"The other Spark names something {value!r}, which cannot be; run the same again")
+    return value
+
+
+def inside(value: t.Any) -> str:
+    """A relative path that stays where it begins."""
+    if not isinstance(value, str) or not value or value.startswith("/") or {"", ".", ".."} & set(value.split("/")):
+        raise RefusedError(f"The other Spark names a file {value!r}, which cannot be; run the same again")
+    return value
+
+
+def length(value: t.Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise RefusedError(f"The other Spark gives a length of {value!r}, which cannot be; run the same again")
+    return value
+
+
+class Checksums:
+    """The sha256 of what is added, and git's name of it if that is wanted, in a thread of its own."""
+
+    def __init__(self, git_size: int | None) -> None:
+        self.sha256 = hashlib.sha256()
+        self.sha1 = None if git_size is None else hashlib.sha1(b"blob %d\0" % git_size)
+        self.free: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
+        for _number in range(BUFFERS):
+            self.free.put(bytearray(CHUNK))
+        self._full: queue.SimpleQueue[tuple[bytearray, int] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def add(self, buffer: bytearray, count: int) -> None:
+        self._full.put((buffer, count))
+
+    def close(self) -> None:
+        """Wait until everything has been counted."""
+        self._full.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (item := self._full.get()) is not None:
+            buffer, count = item
+            with memoryview(buffer) as view:
+                self.sha256.update(view[:count])
+                if self.sha1:
+                    self.sha1.update(view[:count])
+            self.free.put(buffer)
+
+
+def fill(source: int, buffer: bytearray, count: int) -> int:
+    """Read as many bytes, or as many as there are before the end."""
+    got = 0
+    with memoryview(buffer) as view:
+        while got < count:
+            read = os.readv(source, [view[got:count]])
+            if not read:
+                break
+            got += read
+    return got
+
+
+def add_file(sums: Checksums, path: Path) -> None:
+    """Count what is in a file already."""
+    with path.open("rb", buffering=0) as file:
+        while True:
+            buffer = sums.free.get()
+            count = fill(file.fileno(), buffer, CHUNK)
+            if not count:
+                break
+            sums.add(buffer, count)
+        give_back(file.fileno())
+
+
+def write(file: io.FileIO, buffer: bytearray, count: int) -> None:
+    written = 0
+    try:
+        with memoryview(buffer) as view:
+            while written < count:
+                written += file.write(view[written:count]) or 0
+    except OSError as e:
+        # The kernel does not say of which file.
+        e.filename = file.name
+        raise
+
+
+class Target:
+    """A file that comes in: where it goes, and what it must be."""
+
+    def __init__(self, path: Path, size: int, git: bool = False, sha256: str | None = None) -> None:
+        self.path = path
+        self.size = size
+        # Whether it is named as git names it, and not by its sha256.
+        self.git = git
+        self.sha256 = sha256
+        # As huggingface_hub calls it, which continues such a file, too.
+        self.part = path.with_name(path.name + ".incomplete")
+
+    def is_right(self, sums: Checksums, sha256: str) -> bool:
+        if self.git and sums.sha1 and sums.sha1.hexdigest() != self.path.name:
+            return False
+        return sums.sha256.hexdigest() == sha256
+
+    def sums(self) -> Checksums:
+        return Checksums(self.size if self.git else None)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> t.Iterator[None]:
+    """Keep others from writing the same file: another stream, whose connection broke, or huggingface_hub."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        deadline = time.monotonic() + LOCK_WAIT_S
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    # Not an error of its own: whoever sends tries again.
+                    raise CutError(f"{path} is locked by another program") from None
+                time.sleep(0.1)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class Receiver:
+    """One stream."""
+
+    def __init__(self, config: Message, source: int = 0, out: t.TextIO = sys.stdout) -> None:
+        self._places = {name: Path(path) for name, path in config.items()}
+        self.spool = self._places["spool"]
+        self._source = source
+        self._out = out
+        self._rest = b""
+
+    def place(self, name: str) -> Path:
+        """Where something goes. A copy of an image names no place for models, and none is taken in meanwhile."""
+        if name not in self._places:
+            raise RefusedError("The other Spark sends what is not being copied now; run the same again")
+        return self._places[name]
+
+    def say(self, **message: t.Any) -> None:
+        print(json.dumps(message), file=self._out, flush=True)
+
+    def hear(self) -> Message | None:
+        """The next line; None at the end."""
+        while b"\n" not in self._rest:
+            data = os.read(self._source, 65536)
+            if not data:
+                return None
+            self._rest += data
+            if len(self._rest) > 64 * CHUNK:
+                raise RefusedError("The other Spark does not speak as this one does; run the same again")
+        line, _newline, self._rest = self._rest.partition(b"\n")
+        try:
+            message = json.loads(line)
+        except ValueError:
+            message = None
+        if not isinstance(message, dict):
+            raise RefusedError("The other Spark does not speak as this one does; run the same again")
+        return message
+
+    def run(self) -> None:
+        # It may be no pipe, and an unprivileged process may have less.
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(self._source, F_SETPIPE_SZ, PIPE_BYTES)
+        print(GREETING, file=self._out, flush=True)
+        while (message := self.hear()) is not None:
+            if "put" in message:
+                self.put(message)
+            elif "finish" in message:
+                self.finish(message["finish"])
+                self.say(finished=True)
+            elif "index" in message:
+                self.index(message["index"])
+                self.say(indexed=True)
+            elif "indexed" in message:
+                folder = self.spool / checked(message["indexed"], SHA256)
+                self.say(indexed=(folder / "index.json").exists())
+            else:
+                raise RefusedError("The other Spark asks for something unknown; run the same again")
+
+    def put(self, message: Message) -> None:
+        """Take in one file."""
+        target, lock = self.target(message)
+        target.path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(lock):
+            if self.is_complete(target, message):
+                self.say(have=target.size, complete=True)
+                return
+            have = self.usable_part(target)
+            sums = target.sums()
+            if have:
+                add_file(sums, target.part)
+            self.say(have=have, complete=False)
+            self.take(target, have, sums)
+            trailer = self.hear()
+            if trailer is None:
+                raise CutError
+            sums.close()
+            self.keep(target, sums, checked(trailer.get("sha256"), SHA256))
+
+    def target(self, message: Message) -> tuple[Target, Path]:
+        """Where it goes, and the lock for it."""
+        size = length(message.get("size"))
+        sha256 = message.get("sha256") and checked(message["sha256"], SHA256)
+        if message["put"] == "blob":
+            repository, blob = checked(message.get("repository"), REPOSITORY), checked(message.get("blob"), BLOB)
+            folder = model_folder(repository)
+            path = self.place("cache") / folder / "blobs" / blob
+            return Target(path, size, len(blob) == 40, sha256), self.place("cache") / ".locks" / folder / f"{blob}.lock"
+        if message["put"] == "vocabulary":
+            name = inside(message.get("name")).replace("/", "_")
+            # Beside the spool, since the directory is one that people look into.
+            return Target(self.place("vocabularies") / name, size, sha256=sha256), self.spool / f"{name}.lock"
+        if message["put"] == "member":
+            folder_path = self.spool / checked(message.get("fingerprint"), SHA256)
+            name = hashlib.sha256(inside(message.get("name")).encode()).hexdigest()
+            return Target(folder_path / name, size, sha256=sha256), folder_path / f"{name}.lock"
+        raise RefusedError("The other Spark sends something unknown; run the same again")
+
+    def is_complete(self, target: Target, message: Message) -> bool:
+        """Whether the file is here, and right. What is here and wrong is deleted."""
+        if size_of(target.path) != target.size:
+            return False
+        if message["put"] == "member" and not target.sha256:
+            # It was compared when it came, and has lain in a directory of ours since.
+            return True
+        if message["put"] == "blob" and self.is_noted(target, message["repository"]):
+            return True
+        sums = target.sums()
+        add_file(sums, target.path)
+        sums.close()
+        if target.sha256 and target.is_right(sums, target.sha256):
+            return True
+        target.path.unlink()
+        return False
+
+    def is_noted(self, target: Target, repository: str) -> bool:
+        """Whether an earlier receipt vouches for a file that has not changed since."""
+        status = target.path.stat()
+        noted = (status.st_size, status.st_mtime_ns, target.sha256)
+        files = self.receipt(repository).get("files", {})
+        return any((file.get("size"), file.get("mtime_ns"), file.get("sha256")) == noted for file in files.values())
+
+    def receipt(self, repository: str) -> Message:
+        path = self.place("receipts") / f"{model_folder(repository)}.json"
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            return data if all(isinstance(file, dict) for file in data["files"].values()) else {}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return {}
+
+    @staticmethod
+    def usable_part(target: Target) -> int:
+        """How much of the file is here from an earlier time."""
+        have = size_of(target.part) or 0
+        if have > target.size:
+            target.part.unlink()
+            return 0
+        return have
+
+    def take(self, target: Target, have: int, sums: Checksums) -> None:
+        """Write what comes in, and count it meanwhile."""
+        left = target.size - have
+        with target.part.open("ab", buffering=0) as file:
+            while left:
+                buffer = sums.free.get()
+                count = self.read(buffer, min(left, CHUNK))
+                if count:
+                    write(file, buffer, count)
+                    sums.add(buffer, count)
+                left -= count
+                if count < CHUNK and left:
+                    raise CutError
+                if (target.size - left) % GIVE_BACK_BYTES < CHUNK:
+                    give_back(file.fileno())
+            os.fdatasync(file.fileno())
+            give_back(file.fileno())
+
+    def read(self, buffer: bytearray, count: int) -> int:
+        """Bytes of the file: what was read together with the line before them, and what comes."""
+        begin = self._rest[:count]
+        self._rest = self._rest[count:]
+        if not begin:
+            return fill(self._source, buffer, count)
+        rest = bytearray(count - len(begin))
+        got = fill(self._source, rest, len(rest))
+        buffer[:count] = begin + rest
+        return len(begin) + got
+
+    def keep(self, target: Target, sums: Checksums, sha256: str) -> None:
+        if target.is_right(sums, sha256):
+            target.part.chmod(0o644)
+            target.part.replace(target.path)
+            self.say(stored=True)
+            return
+        target.part.unlink()
+        self.say(wrong=sums.sha256.hexdigest())
+
+    def finish(self, model: Message) -> None:
+        """Make a model of files that are all there: the snapshot's links, the refs, and last the receipt."""
+        repository, commit = checked(model.get("repository"), REPOSITORY), checked(model.get("commit"), COMMIT)
+        directory = self.place("cache") / model_folder(repository)
+        noted: dict[str, Message] = {}
+        for path, file in model["files"].items():
+            blob = directory / "blobs" / checked(file.get("blob"), BLOB)
+            status = blob.stat()
+            if status.st_size != file["size"]:
+                raise RefusedError(f"The file {blob} changed while it was copied; run the same again")
+            self.link(directory / "snapshots" / commit / inside(path), blob)
+            sha256 = checked(file.get("sha256"), SHA256)
+            noted[path] = {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": sha256}
+        revisions = {inside(revision) for revision in model["revisions"]}
+        for revision in revisions - {commit}:
+            write_whole(directory / "refs" / revision, commit)
+        earlier = self.receipt(repository)
+        if earlier.get("commit") == commit:
+            revisions.update(revision for revision in earlier.get("revisions") or [] if isinstance(revision, str))
+        receipt = make_receipt(repository, commit, revisions, model, noted, int(time.time()))
+        receipts = self.place("receipts")
+        receipts.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(receipts / f"{directory.name}.json", json.dumps(receipt, indent=1) + "\n")
+
+    @staticmethod
+    def link(pointer: Path, blob: Path) -> None:
+        """Let a file of a snapshot be a link to its blob, as huggingface_hub makes it."""
+        target = os.path.relpath(blob, pointer.parent)
+        if pointer.is_symlink() and str(pointer.readlink()) == target:
+            return
+        pointer.parent.mkdir(parents=True, exist_ok=True)
+        new = pointer.with_name(f".{pointer.name}.{os.getpid()}.new")
+        new.symlink_to(target)
+        new.replace(pointer)
+
+    def index(self, image: Message) -> None:
+        """Note the members of an image: with that it is ready to be loaded."""
+        folder = self.spool / checked(image.get("fingerprint"), SHA256)
+        for member in image["members"]:
+            name = hashlib.sha256(inside(member["name"].rstrip("/")).encode()).hexdigest()
+            if member["data"] and size_of(folder / name) != member["size"]:
+                raise RefusedError(f"Of the image, {member['name']} did not arrive; run the same again")
+        write_whole(folder / "index.json", json.dumps(image["members"]))
+
+    def explain(self, error: OSError) -> str:
+        """An error of the operating system in one sentence."""
+        where = error.filename or self.spool
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            place = Path(str(where))
+            while not place.exists():
+                place = place.parent
+            return (
+                f"The disk under {place} is full ({amount(shutil.disk_usage(place).free)} are free): make room there "
+                "and run again, which continues here"
+            )
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            return (
+                f"{where} cannot be written ({error.strerror}): give it back to the login user with 'sudo chown -R', "
+                "then run again"
+            )
+        return f"{where} cannot be written ({error.strerror}): look at that disk, then run again"
+
+
+def main() -> int:
+    os.umask(0o022)
+    receiver = Receiver(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    try:
+        receiver.run()
+    except CutError as e:
+        print(e, file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        return 2
+    except RefusedError as e:
+        receiver.say(error=str(e))
+        return 1
+    except OSError as e:
+        receiver.say(error=receiver.explain(e))
+        return 1
+    except (KeyError, TypeError, ValueError, AttributeError) as e:
+        receiver.say(error=f"The other Spark does not speak as this one does ({e!r}); run the same again")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""Let the other Spark copy to this one, and only while it does: a program for the module watched_job.
+
+Runs the host's own sshd as the login user, with the deployment's configuration and key. It ends by itself when nobody
+has been connected for a while, and nothing comes in any more once it has ended. The arguments: sshd, its configuration
+file, the seconds, and a word that is another one when configuration or keys are, so that a job with the former ones is
+not taken for this one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from .said import emit
+
+POLL_S = 0.5
+# Less than the job is given after SIGTERM.
+END_S = 4.0
+PR_SET_CHILD_SUBREAPER = 36
+# For sshd, as send.py has it for ssh. What sshd starts does not see it.
+TUNABLES = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=67108864:glibc.malloc.top_pad=8388608"
+
+
+def parents() -> dict[int, int]:
+    """The parent of each process that runs."""
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The command's name stands in parentheses and may itself hold spaces and parentheses.
+            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        if fields[0] not in "ZX":
+            found[int(stat.parent.name)] = int(fields[1])
+    return found
+
+
+def children(pid: int) -> int:
+    """How many processes a process has made: sshd has one or more for each connection."""
+    return list(parents().values()).count(pid)
+
+
+def descendants(pid: int) -> set[int]:
+    """What a process has made, and what that has made."""
+    known, found, new = parents(), set[int](), {pid}
+    while new:
+        new = {child for child, parent in known.items() if parent in new} - found
+        found |= new
+    return found
+
+
+def keep_orphans() -> None:
+    """Become the parent of what loses its own: the SIGTERM that ends this ends sshd as well, and not its sessions."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_all() -> None:
+    """End sshd and every connection: each is in a session of its own, where no signal to this one's group gets."""
+    deadline = time.monotonic() + END_S
+    # Again and again, since one of them may just be making another.
+    while (left := descendants(os.getpid())) and time.monotonic() < deadline:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+class Service:
+    """The sshd, and what it says."""
+
+    def __init__(self, sshd: str, config: str) -> None:
+        # -e: into our log. By its whole path, since it runs itself anew for each connection.
+        self.process = subprocess.Popen(
+            [sshd, "-D", "-e", "-f", config],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "GLIBC_TUNABLES": TUNABLES},
+        )
+        self.said: list[str] = []
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        for line in self.process.stderr or ():
+            sys.stderr.write(line)
+            sys.stderr.flush()
+            if line.startswith("Server listening on "):
+                emit({"progress": {"percent": None, "text": line.strip().rstrip(".")}})
+            self.said = [*self.said[-20:], line.strip()]
+
+    def reason(self) -> str:
+        self._listener.join(2)
+        words = [line for line in self.said if line and not line.startswith(("Server listening", "Received signal"))]
+        return "; ".join(words[-3:]).rstrip(".") or f"exit code {self.process.returncode}"
+
+
+def serve(sshd: str, config: str, idle_s: float) -> str:
+    """Serve until nobody has come for a while; returns why it ended."""
+    stopped = threading.Event()
+    # Before there is an sshd: one that is started just then must not outlive its service.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: stopped.set())
+    keep_orphans()
+    service = Service(sshd, config)
+    last = time.monotonic()
+    while True:
+        if stopped.is_set() or service.process.poll() is not None:
+            end_all()
+            if stopped.is_set():
+                sys.exit(143)
+            return f"The copy service cannot run ({service.reason()}); run the same again."
+        if children(service.process.pid):
+            last = time.monotonic()
+        elif time.monotonic() - last > idle_s:
+            service.process.terminate()
+            service.process.wait()
+            return f"The copy service ended, since nobody copied anything for {idle_s:g} s."
+        stopped.wait(POLL_S)
+
+
+def main() -> int:
+    sshd, config, idle, _word = sys.argv[1:5]
+    # A service that ended is no result: the next run starts it anew.
+    emit({"error": serve(sshd, config, float(idle))})
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,507 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import ssl
+import stat
+import subprocess
+import sys
+import types
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.jobs import (
+    fetch_models,
+)
+
+from tests.twin.spark.meminfo import resident_bytes
+from tests.unit.hub_server import ACCEPTED, COMMIT, UNACCEPTED, Fault, HubServer, Model, running
+from tests.unit.programs import standalone
+
+MODEL = "lab/small"
+RECEIPT = "models--lab--small.json"
+
+
+@pytest.fixture
+def model() -> Model:
+    files = {"config.json": b"{}", "weights-1.bin": os.urandom(3_000_000), "original/weights.bin": b"b" * 2000}
+    return Model(files, large={"weights-1.bin", "original/weights.bin"})
+
+
+@pytest.fixture
+def server(model: Model) -> t.Iterator[HubServer]:
+    with running(HubServer({MODEL: model})) as server:
+        yield server
+
+
+def specification(tmp_path: Path, endpoint: str = "https://hub", **changes: t.Any) -> dict[str, t.Any]:
+    repository = {"id": MODEL, "revision": "main", "commit": COMMIT, "include": [], "exclude": ["original/*"]}
+    return {
+        "endpoint": endpoint,
+        "cache": str(tmp_path / "hub"),
+        "host_cache": "/home/me/hub",
+        "receipts": str(tmp_path / "models"),
+        "repositories": [{**repository, **changes}],
+    }
+
+
+def prepared(tmp_path: Path, model: Model) -> t.Any:
+    """A fetch whose files were already listed."""
+    fetch = fetch_models.Fetch(specification(tmp_path), "")
+    fetch.repositories[0].files = [
+        fetch_models.ModelFile(path, len(data), model.blob(path))
+        for path, data in model.files.items()
+        if not path.startswith("original/")
+    ]
+    return fetch
+
+
+def store(tmp_path: Path, model: Model, path: str, data: bytes | None = None) -> Path:
+    """Put a file into the cache as huggingface_hub does; its blob."""
+    folder = tmp_path / "hub" / "models--lab--small"
+    blob = folder / "blobs" / model.blob(path)
+    blob.parent.mkdir(parents=True, exist_ok=True)
+    blob.write_bytes(model.files[path] if data is None else data)
+    pointer = folder / "snapshots" / COMMIT / path
+    pointer.parent.mkdir(parents=True, exist_ok=True)
+    pointer.symlink_to(os.path.relpath(blob, pointer.parent))
+    return blob
+
+
+class Limited(OSError):
+    """As huggingface_hub reports a status, with the headers of the answer."""
+
+    def __init__(self, seconds: str) -> None:
+        super().__init__("429 Client Error")
+        self.response = types.SimpleNamespace(status_code=429, headers={"Retry-After": seconds})
+
+
+def test_a_limit_of_no_seconds_ends_after_the_longest_that_is_waited(
+    tmp_path: Path, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch = prepared(tmp_path, model)
+    now, slept = [0.0], []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += seconds
+
+    monkeypatch.setattr(fetch_models, "time", types.SimpleNamespace(sleep=sleep, monotonic=lambda: now[0]))
+    tries = []
+
+    def refused() -> None:
+        tries.append(now[0])
+        raise Limited("0")
+
+    with pytest.raises(fetch_models.FetchError, match="does not get on for 60 min"):
+        fetch.persist(fetch.repositories[0], refused)
+    # A request a second, and no more than for the longest limit.
+    assert set(slept) == {1.0}
+    assert len(tries) == fetch_models.LONGEST_LIMIT_S + 1
+
+
+def test_bytes_there_counts_files_parts_and_shared_blobs_once(tmp_path: Path, model: Model) -> None:
+    fetch = prepared(tmp_path, model)
+    assert fetch.bytes_there() == 0
+    store(tmp_path, model, "config.json")
+    blobs = fetch.repositories[0].blobs
+    (blobs / f"{model.blob('weights-1.bin')}.incomplete").write_bytes(b"x" * 1000)
+    assert fetch.bytes_there() == 1002
+    fetch.repositories[0].files.append(fetch_models.ModelFile("copy.json", 2, model.blob("config.json")))
+    assert fetch.bytes_there() == 1002
+    assert fetch.bytes_wanted() == 3_000_002
+
+
+def test_a_good_cache_gets_a_receipt_and_a_ref(tmp_path: Path, model: Model) -> None:
+    fetch = prepared(tmp_path, model)
+    blob = store(tmp_path, model, "config.json")
+    store(tmp_path, model, "weights-1.bin")
+    fetch.check()
+    receipt = json.loads((tmp_path / "models" / RECEIPT).read_text())
+    assert (receipt["id"], receipt["revisions"], receipt["commit"]) == (MODEL, ["main"], COMMIT)
+    assert (receipt["include"], receipt["exclude"]) == ([], ["original/*"])
+    assert receipt["files"]["config.json"] == {
+        "size": 2,
+        "mtime_ns": blob.stat().st_mtime_ns,
+        "sha256": "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a",
+    }
+    assert (tmp_path / "hub" / "models--lab--small" / "refs" / "main").read_text() == COMMIT
+
+
+def test_what_was_checked_holds_no_memory(tmp_path: Path, model: Model) -> None:
+    fetch = prepared(tmp_path, model)
+    store(tmp_path, model, "config.json")
+    blob = store(tmp_path, model, "weights-1.bin")
+    assert resident_bytes(blob) > 0
+    fetch.check()
+    assert resident_bytes(blob) == 0
+
+
+@pytest.mark.parametrize("path", ["config.json", "weights-1.bin"])
+def test_a_wrong_checksum_is_named_and_its_file_deleted(tmp_path: Path, model: Model, path: str) -> None:
+    fetch = prepared(tmp_path, model)
+    store(tmp_path, model, "config.json", b"[]" if path == "config.json" else None)
+    store(tmp_path, model, "weights-1.bin", bytes(3_000_000) if path == "weights-1.bin" else None)
+    with pytest.raises(fetch_models.FetchError) as caught:
+        fetch.check()
+    assert str(caught.value) == (
+        f"The checksum of {path} of lab/small is not the Hub's, so what was downloaded of it was deleted: "
+        "run again to download it once more"
+    )
+    assert [file.path for file in fetch.repositories[0].missing()] == [path]
+    assert not (tmp_path / "models" / RECEIPT).exists()
+
+
+def test_unchanged_large_files_are_not_read_again(tmp_path: Path, model: Model) -> None:
+    store(tmp_path, model, "config.json")
+    blob = store(tmp_path, model, "weights-1.bin")
+    prepared(tmp_path, model).check()
+    # Other bytes under the same size and time prove that the file is not read.
+    time = blob.stat().st_mtime_ns
+    blob.write_bytes(bytes(3_000_000))
+    os.utime(blob, ns=(time, time))
+    again = fetch_models.Fetch(specification(tmp_path, revision=COMMIT), "")
+    again.repositories[0].files = prepared(tmp_path, model).repositories[0].files
+    again.check()
+    assert json.loads((tmp_path / "models" / RECEIPT).read_text())["revisions"] == [COMMIT, "main"]
+
+
+def test_a_file_of_the_same_size_that_was_written_since_is_read_again(tmp_path: Path, model: Model) -> None:
+    store(tmp_path, model, "config.json")
+    blob = store(tmp_path, model, "weights-1.bin")
+    prepared(tmp_path, model).check()
+    time = blob.stat().st_mtime_ns
+    blob.write_bytes(bytes(blob.stat().st_size))
+    os.utime(blob, ns=(time, time + 1))
+    again = prepared(tmp_path, model)
+    with pytest.raises(fetch_models.FetchError, match="checksum"):
+        again.check()
+
+
+def test_unusable_files_and_parts_are_discarded(tmp_path: Path, model: Model) -> None:
+    fetch = prepared(tmp_path, model)
+    short = store(tmp_path, model, "config.json", b"{")
+    part = short.with_name(f"{model.blob('weights-1.bin')}.incomplete")
+    part.write_bytes(bytes(3_000_001))
+    fetch_models.discard_unusable(fetch.repositories[0])
+    assert not short.exists()
+    assert not part.exists()
+
+
+def test_orphans_are_removed_but_not_what_is_awaited_or_in_use(tmp_path: Path, model: Model) -> None:
+    fetch = prepared(tmp_path, model)
+    blobs = store(tmp_path, model, "config.json").parent
+    weights, other, locked = model.blob("weights-1.bin"), "a" * 64, "b" * 64
+    names = [f"{weights}.incomplete", f"{weights}.1a2b.incomplete", f"{other}.incomplete", f"{locked}.incomplete"]
+    for name in names:
+        (blobs / name).write_bytes(b"x" * 10)
+    locks = tmp_path / "hub" / ".locks" / "models--lab--small"
+    locks.mkdir(parents=True)
+    with (locks / f"{locked}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert fetch_models.remove_orphans(fetch.repositories[0]) == 20
+    assert sorted(path.name for path in blobs.glob("*.incomplete")) == sorted([names[0], names[3]])
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            r"The disk under /home/me/hub is full: 3.0 MB are still to be downloaded and \d+\.\d GB are free, so make "
+            r"room for the difference and run again, which continues here",
+        ),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "/cache/blobs/x"),
+            r"The Hugging Face cache /home/me/hub cannot be written \(Permission denied: /cache/blobs/x\): give it "
+            r"back to the login user with 'sudo chown -R', then run again",
+        ),
+        (
+            # Its number is that of EPERM.
+            ssl.SSLCertVerificationError(1, "certificate verify failed"),
+            r"What answers for https://hub has a certificate that is not trusted here \(certificate verify failed\), "
+            r"as a proxy has that reads along: use a network without one, or fetch lab/small by hand with "
+            r"'hf download', then run again",
+        ),
+    ],
+)
+def test_errors_that_no_other_try_mends(tmp_path: Path, model: Model, error: OSError, message: str) -> None:
+    fetch = prepared(tmp_path, model)
+    fetch.cache.mkdir()
+
+    def fail() -> None:
+        raise RuntimeError("download") from error
+
+    with pytest.raises(fetch_models.FetchError, match=f"^{message}$"):
+        fetch.persist(fetch.repositories[0], fail)
+
+
+def test_tries_that_brought_nothing_are_counted(
+    tmp_path: Path, model: Model, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(fetch_models, "FIRST_DELAY_S", 0.0)
+    fetch = prepared(tmp_path, model)
+    blobs = store(tmp_path, model, "config.json").parent
+    calls = []
+
+    def fail() -> None:
+        calls.append(1)
+        if len(calls) == 4:
+            (blobs / f"{model.blob('weights-1.bin')}.incomplete").write_bytes(b"x")
+        raise ConnectionResetError("reset by peer")
+
+    with pytest.raises(fetch_models.FetchError) as caught:
+        fetch.persist(fetch.repositories[0], fail)
+    assert len(calls) == 4 + 4
+    assert str(caught.value) == (
+        "Downloading lab/small from https://hub failed 5 times in a row (reset by peer): check this host's network, "
+        "then run again, which continues where this ended"
+    )
+
+
+def run_program(
+    specification: dict[str, t.Any], token: str = "", delay: str = "0.01"
+) -> tuple[list[dict[str, t.Any]], str]:
+    """Run the whole program with the real huggingface_hub; its lines and its log."""
+    code = (
+        "import runpy, sys; "
+        f"program = runpy.run_path({str(standalone('fetch_models'))!r}); "
+        f"program['main'].__globals__['FIRST_DELAY_S'] = {delay}; "
+        "sys.exit(program['main']())"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(specification)],
+        input=f"{token}\n",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", "HF_HOME": specification["cache"] + "/../hf"},
+    )
+    lines = [json.loads(line) for line in process.stdout.splitlines()]
+    assert process.returncode == (0 if "result" in lines[-1] else 1), process.stderr
+    return lines, process.stderr
+
+
+@pytest.fixture
+def real_hub() -> None:
+    pytest.importorskip("huggingface_hub", reason="the images have it, the development environment may not")
+
+
+@pytest.mark.usefixtures("real_hub")
+class TestWithHuggingfaceHub:
+    def test_download_check_and_second_run(self, server: HubServer, tmp_path: Path) -> None:
+        spec = specification(tmp_path, server.endpoint)
+        lines, _log = run_program(spec)
+        assert lines[-1] == {
+            "result": {
+                "bytes_fetched": 3_000_002,
+                "bytes_freed": 0,
+                "repositories": [{"id": MODEL, "commit": COMMIT, "bytes": 3_000_002}],
+            }
+        }
+        assert lines[-2] == {"progress": {"percent": 100.0, "text": "checking 2 of 2 files"}}
+        assert "original/weights.bin" not in server.sent
+        snapshot = tmp_path / "hub" / "models--lab--small" / "snapshots" / COMMIT
+        assert sorted(path.name for path in snapshot.iterdir()) == ["config.json", "weights-1.bin"]
+        assert (tmp_path / "hub" / "models--lab--small" / "refs" / "main").read_text() == COMMIT
+        server.sent.clear()
+        lines, _log = run_program(spec)
+        assert lines[-1]["result"]["bytes_fetched"] == 0
+        assert server.sent == {}
+
+    def test_a_cut_connection_is_continued(self, server: HubServer, tmp_path: Path) -> None:
+        # The first request is a HEAD.
+        server.faults = [Fault("/*/resolve/*/weights-1.bin", cut_after=2_000_000, times=2)]
+        lines, _log = run_program(specification(tmp_path, server.endpoint))
+        assert lines[-1]["result"]["bytes_fetched"] == 3_000_002
+        assert server.sent["weights-1.bin"] < 3_300_000
+
+    def test_a_hub_that_is_down_for_a_while(self, server: HubServer, tmp_path: Path) -> None:
+        server.faults = [Fault("*", status=503, times=3)]
+        lines, log = run_program(specification(tmp_path, server.endpoint))
+        assert lines[-1]["result"]["bytes_fetched"] == 3_000_002
+        assert "503" in log
+
+    def test_a_hub_that_limits_requests_is_waited_for(self, server: HubServer, tmp_path: Path) -> None:
+        limits = [Fault("/api/*", status=429, headers={"Retry-After": "1"}, times=7)]
+        files = [Fault("/*/resolve/*", status=429, headers={"RateLimit": '"resolvers";r=0;t=1'}, times=1)]
+        server.faults = limits + files
+        lines, log = run_program(specification(tmp_path, server.endpoint))
+        assert lines[-1]["result"]["bytes_fetched"] == 3_000_002
+        assert {"progress": {"percent": None, "text": "the Hub limits requests: goes on in 1 s"}} in lines
+        assert "waiting 1 s" in log
+
+    def test_a_hub_that_limits_requests_for_too_long(self, server: HubServer, tmp_path: Path) -> None:
+        server.faults = [Fault("/api/*", status=429, headers={"Retry-After": "4000"})]
+        lines, _log = run_program(specification(tmp_path, server.endpoint))
+        assert lines[-1]["error"] == (
+            f"The Hub {server.endpoint} limits the requests of this network, so that lab/small does not get on for "
+            "67 min: run again later, which continues where this ended, or give a token"
+        )
+
+    def test_a_hub_that_stays_down(self, server: HubServer, tmp_path: Path) -> None:
+        server.faults = [Fault("/api/*", status=503)]
+        lines, _log = run_program(specification(tmp_path, server.endpoint))
+        error = lines[-1]["error"]
+        assert error.startswith(f"Downloading lab/small from {server.endpoint} failed 5 times in a row (503")
+        assert lines[0]["progress"]["text"] == "the connection failed, trying again (1 of 4)"
+
+    def test_a_corrupted_file(self, server: HubServer, tmp_path: Path) -> None:
+        server.faults = [Fault("/*/resolve/*/weights-1.bin", corrupt=True)]
+        lines, _log = run_program(specification(tmp_path, server.endpoint))
+        assert lines[-1]["error"].startswith("The checksum of weights-1.bin of lab/small is not the Hub's")
+        server.faults = []
+        lines, _log = run_program(specification(tmp_path, server.endpoint))
+        assert lines[-1]["result"]["bytes_fetched"] == 3_000_000
+
+    def test_a_file_that_the_hub_lists_and_does_not_have(self, server: HubServer, tmp_path: Path) -> None:
+        server.faults = [Fault("/*/resolve/*/weights-1.bin", status=404, code="EntryNotFound")]
+        lines, _log = run_program(specification(tmp_path, server.endpoint))
+        assert lines[-1]["error"] == (
+            f"The Hub lists files of lab/small at {COMMIT} that it does not have (one of weights-1.bin): look at "
+            f"{server.endpoint}/lab/small/tree/{COMMIT}, and give another revision"
+        )
+        # It is asked for once (a HEAD), not five times.
+        assert len([request for request in server.requests if request.endswith("weights-1.bin")]) == 1
+        self.finishes(server, tmp_path)
+
+    def test_a_cut_that_never_ends_loses_nothing(self, server: HubServer, tmp_path: Path) -> None:
+        server.faults = [Fault("/*/resolve/*/weights-1.bin", cut_after=0)]
+        lines, _log = run_program(specification(tmp_path, server.endpoint))
+        assert f"Downloading lab/small from {server.endpoint} failed 5 times in a row" in lines[-1]["error"]
+        self.finishes(server, tmp_path)
+
+    def test_a_slow_hub_is_waited_for(self, server: HubServer, tmp_path: Path) -> None:
+        server.faults = [Fault("/*/resolve/*/weights-1.bin", bytes_per_second=1_500_000)]
+        lines, _log = run_program(specification(tmp_path, server.endpoint))
+        assert lines[-1]["result"]["bytes_fetched"] == 3_000_002
+
+    def test_a_full_disk(self, server: HubServer, tmp_path: Path, model: Model) -> None:
+        blobs = tmp_path / "hub" / "models--lab--small" / "blobs"
+        blobs.mkdir(parents=True)
+        # Whatever is written there finds the disk full.
+        part = blobs / f"{model.blob('weights-1.bin')}.incomplete"
+        part.symlink_to("/dev/full")
+        lines, _log = run_program(specification(tmp_path, server.endpoint))
+        assert lines[-1]["error"].startswith("The disk under /home/me/hub is full: 3.0 MB are still to be downloaded")
+        part.unlink()
+        self.finishes(server, tmp_path)
+
+    @staticmethod
+    def finishes(server: HubServer, tmp_path: Path) -> None:
+        """Another run without the fault ends well, fetches no finished file again and leaves no part behind."""
+        server.faults = []
+        server.sent.clear()
+        lines, _log = run_program(specification(tmp_path, server.endpoint))
+        assert "result" in lines[-1]
+        assert server.sent.keys() <= {"weights-1.bin"}
+        assert list((tmp_path / "hub").rglob("*.incomplete")) == []
+
+    @pytest.mark.parametrize(
+        ("token", "expected"),
+        [
+            (ACCEPTED, ""),
+            ("", "The Hub does not let anybody without a token download lab/small: "),
+            (UNACCEPTED, "The Hub does not let the token's owner download lab/small: "),
+            ("hf_mistyped", "The Hub refuses the token as invalid while downloading lab/small: "),
+        ],
+    )
+    def test_a_gated_model(self, server: HubServer, tmp_path: Path, token: str, expected: str) -> None:
+        server.models[MODEL].gated = True
+        lines, log = run_program(specification(tmp_path, server.endpoint), token)
+        assert lines[-1].get("error", "").startswith(expected)
+        assert ("result" in lines[-1]) == (not expected)
+        if token:
+            assert token not in json.dumps(lines) + log
+
+
+DOCKER = """#!/bin/sh
+[ "$1" = run ] || exit 0
+printf '%s\\n' "$@" > "$ARGUMENTS"
+cat > "$STDIN"
+{commands}
+"""
+
+
+def run_in_container(tmp_path: Path, commands: str) -> tuple[int, list[t.Any], Path, Path]:
+    """Run the host's program with a docker that notes how it was called."""
+    docker = tmp_path / "docker"
+    docker.write_text(DOCKER.replace("{commands}", commands))
+    docker.chmod(docker.stat().st_mode | stat.S_IXUSR)
+    arguments, stdin = tmp_path / "arguments", tmp_path / "stdin"
+    job = {
+        "image": "registry/image:1",
+        "user": "1000:1000",
+        "cache": "/home/me/hub",
+        "receipts": "/home/me/models",
+        "spec": specification(Path("/cache")),
+    }
+    program = tmp_path / "program.py"
+    program.write_text(standalone("fetch_in_container").read_text())
+    process = subprocess.run(
+        [sys.executable, str(program), json.dumps(job)],
+        input="hf_secret\nprint('fetch')\n",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            "ARGUMENTS": str(arguments),
+            "STDIN": str(stdin),
+            "https_proxy": "http://proxy:3128",
+        },
+    )
+    return process.returncode, [json.loads(line) for line in process.stdout.splitlines()], arguments, stdin
+
+
+def test_the_container_gets_the_token_on_its_standard_input_only(tmp_path: Path) -> None:
+    code, lines, arguments, stdin = run_in_container(tmp_path, """echo '{"result": {"bytes_fetched": 5}}'""")
+    assert (code, lines) == (0, [{"result": {"bytes_fetched": 5}}])
+    assert stdin.read_text() == "hf_secret\n"
+    called = arguments.read_text().splitlines()
+    assert "hf_secret" not in arguments.read_text()
+    assert called[called.index("--user") + 1] == "1000:1000"
+    assert "/home/me/hub:/cache/hub" in called
+    assert "/home/me/models:/cache/models" in called
+    assert f"{tmp_path}/fetch_models.py:/fetch_models.py:ro" in called
+    assert (tmp_path / "fetch_models.py").read_text() == "print('fetch')\n"
+    assert called[called.index("--log-driver") + 1] == "none"
+    assert "https_proxy" in called
+    assert called[-3:-1] == ["registry/image:1", "/fetch_models.py"]
+
+
+@pytest.mark.parametrize(
+    ("commands", "message"),
+    [
+        (
+            "echo 'docker: Error response from daemon: No such image: registry/image:1.' >&2\n"
+            "echo \"See 'docker run --help'.\" >&2; exit 125",
+            "The image registry/image:1 to download models with is not on this host: pull it first",
+        ),
+        (
+            "echo 'a warning' >&2; echo 'bad interpreter' >&2; exit 126",
+            "The container that downloads models (image registry/image:1) ended with exit code 126: bad interpreter",
+        ),
+        (
+            "exit 137",
+            "The container that downloads models was ended from outside: run again, which continues where this ended",
+        ),
+    ],
+)
+def test_a_container_that_says_nothing(tmp_path: Path, commands: str, message: str) -> None:
+    code, lines, _arguments, _stdin = run_in_container(tmp_path, commands)
+    assert (code, lines) == (1, [{"error": message}])
+
+
+def test_an_error_of_the_container_is_passed_on(tmp_path: Path) -> None:
+    code, lines, _arguments, _stdin = run_in_container(tmp_path, """echo '{"error": "No."}'; exit 1""")
+    assert (code, lines) == (1, [{"error": "No."}])

@@ -1,0 +1,302 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+import typing as t
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.jobs import pull_image
+
+from tests.unit.programs import standalone
+
+IMAGE = "nvcr.io/nvidia/release:1.3"
+A, B = "a" * 12, "b" * 12
+
+
+def layer(name: str, status: str, current: int | None = None, total: int | None = None) -> dict[str, t.Any]:
+    detail = {} if current is None else {"current": current, "total": total}
+    return {"id": name, "status": status, "progressDetail": detail}
+
+
+class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    """An Engine that has one image to pull."""
+
+    daemon_threads = True
+    stream: t.ClassVar[list[t.Any]]
+    status: int
+    asked: dict[str, list[str]]
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self.server.asked = parse_qs(urlsplit(self.path).query)
+        if self.server.status != 200:
+            self._send(self.server.status, self.server.stream[0])
+            return
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for line in self.server.stream:
+            if line == "cut":
+                self.close_connection = True
+                return
+            if isinstance(line, float):
+                time.sleep(line)
+                continue
+            data = json.dumps(line).encode() + b"\r\n"
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        self.wfile.write(b"0\r\n\r\n")
+
+    def do_GET(self) -> None:
+        pages = {
+            f"/images/{IMAGE}/json": {"Id": "sha256:1", "RepoDigests": ["nvcr.io/nvidia/release@sha256:2"], "Size": 7},
+        }
+        self._send(200 if self.path in pages else 404, pages.get(self.path, {"message": "no such image"}))
+
+    def _send(self, status: int, page: t.Any) -> None:
+        body = json.dumps(page).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: t.Any) -> None: ...
+
+    def address_string(self) -> str:
+        return "unix"
+
+
+@pytest.fixture(name="engine")
+def fixture_engine(tmp_path: Path) -> t.Iterator[Server]:
+    with Server(str(tmp_path / "docker.sock"), Handler) as server:
+        server.status = 200
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def run(engine: Server, stream: list[t.Any], image: str = IMAGE, stdin: str = "") -> tuple[int, list[t.Any]]:
+    engine.stream = stream  # type: ignore[misc]
+    command = [
+        sys.executable,
+        str(standalone("pull_image")),
+        "--socket",
+        str(engine.server_address),
+        "--images",
+        "/proc",
+        image,
+    ]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("reference", "expected"),
+    [
+        ("debian", ("debian", "latest")),
+        ("nvcr.io/nvidia/release:1.3", ("nvcr.io/nvidia/release", "1.3")),
+        ("localhost:5000/a/b", ("localhost:5000/a/b", "latest")),
+        ("localhost:5000/a/b:1", ("localhost:5000/a/b", "1")),
+        ("nvcr.io/nvidia/release:1.3@sha256:ab", ("nvcr.io/nvidia/release", "sha256:ab")),
+        ("nvcr.io/nvidia/release@sha256:ab", ("nvcr.io/nvidia/release", "sha256:ab")),
+    ],
+)
+def test_split_reference(reference: str, expected: tuple[str, str]) -> None:
+    assert pull_image.split_reference(reference) == expected
+
+
+@pytest.mark.parametrize(
+    ("reference", "expected"),
+    [("debian:12", "docker.io"), ("a/b", "docker.io"), ("localhost/a", "localhost"), ("nvcr.io/a:1", "nvcr.io")],
+)
+def test_registry_host(reference: str, expected: str) -> None:
+    assert pull_image.registry_host(reference) == expected
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_progress_with_known_sizes() -> None:
+    clock = Clock()
+    progress = pull_image.Progress({A: 1_000_000_000, B: 3_000_000_000}, clock)
+    assert progress.state() is None
+    progress.feed({"id": "1.3", "status": "Pulling from nvidia/release"})
+    assert progress.state() is None
+    for name in (A, B):
+        progress.feed(layer(name, "Pulling fs layer"))
+    assert progress.state() == {"percent": 0.0, "text": "pulling: 0.0 MB of 4.0 GB; 0 of 2 layers done"}
+    clock.now = 10
+    progress.feed(layer(A, "Downloading", 1_000_000_000, 1_000_000_000))
+    assert progress.state() == {
+        "percent": 18.8,
+        "text": "pulling: 1.0 GB of 4.0 GB, 100 MB/s, 30 s left; 0 of 2 layers done",
+    }
+    progress.feed(layer(A, "Download complete"))
+    progress.feed(layer(A, "Pull complete"))
+    clock.now = 45
+    assert progress.state() == {
+        "percent": 25.0,
+        "text": "pulling: 1.0 GB of 4.0 GB, nothing came for 35 s; 1 of 2 layers done",
+    }
+    progress.feed(layer(B, "Retrying in 5 seconds"))
+    assert "nothing came for 35 s, trying again" in progress.state()["text"]
+    progress.feed(layer(B, "Verifying Checksum"))
+    progress.feed(layer(B, "Extracting", 1_500_000_000, 3_000_000_000))
+    assert progress.state() == {
+        "percent": 90.6,
+        "text": "pulling: 4.0 GB fetched, unpacking; 1 of 2 layers done",
+    }
+    progress.feed(layer(B, "Pull complete"))
+    assert progress.state() == {
+        "percent": 100.0,
+        "text": "pulled: 4.0 GB fetched and unpacked; 2 of 2 layers done",
+    }
+
+
+def test_progress_without_sizes_has_no_percent_at_first() -> None:
+    progress = pull_image.Progress({}, Clock())
+    progress.feed(layer(A, "Downloading", 2_000_000, 4_000_000))
+    progress.feed(layer(B, "Pulling fs layer"))
+    assert progress.state() == {"percent": None, "text": "pulling: 2.0 MB fetched; 0 of 2 layers done"}
+    progress.feed(layer(B, "Downloading", 0, 4_000_000))
+    assert progress.state() == {"percent": 18.8, "text": "pulling: 2.0 MB of 8.0 MB; 0 of 2 layers done"}
+
+
+def test_layers_that_exist_count_nothing() -> None:
+    progress = pull_image.Progress({A: 1_000_000}, Clock())
+    progress.feed(layer(A, "Already exists"))
+    assert progress.state() == {"percent": 100.0, "text": "pulled: 0.0 MB fetched and unpacked; 1 of 1 layers done"}
+
+
+def test_units_of_the_containerd_store_do_not_confuse() -> None:
+    progress = pull_image.Progress({}, Clock())
+    progress.feed(layer(A, "Downloading", 4_000_000, 4_000_000))
+    progress.feed({"id": A, "status": "Extracting", "progressDetail": {"current": 3, "units": "s"}})
+    assert progress.state() == {"percent": 75.0, "text": "pulling: 4.0 MB fetched, unpacking; 0 of 1 layers done"}
+
+
+def test_a_pull(engine: Server) -> None:
+    hint = {"layers": [{"digest": f"sha256:{A}{A}", "size": 8_000_000}]}
+    stream = [
+        {"id": "1.3", "status": "Pulling from nvidia/release"},
+        layer(A, "Pulling fs layer"),
+        layer(A, "Downloading", 2_000_000, 8_000_000),
+        1.5,
+        layer(A, "Pull complete"),
+        {"status": "Status: Downloaded newer image"},
+    ]
+    code, lines = run(engine, stream, stdin=json.dumps(hint))
+    assert code == 0
+    assert engine.asked == {"fromImage": ["nvcr.io/nvidia/release"], "tag": ["1.3"]}
+    assert lines == [
+        {"progress": {"percent": 18.8, "text": "pulling: 2.0 MB of 8.0 MB; 0 of 1 layers done"}},
+        {"progress": {"percent": 100.0, "text": "pulled: 8.0 MB fetched and unpacked; 1 of 1 layers done"}},
+        {"result": {"id": "sha256:1", "repo_digests": ["nvcr.io/nvidia/release@sha256:2"], "bytes": 7}},
+    ]
+
+
+@pytest.mark.parametrize("in_stream", [False, True])
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (
+            "manifest for x not found: manifest unknown",
+            f"There is no image {IMAGE} (manifest for x not found: manifest unknown); check the name and the tag.",
+        ),
+        (
+            "pull access denied for x, repository does not exist or may require 'docker login'",
+            f"The registry does not hand out {IMAGE} (pull access denied for x, repository does not exist or may "
+            "require 'docker login'); check the name, and run 'docker login nvcr.io' and 'docker pull' by hand "
+            "if the image is not public.",
+        ),
+        (
+            "no matching manifest for linux/arm64/v8 in the manifest list entries",
+            f"The image {IMAGE} is not offered for this machine's architecture "
+            "(no matching manifest for linux/arm64/v8 in the manifest list entries).",
+        ),
+        (
+            'Get "https://nvcr.io/v2/": dial tcp: lookup nvcr.io: no such host',
+            f"Pulling {IMAGE} failed because nvcr.io could not be reached well enough "
+            '(Get "https://nvcr.io/v2/": dial tcp: lookup nvcr.io: no such host); run it again.',
+        ),
+        (
+            "toomanyrequests: slow down.",
+            f"The registry refuses {IMAGE} for now because of too many requests (toomanyrequests: slow down); "
+            "wait and run it again.",
+        ),
+        # moby issue 52411, with containerd's store.
+        (
+            "failed to extract layer sha256:4: content digest sha256:5: not found",
+            f"Pulling {IMAGE} failed: failed to extract layer sha256:4: content digest sha256:5: not found.",
+        ),
+        ("it is haunted", f"Pulling {IMAGE} failed: it is haunted."),
+    ],
+)
+def test_what_the_engine_says_is_explained(engine: Server, message: str, expected: str, in_stream: bool) -> None:
+    engine.status = 200 if in_stream else 500
+    stream = [{"errorDetail": {"message": message}, "error": message} if in_stream else {"message": message}]
+    assert run(engine, stream) == (1, [{"error": expected}])
+
+
+def test_a_full_disk(engine: Server) -> None:
+    message = "write /var/lib/docker/tmp/GetImageBlob1: no space left on device"
+    code, lines = run(engine, [{"errorDetail": {"message": message}}])
+    assert code == 1
+    start, _, rest = lines[-1]["error"].partition("; ")
+    assert start == f"Pulling {IMAGE} failed because the disk is full ({message})"
+    assert rest.endswith(
+        " are free in /proc; free some space, for example with 'docker image prune', and run the same again."
+    )
+
+
+def test_an_engine_that_goes_away(engine: Server) -> None:
+    code, lines = run(engine, [layer(A, "Downloading", 1, 2), "cut"])
+    assert code == 1
+    assert lines[-1] == {
+        "error": f"The Docker Engine went away while it pulled {IMAGE}; when it is back, run the same again."
+    }
+
+
+def test_an_image_that_vanishes(engine: Server) -> None:
+    code, lines = run(engine, [], image="nvcr.io/other:1")
+    assert (code, lines[-1]["error"]) == (
+        1,
+        "The Docker Engine does not know nvcr.io/other:1 after it pulled it; was it removed meanwhile?",
+    )
+
+
+def test_no_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", (tmp_path / "empty").open("w+"))
+    assert pull_image.main(["--socket", f"{tmp_path}/none.sock", IMAGE]) == 1
+    assert json.loads(capsys.readouterr().out) == {
+        "error": f"The Docker Engine does not answer on {tmp_path}/none.sock (No such file or directory); "
+        "is it running?"
+    }
+
+
+def test_the_end_of_the_program_is_quick(engine: Server) -> None:
+    engine.stream = [layer(A, "Downloading", 1, 2), 30.0]  # type: ignore[misc]
+    command = [sys.executable, str(standalone("pull_image")), "--socket", str(engine.server_address), IMAGE]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.terminate()
+        assert process.wait(5) == -15
