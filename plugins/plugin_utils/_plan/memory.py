@@ -206,7 +206,7 @@ def rows(wish: Wish, size: Sizes, made: Bill) -> list[dict[str, t.Any]]:
 
 
 def title(wish: Wish) -> str:
-    return f"{short_name(wish.target)} {drafting(wish.method, wish.draft_length)}"
+    return f"{short_name(wish.target)} {drafting(vars(wish))}"
 
 
 def held_by_others(wish: Wish, made: Bill) -> bool:

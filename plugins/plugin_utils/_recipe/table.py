@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, NONE
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, NONE, called
 
 COLUMNS = ("recipe", "target model", "method", "image", "Sparks")
 
@@ -19,7 +19,7 @@ Recipe = t.Mapping[str, t.Any]
 
 def method(recipe: Recipe) -> str:
     if recipe["method"] in METHODS:
-        return f"{METHODS[recipe['method']].words}, draft length {recipe['draft_length']}"
+        return called(recipe)
     # Left out where the engine options say it themselves.
     return "no drafts" if recipe["method"] == NONE else "speculative_config"
 

@@ -120,7 +120,7 @@ def heading(host: str, status: Status) -> str:
         or status.deployment
         or "something that this collection did not deploy"
     )
-    how = drafting(status.method, status.draft_length)
+    how = drafting(vars(status))
     what += f" {how}" if how else ""
     if status.pair:
         return _pair_heading(host, status, status.pair, what)
@@ -199,7 +199,7 @@ def _disk(disk: Disk) -> list[tuple[str, str]]:
 
 
 def _previous(previous: Previous) -> str:
-    how = drafting(previous.method, previous.draft_length)
+    how = drafting(vars(previous))
     when = f", deployed {previous.deployed_at}" if previous.deployed_at else ""
     return previous.deployment + (f" {how}" if how else "") + when
 

@@ -60,7 +60,7 @@ def first_lines(text: str, count: int = 4) -> list[str]:
 def heading(host: str, record: t.Mapping[str, t.Any]) -> str:
     pair = record.get("pair") or {}
     who = f"{pair['head']} and {pair['worker']} serve" if pair else f"{host} serves"
-    return f"{who} {record['served_model']} {drafting(record['method'], record['draft_length'])}"
+    return f"{who} {record['served_model']} {drafting(record)}"
 
 
 def fabric(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:

@@ -58,11 +58,17 @@ def method_of(decoding_type: str | None) -> str:
     return next((name for name, types in rows if decoding_type in types), decoding_type or NONE)
 
 
-def drafting(method: str | None, length: int | None) -> str | None:
+def called(how: t.Mapping[str, t.Any]) -> str:
+    """A method and a draft length, as recipes and records have them, in words."""
+    return f"{METHODS[how['method']].words}, draft length {how['draft_length']}"
+
+
+def drafting(how: t.Mapping[str, t.Any]) -> str | None:
     """How drafts are made, in words; None if it is not known."""
+    method = how.get("method")
     if method is None:
         return None
     if method in METHODS:
-        return f"with {METHODS[method].words}, draft length {length}"
+        return f"with {called(how)}"
     # Left out where the engine options say it themselves.
     return "without drafts" if method else "with a speculative_config of its own"

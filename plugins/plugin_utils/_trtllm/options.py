@@ -134,7 +134,7 @@ def _speculation(request: Request, method: Method, family: Family) -> dict[str, 
 
 def _with_draft_model(section: t.Mapping[str, t.Any], draft_model: str | None, family: Family) -> t.Mapping[str, t.Any]:
     """A section of the caller's own; where its type needs a draft model and names none, the parameter does."""
-    needed = section.get("decoding_type") in family["needs_draft_model"]
+    needed = section.get("decoding_type") in family["needs_model"]
     if not draft_model or not needed or any(key in section for key in ("speculative_model", "speculative_model_dir")):
         return section
     return {**section, family["draft_model_key"]: draft_model}

@@ -72,12 +72,12 @@ def decoding_type_is_served(subject: Subject) -> None:
 
 def draft_model_is_given(subject: Subject) -> None:
     key = subject.family["draft_model_key"]
-    if subject.decoding_type in subject.family["needs_draft_model"] and not subject.speculation.get(key):
+    if subject.decoding_type in subject.family["needs_model"] and not subject.speculation.get(key):
         subject.report.error(spec(key), f"is missing; {subject.decoding_type} needs a draft model")
 
 
 def draft_length_is_positive(subject: Subject) -> None:
-    if subject.decoding_type not in subject.family["needs_draft_length"]:
+    if subject.decoding_type not in subject.family["needs_length"]:
         return
     length = subject.speculation.get("max_draft_len")
     if length is None:

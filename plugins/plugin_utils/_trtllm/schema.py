@@ -12,8 +12,8 @@ A family, named like its file
     known              the releases it was written for; any other one of the family is a warning
     tags               tags that name no release and move, with the release that stands for each
     draft_model_key    how speculative_config names the draft model
-    needs_draft_model  the decoding types that the server refuses without a draft model
-    needs_draft_length the decoding types that the server refuses without a draft length
+    needs_model        the decoding types that the server refuses without a draft model
+    needs_length       the decoding types that the server refuses without a draft length
     refused_types      decoding types that the schema knows and the server refuses, and why
     schedule_start     the batch size that draft_len_schedule must hold; null if its smallest one counts
     tree_by_width      true if dynamic_tree_max_topK alone turns the dynamic tree on

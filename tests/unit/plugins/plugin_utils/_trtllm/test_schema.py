@@ -41,7 +41,7 @@ def test_schema_is_sound(family: dict[str, t.Any]) -> None:
     assert used == set(sections)
     types = sections["SpeculativeConfig"]["variants"]
     spelt = {spelling for method in METHODS.values() if (spelling := method.spelling(family))}
-    named = {*spelt, *family["needs_draft_model"], *family["needs_draft_length"]}
+    named = {*spelt, *family["needs_model"], *family["needs_length"]}
     assert named | set(family["refused_types"]) <= set(types)
     assert family["draft_model_key"] in checker.fields("DecodingBaseConfig")
     assert all(version_of(release) for release in (family["first"], *family["known"]))

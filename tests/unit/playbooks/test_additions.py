@@ -1,0 +1,171 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What takes one file to add takes no other: a method, a release family, a recipe, a known failure, each invented.
+
+They are put into a copy of the collection, in which ansible-playbook then reads, plans and validates with them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+TRTLLM = "plugins/plugin_utils/_trtllm"
+METHOD = """
+lookup:
+  words: Prompt Lookup
+  description: drafts by looking back into the prompt
+  decoding_type: {"1.2": null, "1.3": NGram}
+"""
+FAMILY = """---
+extends: "1.3"
+first: 9.9.0rc1
+known: [9.9.0rc1]
+sections:
+  TorchLlmArgs:
+    fields:
+      invented: {is: size, after: revision}
+      enable_autotuner: null
+"""
+RECIPE = """---
+title: An invented recipe
+source: https://example.org/invented
+sparks: 1
+image: registry.example/release:9.9.0rc1
+method: lookup
+draft_length: 4
+context: 8192
+target_model: {id: example/target}
+options: {invented: 3}
+"""
+ROW = """    Signal("invented_end", ("It ended as invented",), "It was invented", "Invent something else.", SERVE),
+"""
+# Whatever else is not known of the model, the plan counts.
+FACTS = {"weights_bytes": 8_000_000_000, "layers": 32, "kv_heads": 8, "head_dim": 128, "max_context": 131_072}
+PLAY: dict[str, t.Any] = {
+    "name": "Plan and validate",
+    "hosts": "all",
+    "gather_facts": False,
+    "vars": {
+        "deployment_recipe": "{{ read.recipe }}",
+        "huggingface_cache_facts": {"example/target": FACTS},
+        "trtllm_container_memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []},
+        "huggingface_cache_models": {"example/target": {"commit": "1"}},
+        **{"speculative_serve_state_directory": "/srv/state", "speculative_serve_cache_directory": "/srv/cache"},
+    },
+    "tasks": [
+        {"name": "Read", "dgx_spark.speculative.recipe_info": {"recipe": "invented"}, "register": "read"},
+        {"name": "List", "dgx_spark.speculative.recipe_info": {}, "register": "listed"},
+        {
+            "name": "Plan",
+            "ansible.builtin.include_role": {
+                **{"name": "dgx_spark.speculative.speculative_serve", "tasks_from": "plan", "public": True},
+            },
+        },
+        {
+            "name": "Show",
+            "ansible.builtin.copy": {"content": "{{ found | to_json }}", "dest": "{{ playbook_dir }}/found.json"},
+            "check_mode": False,
+            "vars": {
+                "found": {
+                    "listed": "{{ listed.lines }}",
+                    "plan": "{{ speculative_serve_plan }}",
+                    "validated": "{{ __speculative_serve_validated }}",
+                    "nodes": "{{ [__speculative_serve_here] | dgx_spark.speculative.deployment_plan }}",
+                }
+            },
+        },
+    ],
+}
+
+
+@pytest.fixture(name="collection", scope="module")
+def fixture_collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy with one more of each."""
+    copy = tmp_path_factory.mktemp("copy") / "ansible_collections/dgx_spark/speculative"
+    for part in ("plugins", "playbooks", "roles", "meta"):
+        shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "galaxy.yml", copy)
+    with (copy / TRTLLM / "methods.yml").open("a", encoding="utf-8") as file:
+        file.write(METHOD)
+    (copy / TRTLLM / "families/9.9.yml").write_text(FAMILY, encoding="utf-8")
+    (copy / "playbooks/recipes/invented.yml").write_text(RECIPE, encoding="utf-8")
+    signals = copy / "plugins/module_utils/_problems/signals.py"
+    begin = "SIGNALS: tuple[Signal, ...] = (\n"
+    signals.write_text(signals.read_text(encoding="utf-8").replace(begin, begin + ROW), encoding="utf-8")
+    return copy
+
+
+def play(collection: Path, directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    (directory / "play.yml").write_text(json.dumps([PLAY]), encoding="utf-8")
+    # The first one wins; the others are what this one needs.
+    (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={collection.parents[2]}\n", encoding="utf-8")
+    command = [sys.executable, "-m", "ansible", "playbook", "-i", "spark-1,", "-c", "local", *arguments]
+    return subprocess.run(
+        [*command, "-e", f"ansible_python_interpreter={sys.executable}", "play.yml"],
+        cwd=directory,
+        env={**os.environ, "ANSIBLE_CONFIG": str(directory / "ansible.cfg"), "ANSIBLE_LOCAL_TEMP": str(directory)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_they_are_planned_and_validated(collection: Path, tmp_path: Path) -> None:
+    done = play(collection, tmp_path, "--check")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert "Prompt Lookup, draft length 4" in next(line for line in found["listed"] if line.startswith("invented "))
+    assert found["plan"]["verdict"] == "fits"
+    assert found["plan"]["lines"][0].endswith("example/target with Prompt Lookup, draft length 4")
+    assert found["validated"]["family"] == "9.9"
+    options = found["validated"]["options"]
+    assert options["invented"] == 3
+    assert options["speculative_config"] == {"decoding_type": "NGram", "max_draft_len": 4}
+    script = found["nodes"]["spark-1"]["script"]
+    assert (script["draft"], script["target"].endswith("models--example--target/snapshots/1")) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["-e", "trtllm_container_image=registry.example/release:1.2.0rc6"],
+            "release family 1.2 does not have lookup",
+        ),
+        (
+            ["-e", '{"speculative_serve_options": {"enable_autotuner": false}}'],
+            "enable_autotuner: is not a key of release family 9.9",
+        ),
+    ],
+)
+def test_what_they_do_not_have_is_refused(collection: Path, tmp_path: Path, arguments: list[str], said: str) -> None:
+    done = play(collection, tmp_path, "--check", *arguments)
+    assert done.returncode != 0
+    assert said in " ".join((done.stdout + done.stderr).split())
+
+
+def test_an_end_is_told_by_its_row(collection: Path) -> None:
+    program = (
+        "from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import reason\n"
+        "print(reason('It ended as invented\\n[entrypoint] the server ended with exit code 1\\n').signal.id)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(collection.parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == "invented_end", done.stderr
