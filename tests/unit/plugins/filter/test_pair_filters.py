@@ -8,9 +8,7 @@ import typing as t
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible_collections.dgx_spark.speculative.plugins.filter.pair_comparison import pair_comparison
-from ansible_collections.dgx_spark.speculative.plugins.filter.pair_files import pair_files
-from ansible_collections.dgx_spark.speculative.plugins.filter.pair_room import pair_room
+from ansible_collections.dgx_spark.speculative.plugins.filter.pair import pair_comparison, pair_files, pair_room
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE0f2b0c1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f6a7b8c9d0"
 SHARED: dict[str, t.Any] = {

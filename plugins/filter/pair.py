@@ -9,12 +9,50 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.comparison import (
     authorized_keys,
+    compared,
     known_hosts,
+    room_needed,
     sshd_config,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.differences import differences
 
 Files = list[dict[str, str]]
 LAUNCH = "/usr/bin/python3 /deployment/entrypoint.py launch"
+
+
+def pair_comparison(
+    nodes: t.Any, names: t.Sequence[str], clock_skew: float = 60, tolerate: t.Sequence[str] = ()
+) -> dict[str, t.Any]:
+    """What keeps two Sparks from serving as one, and what is worth saying about them."""
+    if not isinstance(nodes, t.Sequence) or len(nodes) != 2 or len(names) != 2:
+        raise AnsibleFilterError(
+            "pair_comparison needs what spark_info returned as pair of two hosts, and their names."
+        )
+    try:
+        return compared(names, nodes, float(clock_skew), tolerate)
+    except (KeyError, TypeError) as e:
+        raise AnsibleFilterError(f"pair_comparison needs what spark_info returned as pair of two hosts ({e!r}).") from e
+
+
+def pair_room(
+    nodes: t.Any, names: t.Sequence[str], models: t.Mapping[str, t.Any], packed: int = 0, reserve: int = 0
+) -> list[str]:
+    """What of image and models does not fit on two Sparks."""
+    if not isinstance(nodes, t.Sequence) or len(nodes) != 2 or len(names) != 2:
+        raise AnsibleFilterError("pair_room needs what spark_info returned as pair of two hosts, and their names.")
+    try:
+        return room_needed(names, nodes, models, int(packed), int(reserve))
+    except (KeyError, TypeError) as e:
+        raise AnsibleFilterError(f"pair_room needs what spark_info and huggingface_snapshot returned ({e!r}).") from e
+
+
+def pair_differences(statuses: t.Any, host: str) -> list[str]:
+    """What only shows when two Sparks are looked at together."""
+    if not isinstance(statuses, t.Mapping) or not all(
+        isinstance(one, (t.Mapping, type(None))) for one in statuses.values()
+    ):
+        raise AnsibleFilterError(f"pair_differences needs a mapping of hosts to their statuses, not {statuses!r}.")
+    return differences(statuses, host)
 
 
 def of_head(pair: t.Mapping[str, t.Any]) -> Files:
@@ -60,7 +98,12 @@ def pair_files(pair: t.Any, kind: str) -> Files:
 
 
 class FilterModule:
-    """The filter, for Ansible."""
+    """What is worked out of several Sparks together, for Ansible."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        return {"pair_files": pair_files}
+        return {
+            "pair_comparison": pair_comparison,
+            "pair_differences": pair_differences,
+            "pair_files": pair_files,
+            "pair_room": pair_room,
+        }
