@@ -133,8 +133,8 @@ options:
         required: true
       seen:
         description:
-          - What was seen of it (C(answered), C(figures), C(image), C(container), C(option_check), C(memory_available)), as
-            the role C(speculative_serve) puts it together in C(tasks/record.yml).
+          - What was seen of it (C(answered), C(figures), C(image), C(container), C(option_check), C(memory_available)),
+            as the role C(speculative_serve) puts it together in C(tasks/record.yml).
         type: dict
         required: true
       files:
