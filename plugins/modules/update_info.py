@@ -24,7 +24,7 @@ extends_documentation_fragment:
 options:
   record:
     description:
-      - What M(dgx_spark.speculative.deployment_records) returns of the deployment, or its keys V(deployment),
+      - What M(dgx_spark.speculative.deployment_info) returns of the deployment, or its keys V(deployment),
         V(deployed_at), V(image), V(models), V(target_model), V(draft_model), V(method) and V(options). Empty if it was
         never deployed.
     type: dict
@@ -77,7 +77,7 @@ options:
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 seealso:
-  - module: dgx_spark.speculative.deployment_records
+  - module: dgx_spark.speculative.deployment_info
   - module: dgx_spark.speculative.recipe_info
   - module: dgx_spark.speculative.registry_image_info
 """

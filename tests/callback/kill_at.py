@@ -29,7 +29,7 @@ HARMLESS = (
     *("recipe_info", "check_inputs", "memory_plan", "report"),
     *("setup", "gather_facts", "slurp", "stat", "spark_info"),
     *("docker_access_info", "registry_image_info"),
-    *("huggingface_snapshot", "deployment_records"),
+    *("huggingface_snapshot", "deployment_info", "deployment_plan"),
     # Their loops are empty where nothing is published.
     "iptables",
 )

@@ -87,7 +87,31 @@ def complete_record(path: Path) -> Record | None:
     if not fits(record["files"], {} if is_worker(record) else {"serve.sh": str}):
         return None
     # Records of earlier releases know nothing of published ports.
-    return record if isinstance(record["container"].get("published_ports", []), list) else None
+    record["container"].setdefault("published_ports", [])
+    return t.cast("Record", record) if isinstance(record["container"]["published_ports"], list) else None
+
+
+def remembered(state_directory: Path, deployment: str | None, labels: t.Mapping[str, str]) -> dict[str, t.Any]:
+    """The records that matter at one moment: of a deployment, of what is in the slot, and of what served before."""
+    directory = deployment_directory(state_directory, labels)
+    slot = complete_record(directory / "record.json") if directory else None
+    before = complete_record(state_directory / PREVIOUS)
+    return {
+        "own": complete_record(state_directory / deployment / "record.json") if deployment else None,
+        "slot_directory": str(directory) if directory else None,
+        "slot": slot,
+        "present": slot if slot and is_of(slot, labels) else None,
+        "previous": before,
+        "previous_damaged": before is None and (state_directory / PREVIOUS).exists(),
+        "previous_lacks": lost_models(before) if before else [],
+        "trial": leased_trial(directory) if directory else None,
+        "choice": choice(state_directory / deployment if deployment else directory),
+    }
+
+
+def lost_models(record: Record) -> list[str]:
+    """The models of a record that are not where they were when it was made."""
+    return [name for name, model in record["models"].items() if not Path(model["snapshot"]).exists()]
 
 
 def is_worker(record: t.Mapping[str, t.Any]) -> bool:

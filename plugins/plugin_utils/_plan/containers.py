@@ -23,6 +23,7 @@ ENTRYPOINT = ("python3", "/deployment/entrypoint.py")
 LOADING_S = 900
 # What files/server/cluster.py takes by itself. It is not handed over: another environment would make another container.
 PEER_LOST_S = 60
+RDMA = ("/dev/infiniband:/dev/infiniband",)
 # Where ranks as root find each other, the compiler's headers and its assembler.
 RANKS = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -71,7 +72,8 @@ class Node:
     checked: str
     scripts: str
     trust: str
-    # What is in the serving slot.
+    # What somebody wants in the container besides, and what is in the serving slot.
+    devices: t.Sequence[str]
     slot: t.Mapping[str, t.Any] | None
 
 
@@ -214,7 +216,7 @@ def container(nodes: t.Sequence[Node], rank: int) -> Container:
     return Container(
         image=node.pair_image if node.rails else node.reference,
         command=[*ENTRYPOINT, *(["worker"] if rank else [])],
-        devices=["/dev/infiniband:/dev/infiniband"] if node.rails else [],
+        devices=list(dict.fromkeys([*node.devices, *(RDMA if node.rails else ())])),
         environment=environment(nodes, rank),
         mounts=mounts(node),
         labels=labels(nodes, rank),
@@ -267,6 +269,7 @@ def plan(brought: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, dict[str, t.An
     serving = [serves_already(node, wanted) for node, wanted in zip(nodes, containers)]
     return {
         node.name: {
+            "node": dict(vars(node)),
             "container": dataclasses.asdict(containers[rank]),
             "serves_already": serving[rank],
             "turn": turn(rank, serving),

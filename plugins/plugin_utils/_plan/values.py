@@ -128,6 +128,7 @@ def merge(
         **values,
         "benchmark": choice if chosen else {},
         "break_even": of_figures(values["draft_length"], given.get("break_even")) if values["method"] else None,
+        "break_even_figures": given.get("break_even") or {},
         "origins": origins,
         "lines": [f"not from the recipe: {origin['says']}" for origin in origins.values()],
     }

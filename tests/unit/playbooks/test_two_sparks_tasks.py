@@ -51,7 +51,8 @@ PLAY = """
     - name: Do it
       ansible.builtin.include_role:
         name: dgx_spark.speculative.speculative_serve
-        tasks_from: "{{ tasks_from }}"
+        tasks_from: "{{ item }}"
+      loop: "{{ entries }}"
 """
 PYTHON = {"ansible_python_interpreter": sys.executable}
 RAIL = {"interface": "enp1s0f1np1", "rdma": "rocep1s0f1", "subnet": "192.168.100.0/24"}
@@ -69,6 +70,8 @@ class Played(t.NamedTuple):
 
 
 Play = t.Callable[..., Played]
+# What is planned, and made to run.
+UP = ("nodes", "run")
 
 
 def spark(rank: int) -> dict[str, t.Any]:
@@ -90,6 +93,9 @@ def spark(rank: int) -> dict[str, t.Any]:
         "__speculative_serve_values": {
             **{"method": "eagle3", "draft": "nvidia/Qwen3-235B-A22B-Eagle3", "draft_length": 5, "origins": {}},
         },
+        "__speculative_serve_plan": {"context": 1024, "rows": [], "free_for_gpu": "", "options": {}},
+        "__speculative_serve_texts": {},
+        "__speculative_serve_run": "{{ __speculative_serve_node.deployment }}",
         "__trtllm_container_bridged": [],
     }
 
@@ -102,9 +108,9 @@ def fixture_play(tmp_path: Path) -> Play:
     (place / "docker_container.py").write_text(DOUBLE % (", ".join(map(repr, OTHERS)), str(calls)), encoding="utf-8")
     (tmp_path / "play.yml").write_text(PLAY, encoding="utf-8")
 
-    def play(tasks_from: str, *arguments: str, sparks: int = 2, **variables: t.Any) -> Played:
+    def play(entries: t.Sequence[str], *arguments: str, sparks: int = 2, **variables: t.Any) -> Played:
         hosts = {f"spark-{rank + 1}": {**spark(rank), **variables} for rank in range(sparks)}
-        inventory = {"sparks": {"hosts": hosts, "vars": {"tasks_from": tasks_from, **PYTHON}}}
+        inventory = {"sparks": {"hosts": hosts, "vars": {"entries": entries, **PYTHON}}}
         (tmp_path / "hosts.yml").write_text(json.dumps(inventory), encoding="utf-8")
         calls.unlink(missing_ok=True)
         done = subprocess.run(
@@ -130,7 +136,7 @@ def ranks(played: Played) -> list[str]:
 
 
 def test_the_workers_container_is_run_before_the_heads_and_each_once(play: Play) -> None:
-    played = play("up", "--check")
+    played = play(UP, "--check")
     assert ranks(played) == ["1", "0"]
     for container in played.containers:
         assert container["devices"] == ["/dev/infiniband:/dev/infiniband"]
@@ -140,11 +146,11 @@ def test_the_workers_container_is_run_before_the_heads_and_each_once(play: Play)
     assert labels[0][CONFIGURATION] == labels[1][CONFIGURATION]
     # What both have served all along needs no order, and gets no more calls.
     running = {"state": "running", "labels": labels[0]}
-    assert sorted(ranks(play("up", "--check", __speculative_serve_slot=running))) == ["0", "1"]
+    assert sorted(ranks(play(UP, "--check", __speculative_serve_slot=running))) == ["0", "1"]
 
 
 def test_of_one_spark_alone_the_container_is_run_once(play: Play) -> None:
-    played = play("up", "--check", sparks=1)
+    played = play(UP, "--check", sparks=1)
     assert ranks(played) == ["alone"]
     assert played.containers[0]["devices"] == []
 
@@ -154,39 +160,28 @@ def test_of_one_spark_alone_the_container_is_run_once(play: Play) -> None:
 def test_devices_of_the_users_own_are_added_to(play: Play, given: str, sparks: int, further: list[str]) -> None:
     wish = {"trtllm_container_devices": ["/dev/fuse:/dev/fuse"]}
     if given == "the inventory":
-        played = play("up", "--check", sparks=sparks, **wish)
+        played = play(UP, "--check", sparks=sparks, **wish)
     else:
-        played = play("up", "--check", "-e", json.dumps(wish), sparks=sparks)
+        played = play(UP, "--check", "-e", json.dumps(wish), sparks=sparks)
     assert ranks(played)
     assert [container["devices"] for container in played.containers] == [["/dev/fuse:/dev/fuse", *further]] * sparks
 
 
 def test_the_patience_with_a_lost_worker_is_handed_to_both(play: Play) -> None:
-    played = play("up", "--check", speculative_serve_peer_lost_s=7)
+    played = play(UP, "--check", speculative_serve_peer_lost_s=7)
     assert ranks(played) == ["1", "0"]
     assert [container["env"]["DGX_SPARK_PEER_LOST_S"] for container in played.containers] == ["7", "7"]
 
 
 def test_a_bridge_between_two_sparks_is_refused(play: Play) -> None:
-    played = play("preflight", trtllm_container_network="bridge")
+    played = play(["preflight"], trtllm_container_network="bridge")
     assert played.code != 0
     assert (
         "spark-1: trtllm_container_network is bridge, where the containers have none of the addresses" in played.message
     )
 
 
-def test_what_was_made_for_addresses_that_are_gone_is_refused(play: Play) -> None:
-    rails = [
-        {"interface": "enp1s0f1np1", "address": "192.168.100.10"},
-        {"interface": "enP2p1s0f1np1", "address": "192.168.101.10"},
-    ]
-    record = {"deployment": "mine", "deployed_at": "2026-01-01T00:00:00Z", "pair": {"rank": 0, "rails": rails}}
-    here = ["127.0.0.1", "192.168.100.10", "192.168.101.10"]
-    wanted = {"__speculative_serve_restore": record}
-    assert play("addresses", __speculative_serve_addresses=here, **wanted).code == 0
-    played = play("addresses", __speculative_serve_addresses=here[:2], **wanted)
+def test_what_cannot_be_planned_is_said(play: Play) -> None:
+    played = play(UP, "--check", huggingface_cache_models={})
     assert played.code != 0
-    assert (
-        "spark-1: 'mine', deployed 2026-01-01T00:00:00Z, cannot come back, since this Spark does not have"
-        " 192.168.101.10 on enP2p1s0f1np1 any more"
-    ) in played.message
+    assert "What the Sparks run cannot be planned: 'nvidia/Qwen3-235B-A22B-FP4'." in played.message

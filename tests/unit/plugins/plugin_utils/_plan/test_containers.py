@@ -12,8 +12,6 @@ import typing as t
 import jinja2
 import pytest
 import yaml
-from ansible.errors import AnsibleFilterError
-from ansible_collections.dgx_spark.speculative.plugins.filter.deployment_plan import deployment_plan
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import load
 from server.cluster import Cluster
@@ -46,7 +44,8 @@ def spark(rank: int, **changes: t.Any) -> dict[str, t.Any]:
         "environment": {},
         **{"models": {"a/target": {"commit": COMMIT}, "a/draft": {"commit": COMMIT}}, "rails": rails, "ssh_port": 2233},
         **{"stall_s": 300, "probe_interval_s": 60, "peer_lost_s": 60, "ready_timeout": 3600},
-        **{"checked": HASH, "options": "x: 1\n", "scripts": f"script-{rank}", "trust": f"trust-{rank}", "slot": None},
+        **{"checked": HASH, "options": "x: 1\n", "scripts": f"script-{rank}", "trust": f"trust-{rank}"},
+        **{"devices": [], "slot": None},
         **changes,
     }
 
@@ -239,16 +238,22 @@ def test_the_order_of_starting() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"models": {}}, "What the Sparks run cannot be planned: 'a/target'"),
+        ({"models": {}}, "'a/target'"),
         ({"ready_timeout": "long"}, "invalid literal for int"),
         ({"more": 1}, "unexpected keyword argument 'more'"),
     ],
 )
 def test_what_cannot_be_planned_is_said(changes: dict[str, t.Any], words: str) -> None:
-    with pytest.raises(AnsibleFilterError, match=words):
-        deployment_plan(sparks(1, **changes))
+    with pytest.raises((KeyError, TypeError, ValueError), match=words):
+        containers.plan(sparks(1, **changes))
+
+
+def test_what_somebody_wants_besides_comes_first() -> None:
+    for number, further in ((1, []), (2, ["/dev/infiniband:/dev/infiniband"])):
+        (one, *_others) = containers.plan(sparks(number, devices=["/dev/fuse:/dev/fuse"])).values()
+        assert one["container"]["devices"] == ["/dev/fuse:/dev/fuse", *further]
 
 
 def test_sparks_without_a_network_cannot_be_planned_together() -> None:
-    with pytest.raises(AnsibleFilterError, match="spark-1 has no network to the others"):
-        deployment_plan(sparks(2, rails=[]))
+    with pytest.raises(ValueError, match="spark-1 has no network to the others"):
+        containers.plan(sparks(2, rails=[]))

@@ -10,7 +10,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.modules.deployment_records import read
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import remembered as read
 
 LABELS = {"dgx_spark.speculative.deployment": "mine", "dgx_spark.speculative.configuration": "abc"}
 RECORD: dict[str, t.Any] = {
@@ -24,6 +24,7 @@ RECORD: dict[str, t.Any] = {
     "container": {
         "image": "r:1",
         "labels": LABELS,
+        "published_ports": [],
         **{name: [] for name in ("command", "mounts", "ulimits", "devices", "device_requests")},
         **{name: {} for name in ("environment", "healthcheck")},
         **dict.fromkeys(("network", "ipc_mode", "stop_timeout", "log_max_size", "log_max_files"), "x"),
@@ -45,6 +46,7 @@ def test_nothing_was_ever_deployed(tmp_path: Path) -> None:
         "present": None,
         "previous": None,
         "previous_damaged": False,
+        "previous_lacks": [],
         "trial": None,
         "choice": None,
     }
@@ -91,6 +93,11 @@ def test_what_served_before(tmp_path: Path) -> None:
     found = read(tmp_path, None, {})
     assert found["previous"] == RECORD
     assert found["previous_damaged"] is False
+    # Of its models nothing is where it was.
+    assert found["previous_lacks"] == ["lab/one"]
+    here = {**RECORD, "models": {"lab/one": {"snapshot": str(tmp_path)}}}
+    (tmp_path / "previous.json").write_text(json.dumps(here), encoding="utf-8")
+    assert read(tmp_path, None, {})["previous_lacks"] == []
 
 
 def test_a_trial_of_the_deployment_in_the_slot(tmp_path: Path) -> None:
@@ -123,7 +130,7 @@ def test_what_a_record_needs(tmp_path: Path, key: str) -> None:
     assert read(tmp_path, "mine", {})["own"] is None
 
 
-@pytest.mark.parametrize("key", RECORD["container"])
+@pytest.mark.parametrize("key", sorted(set(RECORD["container"]) - {"published_ports"}))
 def test_what_a_container_needs(tmp_path: Path, key: str) -> None:
     container = {name: value for name, value in RECORD["container"].items() if name != key}
     store(tmp_path, json.dumps({**RECORD, "container": container}))
@@ -140,6 +147,12 @@ def test_where_its_models_are_is_needed(tmp_path: Path, models: t.Any) -> None:
 def test_ports_of_a_record_are_a_list(tmp_path: Path, ports: t.Any, whole: bool) -> None:
     store(tmp_path, json.dumps({**RECORD, "container": {**RECORD["container"], "published_ports": ports}}))
     assert (read(tmp_path, "mine", {})["own"] is not None) is whole
+
+
+def test_an_earlier_release_recorded_no_published_ports(tmp_path: Path) -> None:
+    container = {name: value for name, value in RECORD["container"].items() if name != "published_ports"}
+    store(tmp_path, json.dumps({**RECORD, "container": container}))
+    assert read(tmp_path, "mine", {})["own"] == RECORD
 
 
 PAIR = {"rank": 0, "head": "a", "worker": "b", "image": "r/pair:1", "rails": [], "ranks": []}

@@ -1,0 +1,110 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import back, containers, deployment
+
+DICT: dict[str, t.Any] = {"type": "dict"}
+NEEDED: dict[str, t.Any] = {"type": "dict", "required": True}
+# What is asked; a task asks one of them.
+SUBJECTS: dict[str, dict[str, t.Any]] = {
+    "share": DICT,
+    "nodes": {"type": "list", "elements": "dict"},
+    "run": {
+        "type": "dict",
+        "options": {
+            "deployment": NEEDED,
+            "turn": {"type": "str"},
+            "slot": DICT,
+            "addresses": {"type": "list", "elements": "str"},
+            "own": DICT,
+            "state_directory": {"type": "str", "required": True},
+        },
+    },
+    "back": {
+        "type": "dict",
+        "options": {
+            "records": NEEDED,
+            "state_directory": {"type": "str", "required": True},
+            "addresses": {"type": "list", "elements": "str", "default": []},
+            "has_image": {"type": "bool", "required": True},
+        },
+    },
+    "record": {
+        "type": "dict",
+        "options": {
+            "deployment": NEEDED,
+            "own": DICT,
+            "is_new": {"type": "bool", "required": True},
+            "seen": NEEDED,
+            "files": {"type": "dict", "default": {}},
+        },
+    },
+}
+# What the plan of the nodes is completed with, on each Spark.
+PARTS = ("recipe", "values", "memory", "config", "files")
+
+
+class ActionModule(ActionBase):
+    """Decide on the controller what all Sparks of a deployment do."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        super().run(tmp, task_vars)
+        _result, given = self.validate_argument_spec(
+            argument_spec={**SUBJECTS, **{part: {"type": "dict", "default": {}} for part in PARTS}},
+            mutually_exclusive=[list(SUBJECTS)],
+            required_one_of=[list(SUBJECTS)],
+        )
+        host = str((task_vars or {}).get("inventory_hostname", ""))
+        subject = next(name for name in SUBJECTS if given[name] is not None)
+        try:
+            return {"changed": False, **getattr(self, f"_{subject}")(host, given)}
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise AnsibleActionFail(f"What the Sparks run cannot be planned: {error}.") from None
+
+    @staticmethod
+    def _share(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return {"node": dict(vars(containers.Node(**given["share"])))}
+
+    @staticmethod
+    def _nodes(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        plan = containers.plan(given["nodes"])[host]
+        return {**plan, "deployment": dict(vars(deployment.of(plan, **{part: given[part] for part in PARTS})))}
+
+    @staticmethod
+    def _run(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        asked = given["run"]
+        look = {"slot": asked["slot"]} if asked["addresses"] is None else asked
+        return deployment.way(asked["deployment"], asked["turn"], look, asked["state_directory"], asked["own"])
+
+    @staticmethod
+    def _back(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        asked = given["back"]
+        where = asked["state_directory"], asked["addresses"], asked["has_image"]
+        return {"refusal": back.refusal(host, asked["records"], *where)}
+
+    @staticmethod
+    def _record(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        asked = given["record"]
+        planned, seen = deployment.Deployment(**asked["deployment"]), asked["seen"]
+        if not asked["is_new"]:
+            return {"record": deployment.reviewed(asked["own"], seen["answered"], planned.origins)}
+        written = {name: json.loads(base64.b64decode(text) or b"{}") for name, text in asked["files"].items()}
+        seen = {
+            **seen,
+            "option_check": seen["option_check"] or written.get("option_check", {}),
+            "ranks": written.get("ranks", {}).get("ranks", []),
+        }
+        return {"record": planned.record(deployment.Seen(**seen), datetime.datetime.now(datetime.timezone.utc))}

@@ -1,0 +1,85 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""Whether what served before can come back, from its record alone. Several Sparks go back together, or none."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import PREFIX
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deployment import lost
+
+Records = t.Mapping[str, t.Any]
+TELLING = (f"{PREFIX}.deployment", f"{PREFIX}.options")
+
+
+def _kept(records: Records, state_directory: str) -> str:
+    if records["previous"] is not None:
+        return ""
+    if records["previous_damaged"]:
+        return (
+            f"{state_directory}/previous.json is damaged, so there is nothing to go back to. Run the playbook of what "
+            "served before, or serve.yml with its recipe."
+        )
+    return (
+        "there is no previous deployment to go back to. One is kept when another deployment, or another configuration, "
+        "takes the place of one that served."
+    )
+
+
+def _whole(host: str, hosts: t.Sequence[str], previous: t.Mapping[str, t.Any]) -> str:
+    """Of the Sparks that the deployment had, just those are in the run."""
+    pair = previous.get("pair") or {}
+    before = [pair["head"], pair["worker"]] if pair else []
+    if sorted(before or [host]) == sorted(hosts):
+        return ""
+    of, way = (f"of {' and '.join(before)}", "out --limit") if before else ("of this Spark alone", f" --limit {host}")
+    return (
+        f"what served before is '{previous['deployment']}' {of}, but this run is for {' and '.join(hosts)}. Nothing "
+        f"was changed. Run again with{way}."
+    )
+
+
+def _same(everybody: t.Sequence[Records]) -> str:
+    """A run that was cut off between two Sparks may have left them with different ones."""
+    labels = [records["previous"]["container"]["labels"] for records in everybody if records.get("previous")]
+    names = list(dict.fromkeys(" ".join(str(each[key]) for key in TELLING if key in each) for each in labels))
+    if len(names) < 2:
+        return ""
+    return (
+        f"the two Sparks do not remember the same deployment from before ({' and '.join(names)}). Nothing was changed. "
+        "Run the playbook of what is to serve, or serve.yml with its recipe."
+    )
+
+
+def _there(previous: t.Mapping[str, t.Any], lacks: t.Sequence[str], has_image: bool) -> str:
+    gone = [*([] if has_image else [previous["image"]["reference"]]), *lacks]
+    if not gone:
+        return ""
+    return (
+        f"'{previous['deployment']}', deployed {previous['deployed_at']}, cannot come back, since {' and '.join(gone)} "
+        "was removed. Nothing was changed. Run its playbook or serve.yml with its recipe, which fetches it again."
+    )
+
+
+def refusal(
+    host: str,
+    everybody: t.Mapping[str, Records],
+    state_directory: str,
+    addresses: t.Collection[str],
+    has_image: bool,
+) -> str:
+    """Why a host does not go back, empty if it does; everybody in the run, each with its records as they were read."""
+    records = everybody[host]
+    previous = records["previous"]
+    return (
+        _kept(records, state_directory)
+        or _whole(host, list(everybody), previous)
+        or _same(list(everybody.values()))
+        or lost(previous, addresses)
+        or _there(previous, records["previous_lacks"], has_image)
+    )

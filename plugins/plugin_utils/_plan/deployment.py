@@ -1,0 +1,220 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""A deployment as one Spark has it: what is planned, what is recorded once it was seen to answer, how it is run.
+
+A record is a deployment with what was seen of it, so that both are run in the same way. Records are read by
+`module_utils/_deployment/records.py`, on the Spark, which also brings those of earlier releases into this form.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import typing as t
+import urllib.parse
+
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import LABEL, PREFIX
+
+Mapping = t.Mapping[str, t.Any]
+Record = dict[str, t.Any]
+
+# Of the present, and not of the deployment: a restart makes the KV cache anew.
+OF_THE_MOMENT = "smaller_context"
+PROGRAMS = ("entrypoint.py", "serve.sh")
+
+
+@dataclasses.dataclass(frozen=True)
+class Deployment:
+    """All that tells what a Spark runs, and all that is needed to run it again. The fields are a record's keys."""
+
+    deployment: str
+    title: str
+    source: str
+    # Where the API is.
+    url: str
+    listens_on: str
+    # By Hub id or path, each with its commit or fingerprint and where it is.
+    models: Mapping
+    target_model: str
+    draft_model: str
+    method: str
+    draft_length: int
+    # From which acceptance length on drafts pay, and the figures behind it.
+    break_even: Mapping | None
+    break_even_figures: Mapping
+    # What is not the recipe's, and by which benchmark the draft length was chosen.
+    origins: Mapping
+    benchmark: Mapping
+    # The engine's options, and the plan of the memory that they follow; in tokens, conversations and rows of bytes.
+    family: str
+    options: Mapping
+    warnings: t.Sequence[str]
+    context: int
+    parallel: int
+    plan: t.Sequence[Mapping]
+    free_for_gpu: str
+    # The image's name until Docker was asked for more, and the container as it is planned until it was run.
+    image: Mapping
+    container: Mapping
+    # Which rank of which Sparks it is; empty for one Spark alone.
+    pair: Mapping
+    # The texts below its directory, by name.
+    files: t.Mapping[str, str]
+
+    def record(self, seen: Seen, now: datetime.datetime) -> Record:
+        """The deployment, seen to answer."""
+        return {
+            **vars(self),
+            "deployed_at": now.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "image": {**self.image, "id": seen.image["id"], "digests": seen.image["repo_digests"]},
+            "container": seen.container,
+            "pair": {**self.pair, "ranks": seen.ranks} if self.pair else {},
+            "served_model": seen.answered["http"]["models"][0],
+            **judged(seen.answered["findings"], seen.figures["findings"]),
+            "checks": checks(seen),
+            "answer": seen.answered["answer"],
+            "measurements": seen.figures["measurements"],
+            "memory_available": seen.memory_available,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """What shows only when it runs."""
+
+    # The answer to the question, and what was measured with another one, as completions_probe returns them.
+    answered: Mapping
+    figures: Mapping
+    # As Docker has the image, and everything that the container was run with.
+    image: Mapping
+    container: Mapping
+    # What the image said of the engine's options; empty if nobody has asked it.
+    option_check: Mapping
+    # In bytes, with the server running.
+    memory_available: int
+    # What the ranks said of themselves before it started; none for one Spark alone.
+    ranks: t.Sequence[Mapping]
+
+
+def of(
+    plan: Mapping, recipe: Mapping, values: Mapping, memory: Mapping, config: Mapping, files: t.Mapping[str, str]
+) -> Deployment:
+    """A deployment from its parts: the container's plan, recipe, values, plan of the memory, engine options, files."""
+    node = plan["node"]
+    return Deployment(
+        deployment=node["deployment"],
+        title=recipe.get("title", ""),
+        source=recipe.get("source", ""),
+        url=node["url"],
+        listens_on=node["host"],
+        models=node["models"],
+        target_model=node["target"],
+        draft_model=values["draft"],
+        method=values["method"],
+        draft_length=values["draft_length"],
+        break_even=values.get("break_even"),
+        break_even_figures=values.get("break_even_figures") or {},
+        origins=values["origins"],
+        benchmark=values.get("benchmark") or {},
+        family=config.get("family", ""),
+        options=config.get("options") or {},
+        warnings=config.get("warnings") or [],
+        context=memory.get("context", 0),
+        parallel=int(values.get("parallel") or 0),
+        plan=memory.get("rows") or [],
+        free_for_gpu=memory.get("free_for_gpu", ""),
+        image={"reference": node["reference"]},
+        container=plan["container"],
+        pair=plan["pair"],
+        files={**files, "options.yml": config.get("text", "")},
+    )
+
+
+def judged(*findings: t.Iterable[Mapping]) -> dict[str, t.Any]:
+    """What was found, each once, and what that makes of it. What comes first is of this moment."""
+    found: list[Mapping] = []
+    for number, rows in enumerate(findings):
+        found += [row for row in rows if row not in found and (number == 0 or row["id"] != OF_THE_MOMENT)]
+    return {"findings": found, "outcome": "serving with findings" if found else "serving"}
+
+
+def checks(seen: Seen) -> list[str]:
+    """What was checked beyond the answer."""
+    called = seen.answered.get("tool_call")
+    return [
+        *(["the image itself accepts the engine options"] if seen.option_check.get("available") else []),
+        *([f"it called the tool {called['name']}"] if called else []),
+    ]
+
+
+def reviewed(record: Mapping, answered: Mapping, origins: Mapping) -> Record:
+    """The record of what has served all along: its findings stay, what the sign of life shows is added."""
+    return {**record, **judged(answered["findings"], record["findings"]), "origins": origins}
+
+
+# How it is run
+
+
+def is_record(deployment: Mapping) -> bool:
+    """Whether it was seen to answer."""
+    return "deployed_at" in deployment
+
+
+def directory(deployment: Mapping, state_directory: str) -> str:
+    """Where a Spark has its files; the containers of earlier releases do not say it."""
+    labels = deployment["container"]["labels"]
+    return str(labels.get(f"{PREFIX}.directory") or f"{state_directory}/{deployment['deployment']}")
+
+
+def lost(deployment: Mapping, addresses: t.Collection[str]) -> str:
+    """Why it could not find the other Spark any more; empty if it can, or needs no other one."""
+    gone = [rail for rail in deployment.get("pair", {}).get("rails") or [] if rail["address"] not in addresses]
+    if not gone:
+        return ""
+    return (
+        f"'{deployment['deployment']}', deployed {deployment['deployed_at']}, cannot come back, since this Spark does "
+        f"not have {' and '.join(rail['address'] for rail in gone)} on "
+        f"{' and '.join(rail['interface'] for rail in gone)} any more, by which the other Spark was to find it. See "
+        "that the cable is in and run 'sudo netplan apply' there, or run its playbook or serve.yml with its recipe, "
+        "which looks at the network."
+    )
+
+
+def way(
+    deployment: Mapping,
+    planned_turn: str | None,
+    look: Mapping,
+    state_directory: str,
+    own: Mapping | None = None,
+) -> dict[str, t.Any]:
+    """How it is run on this Spark; look is what is in the slot, and the addresses where they were looked at.
+
+    What was planned has its files, and its order from what serves. What was recorded gets its files back, and the head
+    comes last: it takes whatever answers for its workers.
+    """
+    recorded, rank, slot = is_record(deployment), deployment.get("pair", {}).get("rank", 0), look.get("slot")
+    labels = deployment["container"]["labels"]
+    turn = planned_turn or containers.turn(rank, [False] * (2 if deployment.get("pair") else 1))
+    differs = slot is not None and (not recorded or slot["labels"].get(LABEL) != labels.get(LABEL))
+    return {
+        "directory": directory(deployment, state_directory),
+        "refusal": lost(deployment, look["addresses"]) if recorded and "addresses" in look else "",
+        "files": [
+            {"name": name, "content": text, "mode": "0755" if name in PROGRAMS else "0644"}
+            for name, text in (deployment["files"] if recorded else {}).items()
+        ],
+        # Only the head has the API.
+        "answers": rank == 0,
+        "port": urllib.parse.urlsplit(deployment["url"]).port or 0,
+        "address": deployment.get("listens_on", "127.0.0.1"),
+        "turn": turn,
+        # By the time its workers start, the head of what served before is not there to take them for its own.
+        "stop": turn == "last" and differs,
+        "recorded": recorded,
+        "known": recorded or (own is not None and own["container"]["labels"] == labels),
+    }

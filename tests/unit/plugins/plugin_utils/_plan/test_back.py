@@ -1,0 +1,87 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.back import refusal
+
+LABELS = {"dgx_spark.speculative.deployment": "mine", "dgx_spark.speculative.options": "abc"}
+RAILS = [{"interface": "enp1s0f1np1", "address": "192.168.100.10"}]
+PREVIOUS: dict[str, t.Any] = {
+    **{"deployment": "mine", "deployed_at": "2026-10-04T09:12:44Z", "image": {"reference": "r:1"}},
+    "container": {"labels": LABELS},
+}
+OF_TWO = {**PREVIOUS, "pair": {"rank": 0, "head": "spark-1", "worker": "spark-2", "rails": RAILS}}
+OTHER = {**OF_TWO, "container": {"labels": {**LABELS, "dgx_spark.speculative.options": "def"}}}
+
+
+def remembers(previous: t.Any, damaged: bool = False, lacks: t.Sequence[str] = ()) -> dict[str, t.Any]:
+    return {"previous": previous, "previous_damaged": damaged, "previous_lacks": list(lacks)}
+
+
+@pytest.mark.parametrize(
+    ("everybody", "addresses", "has_image", "said"),
+    [
+        ([remembers(PREVIOUS)], [], True, ""),
+        ([remembers(OF_TWO), remembers(OF_TWO)], ["192.168.100.10"], True, ""),
+        # Whom it was not asked of has nothing to say.
+        ([remembers(OF_TWO), {}], ["192.168.100.10"], True, ""),
+        (
+            [remembers(None)],
+            [],
+            False,
+            "there is no previous deployment to go back to. One is kept when another deployment, or another "
+            "configuration, takes the place of one that served.",
+        ),
+        (
+            [remembers(None, damaged=True)],
+            [],
+            False,
+            "/state/previous.json is damaged, so there is nothing to go back to. Run the playbook of what served "
+            "before, or serve.yml with its recipe.",
+        ),
+        (
+            [remembers(OF_TWO)],
+            [],
+            True,
+            "what served before is 'mine' of spark-1 and spark-2, but this run is for spark-1. Nothing was changed. "
+            "Run again without --limit.",
+        ),
+        (
+            [remembers(PREVIOUS), remembers(OF_TWO)],
+            [],
+            True,
+            "what served before is 'mine' of this Spark alone, but this run is for spark-1 and spark-2. Nothing was "
+            "changed. Run again with --limit spark-1.",
+        ),
+        (
+            [remembers(OF_TWO), remembers(OTHER)],
+            [],
+            True,
+            "the two Sparks do not remember the same deployment from before (mine abc and mine def). Nothing was "
+            "changed. Run the playbook of what is to serve, or serve.yml with its recipe.",
+        ),
+        (
+            [remembers(OF_TWO), remembers(OF_TWO)],
+            ["127.0.0.1"],
+            True,
+            "'mine', deployed 2026-10-04T09:12:44Z, cannot come back, since this Spark does not have 192.168.100.10 on "
+            "enp1s0f1np1 any more, by which the other Spark was to find it. See that the cable is in and run 'sudo "
+            "netplan apply' there, or run its playbook or serve.yml with its recipe, which looks at the network.",
+        ),
+        (
+            [remembers(PREVIOUS, lacks=["a/target"])],
+            [],
+            False,
+            "'mine', deployed 2026-10-04T09:12:44Z, cannot come back, since r:1 and a/target was removed. Nothing was "
+            "changed. Run its playbook or serve.yml with its recipe, which fetches it again.",
+        ),
+    ],
+)
+def test_who_goes_back(everybody: list[t.Any], addresses: list[str], has_image: bool, said: str) -> None:
+    records = {f"spark-{number}": each for number, each in enumerate(everybody, start=1)}
+    assert refusal("spark-1", records, "/state", addresses, has_image) == said

@@ -1,0 +1,190 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is recorded can be read, and what was recorded is run as what was planned is."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import deployment
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deployment import Deployment, Seen
+
+from tests.golden import stories
+
+CONFIGURATION = "dgx_spark.speculative.configuration"
+DIRECTORY = "/home/spark/.local/share/dgx-spark-speculative/mine"
+LABELS = {CONFIGURATION: "abc", "dgx_spark.speculative.directory": DIRECTORY}
+NOW = datetime.datetime(2026, 10, 4, 11, 12, 44, 5, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
+RAIL = {"interface": "enp1s0f1np1", "address": "192.168.100.10"}
+PAIR = {"rank": 0, "head": "spark-1", "worker": "spark-2", "rails": [RAIL], "image": "r/pair:1"}
+FULL: dict[str, t.Any] = {
+    **{name: [] for name in ("command", "mounts", "ulimits", "devices", "device_requests", "published_ports")},
+    **{"image": "r:1", "labels": LABELS, "environment": {}, "healthcheck": {}, "network": "host", "ipc_mode": "host"},
+    **{"stop_timeout": 120, "log_max_size": "50m", "log_max_files": 3},
+}
+ODD = {"id": "odd", "message": "Odd."}
+SMALLER = {"id": "smaller_context", "message": "Smaller."}
+
+
+def planned(**changes: t.Any) -> Deployment:
+    plan = {
+        "node": {
+            **{"deployment": "mine", "url": "http://127.0.0.1:8001", "host": "127.0.0.1", "reference": "r:1"},
+            **{"models": {"a/target": {"commit": "1" * 40, "snapshot": "/models/target"}}, "target": "a/target"},
+        },
+        "container": {"image": "r:1", "labels": LABELS},
+        "pair": {},
+        **changes,
+    }
+    values = {"draft": "", "method": "none", "draft_length": 0, "origins": {}, "parallel": "2", "break_even": None}
+    return deployment.of(
+        plan,
+        recipe={"title": "Mine", "source": "me"},
+        values=values,
+        memory={"context": 1024, "rows": [{"what": "weights", "bytes": 1}], "free_for_gpu": "not known"},
+        config={"family": "1.3", "options": {"max_seq_len": 1024}, "text": "max_seq_len: 1024\n"},
+        files={"entrypoint.py": "pass\n", "serve.sh": "true\n"},
+    )
+
+
+def seen(**changes: t.Any) -> Seen:
+    answered = {"http": {"models": ["target"]}, "findings": [SMALLER], "answer": "42", "tool_call": None}
+    return Seen(
+        **{
+            **{
+                "answered": answered,
+                "figures": {"findings": [SMALLER, ODD], "measurements": {"tokens_per_second": 45.0}},
+            },
+            **{"image": {"id": "sha256:1", "repo_digests": ["r@sha256:2"]}, "container": FULL, "option_check": {}},
+            **{"memory_available": 5, "ranks": []},
+            **changes,
+        }
+    )
+
+
+def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
+    for changes in ({}, {"pair": PAIR}):
+        record = planned(**changes).record(seen(), NOW)
+        path = tmp_path / "record.json"
+        path.write_text(json.dumps(record), encoding="utf-8")
+        assert records.complete_record(path) == record
+        # Nothing has another type than its readers expect; what is null has none.
+        assert records.read_record(path) == {key: value for key, value in record.items() if key != "break_even"}
+
+
+@pytest.mark.parametrize("case", ["single_eagle3-bare", "qwen3_235b_a22b_eagle3-bare"])
+def test_a_record_has_the_keys_that_it_always_had(case: str) -> None:
+    expected = yaml.safe_load((stories.EXPECTED / f"{case}.yml").read_text(encoding="utf-8"))
+    for told in expected.values():
+        (kept,) = (file["json"] for name, file in told["files"].items() if name.endswith("/record.json"))
+        record = planned(pair=PAIR if kept["pair"] else {}).record(seen(), NOW)
+        assert set(record) == set(kept)
+        assert {key: set(record[key]) for key in ("image", "pair")} == {
+            key: set(kept[key]) for key in ("image", "pair")
+        }
+
+
+def test_a_record_is_a_deployment_with_what_was_seen() -> None:
+    record = planned().record(seen(option_check={"available": True}), NOW)
+    assert record["deployed_at"] == "2026-10-04T09:12:44Z"
+    assert record["image"] == {"reference": "r:1", "id": "sha256:1", "digests": ["r@sha256:2"]}
+    assert (record["served_model"], record["parallel"], record["context"]) == ("target", 2, 1024)
+    assert record["files"]["options.yml"] == "max_seq_len: 1024\n"
+    # What the cache holds is of the moment; each finding is told once.
+    assert (record["findings"], record["outcome"]) == ([SMALLER, ODD], "serving with findings")
+    assert record["checks"] == ["the image itself accepts the engine options"]
+    assert record["pair"] == {}
+    answered = {**seen().answered, "findings": [], "tool_call": {"name": "sum"}}
+    figures = {"findings": [SMALLER], "measurements": {}}
+    quiet = planned(pair=PAIR).record(seen(answered=answered, figures=figures, ranks=[{"rank": 0}]), NOW)
+    assert (quiet["findings"], quiet["outcome"], quiet["checks"]) == ([], "serving", ["it called the tool sum"])
+    assert quiet["pair"] == {**PAIR, "ranks": [{"rank": 0}]}
+
+
+def test_what_has_served_all_along_keeps_its_record() -> None:
+    record = planned().record(seen(), NOW)
+    origin = {"draft_length": {"from": "given", "says": "draft length 3"}}
+    reviewed = deployment.reviewed(record, {"findings": []}, origin)
+    assert reviewed == {**record, "findings": [ODD], "origins": origin}
+    healthy = {**record, "findings": [], "outcome": "serving"}
+    assert deployment.reviewed(healthy, {"findings": []}, {})["outcome"] == "serving"
+
+
+def way(run: t.Mapping[str, t.Any], turn: str | None = None, **look: t.Any) -> dict[str, t.Any]:
+    return deployment.way(run, turn, look, "/state")
+
+
+def test_what_was_planned_is_run() -> None:
+    run = vars(planned())
+    how = way(run, slot=None)
+    assert (how["files"], how["refusal"], how["stop"], how["recorded"]) == ([], "", False, False)
+    assert (how["directory"], how["port"], how["address"], how["answers"]) == (DIRECTORY, 8001, "127.0.0.1", True)
+    # Whether just this was seen to answer, its record says.
+    assert how["known"] is False
+    for labels, known in ((LABELS, True), ({**LABELS, CONFIGURATION: "other"}, False)):
+        assert deployment.way(run, None, {}, "/state", {"container": {"labels": labels}})["known"] is known
+
+
+def test_what_was_recorded_gets_its_files_back() -> None:
+    how = way(planned().record(seen(), NOW), slot=None)
+    assert (how["recorded"], how["known"]) == (True, True)
+    assert [(file["name"], file["mode"]) for file in how["files"]] == [
+        *(("entrypoint.py", "0755"), ("serve.sh", "0755"), ("options.yml", "0644"))
+    ]
+    # An earlier release did not say where they are.
+    old = {**planned().record(seen(), NOW), "container": {**FULL, "labels": {}}}
+    del old["pair"], old["listens_on"]
+    assert (way(old)["directory"], way(old)["answers"], way(old)["address"]) == ("/state/mine", True, "127.0.0.1")
+
+
+SLOT = {"state": "running", "labels": LABELS}
+OTHER = {"state": "running", "labels": {}}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "rank", "turn", "slot", "stop"),
+    [
+        (False, 0, "last", OTHER, True),
+        (False, 0, "last", SLOT, True),
+        (False, 0, "last", None, False),
+        (False, 0, "at once", SLOT, False),
+        (False, 1, "first", OTHER, False),
+        (True, 0, "last", OTHER, True),
+        (True, 0, "last", SLOT, False),
+        (True, 1, "first", OTHER, False),
+    ],
+)
+def test_a_head_of_something_else_is_stopped_before_its_workers_start(
+    recorded: bool, rank: int, turn: str, slot: t.Any, stop: bool
+) -> None:
+    one = planned(pair={**PAIR, "rank": rank})
+    # Of a record the order is known.
+    how = way(one.record(seen(), NOW), slot=slot) if recorded else way(vars(one), turn, slot=slot)
+    assert how["stop"] is stop
+    assert (how["turn"], how["answers"]) == (turn, rank == 0)
+
+
+def test_one_spark_alone_replaces_what_is_there() -> None:
+    how = way(planned().record(seen(), NOW), slot=OTHER)
+    assert (how["stop"], how["turn"]) == (False, "at once")
+
+
+def test_what_was_made_for_addresses_that_are_gone_is_refused() -> None:
+    rails = [RAIL, {"interface": "enP2p1s0f1np1", "address": "192.168.101.10"}]
+    record = {**planned(pair={**PAIR, "rails": rails}).record(seen(), NOW), "deployed_at": "2026-01-01T00:00:00Z"}
+    here = ["127.0.0.1", "192.168.100.10", "192.168.101.10"]
+    assert way(record, addresses=here)["refusal"] == ""
+    assert way(record, addresses=here[:2])["refusal"].startswith(
+        "'mine', deployed 2026-01-01T00:00:00Z, cannot come back, since this Spark does not have"
+        " 192.168.101.10 on enP2p1s0f1np1 any more"
+    )
+    # Nobody has looked.
+    assert way(record)["refusal"] == ""
