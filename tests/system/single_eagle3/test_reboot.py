@@ -6,26 +6,14 @@
 
 from __future__ import annotations
 
-import json
-import typing as t
-from pathlib import Path
-
 from tests import playbook
 from tests.deployed import Deployed
+from tests.field import rows
 from tests.twin.control import Spark
 
 pytest_plugins = ["tests.scenario"]
 
 BOOT = "/proc/sys/kernel/random/boot_id"
-
-
-def rows(outcome: playbook.Outcome) -> dict[str, t.Any]:
-    """What was reported of the one Spark; the files are not left in the checkout."""
-    found = [Path(line.partition(": ")[2]) for line in outcome.output.splitlines() if line.endswith((".html", ".json"))]
-    (spark,) = json.loads(next(path for path in found if path.suffix == ".json").read_text())["sparks"]
-    for path in found:
-        path.unlink()
-    return {row["id"]: row for row in spark["rows"]}
 
 
 def test_nobody_is_cut_off_and_nothing_goes_down_without_sudo(spark: Spark, deployed: Deployed) -> None:
@@ -45,7 +33,7 @@ def test_nobody_is_cut_off_and_nothing_goes_down_without_sudo(spark: Spark, depl
 def test_a_reboot_is_timed_until_the_first_answer(spark: Spark, deployed: Deployed) -> None:
     boot = spark.read_file(BOOT)
     with spark.powered():
-        found = rows(playbook.succeed("field_check", "-e", "reboot=true"))
+        (found,) = rows(playbook.succeed("field_check", "-e", "reboot=true"))
     assert spark.read_file(BOOT) != boot
     assert 0 < found["reboot_ssh"]["value"] < found["reboot_answer"]["value"]
     assert (
@@ -58,7 +46,7 @@ def test_a_reboot_is_timed_until_the_first_answer(spark: Spark, deployed: Deploy
 def test_where_nothing_serves_no_answer_is_waited_for(spark: Spark, deployed: Deployed) -> None:
     playbook.succeed("stop")
     with spark.powered():
-        found = rows(playbook.succeed("field_check", "-e", "reboot=true"))
+        (found,) = rows(playbook.succeed("field_check", "-e", "reboot=true"))
     assert found["reboot_ssh"]["value"] > 0
     assert found["reboot_answer"]["not_measured"] == "nothing was serving before"
     # What was stopped stays down.

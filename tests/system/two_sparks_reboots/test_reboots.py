@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests import playbook
+from tests.field import rows
 from tests.pair import Node
 from tests.twin import cables, engine
 from tests.twin.control import Spark
@@ -110,6 +111,15 @@ def test_the_first_run_watches_for_the_card_and_tells_what_may_take_it_away(
     assert "DGX OS is set to switch the network card off without a cable" in said(deployed)
     again = playbook.succeed("two_sparks", "-e", "ansible_become_password=")
     assert again.changed == []
+
+
+def test_a_field_check_that_reboots_both_times_the_first_answer(head: Node, worker: Node) -> None:
+    with head.spark.powered(), worker.spark.powered():
+        found = rows(playbook.succeed("field_check", "-e", "reboot=true"))
+    assert 0 < found[0]["reboot_ssh"]["value"] < found[0]["reboot_answer"]["value"]
+    assert found[1]["reboot_ssh"]["value"] > 0
+    assert "the worker of a pair has no API" in found[1]["reboot_answer"]["not_measured"]
+    assert head.answers()
 
 
 def test_a_card_that_left_with_the_other_spark_stays_away_and_is_told(
