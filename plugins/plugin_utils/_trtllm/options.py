@@ -45,7 +45,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rule
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import Family
 
 RAW = "raw"
-# The neutral inputs of a module or an action that takes a request.
+# What the action trtllm_config takes; what of it is known comes from the data.
 ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "release": {"type": "str", "required": True},
     "family": {"type": "str", "choices": [AUTO, *FAMILY_NAMES], "default": AUTO},

@@ -143,14 +143,10 @@ def field(said: t.Any) -> Field:
     more = _in_full(said)
     kind = next(kind for kind in KINDS if kind in more)
     value = more.pop(kind)
-    nullable = more.pop("nullable", False)
-    if kind == "is":
-        word, _or, null = value.partition(" or ")
-        more = {**WORDS[word], **more}
-        nullable = nullable or null == "null"
-    else:
-        more = {**_holding(kind, value), **more}
-    return {**more, "null": True} if nullable else more
+    word, _or, null = value.partition(" or ") if kind == "is" else ("", "", "")
+    nullable = more.pop("nullable", null == "null")
+    made = {**(WORDS[word] if word else _holding(kind, value)), **more}
+    return {**made, "null": True} if nullable else made
 
 
 def _holding(kind: str, value: t.Any) -> Field:
@@ -175,11 +171,10 @@ def read(directory: Path) -> tuple[Family, ...]:
 
     def whole(name: str) -> Said:
         base = said[name].get("extends")
-        own = {**said[name], "lineage": [name]}
         if base is None:
-            return {**OWN, **own}
+            return {**OWN, **said[name], "lineage": [name]}
         before = whole(base)
-        return {**overlaid(before, own), "lineage": [name, *before["lineage"]]}
+        return {**overlaid(before, said[name]), "lineage": [name, *before["lineage"]]}
 
     # What the file is made of, and not about the family.
     found = [{key: value for key, value in whole(name).items() if key not in ("extends", "reasons")} for name in said]

@@ -12,7 +12,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm impo
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.checker import ROOT, Checker
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import Report
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import HEAD, METHODS, MODEL
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import Release
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import Release, family_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import FAMILIES
 
 
@@ -44,7 +44,10 @@ def test_schema_is_sound(family: dict[str, t.Any]) -> None:
     named = {*spelt, *family["needs_model"], *family["needs_length"]}
     assert named | set(family["refused_types"]) <= set(types)
     assert family["draft_model_key"] in checker.fields("DecodingBaseConfig")
-    assert all(version_of(release) for release in (family["first"], *family["known"]))
+    assert version_of(family["first"])
+    assert [family_of(version) for version in map(version_of, family["known"]) if version] == [family] * len(
+        family["known"]
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: str(family["name"]))
@@ -142,6 +145,7 @@ def test_names_and_variants_of_a_section_that_differ() -> None:
     [
         ("size", {"type": "int", "min": 1}),
         ("str or null", {"type": "str", "null": True}),
+        ({"is": "str or null", "nullable": False}, {"type": "str"}),
         ({"is": "float or null", "above": 0}, {"type": "float", "above": 0, "null": True}),
         ({"values": ["a"], "fold": "lower"}, {"type": "str", "values": ["a"], "fold": "lower"}),
         (
