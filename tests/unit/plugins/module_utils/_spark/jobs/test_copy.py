@@ -464,7 +464,7 @@ MEMBERS = {"manifest.json": b"[{}]", "blobs/1": LARGE, "blobs/2": LARGE[5:]}
 
 def image(pair: Pair, engine: Engine, **more: t.Any) -> t.Any:
     spec = {"reference": "pair:1", "fingerprint": FINGERPRINT, "bytes": len(engine.data)}
-    return send.Image(pair.spec(**{**spec, **more}), engine)
+    return send.Image(pair.spec(**{**spec, **more}), t.cast(send.Engine, engine))
 
 
 def received(pair: Pair) -> dict[str, bytes | None]:
