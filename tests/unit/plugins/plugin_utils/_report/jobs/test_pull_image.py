@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.jobs import pull_image
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import pull_image
 
 from tests.unit.programs import standalone
 

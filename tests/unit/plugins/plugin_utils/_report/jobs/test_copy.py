@@ -30,7 +30,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub 
     receipt_covers,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.comparison import sshd_config
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.jobs import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import (
     load_image,
     receive,
     send,
