@@ -14,7 +14,7 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PYTHONUNBUFFERED := 1
 
 PYTHON := .venv/bin/python
-TYPED := plugins tests tools $(wildcard roles/*/files)
+TYPED := plugins tests tools $(sort $(dir $(wildcard roles/*/files/*.py)))
 # `make molecule SCENARIO=name` runs one.
 SCENARIO ?= $(filter-out default,$(patsubst molecule/%/molecule.yml,%,$(wildcard molecule/*/molecule.yml)))
 

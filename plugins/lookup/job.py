@@ -47,7 +47,7 @@ from pathlib import Path
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
-JOBS = Path(__file__).resolve().parent.parent / "module_utils" / "_spark" / "jobs"
+JOBS = Path(__file__).resolve().parent.parent / "plugin_utils" / "_report" / "jobs"
 # The parts come in an order in which none needs a later one; the last is the program itself.
 TEMPLATE = """# Written by dgx_spark.speculative: a program, and before it the parts that it shares with others.
 import sys

@@ -16,8 +16,8 @@ from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import look as docker_look
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import ports
 from ansible_collections.dgx_spark.speculative.plugins.modules import docker_access_info, spark_info
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import bandwidth
 
-from roles.spark_network.files import bandwidth
 from tests.unit.docker_server import DockerServer
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.jobs import pull_image
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import pull_image
 
 from tests.unit.programs import standalone
 
@@ -157,7 +157,7 @@ def test_progress_with_known_sizes() -> None:
         "text": "pulling: 1.0 GB of 4.0 GB, nothing came for 35 s; 1 of 2 layers done",
     }
     progress.feed(layer(B, "Retrying in 5 seconds"))
-    assert "nothing came for 35 s, trying again" in progress.state()["text"]
+    assert "nothing came for 35 s, trying again" in (progress.state() or {})["text"]
     progress.feed(layer(B, "Verifying Checksum"))
     progress.feed(layer(B, "Extracting", 1_500_000_000, 3_000_000_000))
     assert progress.state() == {

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
 """Take in what the other Spark sends. The forced command of the key that the copy service knows, and nothing else.
 

@@ -22,7 +22,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.jobs import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import (
     load_image,
     serve_copies,
 )

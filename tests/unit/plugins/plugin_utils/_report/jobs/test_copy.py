@@ -30,7 +30,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub 
     receipt_covers,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.comparison import sshd_config
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.jobs import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import (
     load_image,
     receive,
     send,
@@ -464,7 +464,7 @@ MEMBERS = {"manifest.json": b"[{}]", "blobs/1": LARGE, "blobs/2": LARGE[5:]}
 
 def image(pair: Pair, engine: Engine, **more: t.Any) -> t.Any:
     spec = {"reference": "pair:1", "fingerprint": FINGERPRINT, "bytes": len(engine.data)}
-    return send.Image(pair.spec(**{**spec, **more}), engine)
+    return send.Image(pair.spec(**{**spec, **more}), t.cast(send.Engine, engine))
 
 
 def received(pair: Pair) -> dict[str, bytes | None]:

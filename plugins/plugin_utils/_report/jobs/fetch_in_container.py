@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
 """Run fetch_models.py in a container without a GPU and pass on what it says. A program for a watched job.
 
@@ -112,9 +112,8 @@ def main() -> int:
     except FileNotFoundError:
         emit({"error": "Models are downloaded in a container, but this host has no docker command"})
         return 1
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
+    if process.stdin is None or process.stdout is None or process.stderr is None:
+        raise ValueError("the container has to be started with pipes")
     errors = Errors(process.stderr)
     errors.start()
     # A container that does not start reads nothing; why it does not is told below.
