@@ -31,28 +31,16 @@ LANES = ("a", "b")
 TWIN_DOWN = ("tools/twin.sh", "down")
 CHECKS = ("lint", "units", "sanity", "build")
 # Of what goes wrong: what a user meets on the main paths.
-CORE = (
-    *("refused/test_1_refused.py", "secrets", "on_the_spark"),
-    *("benchmark/test_1_measured.py", "interrupted/test_2_watched.py"),
-)
+CORE = ("refused/test_1_refused.py", "secrets", "on_the_spark", "benchmark/test_1_measured.py", "watched_jobs")
 # Those that take longest, so that the lanes end at about the same time; any other comes before them.
 LONGEST_FIRST = (
     *("two_sparks", "benchmark/test_1_measured.py", "single_eagle3", "day_two", "on_the_spark", "exposed"),
-    *("refused/test_1_refused.py", "single_draft_target", "interrupted/test_2_watched.py", "secrets"),
+    *("refused/test_1_refused.py", "single_draft_target", "watched_jobs", "secrets"),
 )
 FAULTS_LONGEST_FIRST = (
     *("two_sparks_reboots", "two_sparks", "bad_luck", "interrupted", "two_sparks_faults", "single_eagle3", "exposed"),
-    *(
-        "recipes",
-        "benchmark",
-        "already_there",
-        "releases",
-        "day_two",
-        "on_the_spark",
-        "refused",
-        "secrets",
-        "sudo_only",
-    ),
+    *("recipes", "benchmark", "already_there", "releases", "day_two", "on_the_spark", "refused"),
+    *("watched_jobs", "secrets", "sudo_only"),
 )
 # What `make test` may take on two cores. More is told, and no failure.
 MINUTES, GIGABYTES = 30, 25

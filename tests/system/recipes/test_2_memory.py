@@ -43,15 +43,9 @@ def test_a_context_that_is_too_large_is_refused_with_the_one_that_fits() -> None
     assert 32768 < fitting < 131072
     assert fitting % 1024 == 0
     assert "It fits with less context only" in outcome.output
-    # Both are the same question: four conversations of 65536 tokens.
-    many = {"speculative_serve_parallel": 4, "speculative_serve_context": 65536}
-    crowd = playbook.fail("preflight", variables={**pair, **many}).message
-    assert "speculative_serve_parallel=" in crowd
-    # The number that was named is right, and whoever insists gets the other one.
+    # The number that was named is right. Unit tests have fewer conversations as the way out, and who insists.
     fits = playbook.succeed("preflight", variables={**pair, "speculative_serve_context": fitting})
     assert "It fits; " in fits.output
-    insists = {**pair, "speculative_serve_context": 131072, "speculative_serve_overcommit": True}
-    assert "It fits with less context only" in playbook.succeed("preflight", variables=insists).output
 
 
 def test_a_wrong_wish() -> None:

@@ -203,6 +203,16 @@ def test_figures_that_move_stop_the_clock_for_visitors_who_stay_only_briefly(ser
     assert verdicts(dog) == [("answering", None)]
 
 
+def test_figures_that_stand_still_do_not_stop_the_clock(server: Server) -> None:
+    server.hanging.set()
+    server.metrics = lambda: 'trtllm_num_requests_running{model_name="x"} 1.0\n'
+    dog = watchdog(server, stall=0.5)
+    thread = threading.Thread(target=dog.look, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert verdicts(dog) == [("stalled", "no token came for 0.5 s though nobody else was served")]
+
+
 def test_a_server_whose_figures_move_is_busy(server: Server) -> None:
     server.hanging.set()
     server.metrics = lambda: f"trtllm_num_requests_running 1.0\ntrtllm_kv_cache_utilization {time.monotonic()}\n"

@@ -171,6 +171,19 @@ def test_progress_with_known_sizes() -> None:
     }
 
 
+def test_a_layer_that_is_begun_anew_begins_a_new_pace() -> None:
+    clock = Clock()
+    progress = pull_image.Progress({A: 4_000_000_000}, clock)
+    texts = []
+    for clock.now, fetched in ((0, 0), (10, 1_000_000_000), (11, 100_000_000), (12, 200_000_000)):
+        progress.feed(layer(A, "Downloading", fetched, 4_000_000_000))
+        texts.append(progress.state()["text"])
+    assert texts[2:] == [
+        "pulling: 100 MB of 4.0 GB; 0 of 1 layers done",
+        "pulling: 200 MB of 4.0 GB, 100 MB/s, 38 s left; 0 of 1 layers done",
+    ]
+
+
 def test_progress_without_sizes_has_no_percent_at_first() -> None:
     progress = pull_image.Progress({}, Clock())
     progress.feed(layer(A, "Downloading", 2_000_000, 4_000_000))

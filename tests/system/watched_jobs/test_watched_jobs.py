@@ -9,8 +9,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import pytest
-
 from tests import playbook
 from tests.twin.control import Internet, Spark
 
@@ -26,12 +24,8 @@ def served_bytes(spark: Spark) -> int:
     return sum(int(size) for size in blobs.split())
 
 
-@pytest.fixture(scope="module", autouse=True)
-def without_models() -> None:
-    playbook.succeed("cleanup", variables={"models": "all"})
-
-
 def test_a_dead_controller_does_not_stop_the_download(spark: Spark, internet: Internet, tmp_path: Path) -> None:
+
     def fetched() -> int:
         return internet.bytes_to(spark.address, TARGET) + internet.bytes_to(spark.address, HEAD)
 

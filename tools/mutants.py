@@ -1,0 +1,151 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether the tests see a defect that is there. Run as: python -m tools.mutants [--twin] [NAME...]
+
+tests/mutants.yml has defects that were mended here once, or might have been made: a text of a file, what stands there
+instead, and the tests that have to go red. Each is made in a copy of the checkout, one after the other. Those that only
+the twin shows are left out without --twin, and then are the only ones; TWIN names it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import typing as t
+from pathlib import Path
+
+import yaml
+
+from tools.check_files import tracked_files
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = "tests/mutants.yml"
+GREEN, RED = 0, 1
+# What a unit test and what a run on the twin may take before it counts as hanging.
+LONGEST_S, LONGEST_ON_TWIN_S = 300, 1800
+
+
+class MutantError(Exception):
+    """The data do not fit the tree; the text is one sentence."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    """A defect, and the arguments to pytest of the tests that see it."""
+
+    name: str
+    file: str
+    text: str
+    instead: str
+    tests: tuple[str, ...]
+    twin: bool = False
+
+
+def read(root: Path) -> list[Mutant]:
+    """All of them; the key is the sentence that the tests hold."""
+    data = yaml.safe_load((root / DATA).read_text(encoding="utf-8"))
+    return [Mutant(name, **{**row, "tests": tuple(row["tests"])}) for name, row in data.items()]
+
+
+def mutated(mutant: Mutant, content: str) -> str:
+    """The file with the defect."""
+    count = content.count(mutant.text)
+    if count != 1:
+        raise MutantError(f"{mutant.name}: {mutant.file} has its text {count} times, not once; say it anew in {DATA}.")
+    return content.replace(mutant.text, mutant.instead)
+
+
+def content_of(root: Path, mutant: Mutant) -> str:
+    try:
+        return (root / mutant.file).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise MutantError(f"{mutant.name}: there is no {mutant.file}; say in {DATA} where its text is now.") from None
+
+
+def copy(root: Path, place: Path) -> None:
+    """What git knows of the checkout, its links, and the twin's directory, if there is one."""
+    for name in tracked_files(root):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / name, place / name)
+    for link in (path for path in (root / "collections").rglob("*") if path.is_symlink()):
+        (place / link.relative_to(root)).parent.mkdir(parents=True, exist_ok=True)
+        (place / link.relative_to(root)).symlink_to(link.readlink())
+    for name in (".cache", ".venv"):
+        if (root / name).exists():
+            (place / name).symlink_to(root / name)
+
+
+def run(place: Path, tests: t.Sequence[str], seconds: float) -> int | None:
+    """Pytest's exit status; None if it does not end."""
+    command = [sys.executable, "-m", "pytest", "-q", "--exitfirst", "-p", "no:cacheprovider", *tests]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(
+            command, cwd=place, env=environment, timeout=seconds, check=False, stdout=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    return done.returncode
+
+
+def verdict(place: Path, mutant: Mutant) -> str:
+    """Empty if its tests are red with the defect, else what is wrong."""
+    whole = content_of(place, mutant)
+    (place / mutant.file).write_text(mutated(mutant, whole), encoding="utf-8")
+    try:
+        status = run(place, mutant.tests, LONGEST_ON_TWIN_S if mutant.twin else LONGEST_S)
+    finally:
+        (place / mutant.file).write_text(whole, encoding="utf-8")
+    if status == RED:
+        return ""
+    return "NOT SEEN" if status == GREEN else f"its tests ended with {'no' if status is None else status} status"
+
+
+def require_green(place: Path, mutants: t.Sequence[Mutant]) -> None:
+    """Without a defect all of the tests have to be green; of those on the twin make test and make faults say it."""
+    tests = sorted({test for mutant in mutants for test in mutant.tests if not mutant.twin})
+    if tests and run(place, tests, LONGEST_S * len(tests)) != GREEN:
+        raise MutantError(f"Without any defect these are not green: pytest {' '.join(tests)}")
+
+
+def chosen(mutants: t.Sequence[Mutant], names: t.Collection[str], twin: bool) -> list[Mutant]:
+    unknown = sorted(set(names) - {mutant.name for mutant in mutants})
+    if unknown:
+        raise MutantError(f"{DATA} has no {' and no '.join(unknown)}.")
+    return [mutant for mutant in mutants if mutant.twin == twin and (not names or mutant.name in names)]
+
+
+def main(arguments: t.Sequence[str] | None = None, root: Path = ROOT) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.mutants", description="Whether the tests see a defect.")
+    parser.add_argument("--twin", action="store_true", help="those that only the twin shows")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    asked = parser.parse_args(arguments)
+    survived = 0
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory).resolve()
+        try:
+            mutants = chosen(read(root), asked.names, asked.twin)
+            for mutant in mutants:
+                mutated(mutant, content_of(root, mutant))
+            copy(root, place)
+            require_green(place, mutants)
+            for mutant in mutants:
+                wrong = verdict(place, mutant)
+                survived += bool(wrong)
+                print(f"{mutant.name}: {wrong or 'seen'}", flush=True)
+        except MutantError as error:
+            print(error, file=sys.stderr)
+            return 2
+    print(f"{len(mutants) - survived} of {len(mutants)} defects are seen")
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
