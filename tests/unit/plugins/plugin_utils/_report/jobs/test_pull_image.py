@@ -177,7 +177,7 @@ def test_a_layer_that_is_begun_anew_begins_a_new_pace() -> None:
     texts = []
     for clock.now, fetched in ((0, 0), (10, 1_000_000_000), (11, 100_000_000), (12, 200_000_000)):
         progress.feed(layer(A, "Downloading", fetched, 4_000_000_000))
-        texts.append(progress.state()["text"])
+        texts.append((progress.state() or {}).get("text"))
     assert texts[2:] == [
         "pulling: 100 MB of 4.0 GB; 0 of 1 layers done",
         "pulling: 200 MB of 4.0 GB, 100 MB/s, 38 s left; 0 of 1 layers done",
