@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import json
 import typing as t
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.dgx_spark.speculative.plugins.action.deployment_plan import ActionModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import deployment
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deployment import Deployment, Seen
@@ -107,6 +109,24 @@ def test_a_record_is_a_deployment_with_what_was_seen() -> None:
     quiet = planned(pair=PAIR).record(seen(answered=answered, figures=figures, ranks=[{"rank": 0}]), NOW)
     assert (quiet["findings"], quiet["outcome"], quiet["checks"]) == ([], "serving", ["it called the tool sum"])
     assert quiet["pair"] == {**PAIR, "ranks": [{"rank": 0}]}
+
+
+def test_what_is_in_files_is_seen_too() -> None:
+    known = {key: value for key, value in vars(seen()).items() if key != "ranks"}
+    given = {"deployment": vars(planned(pair=PAIR)), "is_new": True, "own": None, "seen": known}
+
+    def made(**files: str) -> dict[str, t.Any]:
+        encoded = {name: base64.b64encode(text.encode()).decode() for name, text in files.items()}
+        return t.cast(
+            "dict[str, t.Any]", ActionModule._record("spark-1", {"record": {**given, "files": encoded}})["record"]
+        )
+
+    record = made(option_check='{"available": true}', ranks='{"ranks": [{"rank": 0}]}')
+    assert record["checks"] == ["the image itself accepts the engine options"]
+    assert record["pair"]["ranks"] == [{"rank": 0}]
+    # A worker has neither, and nobody may have asked the image.
+    record = made(option_check="", ranks="")
+    assert (record["checks"], record["pair"]["ranks"]) == ([], [])
 
 
 def test_what_has_served_all_along_keeps_its_record() -> None:
