@@ -73,6 +73,13 @@ PLAY: dict[str, t.Any] = {
             },
         },
         {
+            "name": "Plan what runs",
+            "ansible.builtin.include_role": {
+                **{"name": "dgx_spark.speculative.speculative_serve", "tasks_from": "nodes", "public": True},
+            },
+            "vars": {"__speculative_serve_texts": {}},
+        },
+        {
             "name": "Show",
             "ansible.builtin.copy": {"content": "{{ found | to_json }}", "dest": "{{ playbook_dir }}/found.json"},
             "check_mode": False,
@@ -81,7 +88,7 @@ PLAY: dict[str, t.Any] = {
                     "listed": "{{ listed.lines }}",
                     "plan": "{{ speculative_serve_plan }}",
                     "validated": "{{ __speculative_serve_validated }}",
-                    "nodes": "{{ [__speculative_serve_here] | dgx_spark.speculative.deployment_plan }}",
+                    "nodes": "{{ {inventory_hostname: __speculative_serve_node} }}",
                 }
             },
         },
