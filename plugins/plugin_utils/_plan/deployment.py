@@ -25,7 +25,6 @@ Record = dict[str, t.Any]
 
 # Of the present, and not of the deployment: a restart makes the KV cache anew.
 OF_THE_MOMENT = "smaller_context"
-PROGRAMS = ("entrypoint.py", "serve.sh")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,10 +203,7 @@ def way(
     return {
         "directory": directory(deployment, state_directory),
         "refusal": lost(deployment, look["addresses"]) if recorded and "addresses" in look else "",
-        "files": [
-            {"name": name, "content": text, "mode": "0755" if name in PROGRAMS else "0644"}
-            for name, text in (deployment["files"] if recorded else {}).items()
-        ],
+        "files": [{"name": name, "content": text} for name, text in (deployment["files"] if recorded else {}).items()],
         # Only the head has the API.
         "answers": rank == 0,
         "port": urllib.parse.urlsplit(deployment["url"]).port or 0,
