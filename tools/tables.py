@@ -54,7 +54,7 @@ def methods() -> str:
             row.words,
             row.description,
             needs[row.draft_model],
-            listed(dict.fromkeys(row.decoding_type.values())),
+            listed(dict.fromkeys(filter(None, row.decoding_type.values()))),
         )
         for name, row in METHODS.items()
     ]

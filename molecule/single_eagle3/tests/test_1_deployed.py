@@ -67,8 +67,10 @@ def test_only_one_mount_can_be_written_and_none_holds_keys(deployed: Deployed) -
     [
         (DEPLOYMENT, 0o700),
         (f"{DEPLOYMENT}/options.yml", 0o644),
-        (f"{DEPLOYMENT}/serve.sh", 0o755),
-        (f"{DEPLOYMENT}/entrypoint.py", 0o755),
+        (f"{DEPLOYMENT}/serve.sh", 0o644),
+        (f"{DEPLOYMENT}/entrypoint.py", 0o644),
+        (f"{DEPLOYMENT}/server", 0o755),
+        (f"{DEPLOYMENT}/server/supervisor.py", 0o644),
         (f"{DEPLOYMENT}/record.json", 0o644),
         (f"{DEPLOYMENT}/state/state.json", 0o644),
     ],

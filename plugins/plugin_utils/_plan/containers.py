@@ -98,6 +98,10 @@ def read(brought: t.Sequence[t.Mapping[str, t.Any]]) -> list[Node]:
     for node in nodes:
         if not node.rails:
             raise ValueError(f"{node.name} has no network to the others (spark_network_rails)")
+        if len(node.rails) != len(nodes[0].rails):
+            raise ValueError(
+                f"{nodes[0].name} and {node.name} have not as many ways to each other (spark_network_rails)"
+            )
     return nodes
 
 

@@ -65,8 +65,8 @@ def length_of(value: t.Any) -> int:
 
 
 def check_name(name: str, value: t.Any, known: t.Sequence[str]) -> None:
-    """Nothing is looked for under a name that nobody knows."""
-    if value and str(value) not in known:
+    """Nothing is looked for under a name that nobody knows: off and no are false in YAML, and no method."""
+    if value is not None and str(value) not in known:
         raise ValueError(f"speculative_serve_{name} is {str(value)!r}, but must be one of {', '.join(known)}")
 
 
@@ -102,7 +102,8 @@ def merge(
     recipe: Mapping, given: Mapping, kept: Mapping | None = None, models: t.Mapping[str, Mapping] | None = None
 ) -> dict[str, t.Any]:
     """The values, the benchmark that has chosen, from when on drafts pay, and what is not the recipe's."""
-    check_name("method", given.get("method"), CHOICES)
+    # Empty is a method of one's own, in the engine options.
+    check_name("method", given.get("method") if given.get("method") != "" else None, CHOICES)
     check_name("family", given.get("family"), (AUTO, *FAMILY_NAMES))
     choice = honoured(kept, recipe, str(given["image"]), models or {})
     found = sources(recipe, given, choice if applies(choice, given) else {})

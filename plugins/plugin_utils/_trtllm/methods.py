@@ -54,8 +54,10 @@ def draft_model(method: str | None) -> str | None:
 
 def method_of(decoding_type: str | None) -> str:
     """The method of a decoding type, or the type itself where it belongs to none."""
+    if not decoding_type:
+        return NONE
     rows = ((name, row.decoding_type.values()) for name, row in METHODS.items())
-    return next((name for name, types in rows if decoding_type in types), decoding_type or NONE)
+    return next((name for name, types in rows if decoding_type in types), decoding_type)
 
 
 def called(how: t.Mapping[str, t.Any]) -> str:

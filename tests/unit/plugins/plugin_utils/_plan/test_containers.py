@@ -179,6 +179,13 @@ def test_the_program_takes_as_long_by_itself() -> None:
     assert defaults["speculative_serve_peer_lost_s"] == containers.PEER_LOST_S
 
 
+def test_ways_that_one_of_them_lacks_are_told() -> None:
+    head, worker = sparks(2)
+    worker["rails"] = worker["rails"][:1]
+    with pytest.raises(ValueError, match="spark-1 and spark-2 have not as many ways to each other"):
+        containers.plan([head, worker])
+
+
 @pytest.mark.parametrize("key", ["scripts", "trust"])
 def test_what_changes_on_one_spark_makes_all_containers_anew(key: str) -> None:
     before, changed = sparks(3), sparks(3)

@@ -1,0 +1,74 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the tasks give to this collection's modules, held against their documentation: no lint looks at it."""
+
+from __future__ import annotations
+
+import ast
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[3]
+PREFIX = "dgx_spark.speculative."
+FILES = sorted(
+    [*ROOT.glob("roles/*/tasks/*.yml"), *ROOT.glob("playbooks/**/*.yml"), *ROOT.glob("tests/system/**/*.yml")]
+)
+
+
+def documented(path: Path) -> dict[str, t.Any]:
+    """The DOCUMENTATION of a module, or of a fragment, which has it in a class."""
+    assigned = (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Assign))
+    text = next(node.value for node in assigned if getattr(node.targets[0], "id", "") == "DOCUMENTATION")
+    return dict(yaml.safe_load(ast.literal_eval(text)))
+
+
+def options(module: str) -> dict[str, t.Any]:
+    own = documented(ROOT / "plugins" / "modules" / f"{module}.py")
+    found = dict(own.get("options") or {})
+    for name in own.get("extends_documentation_fragment", []):
+        # A fragment may have parts, of which only the attributes' one has any.
+        fragment = documented(ROOT / "plugins" / "doc_fragments" / f"{name.removeprefix(PREFIX).partition('.')[0]}.py")
+        found |= fragment.get("options") or {}
+    return found
+
+
+def tasks(of: t.Any) -> t.Iterator[dict[str, t.Any]]:
+    """Every mapping that may be a task, also inside of blocks and plays."""
+    if isinstance(of, dict):
+        yield of
+    for each in of.values() if isinstance(of, dict) else of if isinstance(of, list) else ():
+        yield from tasks(each)
+
+
+def unknown(given: t.Any, known: dict[str, t.Any], path: str = "") -> list[str]:
+    """The options that are given and not there; what is a template as a whole is not looked into."""
+    found = []
+    for name, value in given.items() if isinstance(given, dict) else ():
+        if name not in known:
+            found.append(f"{path}{name}")
+        elif known[name].get("suboptions"):
+            for each in value if isinstance(value, list) else [value]:
+                found += unknown(each, known[name]["suboptions"], f"{path}{name}.")
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_argument_is_an_option_of_its_module(path: Path) -> None:
+    wrong = [
+        f"{name}: {', '.join(found)}"
+        for task in tasks(yaml.safe_load(path.read_text(encoding="utf-8")))
+        for name, given in task.items()
+        if str(name).startswith(PREFIX) and (ROOT / "plugins/modules" / f"{name.removeprefix(PREFIX)}.py").exists()
+        if (found := unknown(given, options(name.removeprefix(PREFIX))))
+    ]
+    assert wrong == []
+
+
+def test_an_argument_that_is_none_is_found() -> None:
+    (wrong,) = unknown({"gather": ["records"], "host": "spark-1"}, options("deployment_info"))
+    assert wrong == "host"
