@@ -77,15 +77,15 @@ engine:  ## Make sure that a Docker Engine answers
 	@tools/engine.sh up
 
 .PHONY: check
-check: dev  ## Lint and unit tests: a minute or two, no Docker
+check: dev  ## Lint and unit tests: some minutes, no Docker
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint units
 
 .PHONY: test
-test: dev  ## Every main path: check, sanity, build and every molecule scenario, two at a time, with wall times
+test: dev  ## Every main path: check, sanity, build, every scenario, the core of tests/system; two at a time, with wall times
 	@$(PYTHON) -m tools.test
 
 .PHONY: faults
-faults: dev  ## What goes wrong, on the twin (tests/system), two at a time: before a change of what it covers lands
+faults: dev  ## Golden files, then what goes wrong, on the twin (tests/system); two at a time: before a change of what it covers lands
 	@$(PYTHON) -m tools.test faults
 
 .PHONY: lint
