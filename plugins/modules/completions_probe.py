@@ -387,26 +387,14 @@ server:
 
 import calendar
 import contextlib
-import dataclasses
-import json
 import time
 import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import read_end
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look import (
-    LOG_TAIL_BYTES,
-    STARTS_WITHIN_S,
-    TRIAL_FAILED,
-    ended_by_itself,
-    how_far,
-    missing_half,
-    smaller_context,
-    trial_of,
-    why_ended,
-)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look import smaller_context
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.readiness import Look, Waiting
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.following import following
 
 QUESTIONS = {
@@ -417,10 +405,6 @@ QUESTIONS = {
     "completion": ("The first prime numbers are 2, 3, 5, 7, 11, 13,", [r"17, 19, 23"]),
 }
 SERVING = ("ready", "ready_without_speculation")
-LOOK_EVERY_S = 0.5
-# A state file may still be the one of the container before, until the new one's main process has written its own.
-DEAD_FOR_S = 3.0
-QUIET_S = 60
 
 
 def seconds_of(moment: str) -> float:
@@ -428,20 +412,6 @@ def seconds_of(moment: str) -> float:
     with contextlib.suppress(ValueError):
         return float(moment)
     return calendar.timegm(time.strptime(moment[:19], "%Y-%m-%dT%H:%M:%S"))
-
-
-@dataclasses.dataclass
-class Look:
-    """What one look at the server showed."""
-
-    state: str
-    error: str | None = None
-    percent: float | None = None
-    text: str = ""
-    health: int | None = None
-    version: str | None = None
-    models: list[str] = dataclasses.field(default_factory=list)
-    server: dict[str, t.Any] | None = None
 
 
 class CompletionsProbe:
@@ -462,13 +432,28 @@ class CompletionsProbe:
             self.client = completions.Client(self.params["url"], self.params["api_key"])
         except ValueError as exc:
             module.fail_json(msg=str(exc))
+        self.server = self.waiting()
+
+    def waiting(self) -> Waiting:
+        """What is looked at until the server is ready."""
+        state_file, log_file = self.params["state_file"], self.params["log_file"]
+        return Waiting(
+            self.client,
+            url=self.params["url"],
+            state_file=Path(state_file) if state_file else None,
+            log_file=Path(log_file) if log_file else None,
+            since=self.since,
+            patience=self.params["patience"],
+            model=self.params["model"],
+            warn=self.warn,
+        )
 
     def run(self) -> None:
         """Do it all, once."""
         self.check_patterns()
         if self.params["tools"] and self.params["kind"] != "chat":
             self.module.fail_json(msg=f"tools is true, but kind is {self.params['kind']}; tools need kind chat.")
-        look = self.wait()
+        look = self.server.until(self.params["wait"])
         answer: completions.Answer | None = None
         tool_call: completions.ToolCall | None = None
         verdict = completions.Verdict(look.state, [], look.error)
@@ -477,7 +462,7 @@ class CompletionsProbe:
                 answer, verdict = self.ask(look)
             except completions.ProbeError:
                 # It went away between the look and the question.
-                look = self.look()
+                look = self.server.look()
                 if look.state == "ready":
                     look.state, look.error = "unhealthy", "The server takes no question though /health answers."
                 verdict = completions.Verdict(look.state, [], look.error)
@@ -487,7 +472,7 @@ class CompletionsProbe:
                 )
                 verdict.findings.extend(findings)
         if verdict.state in SERVING:
-            verdict.findings.extend(smaller_context(self.read_state()))
+            verdict.findings.extend(smaller_context(self.server.read_state()))
         self.report(look, answer, tool_call, verdict)
 
     def check_patterns(self) -> None:
@@ -497,143 +482,10 @@ class CompletionsProbe:
             if problem:
                 self.module.fail_json(msg=f"The regular expression '{pattern}' in 'expect' is not valid: {problem}.")
 
-    def wait(self) -> Look:
-        """Look until there is something to report, or the time is up."""
-        begin = time.monotonic()
-        end = begin + self.params["wait"]
-        dead_since: float | None = None
-        while True:
-            look = self.look()
-            now = time.monotonic()
-            dead_since = (dead_since or now) if look.state == "dead" else None
-            certain = dead_since is not None and now - dead_since >= DEAD_FOR_S
-            if look.state == "ready" or certain or now >= end:
-                return look
-            time.sleep(max(0.0, min(LOOK_EVERY_S, end - now)))
-
-    def look(self) -> Look:
-        """One look at the port, the routes and the files."""
-        server = self.read_state()
-        try:
-            health = self.client.get("/health")
-        except completions.Refused as exc:
-            return self.nothing_listens(str(exc), server)
-        except completions.Unreachable as exc:
-            return Look("absent", f"The server at {self.params['url']} cannot be asked: {exc}.", server=server)
-        except completions.Expired:
-            message = f"The server at {self.params['url']} takes connections, but /health does not answer."
-            return Look("unhealthy", message, server=server)
-        except completions.BadReply as exc:
-            message = f"What listens at {self.params['url']} does not answer /health properly: {exc}."
-            return Look("unhealthy", message, server=server)
-        if health.status != 200:
-            said = completions.error_text(health.json) or health.text or "no reason given"
-            message = f"/health at {self.params['url']} answers {health.status}: {said.rstrip('.')}."
-            return Look("unhealthy", message, health=health.status, server=server)
-        look = Look("ready", health=200, server=server)
-        try:
-            look.models = self.client.models()
-            look.version = self.client.version()
-        except completions.ProbeError as exc:
-            reason = str(exc) or "it does not answer in time"
-            look.state, look.error = (
-                "unhealthy",
-                f"/health at {self.params['url']} is fine, the next route not: {reason}.",
-            )
-            return look
-        if not look.models and not self.params["model"]:
-            look.state = "unhealthy"
-            look.error = f"What listens at {self.params['url']} lists no model on /v1/models; is it trtllm-serve?"
-        return look
-
-    def read_state(self) -> dict[str, t.Any] | None:
-        """What the container's main process says."""
-        if not self.params["state_file"]:
-            return None
-        try:
-            data = json.loads(Path(self.params["state_file"]).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError) as exc:
-            self.warn(f"The state file {self.params['state_file']} cannot be read: {exc}.")
-            return None
-        return data if isinstance(data, dict) else None
-
-    def read_log(self) -> str:
-        if not self.params["log_file"]:
-            return ""
-        try:
-            return read_end(Path(self.params["log_file"]), LOG_TAIL_BYTES)[0]
-        except FileNotFoundError:
-            return ""
-        except OSError as exc:
-            self.warn(f"The log {self.params['log_file']} cannot be read: {exc}.")
-            return ""
-
     def warn(self, message: str) -> None:
         if message not in self.warned:
             self.warned.add(message)
             self.module.warn(message)
-
-    def nothing_listens(self, reason: str, server: dict[str, t.Any] | None) -> Look:
-        """Tell loading, dead and absent apart by the files."""
-        url = self.params["url"]
-        if server is None:
-            return Look("absent", f"No server at {url}: {reason}, and nothing says that one is being started.")
-        state = server.get("state")
-        if (server.get("since") or 0) < self.since:
-            return self.not_yet_started(url, server)
-        if state == "stopped":
-            return Look("absent", f"The server at {url} is stopped; start it.", server=server)
-        if state == TRIAL_FAILED:
-            # The benchmark goes on to the next one, or gives the deployment's own options back.
-            return Look("loading", text=f"a benchmark tried {trial_of(server)}, which failed", server=server)
-        missing = missing_half(server)
-        if missing:
-            return self.without_half(server, missing)
-        last_exit = ended_by_itself(server, self.since)
-        if last_exit is not None:
-            return Look("dead", self.why_dead(last_exit, str(state)), server=server)
-        if state == "failed":
-            return Look("absent", f"No server at {url}: it failed earlier and was not started since.", server=server)
-        if state == "running":
-            message = f"The state file says that the server runs, but {reason}; start the container again."
-            return Look("dead", message, server=server)
-        percent, text = how_far(server, self.read_log())
-        return Look("loading", None, percent, text + self.quiet(), server=server)
-
-    def without_half(self, server: dict[str, t.Any], missing: str) -> Look:
-        """The head of two Sparks waits for its worker, however its server has ended."""
-        patience = self.params["patience"]
-        if patience and time.time() - (server.get("since") or 0) >= patience:
-            text = f"{missing} The head goes on waiting, and serves when its worker is there: start that, too."
-            return Look("waiting", text, server=server)
-        return Look("loading", text=how_far(server, "")[1], server=server)
-
-    def not_yet_started(self, url: str, server: dict[str, t.Any]) -> Look:
-        """The state file is that of the container before: this one's main process has not come to write its own."""
-        if time.time() - self.since < STARTS_WITHIN_S:
-            return Look("loading", text="starting the container", server=server)
-        message = (
-            f"No server at {url}: the container's main process has not begun within {STARTS_WITHIN_S} s; "
-            "read the container's log."
-        )
-        return Look("absent", message, server=server)
-
-    def quiet(self) -> str:
-        """A word on a log that has stood still: loading for long and hanging look alike."""
-        if not self.params["log_file"]:
-            return ""
-        try:
-            silence = time.time() - Path(self.params["log_file"]).stat().st_mtime
-        except OSError:
-            return ""
-        return f" (nothing new in the log for {int(silence // 60)} min)" if silence >= QUIET_S else ""
-
-    def why_dead(self, last_exit: dict[str, t.Any], state: str) -> str:
-        """The sentence that names the reason, what to do and what happens next."""
-        again = " It is being started again." if state in ("loading", "restarting") else ""
-        return why_ended(last_exit, self.read_log()) + again
 
     def ask(self, look: Look) -> tuple[completions.Answer, completions.Verdict]:
         kind = self.params["kind"]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import readiness
 from ansible_collections.dgx_spark.speculative.plugins.modules import completions_probe
 
 from tests.unit.replay_server import FIXTURES, Handler, Server, free_port, replay
@@ -401,8 +402,8 @@ def test_waits_until_it_is_ready(container: Container, server: Server, probe: Pr
 def test_a_dead_container_may_just_be_replaced(
     container: Container, probe: Probe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(completions_probe, "DEAD_FOR_S", 0.6)
-    monkeypatch.setattr(completions_probe, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(readiness, "DEAD_FOR_S", 0.6)
+    monkeypatch.setattr(readiness, "LOOK_EVERY_S", 0.05)
     container.says("failed", last_exit=exited())
     timer = threading.Timer(0.2, container.says, args=("loading",))
     timer.start()

@@ -1,0 +1,198 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""Whether a server is ready: what its port and routes show, and what its container's main process writes down."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+import typing as t
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import read_end
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look import (
+    LOG_TAIL_BYTES,
+    STARTS_WITHIN_S,
+    TRIAL_FAILED,
+    ended_by_itself,
+    how_far,
+    missing_half,
+    trial_of,
+    why_ended,
+)
+
+LOOK_EVERY_S = 0.5
+# A state file may still be the one of the container before, until the new one's main process has written its own.
+DEAD_FOR_S = 3.0
+QUIET_S = 60
+
+
+@dataclasses.dataclass
+class Look:
+    """What one look at the server showed."""
+
+    state: str
+    error: str | None = None
+    percent: float | None = None
+    text: str = ""
+    health: int | None = None
+    version: str | None = None
+    models: list[str] = dataclasses.field(default_factory=list)
+    server: dict[str, t.Any] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Waiting:
+    """Looks at a server until there is something to say of it."""
+
+    client: completions.Client
+    url: str
+    # What the main process writes, where that is known.
+    state_file: Path | None
+    log_file: Path | None
+    # Unix time of the container's start; what was written before it is another one's.
+    since: float
+    # For how many seconds a head waits for its workers before that is said; 0 for as long as it takes.
+    patience: float
+    # The model that is asked for: a server that lists none may still have it.
+    model: str | None
+    # What is told of a file that cannot be read.
+    warn: t.Callable[[str], None]
+
+    def until(self, seconds: float) -> Look:
+        """Look until there is something to report, or the time is up."""
+        begin = time.monotonic()
+        end = begin + seconds
+        dead_since: float | None = None
+        while True:
+            look = self.look()
+            now = time.monotonic()
+            dead_since = (dead_since or now) if look.state == "dead" else None
+            certain = dead_since is not None and now - dead_since >= DEAD_FOR_S
+            if look.state == "ready" or certain or now >= end:
+                return look
+            time.sleep(max(0.0, min(LOOK_EVERY_S, end - now)))
+
+    def look(self) -> Look:
+        """One look at the port, the routes and the files."""
+        server = self.read_state()
+        try:
+            health = self.client.get("/health")
+        except completions.Refused as exc:
+            return self.nothing_listens(str(exc), server)
+        except completions.Unreachable as exc:
+            return Look("absent", f"The server at {self.url} cannot be asked: {exc}.", server=server)
+        except completions.Expired:
+            message = f"The server at {self.url} takes connections, but /health does not answer."
+            return Look("unhealthy", message, server=server)
+        except completions.BadReply as exc:
+            message = f"What listens at {self.url} does not answer /health properly: {exc}."
+            return Look("unhealthy", message, server=server)
+        if health.status != 200:
+            said = completions.error_text(health.json) or health.text or "no reason given"
+            message = f"/health at {self.url} answers {health.status}: {said.rstrip('.')}."
+            return Look("unhealthy", message, health=health.status, server=server)
+        look = Look("ready", health=200, server=server)
+        try:
+            look.models = self.client.models()
+            look.version = self.client.version()
+        except completions.ProbeError as exc:
+            reason = str(exc) or "it does not answer in time"
+            look.state, look.error = (
+                "unhealthy",
+                f"/health at {self.url} is fine, the next route not: {reason}.",
+            )
+            return look
+        if not look.models and not self.model:
+            look.state = "unhealthy"
+            look.error = f"What listens at {self.url} lists no model on /v1/models; is it trtllm-serve?"
+        return look
+
+    def read_state(self) -> dict[str, t.Any] | None:
+        """What the container's main process says."""
+        if self.state_file is None:
+            return None
+        try:
+            data = json.loads(self.state_file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as exc:
+            self.warn(f"The state file {self.state_file} cannot be read: {exc}.")
+            return None
+        return data if isinstance(data, dict) else None
+
+    def read_log(self) -> str:
+        if self.log_file is None:
+            return ""
+        try:
+            return read_end(self.log_file, LOG_TAIL_BYTES)[0]
+        except FileNotFoundError:
+            return ""
+        except OSError as exc:
+            self.warn(f"The log {self.log_file} cannot be read: {exc}.")
+            return ""
+
+    def nothing_listens(self, reason: str, server: dict[str, t.Any] | None) -> Look:
+        """Tell loading, dead and absent apart by the files."""
+        url = self.url
+        if server is None:
+            return Look("absent", f"No server at {url}: {reason}, and nothing says that one is being started.")
+        state = server.get("state")
+        if (server.get("since") or 0) < self.since:
+            return self.not_yet_started(url, server)
+        if state == "stopped":
+            return Look("absent", f"The server at {url} is stopped; start it.", server=server)
+        if state == TRIAL_FAILED:
+            # The benchmark goes on to the next one, or gives the deployment's own options back.
+            return Look("loading", text=f"a benchmark tried {trial_of(server)}, which failed", server=server)
+        missing = missing_half(server)
+        if missing:
+            return self.without_half(server, missing)
+        last_exit = ended_by_itself(server, self.since)
+        if last_exit is not None:
+            return Look("dead", self.why_dead(last_exit, str(state)), server=server)
+        if state == "failed":
+            return Look("absent", f"No server at {url}: it failed earlier and was not started since.", server=server)
+        if state == "running":
+            message = f"The state file says that the server runs, but {reason}; start the container again."
+            return Look("dead", message, server=server)
+        percent, text = how_far(server, self.read_log())
+        return Look("loading", None, percent, text + self.quiet(), server=server)
+
+    def without_half(self, server: dict[str, t.Any], missing: str) -> Look:
+        """The head of two Sparks waits for its worker, however its server has ended."""
+        if self.patience and time.time() - (server.get("since") or 0) >= self.patience:
+            text = f"{missing} The head goes on waiting, and serves when its worker is there: start that, too."
+            return Look("waiting", text, server=server)
+        return Look("loading", text=how_far(server, "")[1], server=server)
+
+    def not_yet_started(self, url: str, server: dict[str, t.Any]) -> Look:
+        """The state file is that of the container before: this one's main process has not come to write its own."""
+        if time.time() - self.since < STARTS_WITHIN_S:
+            return Look("loading", text="starting the container", server=server)
+        message = (
+            f"No server at {url}: the container's main process has not begun within {STARTS_WITHIN_S} s; "
+            "read the container's log."
+        )
+        return Look("absent", message, server=server)
+
+    def quiet(self) -> str:
+        """A word on a log that has stood still: loading for long and hanging look alike."""
+        if self.log_file is None:
+            return ""
+        try:
+            silence = time.time() - self.log_file.stat().st_mtime
+        except OSError:
+            return ""
+        return f" (nothing new in the log for {int(silence // 60)} min)" if silence >= QUIET_S else ""
+
+    def why_dead(self, last_exit: dict[str, t.Any], state: str) -> str:
+        """The sentence that names the reason, what to do and what happens next."""
+        again = " It is being started again." if state in ("loading", "restarting") else ""
+        return why_ended(last_exit, self.read_log()) + again
