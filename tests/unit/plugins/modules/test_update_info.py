@@ -141,7 +141,7 @@ def rows(result: dict[str, t.Any]) -> list[tuple[str, ...]]:
 def test_the_next_candidate_of_the_line_that_is_there_for_the_platform(
     registry: Registry, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = KnownIssue("x", "release", "this release was seen to fail", "https://y", "1.3.0rc13", "1.3.0rc13")
+    told = KnownIssue("x", "this release was seen to fail", "https://y", first="1.3.0rc13", last="1.3.0rc13")
     monkeypatch.setattr(known_issues, "KNOWN_ISSUES", (*known_issues.KNOWN_ISSUES, told))
     result = ask(record=record(registry), recipe=recipe(registry))
     assert rows(result) == [
