@@ -7,16 +7,15 @@ from __future__ import annotations
 import json
 import os
 import platform
-import socketserver
-import threading
 import typing as t
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine, user_name
 from ansible_collections.dgx_spark.speculative.plugins.modules import docker_access_info
+
+from tests.unit.docker_server import DockerServer
 
 ME = user_name(os.getuid())
 INFO = {"ServerVersion": "28.3.3", "DockerRootDir": "/var/lib/docker", "Runtimes": {"runc": {}, "nvidia": {}}}
@@ -61,34 +60,10 @@ PAGES: dict[str, t.Any] = {
 }
 
 
-class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    daemon_threads = True
-    pages: dict[str, t.Any]
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        page = self.server.pages.get(self.path, (404, {"message": "nothing of the kind"}))
-        status, body = page if isinstance(page, tuple) else (200, page)
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(body if isinstance(body, bytes) else json.dumps(body).encode())
-
-    def log_message(self, format: str, *args: t.Any) -> None: ...
-
-    def address_string(self) -> str:
-        return "unix"
-
-
 @pytest.fixture(name="engine")
-def fixture_engine(tmp_path: Path) -> t.Iterator[Server]:
-    with Server(str(tmp_path / "docker.sock"), Handler) as server:
-        server.pages = dict(PAGES)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+def fixture_engine(tmp_path: Path) -> t.Iterator[DockerServer]:
+    with DockerServer(tmp_path / "docker.sock", dict(PAGES)) as server:
         yield server
-        server.shutdown()
 
 
 @pytest.fixture(name="look")
@@ -213,7 +188,7 @@ def test_what_is_not_there_is_null(look: Look) -> None:
         ),
     ],
 )
-def test_unsupported(engine: Server, look: Look, pages: dict[str, t.Any], engine_kind: str, detail: str) -> None:
+def test_unsupported(engine: DockerServer, look: Look, pages: dict[str, t.Any], engine_kind: str, detail: str) -> None:
     engine.pages.update(pages)
     result = look()
     assert (result["state"], result["engine"], result["detail"]) == ("unsupported", engine_kind, detail)
@@ -258,7 +233,7 @@ def test_denied(look: Look, tmp_path: Path) -> None:
         ((404, {}), "failed with status 404: it has no such page."),
     ],
 )
-def test_an_engine_in_trouble(engine: Server, look: Look, page: t.Any, message: str) -> None:
+def test_an_engine_in_trouble(engine: DockerServer, look: Look, page: t.Any, message: str) -> None:
     engine.pages["/info"] = page
     assert look()["msg"] == f"Asking the Docker Engine for /info {message}"
 
@@ -287,7 +262,7 @@ def test_a_published_port_that_docker_would_not_take(look: Look) -> None:
 
 
 @pytest.mark.usefixtures("engine")
-def test_the_slots_own_port(engine: Server, look: Look) -> None:
+def test_the_slots_own_port(engine: DockerServer, look: Look) -> None:
     listed = {**LISTED, "Id": "c2", "Names": ["/slot"]}
     engine.pages.update({"/containers/json": [listed], "/containers/c2/json": {"State": {}}})
     use = look(container="slot", port=8080)["port"]
@@ -310,7 +285,7 @@ def belongs_to(root: Path, pid: int, container: str) -> None:
 
 
 @pytest.fixture(name="running")
-def fixture_running(engine: Server, tmp_path: Path) -> Path:
+def fixture_running(engine: DockerServer, tmp_path: Path) -> Path:
     """Our slot and somebody else's container, both in the host's network; the root directory of the machine."""
     ours, theirs = "a" * 64, "b" * 64
     host = {"HostConfig": {"NetworkMode": "host"}, "Ports": [], "State": "running"}
@@ -368,7 +343,7 @@ def test_without_a_driver_the_control_groups_still_tell(look: Look, monkeypatch:
     assert [one["memory_bytes"] for one in result["containers"]] == [1_000_000_000, 2_000_000_000]
 
 
-def test_the_file_system_of_images(engine: Server, look: Look, tmp_path: Path) -> None:
+def test_the_file_system_of_images(engine: DockerServer, look: Look, tmp_path: Path) -> None:
     engine.pages["/info"] = {**INFO, "DockerRootDir": str(tmp_path)}
     result = look(compare_path=str(tmp_path / "not/yet/there"))
     assert result["same_filesystem"] is True

@@ -44,10 +44,8 @@ def docker(tmp_path: Path) -> t.Iterator[DockerServer]:
         f"/images/{quote(BASE, safe='/:@')}/json": image(Env=["A=1"]),
         f"/images/{quote(PAIR, safe='/:@')}/json": image(Labels={"dgx_spark.speculative.base": "f"}),
     }
-    server = DockerServer(tmp_path / "docker.sock", pages)
-    yield server
-    server.shutdown()
-    server.server_close()
+    with DockerServer(tmp_path / "docker.sock", pages) as server:
+        yield server
 
 
 def look(tmp_path: Path, capsys: pytest.CaptureFixture[str], **more: t.Any) -> dict[str, t.Any]:

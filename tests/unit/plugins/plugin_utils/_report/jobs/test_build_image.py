@@ -11,7 +11,6 @@ import json
 import subprocess
 import sys
 import tarfile
-import time
 import typing as t
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -38,32 +37,17 @@ FAILED = {"errorDetail": {"code": 100, "message": "The command '/bin/sh -c apt-g
 
 class BuildHandler(Handler):
     server: Builder
-    protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
         self.server.asked = self.path
         self.server.got = self.rfile.read(int(self.headers["Content-Length"]))
-        self.close_connection = True
-        self.send_response(self.server.status)
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
-        for line in self.server.stream:
-            if line == "cut":
-                return
-            if isinstance(line, float):
-                time.sleep(line)
-                continue
-            data = json.dumps(line).encode() + b"\r\n"
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
-        self.wfile.write(b"0\r\n\r\n")
-
-    def do_GET(self) -> None:
-        self.close_connection = True
-        super().do_GET()
+        self.tell(self.server.status, self.server.stream)
 
 
 class Builder(DockerServer):
     """An Engine that builds."""
+
+    handler = BuildHandler
 
     def __init__(self, path: Path) -> None:
         self.stream: list[t.Any] = SUCCESS
@@ -71,7 +55,6 @@ class Builder(DockerServer):
         self.asked = ""
         self.got = b""
         super().__init__(path, {f"/images/{REFERENCE}/json": MADE})
-        self.RequestHandlerClass = BuildHandler
 
 
 @pytest.fixture(autouse=True)
@@ -83,10 +66,8 @@ def no_proxy_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def engine(tmp_path: Path) -> t.Iterator[Builder]:
-    server = Builder(tmp_path / "docker.sock")
-    yield server
-    server.shutdown()
-    server.server_close()
+    with Builder(tmp_path / "docker.sock") as server:
+        yield server
 
 
 def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, t.Any]]]:

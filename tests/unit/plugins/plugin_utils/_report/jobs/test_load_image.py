@@ -11,14 +11,11 @@ import io
 import json
 import os
 import signal
-import socketserver
 import subprocess
 import sys
 import tarfile
-import threading
 import time
 import typing as t
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -27,26 +24,14 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs
     serve_copies,
 )
 
+from tests.unit.docker_server import DockerServer, Handler
 from tests.unit.programs import standalone
 
 LAYER = bytes(range(256)) * 20000
 
 
-class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    """An Engine that takes an image, or refuses it."""
-
-    daemon_threads = True
-    status = 200
-    answer: bytes = b'{"stream": "Loaded image: pair:1"}\n'
-    # How much it reads before it answers.
-    most = 1 << 40
-    hangs = 0.0
-    got = b""
-
-
-class Handler(BaseHTTPRequestHandler):
+class LoadHandler(Handler):
     server: Server
-    protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
         while len(self.server.got) < self.server.most:
@@ -57,27 +42,24 @@ class Handler(BaseHTTPRequestHandler):
                 break
         time.sleep(self.server.hangs)
         self.reply(self.server.status, self.server.answer)
-        self.close_connection = True
 
-    def reply(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
-    def log_message(self, format: str, *args: t.Any) -> None: ...
+class Server(DockerServer):
+    """An Engine that takes an image, or refuses it."""
 
-    def address_string(self) -> str:
-        return "unix"
+    handler = LoadHandler
+    status = 200
+    answer: bytes = b'{"stream": "Loaded image: pair:1"}\n'
+    # How much it reads before it answers.
+    most = 1 << 40
+    hangs = 0.0
+    got = b""
 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> t.Iterator[Server]:
-    server = Server(str(tmp_path / "docker.sock"), Handler)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with Server(tmp_path / "docker.sock", {}) as server:
+        yield server
 
 
 @pytest.fixture

@@ -5,19 +5,16 @@
 from __future__ import annotations
 
 import json
-import socketserver
 import subprocess
 import sys
-import threading
-import time
 import typing as t
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import pull_image
 
+from tests.unit.docker_server import DockerServer, Handler
 from tests.unit.programs import standalone
 
 IMAGE = "nvcr.io/nvidia/release:1.3"
@@ -29,73 +26,43 @@ def layer(name: str, status: str, current: int | None = None, total: int | None 
     return {"id": name, "status": status, "progressDetail": detail}
 
 
-class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    """An Engine that has one image to pull."""
-
-    daemon_threads = True
-    stream: t.ClassVar[list[t.Any]]
-    status: int
-    asked: dict[str, list[str]]
-
-
-class Handler(BaseHTTPRequestHandler):
+class PullHandler(Handler):
     server: Server
-    protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
         self.server.asked = parse_qs(urlsplit(self.path).query)
-        if self.server.status != 200:
-            self._send(self.server.status, self.server.stream[0])
-            return
-        self.send_response(200)
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
-        for line in self.server.stream:
-            if line == "cut":
-                self.close_connection = True
-                return
-            if isinstance(line, float):
-                time.sleep(line)
-                continue
-            data = json.dumps(line).encode() + b"\r\n"
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
-        self.wfile.write(b"0\r\n\r\n")
+        if self.server.status == 200:
+            self.tell(200, self.server.stream)
+        else:
+            self.reply(self.server.status, self.server.stream[0])
 
-    def do_GET(self) -> None:
-        pages = {
-            f"/images/{IMAGE}/json": {"Id": "sha256:1", "RepoDigests": ["nvcr.io/nvidia/release@sha256:2"], "Size": 7},
-        }
-        self._send(200 if self.path in pages else 404, pages.get(self.path, {"message": "no such image"}))
 
-    def _send(self, status: int, page: t.Any) -> None:
-        body = json.dumps(page).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+class Server(DockerServer):
+    """An Engine that has one image to pull."""
 
-    def log_message(self, format: str, *args: t.Any) -> None: ...
+    handler = PullHandler
 
-    def address_string(self) -> str:
-        return "unix"
+    def __init__(self, path: Path) -> None:
+        self.stream: list[t.Any] = []
+        self.status = 200
+        self.asked: dict[str, list[str]] = {}
+        there = {"Id": "sha256:1", "RepoDigests": ["nvcr.io/nvidia/release@sha256:2"], "Size": 7}
+        super().__init__(path, {f"/images/{IMAGE}/json": there})
 
 
 @pytest.fixture(name="engine")
 def fixture_engine(tmp_path: Path) -> t.Iterator[Server]:
-    with Server(str(tmp_path / "docker.sock"), Handler) as server:
-        server.status = 200
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with Server(tmp_path / "docker.sock") as server:
         yield server
-        server.shutdown()
 
 
 def run(engine: Server, stream: list[t.Any], image: str = IMAGE, stdin: str = "") -> tuple[int, list[t.Any]]:
-    engine.stream = stream  # type: ignore[misc]
+    engine.stream = stream
     command = [
         sys.executable,
         str(standalone("pull_image")),
         "--socket",
-        str(engine.server_address),
+        str(engine.path),
         "--images",
         "/proc",
         image,
@@ -306,8 +273,8 @@ def test_no_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
 
 
 def test_the_end_of_the_program_is_quick(engine: Server) -> None:
-    engine.stream = [layer(A, "Downloading", 1, 2), 30.0]  # type: ignore[misc]
-    command = [sys.executable, str(standalone("pull_image")), "--socket", str(engine.server_address), IMAGE]
+    engine.stream = [layer(A, "Downloading", 1, 2), 30.0]
+    command = [sys.executable, str(standalone("pull_image")), "--socket", str(engine.path), IMAGE]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
