@@ -243,6 +243,18 @@ class Spark:
         return values[name]
 
     @contextlib.contextmanager
+    def listener(self, port: int, address: str = "::") -> t.Iterator[None]:
+        """A program of the login user's that has a port."""
+        command = f"http.server {port} --bind {address} --directory /srv"
+        self.exec(f"setsid python3 -m {command} >/dev/null 2>&1 &", user="spark")
+        self._wait_for(f"ss -ltn | grep -q :{port}")
+        try:
+            yield
+        finally:
+            self.exec(f"pkill -f '{command}'")
+            self._wait_for(f"! ss -ltn | grep -q :{port}")
+
+    @contextlib.contextmanager
     def stranger(self, image: str, size: int, name: str = "vllm", port: int | None = None) -> t.Iterator[None]:
         """A running container of somebody else that holds GPU memory, and a port of the Spark if one is given."""
         command = ["standin-hold", "--bytes", str(size), *(["--port", str(port)] if port else [])]

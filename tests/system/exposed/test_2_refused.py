@@ -91,10 +91,8 @@ def test_certificates_that_do_not_work(exposed: Exposed, tmp_path: Path) -> None
 
 @pytest.fixture
 def process_on_the_port(spark: Spark) -> t.Iterator[None]:
-    spark.exec("setsid python3 -m http.server 9443 --directory /srv >/dev/null 2>&1 &", user="spark")
-    spark.exec("until ss -ltn | grep -q :9443; do sleep 0.1; done")
-    yield
-    spark.exec("pkill -f 'http.server 9443'; while ss -ltn | grep -q :9443; do sleep 0.1; done")
+    with spark.listener(9443):
+        yield
 
 
 @pytest.mark.usefixtures("process_on_the_port")

@@ -84,10 +84,8 @@ def test_a_disk_too_small_for_the_image() -> None:
 
 @pytest.fixture
 def process_on_the_port(spark: Spark) -> t.Iterator[None]:
-    spark.exec("setsid python3 -m http.server 8000 --bind 127.0.0.1 --directory /srv >/dev/null 2>&1 &", user="spark")
-    spark.exec("until ss -ltn | grep -q :8000; do sleep 0.1; done")
-    yield
-    spark.exec("pkill -f 'http.server 8000'; while ss -ltn | grep -q :8000; do sleep 0.1; done")
+    with spark.listener(8000, "127.0.0.1"):
+        yield
 
 
 @pytest.mark.usefixtures("process_on_the_port")
