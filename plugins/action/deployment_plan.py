@@ -11,12 +11,28 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import back, containers, deployment
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import back, containers, deployment, place
 
 DICT: dict[str, t.Any] = {"type": "dict"}
 NEEDED: dict[str, t.Any] = {"type": "dict", "required": True}
+ROWS: dict[str, t.Any] = {"type": "list", "elements": "dict", "default": []}
 # What is asked; a task asks one of them.
 SUBJECTS: dict[str, dict[str, t.Any]] = {
+    "place": {
+        "type": "dict",
+        "options": {
+            "name": {"type": "str", "required": True},
+            "image": {"type": "str", "required": True},
+            "look": NEEDED,
+            "uses": ROWS,
+            "taken": ROWS,
+            "seen": ROWS,
+            "registry": {"type": "dict", "default": {}},
+            "unpack_factor": {"type": "float", "default": 0.0},
+            "inputs": NEEDED,
+            "labels": {"type": "dict", "default": {}},
+        },
+    },
     "share": DICT,
     "nodes": {"type": "list", "elements": "dict"},
     "run": {
@@ -73,6 +89,11 @@ class ActionModule(ActionBase):
             return {"changed": False, **getattr(self, f"_{subject}")(host, given)}
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise AnsibleActionFail(f"What the Sparks run cannot be planned: {error}.") from None
+
+    @staticmethod
+    def _place(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        found = place.problems(place.Place(**given["place"]))
+        return {"problems": [f"{host}: {problem}" for problem in found]}
 
     @staticmethod
     def _share(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -92,15 +92,17 @@ names:
   elements: str
   sample: [spark-1234.local, spark-1234, 192.168.1.20]
 listens:
-  description: On which addresses and ports it listens.
+  description: On which addresses and ports it listens, with the input of the role C(api_proxy) that says so.
   returned: success
   type: list
   elements: dict
   sample:
     - address: 172.17.0.1
       port: 8000
+      input: api_proxy_docker_port
     - address: 0.0.0.0
       port: 8443
+      input: api_proxy_port
 urls:
   description: How to reach it, and from where.
   returned: success

@@ -13,12 +13,73 @@ description:
   - Plans the containers of a deployment for all its Sparks at once, says how a deployment is made to run that was
     planned or recorded, whether what served before can come back, and what is recorded of one that was seen to answer.
   - A Spark that serves alone is a cluster of one. It gets nothing of what a fabric needs.
-  - A task asks one of O(share), O(nodes), O(run), O(back) and O(record).
+  - Besides it judges whether there is a place for a container on a Spark.
+  - A task asks one of O(place), O(share), O(nodes), O(run), O(back) and O(record).
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._attributes.info_module
 options:
+  place:
+    description:
+      - What was found where a container is to be.
+    type: dict
+    suboptions:
+      name:
+        description:
+          - The name of the container.
+        type: str
+        required: true
+      image:
+        description:
+          - Its image. Empty if it comes from elsewhere.
+        type: str
+        required: true
+      look:
+        description:
+          - What M(dgx_spark.speculative.docker_access_info) returned.
+        type: dict
+        required: true
+      uses:
+        description:
+          - The ports that it would listen on, as RV(dgx_spark.speculative.docker_access_info#module:port). One that has
+            another name than C(port) in O(place.inputs) brings it as C(input).
+        type: list
+        elements: dict
+        default: []
+      taken:
+        description:
+          - Those of them that somebody else has.
+        type: list
+        elements: dict
+        default: []
+      seen:
+        description:
+          - The same as the login user sees them, who may see more of the user's own processes.
+        type: list
+        elements: dict
+        default: []
+      registry:
+        description:
+          - What M(dgx_spark.speculative.registry_image_info) returned of an image that is not here yet.
+        type: dict
+        default: {}
+      unpack_factor:
+        description:
+          - The room that a pull takes, as a multiple of the packed size. V(0) is what Docker's image store takes.
+        type: float
+        default: 0.0
+      inputs:
+        description:
+          - What C(name), C(image), C(port) and C(address) are called where they are set, for the messages.
+        type: dict
+        required: true
+      labels:
+        description:
+          - The labels that tell this collection's own container of that name from somebody else's. Without any, any
+            container may be replaced.
+        type: dict
+        default: {}
   share:
     description:
       - What a Spark brings into a deployment, as the role C(speculative_serve) puts it together in C(tasks/nodes.yml).
@@ -169,6 +230,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+problems:
+  description: What keeps the container from being made, each with the name of the host and with what to do.
+  returned: with O(place)
+  type: list
+  elements: str
 node:
   description: What the Spark brings.
   returned: with O(share) or O(nodes)

@@ -194,13 +194,15 @@ def plan(wish: Wish, host: Host) -> dict[str, t.Any]:
     }
     if found:
         return result
-    result["listens"] = [{"address": host.gateway, "port": wish.docker_port}]
+    result["listens"] = [{"address": host.gateway, "port": wish.docker_port, "input": "api_proxy_docker_port"}]
     result["urls"] = [{"scope": "docker", "url": f"http://{host.gateway}:{wish.docker_port}"}]
     if wish.expose != "lan":
         return result
     names = good_names(wish, host)
     result["names"] = names
-    result["listens"] += [{"address": one, "port": wish.port} for one in wish.addresses or ["0.0.0.0"]]
+    result["listens"] += [
+        {"address": one, "port": wish.port, "input": "api_proxy_port"} for one in wish.addresses or ["0.0.0.0"]
+    ]
     result["urls"] += [{"scope": "lan", "url": f"https://{in_url(name)}:{wish.port}"} for name in names]
     known = host_names(wish, host)
     way_in = [*wish.addresses, *host.reachable][0]

@@ -274,6 +274,8 @@ def test_an_ipv6_address(tmp_path: Path) -> None:
 
 FREE = {
     "in_use": False,
+    "address": "127.0.0.1",
+    "port": 3000,
     "slot": False,
     "address_here": True,
     "container": None,
@@ -305,9 +307,9 @@ REFUSED: dict[str, tuple[dict[str, t.Any], dict[str, t.Any], str]] = {
         "port 3000 on 127.0.0.1 is in use by container 'grafana'. Stop it, or choose another port",
     ),
     "address": (
-        {"port": {**FREE, "address_here": False}, "addresses": ["127.0.0.1", "192.168.1.20"]},
+        {"port": {**FREE, "address": "192.168.1.21", "address_here": False}},
         {"open_webui_address": "192.168.1.21"},
-        "open_webui_address is 192.168.1.21, which is no address of this host. It has 127.0.0.1, 192.168.1.20.",
+        "this host does not have the address 192.168.1.21. It has 127.0.0.1, 192.168.1.20; choose one of them (open_web",
     ),
     "its-own-port": (
         {"port": {**FREE, "in_use": True, "slot": True, "container": "dgx-spark-speculative-open-webui"}},
@@ -362,6 +364,9 @@ def fixture_refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]
         "state": "usable",
         "slot": None,
         "port": FREE,
+        "addresses": ["127.0.0.1", "192.168.1.20"],
+        "architecture": "arm64",
+        "image_store": None,
         "containers": [],
         "image": {"id": "sha256:1"},
     }

@@ -37,6 +37,8 @@ IP = [
 ]
 HOST = Host("spark-1", read_addresses(json.dumps(IP)), 1000.0)
 
+FOR_CONTAINERS = {"address": "172.17.0.1", "port": 8000, "input": "api_proxy_docker_port"}
+
 
 def wish(**values: t.Any) -> Wish:
     given: dict[str, t.Any] = {
@@ -60,7 +62,7 @@ def test_what_a_host_has() -> None:
 def test_for_containers() -> None:
     found = plan(wish(expose="docker"), HOST)
     assert found["problems"] == []
-    assert found["listens"] == [{"address": "172.17.0.1", "port": 8000}]
+    assert found["listens"] == [FOR_CONTAINERS]
     assert found["urls"] == [{"scope": "docker", "url": "http://172.17.0.1:8000"}]
     assert found["check"] is None
     # Neither clock nor names matter without TLS.
@@ -72,7 +74,7 @@ def test_for_other_machines() -> None:
     names = ["ai.example.org", "spark-1.local", "spark-1", "192.168.1.20", "2001:db8::5", "spark.lan"]
     assert found["problems"] == []
     assert found["names"] == names
-    assert found["listens"] == [{"address": "172.17.0.1", "port": 8000}, {"address": "0.0.0.0", "port": 8443}]
+    assert found["listens"] == [FOR_CONTAINERS, {"address": "0.0.0.0", "port": 8443, "input": "api_proxy_port"}]
     assert [one["url"] for one in found["urls"] if one["scope"] == "lan"] == [
         "https://ai.example.org:8443",
         "https://spark-1.local:8443",
@@ -86,7 +88,7 @@ def test_for_other_machines() -> None:
 
 def test_on_one_address_only() -> None:
     found = plan(wish(addresses=["192.168.1.20"], reached_as="10.9.9.9"), HOST)
-    assert found["listens"][1:] == [{"address": "192.168.1.20", "port": 8443}]
+    assert found["listens"][1:] == [{"address": "192.168.1.20", "port": 8443, "input": "api_proxy_port"}]
     assert found["check"] == {"url": "https://192.168.1.20:8443", "connect_to": "192.168.1.20"}
     assert "2001:db8::5" not in found["names"]
 

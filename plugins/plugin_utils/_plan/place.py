@@ -1,0 +1,129 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""Whether there is a place for a container on a Spark: Docker, its name, its addresses and ports, its image."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
+
+Row = t.Mapping[str, t.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """What was found where a container is to be."""
+
+    name: str
+    # Empty if it comes from elsewhere.
+    image: str
+    # As docker_access_info returned it, and the ports that somebody else has as the login user sees them.
+    look: Row
+    seen: t.Sequence[Row]
+    # The ports that it would listen on, and those of them that somebody else has.
+    uses: t.Sequence[Row]
+    taken: t.Sequence[Row]
+    # As registry_image_info returned it; empty where nobody was asked.
+    registry: Row
+    # The room that a pull takes, as a multiple of the packed size; 0 for what Docker's image store takes.
+    unpack_factor: float
+    # What image, port, address and name are called where they are set. A port may bring a name of its own, as `input`.
+    inputs: t.Mapping[str, str]
+    # The labels of this collection's own container of that name; without any, whose it is was seen to elsewhere.
+    labels: t.Mapping[str, str]
+
+    def input_of(self, use: Row) -> str:
+        return str(use.get("input") or self.inputs["port"])
+
+
+def problems(place: Place) -> list[str]:
+    """Everything that keeps the container from being made, each with what to do; empty if nothing does."""
+    if place.look["state"] != "usable":
+        # Who may open the socket only now sees only now that nobody answers there.
+        return [f"{place.look['detail']} Start it with 'sudo systemctl start docker'."]
+    return [
+        problem
+        for looked in (stranger, absent_address, taken_port, other_processor, unknown_image, small_disk)
+        if (problem := looked(place))
+    ]
+
+
+def stranger(place: Place) -> str:
+    """Docker would replace whatever has the name."""
+    slot = place.look["slot"]
+    if slot is None or place.labels.items() <= slot["labels"].items():
+        return ""
+    return (
+        f"the container {place.name} (image {slot['image']}) was not made by this collection and is left alone. Rename "
+        f"it with 'docker rename {place.name} NAME', or set {place.inputs['name']} to another name."
+    )
+
+
+def absent_address(place: Place) -> str:
+    away = next((use["address"] for use in place.uses if not use["address_here"]), None)
+    if away is None:
+        return ""
+    return (
+        f"this host does not have the address {away}. It has {', '.join(place.look['addresses'])}; choose one of them "
+        f"({place.inputs['address']})."
+    )
+
+
+def taken_port(place: Place) -> str:
+    """Docker's containers are seen through its socket, the user's own processes without the group that opens it."""
+    use = next(iter(place.taken), None)
+    if use is None:
+        return ""
+    mine = next((row for row in place.seen if (row["address"], row["port"]) == (use["address"], use["port"])), None)
+    holds = mine if mine and mine["process"] and not use["container"] else use
+    stop = f"{holds['description']}. Or" if holds["description"] else "Stop it, or"
+    return (
+        f"port {use['port']} on {use['address']} is in use by {holds['holder']}. {stop} choose another port with "
+        f"{place.input_of(use)}."
+    )
+
+
+def other_processor(place: Place) -> str:
+    """The image that is here already was loaded for another machine."""
+    if not place.image:
+        return ""
+    made_for, own = (place.look["image"] or {}).get("architecture"), place.look["architecture"]
+    if not made_for or made_for == own:
+        return ""
+    return (
+        f"the image {place.image} that Docker has here is made for linux/{made_for} and not for linux/{own}, which "
+        f"this machine is. Remove it with 'docker image rm {place.image}' and run again, or correct "
+        f"{place.inputs['image']}."
+    )
+
+
+def unknown_image(place: Place) -> str:
+    """The registry has none of that name, or none for this machine."""
+    said = place.registry
+    if not said or said["platform_digest"] is not None:
+        return ""
+    if not said["exists"]:
+        near = f"; the nearest tags are {', '.join(said['tags'])}" if said["tags"] else ""
+        return f"the registry has no image {place.image}{near}. Correct {place.inputs['image']}."
+    return (
+        f"the image {place.image} is made for {', '.join(said['platforms'])} and not for {said['platform']}, which "
+        f"this machine is. Correct {place.inputs['image']}."
+    )
+
+
+def small_disk(place: Place) -> str:
+    store, packed = place.look.get("image_store") or {}, place.registry.get("compressed_bytes") or 0
+    needed, free = packed * (place.unpack_factor or store.get("unpack_factor") or 0), store.get("free_bytes")
+    if free is None or needed <= free:
+        return ""
+    return (
+        f"the image {place.image} needs {amount(needed)} ({amount(packed)} packed, kept while it is unpacked), but the "
+        f"file system of {store['path']}, where Docker stores images, has only {amount(free)} free. Make room there or "
+        f"move {store['way_out']}."
+    )

@@ -1,0 +1,139 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.place import Place, problems
+
+IMAGE = "nvcr.io/nvidia/release:1"
+FREE: dict[str, t.Any] = {
+    "in_use": False,
+    "address": "127.0.0.1",
+    "port": 8000,
+    "address_here": True,
+    "container": None,
+    "process": None,
+    "holder": None,
+    "description": None,
+}
+# Seen through Docker's group, which hides whose process it is.
+TAKEN = {**FREE, "in_use": True, "holder": "a process that only root may name"}
+STORE = {"path": "/var/lib/docker", "free_bytes": 40e9, "unpack_factor": 3.0, "way_out": "Docker's data-root"}
+LOOK: dict[str, t.Any] = {
+    "state": "usable",
+    "slot": None,
+    "addresses": ["127.0.0.1", "192.168.1.20"],
+    "architecture": "arm64",
+    "image": None,
+    "image_store": STORE,
+}
+THERE: dict[str, t.Any] = {
+    "exists": True,
+    "platform": "linux/arm64",
+    "platforms": ["linux/arm64"],
+    "platform_digest": "sha256:1",
+    "compressed_bytes": 10_000_000_000,
+    "tags": [],
+}
+INPUTS = {"name": "its_name", "image": "its_image", "port": "its_port", "address": "its_address"}
+
+
+def told(look: t.Mapping[str, t.Any] = LOOK, **other: t.Any) -> list[str]:
+    given: dict[str, t.Any] = {
+        **{"uses": [FREE], "taken": [], "seen": [], "registry": {}, "unpack_factor": 0.0, "labels": {"made.by": "us"}},
+        **other,
+    }
+    return problems(Place(**{"name": "server", "image": IMAGE, "inputs": INPUTS, "look": {**LOOK, **look}, **given}))
+
+
+@pytest.mark.parametrize("registry", [{}, THERE])
+def test_a_place_for_it(registry: dict[str, t.Any]) -> None:
+    assert told(registry=registry) == []
+    assert told({"slot": {"image": "x", "labels": {"made.by": "us", "other": "label"}}}) == []
+    assert told({"slot": {"image": "x", "labels": {}}}, labels={}) == []
+
+
+def test_a_docker_that_does_not_answer_is_all_that_is_told() -> None:
+    said = "Docker is installed and does not answer."
+    assert told({"state": "not_running", "detail": said}, taken=[TAKEN]) == [
+        f"{said} Start it with 'sudo systemctl start docker'."
+    ]
+
+
+def test_a_container_of_somebody_elses() -> None:
+    assert told({"slot": {"image": "nginx", "labels": {"made.by": "them"}}}) == [
+        "the container server (image nginx) was not made by this collection and is left alone. Rename it with "
+        "'docker rename server NAME', or set its_name to another name."
+    ]
+
+
+def test_an_address_of_another_host() -> None:
+    assert told(uses=[FREE, {**FREE, "address": "10.0.0.9", "address_here": False}]) == [
+        "this host does not have the address 10.0.0.9. It has 127.0.0.1, 192.168.1.20; choose one of them "
+        "(its_address)."
+    ]
+
+
+def port(use: dict[str, t.Any], *seen: dict[str, t.Any]) -> str:
+    (said,) = told(taken=[use], seen=seen)
+    return said
+
+
+def test_a_port_that_somebody_has() -> None:
+    start = "port 8000 on 127.0.0.1 is in use by"
+    end = "choose another port with its_port."
+    assert port(TAKEN) == f"{start} a process that only root may name. Stop it, or {end}"
+    # The login user sees whose process it is.
+    own = {**TAKEN, "process": "python3 (4711)", "holder": "process python3 (4711) of user spark"}
+    assert port(TAKEN, own) == f"{start} process python3 (4711) of user spark. Stop it, or {end}"
+    assert port(TAKEN, {**own, "port": 8001}) == port(TAKEN)
+    assert port(TAKEN, {**own, "process": None}) == port(TAKEN)
+    # What Docker knows of its containers is better.
+    theirs = {**TAKEN, "container": "vllm", "holder": "container 'vllm'", "description": "vllm holds it; stop it"}
+    assert port(theirs, own) == f"{start} container 'vllm'. vllm holds it; stop it. Or {end}"
+    assert port({**TAKEN, "input": "another_port"}).endswith("choose another port with another_port.")
+
+
+def test_an_image_for_another_processor() -> None:
+    here = {"image": {"architecture": "amd64"}}
+    assert told(here) == [
+        f"the image {IMAGE} that Docker has here is made for linux/amd64 and not for linux/arm64, which this machine "
+        f"is. Remove it with 'docker image rm {IMAGE}' and run again, or correct its_image."
+    ]
+    # It comes from elsewhere.
+    assert told(here, image="") == []
+    assert told({"image": {"architecture": None}}) == []
+
+
+def test_what_the_registry_does_not_have() -> None:
+    absent = {**THERE, "exists": False, "platform_digest": None}
+    assert told(registry=absent) == [f"the registry has no image {IMAGE}. Correct its_image."]
+    assert told(registry={**absent, "tags": ["2", "3"]}) == [
+        f"the registry has no image {IMAGE}; the nearest tags are 2, 3. Correct its_image."
+    ]
+    assert told(registry={**THERE, "platforms": ["linux/amd64"], "platform_digest": None}) == [
+        f"the image {IMAGE} is made for linux/amd64 and not for linux/arm64, which this machine is. Correct its_image."
+    ]
+
+
+def test_a_disk_too_small() -> None:
+    (said,) = told({"image_store": {**STORE, "free_bytes": 29_999_999_999}}, registry=THERE)
+    assert said == (
+        f"the image {IMAGE} needs 30.0 GB (10.0 GB packed, kept while it is unpacked), but the file system of "
+        "/var/lib/docker, where Docker stores images, has only 30.0 GB free. Make room there or move "
+        "Docker's data-root."
+    )
+    (said,) = told(registry=THERE, unpack_factor=4.1)
+    assert said.startswith(f"the image {IMAGE} needs 41.0 GB (10.0 GB packed")
+    assert told({"image_store": None}, registry=THERE) == []
+    assert told(registry={**THERE, "compressed_bytes": None}) == []
+
+
+def test_all_of_it_at_once() -> None:
+    absent = {**THERE, "exists": False, "platform_digest": None}
+    said = told({"slot": {"image": "nginx", "labels": {}}}, taken=[TAKEN], registry=absent)
+    assert [line.split()[1] for line in said] == ["container", "8000", "registry"]
