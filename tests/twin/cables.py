@@ -17,8 +17,10 @@ import dataclasses
 import functools
 import json
 import subprocess
+import threading
 import time
 import typing as t
+from pathlib import Path
 
 from tests.twin import engine
 from tests.twin.images import as_root
@@ -29,6 +31,7 @@ RECORD = STATE / "cables.json"
 FABRIC = "/usr/bin/python3 -I -S /usr/local/lib/dgx-spark-twin/fabric.py once"
 HANDLER = "/opt/nvidia/dgx-spark-mlnx-hotplug/mtk-hotplug-handler.sh"
 RAILS = (0, 1)
+LAYING = threading.Lock()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,6 +189,12 @@ class Namespace:
 
     def __init__(self, process: int) -> None:
         self.path = f"/proc/{process}/root{CABLE}"
+        self.process = Path("/proc", str(process))
+
+    @property
+    def ended(self) -> bool:
+        """Whether the Spark has gone down meanwhile."""
+        return not self.process.exists()
 
     def run(self, *command: str, text: str | None = None) -> str:
         """Run a program of this machine there."""
@@ -225,12 +234,20 @@ def connect(by_hand: bool = False) -> None:
 
     A card that has left comes back when somebody puts the cable in, and not when the other Spark has started again.
     """
+    with LAYING:
+        lay(by_hand)
+
+
+def lay(by_hand: bool) -> None:
+    """One at a time: Sparks may start at the same moment. Who starts one that goes down meanwhile lays the wires then."""
     cable = recorded()
     both = namespaces()
     if cable is None or len(both) < 2:
         return
     for end in both:
-        end.wait(lambda links: all(port.bridge in links for port in PORTS), "the ports of a Spark")
+        end.wait(functools.partial(has_ports, end), "the ports of a Spark")
+    if any(end.ended for end in both):
+        return
     wanted = {name(*ends): ends for ends in cable.wires()}
     present = [wires(end) for end in both]
     whole = wanted.keys() & present[0].keys() & present[1].keys()
@@ -253,6 +270,11 @@ def connect(by_hand: bool = False) -> None:
             engine.docker("exec", spark_name(number + 1), HANDLER, "plug-in")
         interfaces = {ends[number].interface for ends in wanted.values()}
         end.wait(functools.partial(alive, interfaces, by_hand), "the carrier of a port")
+
+
+def has_ports(end: Namespace, links: t.Mapping[str, t.Any]) -> bool:
+    """Whether there is anything to wait for any more."""
+    return end.ended or all(port.bridge in links for port in PORTS)
 
 
 def wires(end: Namespace) -> dict[str, dict[str, t.Any]]:
