@@ -239,7 +239,7 @@ def connect(by_hand: bool = False) -> None:
 
 
 def lay(by_hand: bool) -> None:
-    """One at a time: Sparks may start at the same moment. Who starts one that goes down meanwhile lays the wires then."""
+    """One at a time, since Sparks may start at once; whoever starts one that goes down meanwhile does it then."""
     cable = recorded()
     both = namespaces()
     if cable is None or len(both) < 2:

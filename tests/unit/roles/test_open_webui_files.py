@@ -309,7 +309,7 @@ REFUSED: dict[str, tuple[dict[str, t.Any], dict[str, t.Any], str]] = {
     "address": (
         {"port": {**FREE, "address": "192.168.1.21", "address_here": False}},
         {"open_webui_address": "192.168.1.21"},
-        "this host does not have the address 192.168.1.21. It has 127.0.0.1, 192.168.1.20; choose one of them (open_web",
+        "this host does not have the address 192.168.1.21. It has 127.0.0.1, 192.168.1.20; choose one of them",
     ),
     "its-own-port": (
         {"port": {**FREE, "in_use": True, "slot": True, "container": "dgx-spark-speculative-open-webui"}},
