@@ -81,6 +81,7 @@ def test_what_was_asked_for_is_asked_for(name: str) -> None:
         **{"url": f"http://127.0.0.1:{recipe['port']}", "environment": recipe["environment"]},
         **{key: recipe[key] for key in ("target", "draft")},
         "beside": ["state", "trial", *(["vocabularies"] if recipe["vocabularies"] else [])],
+        "trust": HASH,
         "models": {model: {"commit": COMMIT} for model in (recipe["target"], recipe["draft"]) if model},
     }
     brought = [spark(rank, name=host, **wanted) for rank, host in enumerate(expected)]
@@ -88,7 +89,7 @@ def test_what_was_asked_for_is_asked_for(name: str) -> None:
         record = expected[host]["files"][normal.text(f"{directory}/record.json")]["json"]
         container = normal.Normal().data(planned["container"])
         assert container == {key: record["container"][key] for key in container}
-        scripts = expected[host]["files"].get(normal.text(f"{directory}/serve.sh"))
+        scripts = expected[host]["files"].get(f"{normal.text(directory)}/generations/<hash>/serve.sh")
         if scripts:
             assert serve_script(planned["script"], recipe) == scripts["text"].rstrip()
         # Only the head has one, and a file that stays as it is is not told of.
