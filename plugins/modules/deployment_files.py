@@ -49,8 +49,9 @@ options:
     type: str
   prune:
     description:
-      - Whether to remove the generations that no record names, of all deployments beside this one, too. Where a record
-        cannot be read, nothing is removed that it may name.
+      - Whether to remove the generations that no record names, of all deployments beside this one, too, and the files
+        of an earlier release in whose place they came. Where a record cannot be read, nothing is removed that it may
+        name.
     type: bool
     default: false
   files:
@@ -205,10 +206,10 @@ class DeploymentFiles:
         on_disk(directory.parent)
 
     def prune(self) -> None:
-        for path in records.unused_generations(self.directory.parent):
-            self.note(path, "directory\n", "")
+        for path in records.unused_files(self.directory.parent):
+            self.note(path, "directory\n" if path.is_dir() else "file\n", "")
             if not self.module.check_mode:
-                shutil.rmtree(path)
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def have_directory(self, path: Path, mode: str) -> None:
         if not path.is_dir():

@@ -180,3 +180,21 @@ def test_where_a_record_cannot_be_read_nothing_is_removed(
     assert (tmp_path / "one" / "generations" / "old").exists()
     # Only that deployment's are in doubt.
     assert (tmp_path / "other" / "generations" / "old").exists() == (damaged == "previous.json")
+
+
+@pytest.mark.parametrize("named", ["previous.json", "one/record.json", None])
+def test_files_of_an_earlier_release_go_when_no_record_has_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, named: str | None
+) -> None:
+    (tmp_path / "one" / "generations" / "own").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    for name in ("one/serve.sh", "one/pair.py", "one/benchmark.json", "other/serve.sh"):
+        (tmp_path / name).write_text("{}", encoding="utf-8")
+    record(tmp_path, "one/record.json", tmp_path / "one" / "generations" / "own")
+    if named:
+        record(tmp_path, named, tmp_path / "one")
+    run(capsys, tmp_path / "one", files=[], prune=True)
+    left = sorted(path.name for path in (tmp_path / "one").glob("*.*"))
+    assert left == sorted(["benchmark.json", "record.json", *(["serve.sh", "pair.py"] if named else [])])
+    # Nothing says that one came in the place of the other.
+    assert (tmp_path / "other" / "serve.sh").exists()
