@@ -209,7 +209,8 @@ class DeploymentFiles:
         for path in records.unused_files(self.directory.parent):
             self.note(path, "directory\n" if path.is_dir() else "file\n", "")
             if not self.module.check_mode:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                remove = shutil.rmtree if path.is_dir() else Path.unlink
+                remove(path)
 
     def have_directory(self, path: Path, mode: str) -> None:
         if not path.is_dir():

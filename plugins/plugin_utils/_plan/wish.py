@@ -25,11 +25,11 @@ TOLD = tuple(f"dgx_spark.speculative.{name}" for name in ("deployment", "directo
 TRUST = "dgx_spark.speculative.trust"
 
 
-def said(script: str) -> tuple[list[str], list[list[str]]]:
+def said(script: str) -> tuple[list[str], list[str]]:
     """What a script tells the server: environment and arguments. How its ranks are started is the programs' own."""
-    lines = [line for line in script.replace("\\\n", " ").splitlines() if not line.startswith("#")]
-    arguments = [shlex.split(line.partition("trtllm-serve ")[2]) for line in lines if "trtllm-serve " in line]
-    return sorted(line for line in lines if line.startswith("export ")), arguments
+    words = shlex.split(script.replace("\\\n", " "), comments=True)
+    environment = sorted(words[number] for number in range(1, len(words)) if words[number - 1] == "export")
+    return environment, words[words.index("trtllm-serve") :] if "trtllm-serve" in words else []
 
 
 def same_texts(recorded: t.Mapping[str, str], wanted: t.Mapping[str, str]) -> bool:
@@ -48,13 +48,10 @@ def same_models(recorded: Mapping, wanted: Mapping) -> bool:
     return before == now
 
 
-def shown(container: Mapping) -> list[tuple[t.Any, ...]]:
+def shown(container: Mapping) -> list[str]:
     """What a container sees of its Spark beside its programs: targets, each with its source and what it may do."""
-    return sorted(
-        (mount["target"], mount["source"], mount["type"], mount["read_only"])
-        for mount in container["mounts"]
-        if not f"{mount['target']}/".startswith(f"{PROGRAMS}/")
-    )
+    told = [[str(mount.get(key)) for key in ("target", "source", "type", "read_only")] for mount in container["mounts"]]
+    return sorted(" ".join(words) for words in told if not f"{words[0]}/".startswith(f"{PROGRAMS}/"))
 
 
 def same_container(recorded: Mapping, wanted: Mapping) -> bool:
@@ -70,8 +67,11 @@ def same_container(recorded: Mapping, wanted: Mapping) -> bool:
 
 
 def container(record: Mapping | None, texts: t.Mapping[str, str], models: Mapping) -> Mapping | None:
-    """The container of a record that is for these texts and models; None without one."""
+    """The container of a record that is for these texts and models; None without one, or if it cannot be understood."""
     if not record or not texts.get("options.yml"):
         return None
-    alike = same_texts(record["files"], texts) and same_models(record["models"], models)
+    try:
+        alike = same_texts(record["files"], texts) and same_models(record["models"], models)
+    except (ValueError, yaml.YAMLError):
+        return None
     return t.cast("Mapping", record["container"]) if alike else None

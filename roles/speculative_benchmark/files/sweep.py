@@ -556,7 +556,8 @@ class Lease:
             # The directory stays: the container has it mounted.
             with contextlib.suppress(OSError):
                 for left in self._directory.iterdir():
-                    shutil.rmtree(left) if left.is_dir() else left.unlink()
+                    remove = shutil.rmtree if left.is_dir() else Path.unlink
+                    remove(left)
 
     def _owner(self) -> str | None:
         return read_object(self._file).get("id")

@@ -46,6 +46,7 @@ def test_programs_and_words_are_no_wish(changes: dict[str, str]) -> None:
         {"options.yml": "max_batch_size: 2\n"},
         {"serve.sh": SCRIPT.replace("tp_size 1", "tp_size 2")},
         {"serve.sh": SCRIPT.replace("'a b'", "c")},
+        {"serve.sh": SCRIPT.replace("'a b'", "'a b\n# c'")},
         {"serve.sh": SCRIPT.replace("export HF_HUB_OFFLINE=1\n", "")},
         {"serve.sh": ""},
     ],
@@ -85,6 +86,9 @@ def test_only_a_record_has_a_container() -> None:
     assert wish.container(record, TEXTS, COMMIT) == {"image": "release:1"}
     assert wish.container(record, {**TEXTS, "options.yml": "x: 1\n"}, COMMIT) is None
     assert wish.container(record, TEXTS, {}) is None
+    # What somebody has spoilt says nothing.
+    for name, text in (("options.yml", "a: [\n"), ("serve.sh", "exec trtllm-serve 'm\n")):
+        assert wish.container({**record, "files": {**TEXTS, name: text}}, TEXTS, COMMIT) is None
     # Nor before it is known what the files say.
     for own, texts in ((None, TEXTS), ({}, TEXTS), (record, {"options.yml": ""})):
         assert wish.container(own, texts, COMMIT) is None
