@@ -35,7 +35,7 @@ class Deployed:
         return dict(json.loads(self.spark.exec(["docker", "inspect", SLOT]).stdout)[0])
 
     def options(self) -> dict[str, t.Any]:
-        return dict(yaml.safe_load(self.spark.read_file(f"{DEPLOYMENT}/options.yml")))
+        return dict(yaml.safe_load(self.spark.read_file(f"{self.spark.mounted()}/options.yml")))
 
     def record(self) -> dict[str, t.Any]:
         return dict(json.loads(self.spark.read_file(f"{DEPLOYMENT}/record.json")))

@@ -39,7 +39,7 @@ LONGEST_FIRST = (
 )
 FAULTS_LONGEST_FIRST = (
     *("two_sparks_reboots", "two_sparks", "bad_luck", "interrupted", "two_sparks_faults", "single_eagle3", "exposed"),
-    *("recipes", "benchmark", "already_there", "releases", "day_two", "on_the_spark", "refused"),
+    *("recipes", "benchmark", "taking_over", "already_there", "releases", "day_two", "on_the_spark", "refused"),
     *("watched_jobs", "secrets", "sudo_only"),
 )
 # What `make test` may take on two cores. More is told, and no failure.

@@ -11,7 +11,13 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import back, containers, deployment, place
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
+    back,
+    containers,
+    deployment,
+    place,
+    wish,
+)
 
 DICT: dict[str, t.Any] = {"type": "dict"}
 NEEDED: dict[str, t.Any] = {"type": "dict", "required": True}
@@ -67,7 +73,7 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
     },
 }
 # What the plan of the nodes is completed with, on each Spark.
-PARTS = ("recipe", "values", "memory", "config", "files")
+PARTS = ("recipe", "values", "memory", "config", "files", "own")
 
 
 class ActionModule(ActionBase):
@@ -97,7 +103,10 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _share(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        return {"node": dict(vars(containers.Node(**given["share"])))}
+        brought, texts = given["share"], deployment.texts(given["files"], given["config"])
+        generation = containers.generation(texts, brought["beside"])
+        recorded = wish.container(given["own"], texts, brought["models"])
+        return {"node": dict(vars(containers.Node(**brought, generation=generation, recorded=recorded)))}
 
     @staticmethod
     def _nodes(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

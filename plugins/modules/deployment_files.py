@@ -11,7 +11,9 @@ short_description: Have a deployment's directories and small text files in place
 version_added: 0.1.0
 description:
   - Creates a directory with its subdirectories and writes small text files into it, all in one round trip.
-  - Files that are not named are left alone.
+  - Files that are not named are left alone, unless O(prune) says otherwise.
+  - What a container has mounted is a generation, which is called by what it holds, so that another wish is another
+    directory. It comes into being as a whole and is not written over.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
 attributes:
@@ -35,9 +37,23 @@ options:
   subdirectories:
     description:
       - Names of directories in it, which are created with mode V(0755).
+      - A generation gets empty ones of these names, too, so that they can be mounted there.
     type: list
     elements: str
     default: []
+  generation:
+    description:
+      - The directory below C(generations) in O(directory) that the files are written to. It is made as a whole, under
+        another name until everything is on the disk.
+      - In one that is there, only a file that somebody has changed is mended.
+    type: str
+  prune:
+    description:
+      - Whether to remove the generations that no record names, of all deployments beside this one, too, and the files
+        of an earlier release in whose place they came. Where a record cannot be read, nothing is removed that it may
+        name.
+    type: bool
+    default: false
   files:
     description:
       - The files, in the order in which they are written.
@@ -66,14 +82,22 @@ author:
 
 EXAMPLES = r"""
 ---
-- name: Write the deployment's scripts
+- name: Write the deployment's files
   dgx_spark.speculative.deployment_files:
     directory: ~/.local/share/dgx-spark-speculative/single_eagle3
     subdirectories: [state]
+    generation: 5a0c3f1e9b27
     files:
       - name: serve.sh
         content: "{{ lookup('ansible.builtin.template', 'serve.sh.j2') }}"
-        mode: "0755"
+
+- name: Write its record, and remove the files that nothing needs any more
+  dgx_spark.speculative.deployment_files:
+    directory: ~/.local/share/dgx-spark-speculative/single_eagle3
+    files:
+      - name: record.json
+        content: "{{ record | to_nice_json }}"
+    prune: true
 """
 
 RETURN = r"""
@@ -87,11 +111,14 @@ sha256:
 
 import hashlib
 import json
+import os
+import shutil
 import tempfile
 import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
 
 
 def digest(files: t.Sequence[t.Mapping[str, str]]) -> str:
@@ -105,6 +132,25 @@ def outside(names: t.Iterable[str]) -> list[str]:
     return [name for name in names if any(part in ("", ".", "..") for part in name.split("/"))]
 
 
+def written(path: Path, content: str, mode: str) -> None:
+    """A file that is on the disk, with the directories that it needs."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        file.write(content.encode("utf-8"))
+        os.fchmod(file.fileno(), int(mode, 8))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def on_disk(directory: Path) -> None:
+    """A directory's names survive a power cut."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class DeploymentFiles:
     """The directory as it should be."""
 
@@ -115,13 +161,56 @@ class DeploymentFiles:
         self.diff: list[dict[str, str]] = []
 
     def act(self) -> dict[str, t.Any]:
-        self.have_directory(self.directory, self.module.params["mode"])
+        params = self.module.params
+        self.have_directory(self.directory, params["mode"])
+        self.have_directories(self.directory, params["subdirectories"])
+        if params["generation"]:
+            self.have_generation(self.directory / records.GENERATIONS / params["generation"])
+        else:
+            self.have_files(self.directory)
+        if params["prune"]:
+            self.prune()
+        return {"changed": self.changed, "diff": self.diff, "sha256": digest(params["files"])}
+
+    def have_directories(self, directory: Path, names: t.Iterable[str]) -> None:
+        for name in names:
+            self.have_directory(directory / name, "0755")
+
+    def have_files(self, directory: Path) -> None:
         below = dict.fromkeys(str(Path(file["name"]).parent) for file in self.module.params["files"])
-        for name in (*self.module.params["subdirectories"], *(name for name in below if name != ".")):
-            self.have_directory(self.directory / name, "0755")
+        self.have_directories(directory, (name for name in below if name != "."))
         for file in self.module.params["files"]:
-            self.have_file(self.directory / file["name"], file["content"], file["mode"])
-        return {"changed": self.changed, "diff": self.diff, "sha256": digest(self.module.params["files"])}
+            self.have_file(directory / file["name"], file["content"], file["mode"])
+
+    def have_generation(self, directory: Path) -> None:
+        """A directory of files that comes into being as a whole: what is cut off leaves only a draft of it."""
+        self.have_directories(directory.parent.parent, [directory.parent.name])
+        if directory.is_dir():
+            self.have_files(directory)
+            return
+        self.note(directory, "", "".join(f"{file['name']}\n" for file in self.module.params["files"]))
+        if self.module.check_mode:
+            return
+        with tempfile.TemporaryDirectory(prefix=records.DRAFT, dir=directory.parent) as place:
+            draft = Path(place) / directory.name
+            draft.mkdir()
+            for name in self.module.params["subdirectories"]:
+                (draft / name).mkdir()
+            for file in self.module.params["files"]:
+                written(draft / file["name"], file["content"], file["mode"])
+            for path in (draft, *draft.rglob("*")):
+                if path.is_dir():
+                    path.chmod(0o755)
+                    on_disk(path)
+            draft.rename(directory)
+        on_disk(directory.parent)
+
+    def prune(self) -> None:
+        for path in records.unused_files(self.directory.parent):
+            self.note(path, "directory\n" if path.is_dir() else "file\n", "")
+            if not self.module.check_mode:
+                remove = shutil.rmtree if path.is_dir() else Path.unlink
+                remove(path)
 
     def have_directory(self, path: Path, mode: str) -> None:
         if not path.is_dir():
@@ -163,6 +252,8 @@ def main() -> None:
             "directory": {"type": "path", "required": True},
             "mode": {"type": "str", "default": "0700"},
             "subdirectories": {"type": "list", "elements": "str", "default": []},
+            "generation": {"type": "str"},
+            "prune": {"type": "bool", "default": False},
             "files": {
                 "type": "list",
                 "elements": "dict",
@@ -176,7 +267,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    wrong = outside([*module.params["subdirectories"], *(file["name"] for file in module.params["files"])])
+    names = [*module.params["subdirectories"], *(file["name"] for file in module.params["files"])]
+    wrong = outside([*names, module.params["generation"] or "generation"])
     if wrong:
         module.fail_json(msg=f"Names in {module.params['directory']} must stay below it: {', '.join(wrong)}")
     try:

@@ -107,12 +107,18 @@ options:
     default: {}
   config:
     description:
-      - With O(nodes), the engine options, as M(dgx_spark.speculative.trtllm_config) returned them.
+      - With O(share) and O(nodes), the engine options, as M(dgx_spark.speculative.trtllm_config) returned them.
     type: dict
     default: {}
   files:
     description:
-      - With O(nodes), the texts that the deployment keeps, by the name of their file.
+      - With O(share) and O(nodes), the texts that the deployment keeps, by the name of their file, but for the options.
+    type: dict
+    default: {}
+  own:
+    description:
+      - With O(share) and O(nodes), the last record of the deployment of that name. If it serves, and says the same but
+        for the programs in the container, it is planned to go on as it is.
     type: dict
     default: {}
   run:
@@ -241,10 +247,14 @@ node:
   type: dict
 container:
   description: What Docker is asked for, as the input C(trtllm_container_planned) of the role trtllm_container takes it.
-  returned: with O(nodes)
+  returned: with O(nodes) or O(run)
   type: dict
 serves_already:
   description: Whether just this container is in the slot and runs.
+  returned: with O(nodes)
+  type: bool
+kept:
+  description: Whether what serves is what is wanted, and goes on with the programs that it was deployed with.
   returned: with O(nodes)
   type: bool
 turn:
@@ -266,9 +276,20 @@ deployment:
   returned: with O(nodes)
   type: dict
 directory:
-  description: Where the deployment has its files.
+  description: Where the deployment has what is kept of it.
   returned: with O(run)
   type: str
+generation:
+  description:
+    - The files that its container has, as M(dgx_spark.speculative.deployment_files) takes it. Empty for what an earlier
+      release has deployed, which had them in RV(directory).
+  returned: with O(run)
+  type: str
+beside:
+  description: The directories in RV(directory) that are mounted among its files.
+  returned: with O(run)
+  type: list
+  elements: str
 files:
   description: Its files, as they were, if it comes from a record.
   returned: with O(run)

@@ -126,6 +126,13 @@ class Spark:
             raise TwinError(f"{self.container} cannot read {path}: {result.stderr.strip()}")
         return result.stdout
 
+    def mounted(self, container: str = "dgx-spark-speculative") -> str:
+        """Where a container has its deployment's files from."""
+        found = self.exec(["docker", "inspect", "--format", "{{json .Mounts}}", container])
+        if found.returncode:
+            raise TwinError(f"{self.container} has no container {container}: {found.stderr.strip()}")
+        return next(mount["Source"] for mount in json.loads(found.stdout) if mount["Destination"] == "/deployment")
+
     def write_file(self, path: str, text: str, user: str = "root") -> None:
         """Write a file as this user, with the directories it needs."""
         script = 'mkdir -p "$(dirname "$1")" && cat >"$1"'

@@ -24,7 +24,7 @@ def spark() -> Spark:
 
 
 def test_the_engine_has_what_was_planned(spark: Spark) -> None:
-    engine = yaml.safe_load(spark.read_file(f"{DEPLOYMENT}/options.yml"))
+    engine = yaml.safe_load(spark.read_file(f"{spark.mounted()}/options.yml"))
     assert engine["max_batch_size"] == 1
     assert engine["max_seq_len"] == RECIPE["context"]
     # A block for the drafts at the conversation's end, one that it may have begun, and one for all.

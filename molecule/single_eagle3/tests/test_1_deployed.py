@@ -56,6 +56,8 @@ def test_only_one_mount_can_be_written_and_none_holds_keys(deployed: Deployed) -
         "/cache/huggingface/hub": False,
         "/deployment": False,
         "/deployment/state": True,
+        "/deployment/trial": False,
+        "/deployment/vocabularies": False,
         "/cache/modules": True,
     }
     assert mounts["/cache/modules"]["Type"] == "volume"
@@ -66,17 +68,27 @@ def test_only_one_mount_can_be_written_and_none_holds_keys(deployed: Deployed) -
     ("path", "mode"),
     [
         (DEPLOYMENT, 0o700),
-        (f"{DEPLOYMENT}/options.yml", 0o644),
-        (f"{DEPLOYMENT}/serve.sh", 0o644),
-        (f"{DEPLOYMENT}/entrypoint.py", 0o644),
-        (f"{DEPLOYMENT}/server", 0o755),
-        (f"{DEPLOYMENT}/server/supervisor.py", 0o644),
         (f"{DEPLOYMENT}/record.json", 0o644),
         (f"{DEPLOYMENT}/state/state.json", 0o644),
     ],
 )
 def test_files_belong_to_the_login_user(host: testinfra.host.Host, path: str, mode: int) -> None:
     file = host.file(path)
+    assert (file.user, file.group, file.mode) == ("spark", "spark", mode)
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        *(("", 0o755), ("options.yml", 0o644), ("serve.sh", 0o644), ("entrypoint.py", 0o644)),
+        *(("server", 0o755), ("server/supervisor.py", 0o644)),
+    ],
+)
+def test_what_the_container_has_mounted_is_a_generation(
+    host: testinfra.host.Host, spark: Spark, name: str, mode: int
+) -> None:
+    assert spark.mounted().rpartition("/")[0] == f"{DEPLOYMENT}/generations"
+    file = host.file(f"{spark.mounted()}/{name}")
     assert (file.user, file.group, file.mode) == ("spark", "spark", mode)
 
 

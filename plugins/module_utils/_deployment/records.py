@@ -18,6 +18,11 @@ Record = dict[str, t.Any]
 # Written when a deployment takes the place of another one: the whole record of the one that served before.
 PREVIOUS = "previous.json"
 LABEL = "dgx_spark.speculative."
+# Where a deployment has what its container has mounted, each time under another name, and one that is not written yet.
+GENERATIONS = "generations"
+DRAFT = ".draft-"
+# What earlier releases had in the deployment's directory itself.
+EARLIER = ("entrypoint.py", "options.yml", "pair.py", "ranks.py", "serve.sh", "verbs.py")
 # Directories beside those of the deployments.
 NOT_DEPLOYMENTS = ("benchmark", "jobs", "models", "pair", "proxy")
 # As the container's main process has it, which is what obeys a lease.
@@ -149,6 +154,44 @@ def deployment_directory(state_directory: Path, labels: t.Mapping[str, str]) -> 
     if directory:
         return Path(directory)
     return state_directory / name if name else None
+
+
+def files_directory(directory: Path, labels: t.Mapping[str, str]) -> Path:
+    """Where a container has its files from; those of earlier releases had them in the deployment's directory itself."""
+    generation = labels.get(f"{LABEL}generation")
+    return directory / GENERATIONS / generation if generation else directory
+
+
+def of_files(files: Path) -> Path:
+    """The directory of the deployment whose container has these files."""
+    return files.parent.parent if files.parent.name == GENERATIONS else files
+
+
+def named_generations(path: Path) -> set[Path] | None:
+    """The directories that a record's container has mounted; None if the record cannot be read."""
+    try:
+        mounts = json.loads(path.read_text(encoding="utf-8"))["container"]["mounts"]
+        return {Path(mount["source"]) for mount in mounts}
+    except FileNotFoundError:
+        return set()
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def unused_files(state_directory: Path) -> list[Path]:
+    """The generations that no record names: neither that of its deployment nor that of what served before.
+
+    The files of an earlier release go where the deployment has generations, and no record its directory itself.
+    """
+    found: list[Path] = []
+    before = named_generations(state_directory / PREVIOUS)
+    for directory in sorted(state_directory.glob(f"*/{GENERATIONS}")):
+        own = named_generations(directory.parent / "record.json")
+        if before is not None and own is not None:
+            earlier = [directory.parent / name for name in EARLIER if directory.parent not in before | own]
+            found += [path for path in earlier if path.exists()]
+            found += [path for path in sorted(directory.iterdir()) if path not in before | own]
+    return found
 
 
 def is_of(record: Record, labels: t.Mapping[str, str]) -> bool:

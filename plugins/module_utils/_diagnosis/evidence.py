@@ -92,6 +92,8 @@ class Evidence:
     container: str = "dgx-spark-speculative"
     state_directory: Path = Path()
     directory: Path | None = None
+    # Where its container has its files from.
+    mounted: Path | None = None
     # usable, denied, not_installed, not_running, unsupported or unknown
     docker: str = "unknown"
     docker_detail: str = ""
@@ -389,9 +391,11 @@ class Gatherer:
         labels = ((evidence.slot or {}).get("Config") or {}).get("Labels") or {}
         evidence.directory = records.deployment_directory(evidence.state_directory, labels)
         if evidence.slot is None:
-            evidence.directory = newest_deployment(evidence.state_directory)
+            evidence.mounted = newest_files(evidence.state_directory)
+            evidence.directory = records.of_files(evidence.mounted) if evidence.mounted else None
             evidence.record = records.read_record(evidence.directory / "record.json") if evidence.directory else None
         else:
+            evidence.mounted = records.files_directory(evidence.directory, labels) if evidence.directory else None
             evidence.record = records.current(evidence.state_directory, labels)
         return None if evidence.record else "nothing was seen to serve in this configuration"
 
@@ -445,11 +449,11 @@ class Gatherer:
         return None
 
     def _files(self) -> str | None:
-        if self.evidence.directory is None:
+        if self.evidence.directory is None or self.evidence.mounted is None:
             return "there is no deployment"
         # Only the head of two Sparks starts anything.
         for name in ("options.yml",) if self.evidence.rank == 1 else ("options.yml", "serve.sh"):
-            self.evidence.files[name] = (self.evidence.directory / name).read_text(encoding="utf-8", errors="replace")
+            self.evidence.files[name] = (self.evidence.mounted / name).read_text(encoding="utf-8", errors="replace")
         # What a server looked like that the container's main process ended.
         for name in ("stalled.log", "peer-lost.log"):
             kept = tail(self.evidence.directory / "state" / name)
@@ -543,10 +547,12 @@ class Gatherer:
         return self.evidence.look.why
 
 
-def newest_deployment(state_directory: Path) -> Path | None:
-    """The directory of the deployment that was touched last, where no container says which one counts."""
-    found = [path.parent for path in state_directory.glob("*/options.yml")]
-    return max(found, key=lambda path: (path / "options.yml").stat().st_mtime, default=None)
+def newest_files(state_directory: Path) -> Path | None:
+    """The files of a deployment that were written last, where no container says which ones count."""
+    written = "options.yml"
+    found = [*state_directory.glob(f"*/{written}"), *state_directory.glob(f"*/{records.GENERATIONS}/*/{written}")]
+    newest = max(found, key=lambda path: path.stat().st_mtime, default=None)
+    return newest.parent if newest else None
 
 
 def gather(

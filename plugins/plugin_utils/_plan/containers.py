@@ -13,10 +13,18 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import wish
 
 PREFIX = "dgx_spark.speculative"
 LABEL = f"{PREFIX}.configuration"
+# Where a container has its files from, below the deployment's directory, and where it finds them.
+GENERATIONS = "generations"
+DEPLOYMENT = "/deployment"
+# Of what a deployment has beside its generations, what the container writes to. The rest it reads.
+WRITTEN = "state"
 HUB = "/cache/huggingface/hub"
 ENTRYPOINT = ("python3", "/deployment/entrypoint.py")
 # After a quarter of an hour even a server that goes on loading is no healthy one.
@@ -67,14 +75,18 @@ class Node:
     # How it reaches the others.
     rails: t.Sequence[Rail]
     ssh_port: int
-    # What was written and checked: options and hashes. Empty until then.
-    options: str
+    # The files that the container has from here, by the hash of their texts, and what is mounted into them: directories
+    # beside the generations, by name.
+    generation: str
+    beside: t.Sequence[str]
+    # What was checked: hashes. Empty until then.
     checked: str
-    scripts: str
     trust: str
     # What somebody wants in the container besides, and what is in the serving slot.
     devices: t.Sequence[str]
     slot: t.Mapping[str, t.Any] | None
+    # The container that is recorded, if files and models of its record say the same as those that are wanted.
+    recorded: t.Mapping[str, t.Any] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +100,11 @@ class Container:
     mounts: list[dict[str, t.Any]]
     labels: dict[str, str]
     healthcheck: dict[str, t.Any]
+
+
+def generation(texts: t.Mapping[str, str], beside: t.Iterable[str]) -> str:
+    """What files are called, by what they are: names, texts, and the directories that are mounted among them."""
+    return hashlib.sha256(json.dumps([sorted(texts.items()), sorted(beside)]).encode()).hexdigest()[:12]
 
 
 def read(brought: t.Sequence[t.Mapping[str, t.Any]]) -> list[Node]:
@@ -170,8 +187,11 @@ def mounts(node: Node) -> list[dict[str, t.Any]]:
     models = {place(node, use, model): model for use, model in (("target", node.target), ("draft", node.draft))}
     return [
         _mount(node.cache, HUB),
-        _mount(node.directory, "/deployment"),
-        _mount(f"{node.directory}/state", "/deployment/state", read_only=False),
+        _mount(f"{node.directory}/{GENERATIONS}/{node.generation}", DEPLOYMENT),
+        *(
+            _mount(f"{node.directory}/{name}", f"{DEPLOYMENT}/{name}", read_only=name != WRITTEN)
+            for name in node.beside
+        ),
         _mount(node.volume, "/cache/modules", kind="volume", read_only=False),
         *(_mount(source, target) for target, source in models.items() if source.startswith("/")),
         *([_mount(node.pair_directory, "/pair")] if node.rails else []),
@@ -197,7 +217,7 @@ def configuration(nodes: t.Sequence[Node], node: Node) -> str:
     """What a container was created for: when any Spark's files or keys have changed, all containers are made anew."""
     # A commit never changes; the files of a directory may, and on each Spark at another time.
     models = [str(model.get("fingerprint", "")) for model in node.models.values()]
-    parts = [node.options, *models, *(each.scripts for each in nodes), *(each.trust for each in nodes)]
+    parts = [*models, *(each.generation for each in nodes), *(each.trust for each in nodes)]
     return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
@@ -207,10 +227,11 @@ def labels(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
     return {
         f"{PREFIX}.deployment": node.deployment,
         f"{PREFIX}.directory": node.directory,
+        f"{PREFIX}.generation": node.generation,
         f"{PREFIX}.options": node.checked,
         f"{PREFIX}.url": node.url,
         LABEL: configuration(nodes, node),
-        **({f"{PREFIX}.rank": str(rank)} if node.rails else {}),
+        **({f"{PREFIX}.rank": str(rank), f"{PREFIX}.trust": node.trust} if node.rails else {}),
     }
 
 
@@ -232,6 +253,25 @@ def serves_already(node: Node, wanted: Container) -> bool:
     """Whether just this container is in the slot and runs."""
     slot = node.slot or {"state": "none", "labels": {}}
     return slot["state"] == "running" and slot["labels"].get(LABEL) == wanted.labels[LABEL]
+
+
+def keeps(node: Node, wanted: Container) -> bool:
+    """Whether what serves on a Spark is what is wanted, but for the programs that it was deployed with."""
+    slot, recorded = node.slot or {"state": "none", "labels": {}}, node.recorded
+    if recorded is None or slot["state"] != "running" or slot["labels"].get(LABEL) != recorded["labels"].get(LABEL):
+        return False
+    return wish.same_container(recorded, dataclasses.asdict(wanted))
+
+
+def kept(nodes: t.Sequence[Node], wanted: t.Sequence[Container]) -> list[Container]:
+    """The containers as they serve, if those of all Sparks are what is wanted; as they are wanted otherwise."""
+    if not all(keeps(node, container) for node, container in zip(nodes, wanted)):
+        return list(wanted)
+    recorded = [node.recorded or {} for node in nodes]
+    return [
+        dataclasses.replace(container, mounts=one["mounts"], labels=one["labels"])
+        for container, one in zip(wanted, recorded)
+    ]
 
 
 def turn(rank: int, serving: t.Sequence[bool]) -> str:
@@ -269,13 +309,16 @@ def cluster(nodes: t.Sequence[Node], rank: int, image: str) -> dict[str, t.Any]:
 def plan(brought: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, dict[str, t.Any]]:
     """By host: what runs there and when, what its script has to know, and what its record keeps."""
     nodes = read(brought)
-    containers = [container(nodes, rank) for rank in range(len(nodes))]
+    wanted = [container(nodes, rank) for rank in range(len(nodes))]
+    containers = kept(nodes, wanted)
     serving = [serves_already(node, wanted) for node, wanted in zip(nodes, containers)]
     return {
         node.name: {
             "node": dict(vars(node)),
             "container": dataclasses.asdict(containers[rank]),
             "serves_already": serving[rank],
+            # Whether it goes on with the programs of an earlier release.
+            "kept": containers[rank].labels[LABEL] != wanted[rank].labels[LABEL],
             "turn": turn(rank, serving),
             "script": script(nodes, node),
             "pair": cluster(nodes, rank, containers[rank].image),

@@ -16,9 +16,15 @@ import dataclasses
 import datetime
 import typing as t
 import urllib.parse
+from pathlib import PurePosixPath
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import LABEL, PREFIX
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import (
+    DEPLOYMENT,
+    GENERATIONS,
+    LABEL,
+    PREFIX,
+)
 
 Mapping = t.Mapping[str, t.Any]
 Record = dict[str, t.Any]
@@ -62,7 +68,7 @@ class Deployment:
     container: Mapping
     # Which rank of which Sparks it is; empty for one Spark alone.
     pair: Mapping
-    # The texts below its directory, by name.
+    # The texts that its container has, by name.
     files: t.Mapping[str, str]
 
     def record(self, seen: Seen, now: datetime.datetime) -> Record:
@@ -100,10 +106,22 @@ class Seen:
     ranks: t.Sequence[Mapping]
 
 
+def texts(files: t.Mapping[str, str], config: Mapping) -> dict[str, str]:
+    """What the container has, by name: the programs, the script and the engine's options."""
+    return {**files, "options.yml": config.get("text", "")}
+
+
 def of(
-    plan: Mapping, recipe: Mapping, values: Mapping, memory: Mapping, config: Mapping, files: t.Mapping[str, str]
+    plan: Mapping,
+    recipe: Mapping,
+    values: Mapping,
+    memory: Mapping,
+    config: Mapping,
+    files: t.Mapping[str, str],
+    own: Mapping,
 ) -> Deployment:
-    """A deployment from its parts: the container's plan, recipe, values, plan of the memory, engine options, files."""
+    """A deployment from its parts: the container's plan, recipe, values, plan of the memory, engine options, files; and
+    its own record, whose files stay where its container does."""
     node = plan["node"]
     return Deployment(
         deployment=node["deployment"],
@@ -130,7 +148,7 @@ def of(
         image={"reference": node["reference"]},
         container=plan["container"],
         pair=plan["pair"],
-        files={**files, "options.yml": config.get("text", "")},
+        files=own["files"] if plan["kept"] else texts(files, config),
     )
 
 
@@ -184,6 +202,24 @@ def lost(deployment: Mapping, addresses: t.Collection[str]) -> str:
     )
 
 
+def placed(container: Mapping, files: t.Mapping[str, str]) -> tuple[Mapping, str, list[str]]:
+    """A recorded container with its files, by what they are; that generation, and what is mounted into it.
+
+    Earlier releases had the files in the deployment's directory itself: there they come back, and are no generation.
+    """
+    inside = {mount["target"].removeprefix(f"{DEPLOYMENT}/"): mount for mount in container["mounts"]}
+    mounted = inside.get(DEPLOYMENT, {"source": ""})
+    beside = [name for name, mount in inside.items() if name != mount["target"]]
+    source = PurePosixPath(mounted["source"])
+    if source.parent.name != GENERATIONS:
+        return container, "", beside
+    generation = containers.generation(files, beside)
+    here = {**mounted, "source": str(source.parent / generation)}
+    mounts = [here if mount is mounted else mount for mount in container["mounts"]]
+    labels = {**container["labels"], f"{PREFIX}.generation": generation}
+    return {**container, "mounts": mounts, "labels": labels}, generation, beside
+
+
 def way(
     deployment: Mapping,
     planned_turn: str | None,
@@ -198,10 +234,14 @@ def way(
     """
     recorded, rank, slot = is_record(deployment), deployment.get("pair", {}).get("rank", 0), look.get("slot")
     labels = deployment["container"]["labels"]
+    container, generation, beside = placed(deployment["container"], deployment["files"] if recorded else {})
     turn = planned_turn or containers.turn(rank, [False] * (2 if deployment.get("pair") else 1))
     differs = slot is not None and (not recorded or slot["labels"].get(LABEL) != labels.get(LABEL))
     return {
         "directory": directory(deployment, state_directory),
+        "container": container if recorded else deployment["container"],
+        "generation": generation,
+        "beside": beside,
         "refusal": lost(deployment, look["addresses"]) if recorded and "addresses" in look else "",
         "files": [{"name": name, "content": text} for name, text in (deployment["files"] if recorded else {}).items()],
         # Only the head has the API.

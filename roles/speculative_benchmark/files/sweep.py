@@ -553,7 +553,11 @@ class Lease:
         if self.granted is not None and self._owner() in (self.granted, None):
             with contextlib.suppress(OSError):
                 self._file.unlink()
-            shutil.rmtree(self._directory, ignore_errors=True)
+            # The directory stays: the container has it mounted.
+            with contextlib.suppress(OSError):
+                for left in self._directory.iterdir():
+                    remove = shutil.rmtree if left.is_dir() else Path.unlink
+                    remove(left)
 
     def _owner(self) -> str | None:
         return read_object(self._file).get("id")

@@ -30,8 +30,8 @@ def record(spark: Spark, name: str) -> dict[str, t.Any]:
     return dict(json.loads(spark.read_file(f"{HOME}/{name}/record.json")))
 
 
-def options(spark: Spark, name: str) -> dict[str, t.Any]:
-    return dict(yaml.safe_load(spark.read_file(f"{HOME}/{name}/options.yml")))
+def options(spark: Spark) -> dict[str, t.Any]:
+    return dict(yaml.safe_load(spark.read_file(f"{spark.mounted()}/options.yml")))
 
 
 def inspect(spark: Spark) -> dict[str, t.Any]:
@@ -49,7 +49,7 @@ def words(outcome: playbook.Outcome) -> str:
 def test_the_playbook_of_the_pair_can_leave_the_drafts_out(spark: Spark, internet: Internet) -> None:
     playbook.succeed("single_draft_target", "-e", "speculation=off")
     assert internet.requests("huggingface.co") == [], "all of it was there"
-    assert "speculative_config" not in options(spark, "single_draft_target")
+    assert "speculative_config" not in options(spark)
     facts = record(spark, "single_draft_target")
     assert facts["method"] == "none"
     assert DRAFT not in json.dumps(facts["models"])

@@ -57,7 +57,7 @@ def test_a_wrong_wish() -> None:
 def test_the_seeds_own_way_takes_what_is_left(spark: Spark) -> None:
     outcome = playbook.succeed("single_eagle3", variables={"speculative_serve_kv_cache": "fraction"})
     assert "KV cache: 90% of what is left" in outcome.output
-    text = spark.read_file("/home/spark/.local/share/dgx-spark-speculative/single_eagle3/options.yml")
+    text = spark.read_file(f"{spark.mounted()}/options.yml")
     assert "max_tokens" not in text
     assert "max_seq_len" not in text
     # As on a real Spark: little is left for anybody else.

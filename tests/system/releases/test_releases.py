@@ -44,7 +44,7 @@ def record(spark: Spark, name: str = "single_eagle3") -> dict[str, t.Any]:
 )
 def test_each_release_gets_its_spelling(spark: Spark, tag: str, spelling: dict[str, str], warning: str) -> None:
     outcome = playbook.succeed("single_eagle3", variables={"trtllm_container_image": image(tag)})
-    section = yaml.safe_load(spark.read_file(f"{HOME}/single_eagle3/options.yml"))["speculative_config"]
+    section = yaml.safe_load(spark.read_file(f"{spark.mounted()}/options.yml"))["speculative_config"]
     assert section["decoding_type"] == spelling["decoding_type"]
     assert section["max_draft_len"] == 5
     assert section[spelling["key"]].startswith("/cache/huggingface/hub/")
@@ -124,7 +124,7 @@ def test_a_speculative_config_of_ones_own(spark: Spark, tmp_path: Path) -> None:
     path = tmp_path / "raw.yml"
     path.write_text(yaml.safe_dump(recipe), encoding="utf-8")
     playbook.succeed("serve", variables={"recipe": str(path)})
-    section = yaml.safe_load(spark.read_file(f"{HOME}/raw/options.yml"))["speculative_config"]
+    section = yaml.safe_load(spark.read_file(f"{spark.mounted()}/options.yml"))["speculative_config"]
     assert section["max_draft_len"] == 2
     assert section["speculative_model"].startswith("/cache/huggingface/hub/")
     assert record(spark, "raw")["measurements"]["acceptance_length"] > 1.2

@@ -47,7 +47,8 @@ def test_another_configuration_goes_to_both_and_a_lost_link_costs_the_copy_what_
     after = [node.inspect()["Id"] for node in (head, worker)]
     assert not set(before) & set(after), "one of the two was left as it was"
     assert head.json("record.json")["draft_length"] == 2
-    assert head.spark.read_file(f"{HOME}/{NAME}/options.yml") == worker.spark.read_file(f"{HOME}/{NAME}/options.yml")
+    options = [node.spark.read_file(f"{node.spark.mounted()}/options.yml") for node in (head, worker)]
+    assert options[0] == options[1]
 
 
 def test_a_killed_rank_comes_back(head: Node, worker: Node) -> None:

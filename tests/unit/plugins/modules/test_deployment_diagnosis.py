@@ -348,3 +348,29 @@ def test_the_worker_of_two_is_not_asked(diagnose: Diagnose, engine: DockerServer
 @pytest.mark.usefixtures("engine")
 def test_one_spark_is_no_half(diagnose: Diagnose) -> None:
     assert diagnose()["pair"] is None
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_files_are_those_that_the_container_has(
+    diagnose: Diagnose, engine: DockerServer, home: Path, tmp_path: Path, there: bool
+) -> None:
+    """Of a generation by its label; without a container those that were written last."""
+    mine = home / "state/mine"
+    for name, age in (("aaaaaaaaaaaa", 60), ("bbbbbbbbbbbb", 120)):
+        place = mine / "generations" / name
+        place.mkdir(parents=True)
+        for file in ("options.yml", "serve.sh"):
+            (place / file).write_text(f"# of {name}\n", encoding="utf-8")
+            os.utime(place / file, (time.time() - age,) * 2)
+    for file in ("options.yml", "serve.sh"):
+        os.utime(mine / file, (1, 1))
+    if there:
+        slot = engine.pages[f"/containers/{NAME}/json"]
+        slot["Config"]["Labels"]["dgx_spark.speculative.generation"] = "bbbbbbbbbbbb"
+    else:
+        del engine.pages[f"/containers/{NAME}/json"]
+    result = diagnose(bundle=str(tmp_path / "report.tar.gz"))
+    assert {source["name"]: source["read"] for source in result["sources"]}["record"] is True
+    name = "bbbbbbbbbbbb" if there else "aaaaaaaaaaaa"
+    files = unpack(tmp_path / "report.tar.gz")
+    assert [files[file] for file in ("options.yml", "serve.sh")] == [f"# of {name}\n"] * 2

@@ -78,3 +78,123 @@ def test_wrong_line_endings_are_a_difference(capsys: pytest.CaptureFixture[str],
     (tmp_path / "serve.sh").write_bytes(SCRIPT["content"].replace("\n", "\r\n").encode())
     assert run(capsys, tmp_path)["changed"]
     assert b"\r" not in (tmp_path / "serve.sh").read_bytes()
+
+
+GENERATION = {"generation": "0123456789ab", "subdirectories": ["state"]}
+PROGRAM = {"name": "server/head.py", "content": "pass\n"}
+
+
+def tree(directory: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(directory)): oct(path.stat().st_mode & 0o777)[2:] for path in sorted(directory.rglob("*"))
+    }
+
+
+def test_a_generation_comes_into_being_as_a_whole(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    first = run(capsys, tmp_path, files=[SCRIPT, PROGRAM], **GENERATION)
+    place = "generations/0123456789ab"
+    assert tree(tmp_path) == {
+        **{"state": "755", "generations": "755", place: "755", f"{place}/state": "755", f"{place}/serve.sh": "755"},
+        **{f"{place}/server": "755", f"{place}/server/head.py": "644"},
+    }
+    assert [(part["before"], part["after"]) for part in first["diff"]][-1] == ("", "serve.sh\nserver/head.py\n")
+    was = (tmp_path / place / "serve.sh").stat()
+    second = run(capsys, tmp_path, files=[SCRIPT, PROGRAM], **GENERATION)
+    assert (first["changed"], second["changed"], second["diff"]) == (True, False, [])
+    now = (tmp_path / place / "serve.sh").stat()
+    assert (now.st_ino, now.st_mtime_ns) == (was.st_ino, was.st_mtime_ns)
+    # Another wish is another directory.
+    run(capsys, tmp_path, files=[PROGRAM], **{**GENERATION, "generation": "ba9876543210"})
+    assert sorted(path.name for path in (tmp_path / "generations").iterdir()) == ["0123456789ab", "ba9876543210"]
+    assert (tmp_path / place / "serve.sh").read_text(encoding="utf-8") == SCRIPT["content"]
+
+
+def test_a_generation_that_somebody_has_changed_is_mended(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run(capsys, tmp_path, files=[SCRIPT, PROGRAM], **GENERATION)
+    place = tmp_path / "generations" / "0123456789ab"
+    kept = place.stat().st_ino
+    (place / "serve.sh").write_text("exit 1\n", encoding="utf-8")
+    mended = run(capsys, tmp_path, files=[SCRIPT, PROGRAM], **GENERATION)
+    assert [(part["before"], part["after"]) for part in mended["diff"]] == [("exit 1\n", SCRIPT["content"])]
+    # A container that has it mounted sees that.
+    assert place.stat().st_ino == kept
+
+
+def test_what_was_cut_off_is_no_generation(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_arguments: t.Any) -> None:
+        raise OSError(28, "No space left on device", "head.py")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(deployment_files, "on_disk", full)
+        assert run(capsys, tmp_path, files=[SCRIPT, PROGRAM], **GENERATION)["failed"]
+    assert tree(tmp_path / "generations") == {}
+    assert run(capsys, tmp_path, files=[SCRIPT, PROGRAM], **GENERATION)["changed"]
+
+
+def test_check_mode_tells_of_a_generation(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    told = run(capsys, tmp_path, files=[SCRIPT], _ansible_check_mode=True, **GENERATION)
+    assert told["diff"][-1]["after_header"] == str(tmp_path / "generations" / "0123456789ab")
+    assert tree(tmp_path) == {}
+    run(capsys, tmp_path, files=[SCRIPT], **GENERATION)
+    assert not run(capsys, tmp_path, files=[SCRIPT], _ansible_check_mode=True, **GENERATION)["changed"]
+
+
+def test_a_generation_that_leads_out_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "must stay below it" in run(capsys, tmp_path, generation="../x")["msg"]
+
+
+def record(state: Path, name: str, *generations: Path) -> None:
+    (state / name).parent.mkdir(parents=True, exist_ok=True)
+    mounts = [{"source": str(generation)} for generation in generations]
+    (state / name).write_text(json.dumps({"container": {"mounts": mounts}}), encoding="utf-8")
+
+
+def test_only_generations_that_a_record_names_stay(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    one, other = tmp_path / "one" / "generations", tmp_path / "other" / "generations"
+    for path in (*(one / name for name in ("own", "former", "old", ".draft-x")), other / "own", other / "old"):
+        (path / "server").mkdir(parents=True)
+    record(tmp_path, "previous.json", one / "former")
+    record(tmp_path, "one/record.json", one / "own")
+    record(tmp_path, "other/record.json", other / "own")
+    (tmp_path / "one").chmod(0o700)
+    arguments = {"files": [], "prune": True}
+    told = run(capsys, tmp_path / "one", _ansible_check_mode=True, **arguments)
+    gone = [one / ".draft-x", one / "old", other / "old"]
+    assert [part["before_header"] for part in told["diff"]] == [str(path) for path in gone]
+    assert all(path.exists() for path in gone)
+    assert run(capsys, tmp_path / "one", **arguments)["diff"] == told["diff"]
+    assert sorted(tmp_path.glob("*/generations/*")) == [one / "former", one / "own", other / "own"]
+    assert not run(capsys, tmp_path / "one", **arguments)["changed"]
+
+
+@pytest.mark.parametrize("damaged", ["previous.json", "one/record.json"])
+def test_where_a_record_cannot_be_read_nothing_is_removed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, damaged: str
+) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name / "generations" / "old").mkdir(parents=True)
+    (tmp_path / damaged).write_text('{"container": {}}', encoding="utf-8")
+    run(capsys, tmp_path / "other", files=[], prune=True)
+    assert (tmp_path / "one" / "generations" / "old").exists()
+    # Only that deployment's are in doubt.
+    assert (tmp_path / "other" / "generations" / "old").exists() == (damaged == "previous.json")
+
+
+@pytest.mark.parametrize("named", ["previous.json", "one/record.json", None])
+def test_files_of_an_earlier_release_go_when_no_record_has_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, named: str | None
+) -> None:
+    (tmp_path / "one" / "generations" / "own").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    for name in ("one/serve.sh", "one/pair.py", "one/benchmark.json", "other/serve.sh"):
+        (tmp_path / name).write_text("{}", encoding="utf-8")
+    record(tmp_path, "one/record.json", tmp_path / "one" / "generations" / "own")
+    if named:
+        record(tmp_path, named, tmp_path / "one")
+    run(capsys, tmp_path / "one", files=[], prune=True)
+    left = sorted(path.name for path in (tmp_path / "one").glob("*.*"))
+    assert left == sorted(["benchmark.json", "record.json", *(["serve.sh", "pair.py"] if named else [])])
+    # Nothing says that one came in the place of the other.
+    assert (tmp_path / "other" / "serve.sh").exists()

@@ -10,6 +10,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import remembered as read
 
 LABELS = {"dgx_spark.speculative.deployment": "mine", "dgx_spark.speculative.configuration": "abc"}
@@ -176,3 +177,12 @@ WORKERS_FILES = {"options.yml": "", "entrypoint.py": ""}
 def test_a_record_of_two_sparks(tmp_path: Path, changes: dict[str, t.Any], whole: bool) -> None:
     store(tmp_path, json.dumps({**RECORD, **changes}))
     assert (read(tmp_path, "mine", {})["own"] is not None) is whole
+
+
+def test_where_a_container_has_its_files_from() -> None:
+    label = "dgx_spark.speculative.generation"
+    place = Path("/state/mine")
+    assert records.files_directory(place, {label: "0123"}) == place / "generations" / "0123"
+    # Those of earlier releases had them beside everything else.
+    assert records.files_directory(place, {}) == place
+    assert {records.of_files(place), records.of_files(place / "generations" / "0123")} == {place}

@@ -44,8 +44,8 @@ def spark(rank: int, **changes: t.Any) -> dict[str, t.Any]:
         "environment": {},
         **{"models": {"a/target": {"commit": COMMIT}, "a/draft": {"commit": COMMIT}}, "rails": rails, "ssh_port": 2233},
         **{"stall_s": 300, "probe_interval_s": 60, "peer_lost_s": 60, "ready_timeout": 3600},
-        **{"checked": HASH, "options": "x: 1\n", "scripts": f"script-{rank}", "trust": f"trust-{rank}"},
-        **{"devices": [], "slot": None},
+        **{"generation": f"0123456789a{rank}", "beside": ["state", "trial"]},
+        **{"checked": HASH, "trust": f"trust-{rank}", "devices": [], "slot": None, "recorded": None},
         **changes,
     }
 
@@ -80,6 +80,8 @@ def test_what_was_asked_for_is_asked_for(name: str) -> None:
         **{"pair_image": f"{SLOT}/{recipe['image'].rpartition('/')[2]}", "port": recipe["port"]},
         **{"url": f"http://127.0.0.1:{recipe['port']}", "environment": recipe["environment"]},
         **{key: recipe[key] for key in ("target", "draft")},
+        "beside": ["state", "trial", *(["vocabularies"] if recipe["vocabularies"] else [])],
+        "trust": HASH,
         "models": {model: {"commit": COMMIT} for model in (recipe["target"], recipe["draft"]) if model},
     }
     brought = [spark(rank, name=host, **wanted) for rank, host in enumerate(expected)]
@@ -87,7 +89,7 @@ def test_what_was_asked_for_is_asked_for(name: str) -> None:
         record = expected[host]["files"][normal.text(f"{directory}/record.json")]["json"]
         container = normal.Normal().data(planned["container"])
         assert container == {key: record["container"][key] for key in container}
-        scripts = expected[host]["files"].get(normal.text(f"{directory}/serve.sh"))
+        scripts = expected[host]["files"].get(f"{normal.text(directory)}/generations/<hash>/serve.sh")
         if scripts:
             assert serve_script(planned["script"], recipe) == scripts["text"].rstrip()
         # Only the head has one, and a file that stays as it is is not told of.
@@ -186,7 +188,7 @@ def test_ways_that_one_of_them_lacks_are_told() -> None:
         containers.plan([head, worker])
 
 
-@pytest.mark.parametrize("key", ["scripts", "trust"])
+@pytest.mark.parametrize("key", ["generation", "trust"])
 def test_what_changes_on_one_spark_makes_all_containers_anew(key: str) -> None:
     before, changed = sparks(3), sparks(3)
     changed[1][key] = "another"
@@ -206,7 +208,7 @@ def test_files_of_a_directory_may_change_on_one_spark() -> None:
 def test_models_in_directories_have_mounts_of_their_own() -> None:
     models = {"/srv/target": {"commit": None, "fingerprint": "one"}}
     (alone,) = containers.plan(sparks(1, target="/srv/target", draft="", models=models)).values()
-    assert alone["container"]["mounts"][4:] == [
+    assert alone["container"]["mounts"][5:] == [
         {"type": "bind", "source": "/srv/target", "target": "/models/target/target", "read_only": True}
     ]
     assert (alone["script"]["target"], alone["script"]["draft"]) == ("/models/target/target", "")
@@ -264,3 +266,90 @@ def test_what_somebody_wants_besides_comes_first() -> None:
 def test_sparks_without_a_network_cannot_be_planned_together() -> None:
     with pytest.raises(ValueError, match="spark-1 has no network to the others"):
         containers.plan(sparks(2, rails=[]))
+
+
+def test_the_same_files_are_the_same_directory() -> None:
+    files = {"serve.sh": "true\n", "options.yml": "x: 1\n"}
+    name = containers.generation(files, ["state", "trial"])
+    assert (len(name), int(name, 16) > 0) == (12, True)
+    assert containers.generation(dict(reversed(files.items())), ["trial", "state"]) == name
+    others = [
+        *(
+            containers.generation({**files, file: text}, ["state", "trial"])
+            for file, text in (("serve.sh", ""), ("x", ""))
+        ),
+        containers.generation(files, ["state"]),
+    ]
+    assert len({name, *others}) == 4
+
+
+def test_what_is_mounted_is_a_generation_and_what_lives_is_beside_it() -> None:
+    (alone,) = containers.plan(sparks(1, beside=["state", "trial", "vocabularies"])).values()
+    inside = {mount["target"]: (mount["source"], mount["read_only"]) for mount in alone["container"]["mounts"]}
+    assert {target: inside[target] for target in inside if target.startswith("/deployment")} == {
+        "/deployment": (f"{STATE}/mine/generations/0123456789a0", True),
+        "/deployment/state": (f"{STATE}/mine/state", False),
+        "/deployment/trial": (f"{STATE}/mine/trial", True),
+        "/deployment/vocabularies": (f"{STATE}/mine/vocabularies", True),
+    }
+    assert alone["container"]["labels"]["dgx_spark.speculative.generation"] == "0123456789a0"
+    assert alone["container"]["labels"]["dgx_spark.speculative.directory"] == f"{STATE}/mine"
+
+
+def earlier(brought: dict[str, t.Any], made: dict[str, t.Any]) -> dict[str, t.Any]:
+    """A Spark on which an earlier release has deployed what is wanted: its files were not in a generation."""
+    rest = [mount for mount in made["mounts"] if not mount["target"].startswith("/deployment")]
+    flat = {"type": "bind", "source": f"{STATE}/mine", "target": "/deployment", "read_only": True}
+    new = ("dgx_spark.speculative.generation", "dgx_spark.speculative.trust")
+    labels = {**{key: value for key, value in made["labels"].items() if key not in new}, LABEL: "earlier"}
+    recorded = {**made, "mounts": [flat, *rest], "labels": labels}
+    return {**brought, "recorded": recorded, "slot": {"state": "running", "labels": labels}}
+
+
+def as_deployed_earlier(number: int) -> list[dict[str, t.Any]]:
+    brought = sparks(number)
+    plan = containers.plan(brought)
+    return [earlier(each, plan[each["name"]]["container"]) for each in brought]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_what_serves_the_same_wish_goes_on_as_it_is(number: int) -> None:
+    brought = as_deployed_earlier(number)
+    for each, planned in zip(brought, containers.plan(brought).values()):
+        assert planned["container"] == each["recorded"]
+        assert (planned["kept"], planned["serves_already"], planned["turn"]) == (True, True, "at once")
+    # Just what is planned is nothing of an earlier release.
+    assert [each["kept"] for each in containers.plan(sparks(number)).values()] == [False] * number
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"recorded": None}, {"slot": None}, {"stall_s": 7}, {"environment": {"NCCL_DEBUG": "INFO"}}, {"port": 8001}),
+        *({"url": "http://192.0.2.7:8000"}, {"pair_image": "the-pairs:2"}, {"devices": ["/dev/fuse:/dev/fuse"]}),
+        *({"cache": "/srv/hub"}, {"ready_timeout": 60}, {"directory": "/srv/mine"}, {"deployment": "other"}),
+    ],
+)
+def test_what_is_another_wish_on_one_spark_is_made_anew_on_all(changes: dict[str, t.Any]) -> None:
+    brought = as_deployed_earlier(2)
+    if "port" in changes:
+        changes = {**changes, "bridged": True}
+    for each in containers.plan([brought[0], {**brought[1], **changes}]).values():
+        assert (each["kept"], each["serves_already"]) == (False, False)
+        assert "/generations/" in each["container"]["mounts"][1]["source"]
+
+
+def test_what_is_not_just_what_was_recorded_is_made_anew() -> None:
+    (one,) = as_deployed_earlier(1)
+    slot = one["slot"]
+    for other in ({**slot, "state": "exited"}, {**slot, "labels": {**slot["labels"], LABEL: "cut off"}}):
+        (planned,) = containers.plan([{**one, "slot": other}]).values()
+        assert not planned["kept"]
+
+
+def test_keys_that_changed_make_containers_anew_where_they_are_recorded() -> None:
+    brought = as_deployed_earlier(2)
+    for each in brought:
+        each["recorded"]["labels"]["dgx_spark.speculative.trust"] = each["trust"]
+    assert [each["kept"] for each in containers.plan(brought).values()] == [True, True]
+    assert not any(each["kept"] for each in containers.plan([brought[0], {**brought[1], "trust": "new"}]).values())

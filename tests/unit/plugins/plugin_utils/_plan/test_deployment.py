@@ -16,7 +16,7 @@ import pytest
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.action.deployment_plan import ActionModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import deployment
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers, deployment
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deployment import Deployment, Seen
 
 from tests.golden import stories
@@ -42,7 +42,8 @@ def planned(**changes: t.Any) -> Deployment:
             **{"deployment": "mine", "url": "http://127.0.0.1:8001", "host": "127.0.0.1", "reference": "r:1"},
             **{"models": {"a/target": {"commit": "1" * 40, "snapshot": "/models/target"}}, "target": "a/target"},
         },
-        "container": {"image": "r:1", "labels": LABELS},
+        "container": {"image": "r:1", "labels": LABELS, "mounts": []},
+        "kept": False,
         "pair": {},
         **changes,
     }
@@ -54,6 +55,7 @@ def planned(**changes: t.Any) -> Deployment:
         memory={"context": 1024, "rows": [{"what": "weights", "bytes": 1}], "free_for_gpu": "not known"},
         config={"family": "1.3", "options": {"max_seq_len": 1024}, "text": "max_seq_len: 1024\n"},
         files={"entrypoint.py": "pass\n", "serve.sh": "true\n"},
+        own={"files": {"entrypoint.py": "earlier\n"}},
     )
 
 
@@ -164,6 +166,48 @@ def test_what_was_recorded_gets_its_files_back() -> None:
     old = {**planned().record(seen(), NOW), "container": {**FULL, "labels": {}}}
     del old["pair"], old["listens_on"]
     assert (way(old)["directory"], way(old)["answers"], way(old)["address"]) == ("/state/mine", True, "127.0.0.1")
+
+
+def test_what_goes_on_serving_keeps_its_files() -> None:
+    assert planned(kept=True).files == {"entrypoint.py": "earlier\n"}
+
+
+def mounted(source: str) -> list[dict[str, t.Any]]:
+    return [
+        {"type": "bind", "source": "/hub", "target": "/cache/hub", "read_only": True},
+        {"type": "bind", "source": source, "target": "/deployment", "read_only": True},
+        {"type": "bind", "source": f"{DIRECTORY}/state", "target": "/deployment/state", "read_only": False},
+        {"type": "bind", "source": f"{DIRECTORY}/trial", "target": "/deployment/trial", "read_only": True},
+    ]
+
+
+def test_what_was_recorded_has_the_generation_that_its_files_are() -> None:
+    record = planned().record(seen(), NOW)
+    beside = ["state", "trial"]
+    generation = containers.generation(record["files"], beside)
+    labels = {**LABELS, "dgx_spark.speculative.generation": generation}
+    container = {**FULL, "labels": labels, "mounts": mounted(f"{DIRECTORY}/generations/{generation}")}
+    how = way({**record, "container": container})
+    assert (how["generation"], how["beside"], how["container"]) == (generation, beside, container)
+    # Another text is another directory, whatever the record says of the container.
+    how = way({**record, "container": container, "files": {**record["files"], "serve.sh": "false\n"}})
+    assert how["generation"] not in ("", generation)
+    assert how["container"]["mounts"][1]["source"] == f"{DIRECTORY}/generations/{how['generation']}"
+    assert how["container"]["labels"]["dgx_spark.speculative.generation"] == how["generation"]
+    assert [mount for mount in how["container"]["mounts"] if mount["target"] != "/deployment"] == [
+        mount for mount in container["mounts"] if mount["target"] != "/deployment"
+    ]
+
+
+def test_what_an_earlier_release_recorded_comes_back_where_it_was() -> None:
+    container = {**FULL, "mounts": mounted(DIRECTORY)[:3]}
+    how = way({**planned().record(seen(), NOW), "container": container})
+    assert (how["generation"], how["beside"], how["container"]) == ("", ["state"], container)
+
+
+def test_what_was_planned_is_run_as_it_was_planned() -> None:
+    run = vars(planned(container={"image": "r:1", "labels": LABELS, "mounts": mounted(f"{DIRECTORY}/generations/0")}))
+    assert way(run)["container"] == run["container"]
 
 
 SLOT = {"state": "running", "labels": LABELS}

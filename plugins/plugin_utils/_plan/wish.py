@@ -1,0 +1,77 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""Whether what was recorded is what somebody wants now. Releases of this collection differ in their programs and in
+where they keep them; that is no reason to end a server. What differs in anything else is another wish.
+"""
+
+from __future__ import annotations
+
+import shlex
+import typing as t
+
+import yaml
+
+Mapping = t.Mapping[str, t.Any]
+
+# Where a container has its programs and what they write, which each release arranges by itself.
+PROGRAMS = "/deployment"
+# Of a container's labels, those that tell what it is for. The last is not there in records of earlier releases, whose
+# keys are those of today: they are made once.
+TOLD = tuple(f"dgx_spark.speculative.{name}" for name in ("deployment", "directory", "url", "rank"))
+TRUST = "dgx_spark.speculative.trust"
+
+
+def said(script: str) -> tuple[list[str], list[str]]:
+    """What a script tells the server: environment and arguments. How its ranks are started is the programs' own."""
+    words = shlex.split(script.replace("\\\n", " "), comments=True)
+    environment = sorted(words[number] for number in range(1, len(words)) if words[number - 1] == "export")
+    return environment, words[words.index("trtllm-serve") :] if "trtllm-serve" in words else []
+
+
+def same_texts(recorded: t.Mapping[str, str], wanted: t.Mapping[str, str]) -> bool:
+    """Whether files have a server do the same, each set by name; a worker has no script."""
+    scripts = [files.get("serve.sh", "") for files in (recorded, wanted)]
+    options = [yaml.safe_load(files["options.yml"]) for files in (recorded, wanted)]
+    return options[0] == options[1] and said(scripts[0]) == said(scripts[1])
+
+
+def same_models(recorded: Mapping, wanted: Mapping) -> bool:
+    """Whether models, by name, are at the same commit, or have the same files."""
+    before, now = (
+        {name: (model.get("commit"), model.get("fingerprint")) for name, model in models.items()}
+        for models in (recorded, wanted)
+    )
+    return before == now
+
+
+def shown(container: Mapping) -> list[str]:
+    """What a container sees of its Spark beside its programs: targets, each with its source and what it may do."""
+    told = [[str(mount.get(key)) for key in ("target", "source", "type", "read_only")] for mount in container["mounts"]]
+    return sorted(" ".join(words) for words in told if not f"{words[0]}/".startswith(f"{PROGRAMS}/"))
+
+
+def same_container(recorded: Mapping, wanted: Mapping) -> bool:
+    """Whether Docker was asked for the same, as far as it is planned; the module that asks it compares the rest."""
+    asked = ("image", "command", "devices", "environment", "healthcheck")
+    labels = [container["labels"] for container in (recorded, wanted)]
+    return (
+        all(recorded[key] == wanted[key] for key in asked)
+        and shown(recorded) == shown(wanted)
+        and all(labels[0].get(name) == labels[1].get(name) for name in TOLD)
+        and labels[0].get(TRUST, labels[1].get(TRUST)) == labels[1].get(TRUST)
+    )
+
+
+def container(record: Mapping | None, texts: t.Mapping[str, str], models: Mapping) -> Mapping | None:
+    """The container of a record that is for these texts and models; None without one, or if it cannot be understood."""
+    if not record or not texts.get("options.yml"):
+        return None
+    try:
+        alike = same_texts(record["files"], texts) and same_models(record["models"], models)
+    except (ValueError, yaml.YAMLError):
+        return None
+    return t.cast("Mapping", record["container"]) if alike else None
