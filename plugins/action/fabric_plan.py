@@ -9,14 +9,8 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.card import plan_cards
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import (
-    MODES,
-    RENDERERS,
-    PlanError,
-    Wish,
-    given,
-    plan,
-)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import MODES, RENDERERS, given, plan
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import PlanError, Wish
 
 
 class ActionModule(ActionBase):
