@@ -362,7 +362,7 @@ def render(
 
 
 def plan(wish: Wish, host: str = "") -> dict[str, t.Any]:
-    """The whole answer of the action memory_plan."""
+    """The whole answer of the plan of the memory."""
     size = sizes(wish)
     made = bill(wish, size.tokens, wish.sparks, wish.memory)
     complete = not any(model.missing for model in wish.models)

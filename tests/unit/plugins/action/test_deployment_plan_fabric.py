@@ -55,8 +55,8 @@ def play(directory: Path, *arguments: str, **inputs: t.Any) -> subprocess.Comple
     found = {"name": "Look", "ansible.builtin.set_fact": {"__spark_network_info": INFO}}
     role = (REPOSITORY / "roles/spark_network/tasks/plan.yml").read_text(encoding="utf-8")
     assert 'hosts: "{{ __spark_network_hosts }}"' in role
-    arguments_of = {"hosts": "{{ __spark_network_hosts }}", **inputs}
-    task = {"name": "Plan", "dgx_spark.speculative.fabric_plan": arguments_of, "register": "plan"}
+    asked = {"hosts": "{{ __spark_network_hosts }}", **inputs}
+    task = {"name": "Plan", "dgx_spark.speculative.deployment_plan": {"fabric": asked}, "register": "plan"}
     show = {
         "name": "Show",
         "ansible.builtin.copy": {
