@@ -156,8 +156,8 @@ options:
           facts:
             description:
               - What its files say, in the form in which M(dgx_spark.speculative.huggingface_snapshot) returns it.
-              - Used are C(weights_bytes), C(layers), C(kv_heads), C(head_dim), C(max_context), C(kv_cache_dtype)
-                and C(model_type).
+              - Used are C(weights_bytes), C(layers), C(attention_heads), C(kv_heads), C(head_dim), C(max_context),
+                C(kv_cache_dtype) and C(model_type).
             type: dict
       draft:
         description:
@@ -219,7 +219,7 @@ options:
         type: dict
       sparks:
         description:
-          - How many Sparks serve together.
+          - How many Sparks serve together. It has to divide the attention heads of O(needs.target).
         type: int
         default: 1
       options:

@@ -20,11 +20,11 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links 
     Wish,
     every,
     is_own,
-    listed,
     names,
     together,
     usable,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.words import count, listed
 
 # NVIDIA's page since July 2026; each twin has a subnet of its own, or the source address would be ambiguous.
 FIRST_HOST = 10
@@ -175,7 +175,6 @@ def _rows_of(plan: t.Any, sparks: t.Sequence[Spark]) -> list[list[str]]:
     if isinstance(plan, dict):
         return _rows_by_host(plan, sparks)
     example = "{subnet: 192.168.100.0/24, addresses: [192.168.100.10, 192.168.100.11]}"
-    count = {2: "two", 3: "three", 4: "four"}.get(len(sparks), str(len(sparks)))
     found = []
     for number, row in enumerate(plan if isinstance(plan, list) else [None], start=1):
         if not isinstance(row, dict) or set(row) - {"subnet", "addresses"} or "addresses" not in row:
@@ -185,7 +184,7 @@ def _rows_of(plan: t.Any, sparks: t.Sequence[Spark]) -> list[list[str]]:
             given = [given[spark.name] for spark in sparks if spark.name in given]
         if not isinstance(given, list) or len(given) != len(sparks):
             each = listed(f"that of {spark.name}" for spark in sparks)
-            raise PlanError(f"spark_network_plan, entry {number}: 'addresses' must hold {count}, {each}.")
+            raise PlanError(f"spark_network_plan, entry {number}: 'addresses' must hold {count(len(sparks))}, {each}.")
         prefix = str(row.get("subnet", "")).partition("/")[2]
         texts = [str(address) if "/" in str(address) or not prefix else f"{address}/{prefix}" for address in given]
         if "subnet" in row:

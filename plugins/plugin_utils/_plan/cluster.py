@@ -12,12 +12,11 @@ import typing as t
 from pathlib import PurePosixPath
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import KEY, LABEL
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import by_value, listed
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.room import is_copied
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.words import by_value, listed, share
 
 # Sparks of one kind differ by what firmware and kernel keep for themselves.
 MEMORY_SHARE = 0.05
-SHARES = {2: "half", 3: "a third", 4: "a quarter"}
 LAUNCH = "/usr/bin/python3 /deployment/entrypoint.py launch"
 
 Facts = t.Mapping[str, t.Any]
@@ -118,11 +117,10 @@ class Comparison:
             return
         each = [f"{size / 2**30:.1f} GiB" for size in sizes.values()]
         has = by_value(zip(sizes, each)).replace(each[0], f"{each[0]} of memory", 1)
-        count = len(sizes)
         self.differ(
             "memory",
-            f"{has}, but each holds {SHARES.get(count, f'one of {count} parts')} of the model",
-            f"use {'two ' if count == 2 else ''}Sparks of the same kind",
+            f"{has}, but each holds {share(len(sizes))} of the model",
+            f"use {'two ' if len(sizes) == 2 else ''}Sparks of the same kind",
         )
 
     def clock(self, worker: str) -> None:

@@ -51,7 +51,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links 
     given_interfaces,
     is_own,
     linked,
-    listed,
     members_of,
     names,
     no_card,
@@ -61,6 +60,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links 
     together,
     usable,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.words import listed
 
 MODES = ("auto", "adopt", "configure")
 RENDERERS = ("auto", "NetworkManager", "networkd")

@@ -16,13 +16,12 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links 
     Spark,
     Wish,
     all_own,
-    by_value,
     is_own,
     linked,
-    listed,
     names,
     together,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.words import by_value, listed
 
 # Each of a port's two interfaces hangs on four lanes of PCIe 5.
 PCIE_WIDTH, PCIE_GTS = 4, 32

@@ -13,6 +13,7 @@ import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netplan import PENDING
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotplug import ASIDE, HANDLER, MARKER
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.words import listed
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import nearest
 
 Interface = dict[str, t.Any]
@@ -93,12 +94,6 @@ def all_own(joined: t.Sequence[Joined]) -> bool:
     return all(is_own(interface) for members, _target in joined for interface in members)
 
 
-def listed(words: t.Iterable[str]) -> str:
-    """Words as in a sentence."""
-    items = list(words)
-    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
-
-
 def names(interfaces: t.Iterable[Interface]) -> str:
     return listed(interface["name"] for interface in interfaces)
 
@@ -110,14 +105,6 @@ def together(sparks: t.Iterable[Spark]) -> str:
 def every(sparks: t.Sequence[Spark]) -> str:
     """How all of them are called in a sentence."""
     return "both" if len(sparks) == 2 else "all"
-
-
-def by_value(told: t.Iterable[tuple[str, str]]) -> str:
-    """Who has what, the names of those with the same together: a and b have 1, c has 2."""
-    groups: dict[str, list[str]] = {}
-    for name, value in told:
-        groups.setdefault(value, []).append(name)
-    return listed(f"{listed(group)} {'have' if len(group) > 1 else 'has'} {value}" for value, group in groups.items())
 
 
 def usable(interface: Interface) -> list[ipaddress.IPv4Interface]:

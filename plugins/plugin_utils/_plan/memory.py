@@ -347,7 +347,7 @@ def render(
     has = [*memory_rows(wish), ("room", made.room)]
     widest = max(len(name) for name, _size in [*needs, *has])
     where = f"{host}, " if host else ""
-    each = " (each of 2 Sparks)" if wish.sparks > 1 else ""
+    each = f" (each of {wish.sparks} Sparks)" if wish.sparks > 1 else ""
     heading = textwrap.wrap(f"{where}memory{each}: {title(wish)}", WIDTH)
     ruler = f"  {'-' * (widest + 11)}"
     body = [*table(needs[:-1], widest), ruler, *table(needs[-1:], widest), ""]
