@@ -13,32 +13,87 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
     back,
+    cluster,
     containers,
     deployment,
+    links,
+    memory,
+    network,
     place,
+    room,
+    sizes,
     wish,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import MODES, RENDERERS
 
 DICT: dict[str, t.Any] = {"type": "dict"}
 NEEDED: dict[str, t.Any] = {"type": "dict", "required": True}
 ROWS: dict[str, t.Any] = {"type": "list", "elements": "dict", "default": []}
+MODEL = {"name": {"type": "str"}, "facts": DICT}
+# Values of type raw are read by the plan, whose errors name the inputs that people set.
+FABRIC: dict[str, dict[str, t.Any]] = {
+    "hosts": NEEDED,
+    "mode": {"type": "str", "default": "auto", "choices": list(MODES)},
+    "plan": {"type": "raw"},
+    "interfaces": {"type": "raw"},
+    "mtu": {"type": "int", "default": 9000},
+    "renderer": {"type": "str", "default": "auto", "choices": list(RENDERERS)},
+    "speed": {"type": "int", "default": 200_000},
+    "minimum_speed": {"type": "int", "default": 0},
+    "bandwidth_test": {"type": "raw", "default": "auto"},
+    "start_with_card": {"type": "raw", "default": "auto"},
+    "keep_card": {"type": "raw", "default": "auto"},
+}
+NEEDS: dict[str, dict[str, t.Any]] = {
+    "target": {"type": "dict", "required": True, "options": MODEL},
+    "draft": {"type": "dict", "options": MODEL},
+    "method": {"type": "str", "default": "none"},
+    "draft_length": {"type": "int", "default": 0},
+    "context": {"type": "raw", "default": 32768},
+    "parallel": {"type": "raw", "default": 1},
+    "reserve_gib": {"type": "raw", "default": 12},
+    "kv_cache": {"type": "str", "default": "planned", "choices": ["planned", "fraction"]},
+    "memory": DICT,
+    "sparks": {"type": "int", "default": 1},
+    "options": DICT,
+}
+CLUSTER: dict[str, dict[str, t.Any]] = {
+    "looks": NEEDED,
+    "clock_skew": {"type": "float", "default": 60},
+    "tolerate": {"type": "list", "elements": "str", "default": []},
+}
+ROOM: dict[str, dict[str, t.Any]] = {
+    "looks": NEEDED,
+    "models": NEEDED,
+    "packed_bytes": {"type": "int", "default": 0},
+    "reserve_bytes": {"type": "int", "default": 0},
+}
+TRUST: dict[str, dict[str, t.Any]] = {
+    "hosts": NEEDED,
+    "directory": {"type": "str", "required": True},
+    "ssh_port": {"type": "int", "required": True},
+    "copy_port": {"type": "int", "required": True},
+}
+PLACE: dict[str, dict[str, t.Any]] = {
+    "name": {"type": "str", "required": True},
+    "image": {"type": "str", "required": True},
+    "look": NEEDED,
+    "uses": ROWS,
+    "taken": ROWS,
+    "seen": ROWS,
+    "registry": {"type": "dict", "default": {}},
+    "unpack_factor": {"type": "float", "default": 0.0},
+    "inputs": NEEDED,
+    "labels": {"type": "dict", "default": {}},
+}
 # What is asked; a task asks one of them.
 SUBJECTS: dict[str, dict[str, t.Any]] = {
-    "place": {
-        "type": "dict",
-        "options": {
-            "name": {"type": "str", "required": True},
-            "image": {"type": "str", "required": True},
-            "look": NEEDED,
-            "uses": ROWS,
-            "taken": ROWS,
-            "seen": ROWS,
-            "registry": {"type": "dict", "default": {}},
-            "unpack_factor": {"type": "float", "default": 0.0},
-            "inputs": NEEDED,
-            "labels": {"type": "dict", "default": {}},
-        },
-    },
+    "fabric": {"type": "dict", "options": FABRIC},
+    "cluster": {"type": "dict", "options": CLUSTER},
+    "needs": {"type": "dict", "options": NEEDS},
+    "room": {"type": "dict", "options": ROOM},
+    "trust": {"type": "dict", "options": TRUST},
+    "place": {"type": "dict", "options": PLACE},
     "share": DICT,
     "nodes": {"type": "list", "elements": "dict"},
     "run": {
@@ -93,8 +148,35 @@ class ActionModule(ActionBase):
         subject = next(name for name in SUBJECTS if given[name] is not None)
         try:
             return {"changed": False, **getattr(self, f"_{subject}")(host, given)}
+        except (links.PlanError, sizes.PlanError) as error:
+            raise AnsibleActionFail(str(error)) from None
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise AnsibleActionFail(f"What the Sparks run cannot be planned: {error}.") from None
+
+    @staticmethod
+    def _fabric(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return network.part(host, given["fabric"])
+
+    @staticmethod
+    def _cluster(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return cluster.compared(**given["cluster"])
+
+    @staticmethod
+    def _needs(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return memory.plan(sizes.read(given["needs"]), host)
+
+    @staticmethod
+    def _room(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        asked = given["room"]
+        lacking = room.needed(asked["looks"], host, asked["models"], asked["packed_bytes"], asked["reserve_bytes"])
+        return {"refusal": "\n".join(lacking)}
+
+    @staticmethod
+    def _trust(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        try:
+            return cluster.trust(host=host, **given["trust"])
+        except ValueError as error:
+            raise AnsibleActionFail(f"Writing what the Sparks share failed: {error}.") from None
 
     @staticmethod
     def _place(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

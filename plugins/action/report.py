@@ -13,6 +13,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import is_worker
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.differences import differences
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import preflight, summary
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.document import Document, ReportError
 
@@ -39,6 +40,7 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
 BESIDES: dict[str, dict[str, t.Any]] = {
     "title": {"type": "str", "default": "Besides"},
     "items": {"type": "list", "elements": "str", "default": []},
+    "together": {"type": "dict"},
     "document": {"type": "dict"},
     "json_path": {"type": "path"},
     "unreachable": {"type": "list", "elements": "str", "default": []},
@@ -77,6 +79,8 @@ class ActionModule(ActionBase):
             lines = self._summary(host, variables, given["summary"])
         if given["preflight"] is not None:
             lines, problems = self._preflight(**given["preflight"])
+        if given["together"] is not None:
+            given = {**given, **self._together(host, **{key: given[key] for key in ("together", "document")})}
         lines = lines + section(given["title"], given["items"])
         if lines:
             # One call, so that the lines of hosts that report at once are not mixed.
@@ -84,6 +88,13 @@ class ActionModule(ActionBase):
         self._keep(host, given)
         failed = {"failed": True, "msg": problems[0]} if problems else {}
         return {"changed": False, "lines": lines, "problems": problems, **failed}
+
+    @staticmethod
+    def _together(host: str, together: dict[str, t.Any], document: dict[str, t.Any] | None) -> dict[str, t.Any]:
+        """What shows only when the Sparks are looked at together, to be told and kept."""
+        between = differences(together, host)
+        title = "Of the two Sparks together" if len(together) == 2 else "Of the Sparks together"
+        return {"title": title, "items": between, "document": {**(document or {}), "between": between}}
 
     @staticmethod
     def _keep(host: str, given: t.Mapping[str, t.Any]) -> None:

@@ -270,6 +270,7 @@ def identity(evidence: Evidence) -> dict[str, t.Any]:
             "role": pair.role,
             "head": pair.head,
             "worker": pair.worker,
+            "nodes": list(pair.nodes),
             "options": labels.get(OPTIONS_LABEL),
         },
         "machine": {"driver": evidence.gpu_driver or None, "kernel": evidence.kernel_release or None},

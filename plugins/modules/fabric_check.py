@@ -22,7 +22,7 @@ extends_documentation_fragment:
 options:
   rails:
     description:
-      - The interfaces, as M(dgx_spark.speculative.fabric_plan) returns them.
+      - The interfaces, as M(dgx_spark.speculative.deployment_plan) returns them.
     type: list
     elements: dict
     required: true
@@ -49,7 +49,7 @@ options:
     type: int
     default: 15
 seealso:
-  - module: dgx_spark.speculative.fabric_plan
+  - module: dgx_spark.speculative.deployment_plan
   - module: dgx_spark.speculative.fabric_network
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
@@ -131,7 +131,7 @@ def main() -> None:
     lacking = sorted({key for rail in rails for key in NEEDED if not rail.get(key)})
     if not rails or lacking:
         what = f"have no {' and no '.join(lacking)}" if lacking else "are empty"
-        module.fail_json(msg=f"The rails {what}. Use those that fabric_plan returns.", table=[])
+        module.fail_json(msg=f"The rails {what}. Use those that deployment_plan returns.", table=[])
     proof = Proof(rails, module.params["peer"], module.params["timeout"], port=module.params["port"])
     try:
         table = proof.check()

@@ -43,7 +43,7 @@ options:
     default: present
   document:
     description:
-      - What the netplan file is to say, as M(dgx_spark.speculative.fabric_plan) returns it.
+      - What the netplan file is to say, as M(dgx_spark.speculative.deployment_plan) returns it.
       - Required with O(state=present).
     type: dict
   change:
@@ -52,7 +52,7 @@ options:
     type: str
   ask:
     description:
-      - What to ask with O(state=asked), as M(dgx_spark.speculative.fabric_plan) returns it. C(addresses) are to be
+      - What to ask with O(state=asked), as M(dgx_spark.speculative.deployment_plan) returns it. C(addresses) are to be
         looked for on each interface, and with C(greet) the other Spark, which must ask at the same time.
     type: dict
   timeout:
@@ -65,7 +65,7 @@ notes:
   - Works together with an action plugin, which opens new connections until it has found one to the host as it is after
     the change. So the task returns when the change is in force, and fails when it has been undone.
 seealso:
-  - module: dgx_spark.speculative.fabric_plan
+  - module: dgx_spark.speculative.deployment_plan
   - module: dgx_spark.speculative.fabric_check
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
@@ -159,7 +159,7 @@ Result = dict[str, t.Any]
 
 
 def require_entries(document: Document) -> None:
-    """Raises FabricError for what M(fabric_plan) would not have written."""
+    """Raises FabricError for what M(deployment_plan) would not have written."""
     entries = (document.get("network") or {}).get("ethernets") if isinstance(document.get("network"), dict) else None
     whole = isinstance(entries, dict) and all(
         isinstance(entry, dict) and isinstance(entry.get("addresses"), list) and isinstance(entry.get("mtu"), int)
@@ -168,7 +168,7 @@ def require_entries(document: Document) -> None:
     if not entries or not whole:
         raise FabricError(
             "the document does not name network.ethernets with 'addresses' and 'mtu' each. Use the one that "
-            "fabric_plan returns."
+            "deployment_plan returns."
         )
 
 

@@ -72,7 +72,7 @@ options:
           - C(docker), C(registry) and C(models) are what M(dgx_spark.speculative.docker_access_info),
             M(dgx_spark.speculative.registry_image_info) and M(dgx_spark.speculative.huggingface_snapshot) returned.
           - C(directories) are paths of models in directories of their own that were found to be complete.
-          - C(plan) holds the lines of M(dgx_spark.speculative.memory_plan).
+          - C(plan) holds the lines of M(dgx_spark.speculative.deployment_plan).
           - C(problems) holds what the checks found to stand in the way, one text each.
           - C(role) is V(alone), V(head) or V(worker).
           - C(rails) are the ways through the cable, as the role C(spark_network) hands them out, and C(notes) sentences
@@ -109,6 +109,14 @@ options:
     type: list
     elements: str
     default: []
+  together:
+    description:
+      - The statuses of all Sparks, as M(dgx_spark.speculative.deployment_info) or
+        M(dgx_spark.speculative.deployment_diagnosis) returned them, by host name. Empty for one that could not
+        be looked at.
+      - What shows only when they are looked at together takes the place of O(items), and is kept in O(document) as
+        C(between).
+    type: dict
   document:
     description:
       - The facts to keep. Nothing is written without them.

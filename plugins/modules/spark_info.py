@@ -105,7 +105,7 @@ options:
         default: /var/run/docker.sock
 seealso:
   - module: dgx_spark.speculative.docker_access_info
-  - module: dgx_spark.speculative.fabric_plan
+  - module: dgx_spark.speculative.deployment_plan
   - plugin: dgx_spark.speculative.pair_comparison
     plugin_type: filter
 author:

@@ -26,7 +26,7 @@ description:
 # These change nothing on a Spark; to be killed at one is to be killed before the task that follows.
 HARMLESS = (
     *("set_fact", "fail", "debug", "assert", "include_tasks", "include_role", "validate_argument_spec"),
-    *("recipe_info", "check_inputs", "memory_plan", "trtllm_config", "report"),
+    *("recipe_info", "check_inputs", "trtllm_config", "report"),
     *("setup", "gather_facts", "slurp", "stat", "spark_info"),
     *("docker_access_info", "registry_image_info"),
     *("huggingface_snapshot", "deployment_info", "deployment_plan"),

@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Two Sparks as one, seen from one of them: which half it is, how the cable does now, whether the other one answers."""
+"""Sparks as one, seen from one of them: which rank it is, how its link does now, whether those it needs answer."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import dataclasses
 import errno
 import ipaddress
 import json
+import re
 import socket
 import typing as t
 from pathlib import Path
@@ -61,29 +62,50 @@ class Link:
     speed_mbps: int | None = None
 
 
+def listed(words: t.Sequence[str]) -> str:
+    """Words as in a sentence."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """Which half of which pair this Spark is. Names are the inventory's, and known from the record only."""
+    """Which rank of which Sparks this one is. Names are the inventory's, and known from the record only."""
 
     rank: int
     head: str | None
     worker: str | None
     rails: tuple[Rail, ...]
     ssh_port: int = SSH_PORT
+    # All, and the addresses of all others on the first rail, in the order of the ranks, as far as they are known.
+    nodes: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     @property
     def role(self) -> str:
-        return ROLES[self.rank]
+        return ROLES[min(self.rank, 1)]
+
+    @property
+    def peer_addresses(self) -> tuple[str, ...]:
+        """Where those are that it needs: of the head every worker, of a worker the head."""
+        if len(self.others) > 1:
+            return self.others[:1] if self.rank else self.others
+        address = self.rails[0].peer_address if self.rails else None
+        return (address,) if address else ()
 
     @property
     def peer_address(self) -> str | None:
-        return self.rails[0].peer_address if self.rails else None
+        return listed(self.peer_addresses) or None
 
     @property
     def peer(self) -> str:
-        """The other Spark, by the best name there is."""
-        name = self.worker if self.rank == 0 else self.head
-        return name or self.peer_address or f"the {ROLES[1 - self.rank]}"
+        """The other Sparks that it needs, by the best names there are."""
+        names = listed(self.nodes[1:]) if self.rank == 0 else self.head
+        return names or (self.worker if self.rank == 0 else "") or self.peer_address or f"the {ROLES[not self.rank]}"
+
+    @property
+    def any_peer(self) -> str:
+        """The one of them that does worst."""
+        return f"one of {self.peer}" if len(self.peer_addresses) > 1 else self.peer
 
 
 def _number(value: t.Any) -> int | None:
@@ -108,20 +130,26 @@ def _rail(row: t.Any) -> Rail | None:
     )
 
 
+def _addresses(environment: t.Mapping[str, str], name: str) -> list[str]:
+    """A list in the environment."""
+    return [one.strip() for one in environment.get(name, "").split(",") if one.strip()]
+
+
+def _others(environment: t.Mapping[str, str]) -> list[list[str]]:
+    """By rail, the addresses of all others in the order of the ranks; they are listed rail by rail."""
+    own, others = (_addresses(environment, name) for name in ("DGX_SPARK_FABRIC_ADDRESSES", "DGX_SPARK_PEER_ADDRESSES"))
+    many = max(1, len(others) // max(1, len(own)))
+    return [others[index * many : (index + 1) * many] for index in range(len(own))]
+
+
 def _rails_of_environment(environment: t.Mapping[str, str]) -> tuple[Rail, ...]:
     """A container that nobody has seen serve has no record, but what it was started with."""
-
-    def listed(name: str) -> list[str]:
-        return [one.strip() for one in environment.get(name, "").split(",") if one.strip()]
-
-    own, peers, names = (
-        listed(name) for name in ("DGX_SPARK_FABRIC_ADDRESSES", "DGX_SPARK_PEER_ADDRESSES", "NCCL_SOCKET_IFNAME")
-    )
+    own, names = (_addresses(environment, name) for name in ("DGX_SPARK_FABRIC_ADDRESSES", "NCCL_SOCKET_IFNAME"))
     # NCCL takes prefixes and exclusions, too; only plain names are names.
     plain = len(names) == len(own) and not any(set(name) & set("=^") for name in names)
     return tuple(
-        Rail(names[index] if plain else None, address, peers[index] if index < len(peers) else None)
-        for index, address in enumerate(own)
+        Rail(names[index] if plain else None, address, next(iter(others), None))
+        for index, (address, others) in enumerate(zip(own, _others(environment)))
     )
 
 
@@ -138,9 +166,12 @@ def pair_of(
     recorded = (record or {}).get("pair")
     recorded = recorded if isinstance(recorded, dict) else {}
     label = labels.get(RANK_LABEL)
-    rank = {"0": 0, "1": 1}.get(str(label)) if label is not None else _number(recorded.get("rank"))
+    names = recorded.get("nodes")
+    nodes = tuple(name for name in map(_text, names if isinstance(names, list) else []) if name)
+    others = tuple(next(iter(_others(environment)), []))
+    rank = _number(recorded.get("rank")) if label is None else int(label) if re.fullmatch("[0-9]{1,3}", label) else None
     # A container without the label is one Spark's, whatever an older record says.
-    if rank not in (0, 1) or (labels and label is None):
+    if rank is None or not 0 <= rank < max(2, len(nodes), 1 + len(others)) or (labels and label is None):
         return None
     rows = recorded.get("rails")
     rails = tuple(rail for rail in map(_rail, rows if isinstance(rows, list) else []) if rail)
@@ -151,6 +182,8 @@ def pair_of(
         _text(recorded.get("worker")),
         rails or _rails_of_environment(environment),
         int(port) if port.isdigit() else SSH_PORT,
+        nodes,
+        others,
     )
 
 
@@ -210,10 +243,13 @@ def look_at_rail(rail: Rail, root: Path) -> Link:
 
 
 def ask_peer(pair: Pair, timeout: float = ASK_TIMEOUT_S) -> str | None:
-    """Whether the other Spark answers through the cable; the head learns whether the worker's sshd is there, too."""
-    address = pair.peer_address
-    if address is None:
-        return None
+    """Whether those it needs answer on the link, by the one that does worst; the head learns whether each worker's sshd
+    is there, too."""
+    answers = [_ask(pair, address, timeout) for address in pair.peer_addresses]
+    return next((answer for answer in (SILENT, REFUSED, OPEN) if answer in answers), None)
+
+
+def _ask(pair: Pair, address: str, timeout: float) -> str:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.settimeout(timeout)
@@ -306,7 +342,7 @@ def by_tcp(data: t.Any) -> str | None:
 
 
 def by_rdma(data: t.Any) -> str | None:
-    """The RDMA devices that both ranks could use when they were started; None where nobody has looked."""
+    """The RDMA devices that all ranks could use when they were started; None where nobody has looked."""
     found = [rank.get("verbs") for rank in ranks_of(data)]
     if len(found) < 2 or not all(isinstance(one, dict) and one and None not in one.values() for one in found):
         return None

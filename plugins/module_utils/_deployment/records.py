@@ -45,7 +45,7 @@ SHAPE: dict[str, t.Any] = {
     "break_even": {"best": (int, float), "worst": (int, float)},
     "container": {"labels": {}},
     # Of two Sparks that serve as one; empty, or not there, for one Spark.
-    "pair": {"rank": int, "head": str, "worker": str, "image": str, "rails": list, "ranks": list},
+    "pair": {"rank": int, "head": str, "worker": str, "nodes": list, "image": str, "rails": list, "ranks": list},
 }
 
 # What has to be in a record for its deployment to be told from others, and to be brought back.
@@ -120,8 +120,8 @@ def lost_models(record: Record) -> list[str]:
 
 
 def is_worker(record: t.Mapping[str, t.Any]) -> bool:
-    """Whether a record is that of the second of two Sparks, which has no server of its own."""
-    return bool((record.get("pair") or {}).get("rank") == 1)
+    """Whether a record is that of a Spark which runs a rank for its head, and has no server of its own."""
+    return bool((record.get("pair") or {}).get("rank"))
 
 
 def shaped(value: t.Any, shape: t.Any) -> t.Any:

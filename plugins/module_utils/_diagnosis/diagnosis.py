@@ -63,7 +63,7 @@ HEADLINES = {
     "unknown": "the cause is not known",
     "nothing_deployed": "nothing is deployed here",
 }
-WORKER_HEALTHY = "healthy: rank 1 runs; whether the server generates, its head can tell"
+WORKER_HEALTHY = "healthy: rank {rank} runs; whether the server generates, its head can tell"
 
 
 @dataclasses.dataclass
@@ -378,7 +378,9 @@ def render(
     verdict: str, findings: t.Sequence[Finding], tail: t.Sequence[str], evidence: Evidence, host: str
 ) -> list[str]:
     """The few lines that matter."""
-    headline = WORKER_HEALTHY if verdict == "healthy" and evidence.rank == 1 else HEADLINES[verdict]
+    headline = (
+        WORKER_HEALTHY.format(rank=evidence.rank) if verdict == "healthy" and evidence.rank else HEADLINES[verdict]
+    )
     lines = [f"{host}: {headline}" if host else headline]
     main = [finding for finding in findings if finding.severity == CAUSE][:MOST_CAUSES]
     if verdict == "unknown":

@@ -163,13 +163,13 @@ class Evidence:
 
     @property
     def rank(self) -> int | None:
-        """Which half of two Sparks this is; None for one Spark alone."""
+        """Which of several Sparks this is; None for one alone."""
         return None if self.pair is None else self.pair.rank
 
     @property
     def serves(self) -> bool:
         """Whether it was seen to generate just now; of a worker, whether its rank runs."""
-        if self.rank == 1:
+        if self.rank:
             return self.running and self.said == pairs.WORKER_SERVING
         return (
             self.running
@@ -285,7 +285,7 @@ def parse_name_servers(text: str) -> list[str]:
 
 def address_of(evidence: Evidence) -> str:
     """Where the server listens, by its container or its record."""
-    if evidence.rank == 1:
+    if evidence.rank:
         # The head has the port.
         return ""
     labels = ((evidence.slot or {}).get("Config") or {}).get("Labels") or {}
@@ -328,7 +328,7 @@ class Gatherer:
         self._look("network", self._network)
         self._look("cache's owner", self._owner)
         self._look("port", self._port)
-        if ask and evidence.running and evidence.rank != 1:
+        if ask and evidence.running and not evidence.rank:
             self._look("server", self._ask)
         return evidence
 
@@ -452,7 +452,7 @@ class Gatherer:
         if self.evidence.directory is None or self.evidence.mounted is None:
             return "there is no deployment"
         # Only the head of two Sparks starts anything.
-        for name in ("options.yml",) if self.evidence.rank == 1 else ("options.yml", "serve.sh"):
+        for name in ("options.yml",) if self.evidence.rank else ("options.yml", "serve.sh"):
             self.evidence.files[name] = (self.evidence.mounted / name).read_text(encoding="utf-8", errors="replace")
         # What a server looked like that the container's main process ended.
         for name in ("stalled.log", "peer-lost.log"):

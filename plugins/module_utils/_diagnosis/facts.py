@@ -285,7 +285,7 @@ def container_missing(evidence: Evidence) -> Answer:
 def state_contradicts(evidence: Evidence) -> Answer:
     states: tuple[str, ...] = ("running", "loading", "restarting", "failed", "starting", TRIAL_FAILED)
     states += (PEER_LOST, WAITING_FOR_WORKER)
-    if evidence.rank == 1:
+    if evidence.rank:
         states = ("starting", "failed", WAITING_FOR_FABRIC, WORKER_READY, WORKER_SERVING)
     if not evidence.running or evidence.said in states:
         return None
@@ -296,7 +296,7 @@ def state_contradicts(evidence: Evidence) -> Answer:
 
 
 def crash_loop(evidence: Evidence) -> Answer:
-    if not evidence.running or evidence.said != "failed" or evidence.rank == 1:
+    if not evidence.running or evidence.said != "failed" or evidence.rank:
         return None
     return f"state.json says failed after {(evidence.state or {}).get('restarts')} restarts"
 
@@ -481,7 +481,7 @@ def twins_in_one_network(evidence: Evidence) -> Answer:
 def peer_unreachable(evidence: Evidence) -> Answer:
     if not evidence.pair or evidence.peer_answers != SILENT:
         return None
-    return f"{evidence.pair.peer} does not answer at {evidence.pair.peer_address}"
+    return f"{evidence.pair.any_peer} does not answer at {evidence.pair.peer_address}"
 
 
 def worker_ssh_absent(evidence: Evidence) -> Answer:
@@ -567,7 +567,11 @@ def ranks_not_started(evidence: Evidence) -> Answer:
 def ranks_on_one_host(evidence: Evidence) -> Answer:
     ranks = ranks_of(_ranks(evidence))
     hosts = {str(rank.get("host")) for rank in ranks}
-    return f"both ranks run on {hosts.pop()}" if len(ranks) > 1 and len(hosts) == 1 else None
+    return (
+        f"{'both' if len(ranks) == 2 else 'all'} ranks run on {hosts.pop()}"
+        if len(ranks) > 1 and len(hosts) == 1
+        else None
+    )
 
 
 def rank_on_one_core(evidence: Evidence) -> Answer:
@@ -578,7 +582,7 @@ def rank_on_one_core(evidence: Evidence) -> Answer:
 
 
 def worker_failed(evidence: Evidence) -> Answer:
-    if not evidence.running or evidence.rank != 1 or evidence.said != "failed":
+    if not evidence.running or not evidence.rank or evidence.said != "failed":
         return None
     return f"state.json says failed: {_reason_said(evidence) or 'no reason given'}"
 

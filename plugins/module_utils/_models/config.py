@@ -107,6 +107,7 @@ def model_facts(config: Config, quantization: Config, size: int | None) -> dict[
         "architecture": next(iter(architectures(config) or architectures(text)), None),
         "model_type": next((one for one in (config.get("model_type"), text.get("model_type")) if _is_word(one)), None),
         "layers": number(text, "num_hidden_layers"),
+        "attention_heads": heads or None,
         "kv_heads": kv_heads,
         "head_dim": head_dim,
         "hidden_size": hidden,

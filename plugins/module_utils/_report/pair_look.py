@@ -8,9 +8,14 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
+import itertools
+import json
 import os
 import platform
+import re
 import shutil
 import socket
 import time
@@ -28,14 +33,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.acce
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.holders import port_use
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import store_of
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.comparison import (
-    KEY,
-    LABEL,
-    authorized,
-    image_facts,
-    pair_image,
-    whole_key,
-)
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import (
     QUERY,
     GpuError,
@@ -49,6 +46,108 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watch
 SSHD_PLACES = ("/usr/sbin", "/usr/local/sbin", "/sbin", "/usr/bin")
 # What Docker, libvirt and others make.
 VIRTUAL = ("docker", "br-", "veth", "virbr", "lo", "tun", "tap", "wg", "tailscale")
+LABEL = "dgx_spark.speculative."
+# The image from which the pair's was made; another one means that it has to be made anew.
+BASE_LABEL = f"{LABEL}base"
+REPOSITORY = "dgx-spark-speculative/release"
+KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]+={0,2}")
+# What of an image's configuration decides how a container of it runs. What else there is differs between releases of
+# Docker.
+CONFIG_KEYS = (
+    "Cmd",
+    "Entrypoint",
+    "Env",
+    "ExposedPorts",
+    "Healthcheck",
+    "Labels",
+    "Shell",
+    "StopSignal",
+    "User",
+    "Volumes",
+    "WorkingDir",
+)
+
+Facts = t.Mapping[str, t.Any]
+
+
+def pair_image(base: str) -> str:
+    """The local name of the image that is made from another one for two Sparks."""
+    name, _at, digest = base.partition("@")
+    _repository, _colon, tag = name.rpartition("/")[2].partition(":")
+    return f"{REPOSITORY}:{tag or (digest.replace(':', '-')[:19] if digest else 'latest')}"
+
+
+def fingerprint(inspected: Facts) -> str:
+    """What is the same for the same image in every Docker. Its ID is not: it depends on how Docker stores images."""
+    config = inspected.get("Config") or {}
+    kept = {key: config.get(key) for key in CONFIG_KEYS if config.get(key)}
+    layers = (inspected.get("RootFS") or {}).get("Layers") or []
+    parts = [inspected.get("Os"), inspected.get("Architecture"), inspected.get("Variant") or "", layers, kept]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def image_facts(inspected: Facts | None) -> dict[str, t.Any] | None:
+    """An image in few words."""
+    if inspected is None:
+        return None
+    labels = (inspected.get("Config") or {}).get("Labels") or {}
+    return {
+        "id": inspected.get("Id"),
+        "fingerprint": fingerprint(inspected),
+        "bytes": inspected.get("Size") or 0,
+        "base": labels.get(BASE_LABEL),
+    }
+
+
+def is_made(images: Facts) -> bool:
+    """Whether the pair's image is there and made from the base that is there."""
+    base, made = images["base"], images["pair"]
+    return bool(base and made and made["base"] == base["fingerprint"])
+
+
+ARMOUR = re.compile(r"-----BEGIN OPENSSH PRIVATE KEY-----\s(.+)\s-----END OPENSSH PRIVATE KEY-----\s*", re.DOTALL)
+MAGIC = b"openssh-key-v1\0"
+
+
+def _fields(data: bytes) -> t.Iterator[bytes]:
+    """The strings in OpenSSH's binary formats: each has its length before it."""
+    while data:
+        end = 4 + int.from_bytes(data[:4], "big")
+        if len(data) < end:
+            raise ValueError("cut off")
+        yield data[4:end]
+        data = data[end:]
+
+
+def whole_key(private: str, public: str) -> str | None:
+    """The public half of an ed25519 key pair of which both files are whole and belong together, without a passphrase.
+
+    OpenSSH's PROTOCOL.key: cipher, derivation and its options as strings, the number of keys, then the public and the
+    private part as strings; in the latter two equal numbers precede the key's type, its public and its secret half.
+    """
+    named, body = KEY.match(public.strip()), ARMOUR.fullmatch(private.strip() + "\n")
+    if not named or not body:
+        return None
+    try:
+        data = base64.b64decode("".join(body[1].split()), validate=True)
+        wanted = base64.b64decode(named[0].split()[1], validate=True)
+        cipher, derivation, choices = itertools.islice(_fields(data.removeprefix(MAGIC)), 3)
+        length = len(MAGIC) + 12 + len(cipher) + len(derivation) + len(choices) + 4
+        known, secret = _fields(data[length:])
+        kind, half, both = itertools.islice(_fields(secret[8:]), 3)
+    except ValueError:
+        return None
+    whole = known == wanted and secret[:4] == secret[4:8] and kind == b"ssh-ed25519" and both.endswith(half)
+    return named[0] if whole and cipher == b"none" and len(both) == 64 and known.endswith(half) else None
+
+
+AUTHORIZED = re.compile(r'from="(?P<addresses>[^"]*)".* (?P<key>ssh-ed25519 [A-Za-z0-9+/]+={0,2})')
+
+
+def authorized(text: str) -> dict[str, t.Any] | None:
+    """Whom the first line of authorized_keys lets in."""
+    found = AUTHORIZED.search(text.partition("\n")[0])
+    return {"from": found["addresses"].split(","), "key": found["key"]} if found else None
 
 
 def mac_addresses(devices: Path) -> list[str]:
@@ -85,7 +184,7 @@ class PairError(Exception):
 
 
 class PairLook:
-    """One look at one of the two."""
+    """One look at one of them."""
 
     def __init__(self, state: Path, params: dict[str, t.Any], machine: Machine) -> None:
         self.params = params
@@ -109,6 +208,7 @@ class PairLook:
             "sshd": shutil.which("sshd", path=":".join(SSHD_PLACES)),
             **found,
             "pair_image": pair_image(self.params["image"]),
+            "image_made": is_made(found["images"]),
             "ports": self.ports(containers, found["slot"]),
             "state": place(self.state),
             "state_directory": str(self.state),
@@ -183,7 +283,7 @@ class PairLook:
         if slot is None or f"{LABEL}deployment" not in slot["labels"]:
             return False
         # Where only root can tell who listens, it is the one that was made to.
-        suspected = slot["name"] in use["suspects"] and slot["labels"].get(f"{LABEL}rank") == "1"
+        suspected = slot["name"] in use["suspects"] and slot["labels"].get(f"{LABEL}rank", "0") != "0"
         return bool(use["container"] == slot["name"] or suspected)
 
     def is_copying(self) -> bool:
@@ -192,7 +292,7 @@ class PairLook:
         return running and state is not None
 
     def key(self) -> str | None:
-        """The key pair that this one of the two needs, if it can be used as it is."""
+        """The key pair that this Spark needs, if it can be used as it is."""
         path = Path(self.params["key"] or "/nonexistent")
         try:
             status, directory = path.stat(), path.parent.stat()

@@ -168,6 +168,7 @@ def pair_facts(
         "role": pair.role,
         "head": pair.head,
         "worker": pair.worker,
+        "nodes": list(pair.nodes),
         "rails": rails,
         "peer": {**peer, "noticed": noticed},
         "options": options,

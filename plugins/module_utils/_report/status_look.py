@@ -156,7 +156,7 @@ class StatusLook:
         return max(found, key=lambda record: str(record.get("deployed_at")), default=None)
 
     def _is_worker(self) -> bool:
-        return self._pair is not None and self._pair.rank == 1
+        return self._pair is not None and self._pair.rank > 0
 
     def _describe(self, slot: dict[str, t.Any] | None, record: records.Record | None) -> None:
         status, labels = self._status, (slot or {}).get("labels") or {}

@@ -34,7 +34,8 @@ def _kept(records: Records, state_directory: str) -> str:
 def _whole(host: str, hosts: t.Sequence[str], previous: t.Mapping[str, t.Any]) -> str:
     """Of the Sparks that the deployment had, just those are in the run."""
     pair = previous.get("pair") or {}
-    before = [pair["head"], pair["worker"]] if pair else []
+    # Records of earlier releases know two.
+    before = pair.get("nodes") or ([pair["head"], pair["worker"]] if pair else [])
     if sorted(before or [host]) == sorted(hosts):
         return ""
     of, way = (f"of {' and '.join(before)}", "out --limit") if before else ("of this Spark alone", f" --limit {host}")

@@ -12,11 +12,15 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotplug import ASIDE, MARKER, STARTER, digest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import Info, asked, listed
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import asked
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import Info
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.words import listed
 
 # What starts a container when the network card comes, of this version.
 STARTER_FILES = Path(__file__).resolve().parents[3] / "roles/spark_network/files"
 INSTALL = "run again with -K and -e spark_network_start_with_card=true"
+# Who serves alone needs no card.
+NOTHING: dict[str, t.Any] = {"install": [], "remove": [], "move": [], "lacking": False}
 CARD_COST = "18 to 20 W a Spark"
 
 Steps = dict[str, t.Any]
@@ -106,5 +110,7 @@ def plan_cards(
     """The steps of each host. Raises PlanError for what is neither auto nor a boolean."""
     start, own = asked("spark_network_start_with_card", start_with_card), own_files()
     keep = asked("spark_network_keep_card", keep_card)
+    if len(hosts) < 2:
+        return {"hosts": dict.fromkeys(hosts, NOTHING), "findings": [], "lines": []}
     planned = {name: card_steps(info, start, keep, configure[name], own) for name, info in hosts.items()}
     return {"hosts": planned, "findings": card_findings(hosts, planned, keep), "lines": card_lines(planned)}

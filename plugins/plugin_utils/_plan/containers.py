@@ -302,8 +302,10 @@ def cluster(nodes: t.Sequence[Node], rank: int, image: str) -> dict[str, t.Any]:
     """What a record keeps of the others; empty for a Spark that serves alone."""
     if not nodes[rank].rails:
         return {}
-    head, worker = nodes[0].name, nodes[1].name
-    return {"rank": rank, "head": head, "worker": worker, "rails": list(nodes[rank].rails), "image": image}
+    names = [node.name for node in nodes]
+    # Head and worker are for who reads two.
+    two = {"head": names[0], "worker": names[1]}
+    return {"rank": rank, "nodes": names, **two, "rails": list(nodes[rank].rails), "image": image}
 
 
 def plan(brought: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, dict[str, t.Any]]:

@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What only shows when two Sparks are looked at together: whether their containers belong to each other."""
+"""What only shows when Sparks are looked at together: whether their containers belong to each other."""
 
 from __future__ import annotations
 
@@ -36,9 +36,19 @@ def _serves(facts: Facts) -> str:
 
 def _belongs(host: str, other: str, facts: Facts) -> bool:
     """Whether the other Spark is the one that a half of a pair, on this host, was deployed with."""
-    names = {_pair(facts).get("head"), _pair(facts).get("worker")} - {None}
-    # A container that was never seen to serve knows no names; two Sparks of one run are then taken for the pair.
-    return not names or names == {host, other}
+    names = {*(_pair(facts).get("nodes") or ()), _pair(facts).get("head"), _pair(facts).get("worker")} - {None}
+    # A container that was never seen to serve knows no names; the Sparks of one run are then taken for its own.
+    return not names or {host, other} <= names
+
+
+def _all_of(facts: Facts) -> str:
+    """How those are called in a sentence that it was deployed with."""
+    return "all" if len(_pair(facts).get("nodes") or ()) > 2 else "both"
+
+
+def _misses(facts: Facts, other: str) -> bool:
+    """Whether one that has a rank needs just this other one: a head each worker, a worker its head."""
+    return bool(_pair(facts)) and (_pair(facts)["role"] == "head" or _pair(facts).get("head") in (None, other))
 
 
 def _halves(host: str, own: Facts, other: str, its: Facts) -> t.Iterator[str]:
@@ -46,20 +56,20 @@ def _halves(host: str, own: Facts, other: str, its: Facts) -> t.Iterator[str]:
     mine, name = _pair(own), own.get("deployment")
     role, other_role = mine["role"], _pair(its)["role"]
     again = f"Run the playbook of the one that is to serve; stop.yml --limit {other} gives back the memory there."
-    if role == other_role:
+    if mine["rank"] == _pair(its)["rank"]:
         yield f"{host} and {other} are both the {role} of a pair, of {name} and of {its.get('deployment')}. {again}"
     elif name != its.get("deployment"):
         yield f"{host} is the {role} of {name}, but {other} is the {other_role} of {its.get('deployment')}. {again}"
     elif mine.get("options") != _pair(its).get("options"):
         yield (
             f"The containers of {host} and {other} were made for different images or engine options of {name}: a run "
-            "was cut off, or reached only one of them. Run its playbook again for both."
+            f"was cut off, or reached only one of them. Run its playbook again for {_all_of(own)}."
         )
     elif None not in (_runs(own), _runs(its)) and _runs(own) != _runs(its):
         up, down = (host, other) if _runs(own) else (other, host)
         yield (
             f"The container of {up} runs and that of {down} does not; one cannot serve without the other. "
-            "start.yml starts both."
+            f"start.yml starts {_all_of(own)}."
         )
 
 
@@ -81,13 +91,13 @@ def _alone(host: str, own: Facts, other: str, its: Facts) -> t.Iterator[str]:
         return
     if _pair(of_half)["role"] == "worker":
         yield (
-            f"{half} still holds rank 1 of {deployment}, but its head {whole} {_serves(of_whole)}. "
-            f"Give back its memory with: stop.yml --limit {half}"
+            f"{half} still holds rank {_pair(of_half)['rank']} of {deployment}, but its head {whole} "
+            f"{_serves(of_whole)}. Give back its memory with: stop.yml --limit {half}"
         )
     else:
         yield (
             f"{half} is the head of {deployment}, but its worker {whole} {_serves(of_whole)}. "
-            f"Run the playbook of {deployment} again for both, or another one with --limit {half}."
+            f"Run the playbook of {deployment} again for {_all_of(of_half)}, or another one with --limit {half}."
         )
 
 
@@ -104,6 +114,6 @@ def differences(statuses: t.Mapping[str, Facts | None], host: str) -> list[str]:
                 found.append(f"{other} could not be looked at; what is said of it here is what {host} sees.")
         elif _pair(own) and _pair(its):
             found += [*_halves(host, own, other, its), *_machines(own, other, its)]
-        elif _pair(own) or _pair(its):
+        elif _misses(own, other) or _misses(its, host):
             found += _alone(host, own, other, its)
     return found

@@ -347,7 +347,7 @@ def render(
     has = [*memory_rows(wish), ("room", made.room)]
     widest = max(len(name) for name, _size in [*needs, *has])
     where = f"{host}, " if host else ""
-    each = " (each of 2 Sparks)" if wish.sparks > 1 else ""
+    each = f" (each of {wish.sparks} Sparks)" if wish.sparks > 1 else ""
     heading = textwrap.wrap(f"{where}memory{each}: {title(wish)}", WIDTH)
     ruler = f"  {'-' * (widest + 11)}"
     body = [*table(needs[:-1], widest), ruler, *table(needs[-1:], widest), ""]
@@ -362,7 +362,7 @@ def render(
 
 
 def plan(wish: Wish, host: str = "") -> dict[str, t.Any]:
-    """The whole answer of the action memory_plan."""
+    """The whole answer of the plan of the memory."""
     size = sizes(wish)
     made = bill(wish, size.tokens, wish.sparks, wish.memory)
     complete = not any(model.missing for model in wish.models)

@@ -55,6 +55,7 @@ class Model:
     missing: tuple[str, ...] = ()
     fp8_cache: bool = False
     latent: bool = False
+    attention_heads: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,6 +182,7 @@ def read_model(data: t.Mapping[str, t.Any], head: bool = False) -> Model:
         ),
         fp8_cache=str(facts.get("kv_cache_dtype") or "").lower() == "fp8",
         latent=latent,
+        attention_heads=whole(facts.get("attention_heads")),
     )
 
 
@@ -254,7 +256,20 @@ def read(arguments: t.Mapping[str, t.Any]) -> Wish:
         options=options,
     )
     check_context(wish)
+    check_heads(wish)
     return wish
+
+
+def check_heads(wish: Wish) -> None:
+    """Each Spark takes as many of the target's attention heads as any other."""
+    heads = wish.target.attention_heads
+    if not heads or heads % wish.sparks == 0:
+        return
+    dividing = [str(number) for number in range(1, heads + 1) if heads % number == 0]
+    raise PlanError(
+        f"The recipe is for {wish.sparks} Sparks, but {wish.target.name} has {heads} attention heads, which cannot be "
+        f"divided among so many. Set its sparks to one of {', '.join(dividing)}."
+    )
 
 
 def check_context(wish: Wish) -> None:

@@ -71,7 +71,8 @@ MODEL: dict[str, Field] = {
 RECIPE: dict[str, Field] = {
     "title": Field(str, required=True),
     "source": Field(str, required=True),
-    "sparks": Field(int, required=True, choices=(1, 2)),
+    # Among how many the attention heads of the target are divided; whether they can be, its own files say.
+    "sparks": Field(int, required=True, least=1),
     "image": Field(str, required=True),
     "port": Field(int, default=8000, least=1),
     # Whose engine options an image knows whose tag does not say it.

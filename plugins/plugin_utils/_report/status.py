@@ -21,6 +21,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     Link,
     Rail,
     describe_rail,
+    listed,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import (
@@ -83,19 +84,20 @@ def _count(number: int, noun: str) -> str:
 
 
 def _is_worker(status: Status) -> bool:
-    return status.pair is not None and status.pair["rank"] == 1
+    return status.pair is not None and status.pair["rank"] > 0
 
 
 def _worker_heading(host: str, status: Status, pair: Facts) -> str:
     runs = status.state in ("serving", "waiting", "loading", "unhealthy")
-    what = f"rank 1 of {status.deployment or 'a deployment of two Sparks'}; its head is {pair['peer']['name']}"
+    of = status.deployment or "a deployment of two Sparks"
+    what = f"rank {pair['rank']} of {of}; its head is {pair['peer']['name']}"
     if status.state is None:
         return f"It is not known whether {host} runs {what}"
     return f"{host} is {what}" if runs else f"{host} does not run {what}"
 
 
 def _pair_heading(host: str, status: Status, pair: Facts, what: str) -> str:
-    both = f"{host} and {pair['peer']['name']}"
+    both = listed(pair["nodes"]) or f"{host} and {pair['peer']['name']}"
     if status.state == TRIAL:
         return f"A benchmark has {both}, which otherwise serve {what}"
     if status.state in SERVING:
@@ -210,7 +212,8 @@ def _peer(pair: Facts) -> str | None:
     words = {OPEN: "answers", REFUSED: "answers", SILENT: "does not answer"}.get(peer["answers"])
     if words is None:
         return None
-    text = f"{peer['name']} {words} at {peer['address']}"
+    who = "one of " if len(pair["nodes"]) > 2 and pair["rank"] == 0 and peer["answers"] != OPEN else ""
+    text = f"{who}{peer['name']} {words} at {peer['address']}"
     if peer["answers"] == REFUSED and pair["rank"] == 0:
         text += f", but nothing listens there on port {peer['port']}: its container does not run, or just starts"
     since = seen.get("since")
@@ -228,7 +231,8 @@ def _fabric(pair: Facts) -> t.Iterator[tuple[str, str]]:
 
 def _half(pair: Facts) -> t.Iterator[tuple[str, str | None]]:
     name = pair["peer"]["name"]
-    yield "pair", f"the head, with {name} as its worker" if pair["rank"] == 0 else f"the worker of {name}"
+    workers = "workers" if len(pair["nodes"]) > 2 else "worker"
+    yield "pair", f"the head, with {name} as its {workers}" if pair["rank"] == 0 else f"the worker of {name}"
     yield from _fabric(pair)
     yield "RDMA", pair["rdma"]
     yield "peer", _peer(pair)
@@ -275,7 +279,8 @@ def hints(status: Status) -> list[str]:
     if status.state == TRIAL:
         found.append("Watch the benchmark, or go on with it: benchmark.yml")
     if status.pair and status.state == "waiting":
-        found.append(f"See what {status.pair['peer']['name']} does: status.yml. Start both: start.yml")
+        every = "all" if len(status.pair["nodes"]) > 2 else "both"
+        found.append(f"See what {status.pair['peer']['name']} does: status.yml. Start {every}: start.yml")
     if status.state is None:
         found.append("Find out what is wrong: diagnose.yml")
     if status.previous and status.state not in ("loading", TRIAL):

@@ -59,26 +59,28 @@ def first_lines(text: str, count: int = 4) -> list[str]:
 
 def heading(host: str, record: t.Mapping[str, t.Any]) -> str:
     pair = record.get("pair") or {}
-    who = f"{pair['head']} and {pair['worker']} serve" if pair else f"{host} serves"
+    who = f"{pairs.listed(pair.get('nodes') or [pair['head'], pair['worker']])} serve" if pair else f"{host} serves"
     return f"{who} {record['served_model']} {drafting(record)}"
 
 
 def fabric(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
-    """How two Sparks are joined; nothing for one."""
+    """How a Spark is joined with others; nothing for one alone."""
     pair = pairs.pair_of({}, {}, record)
     rails = pair.rails if pair else ()
     return [("" if number else "fabric", pairs.describe_rail(rail)) for number, rail in enumerate(rails)]
 
 
 def read_back(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
-    """What both ranks said of themselves before the server was started; a difference would have stopped the run."""
+    """What the ranks said of themselves before the server was started; a difference would have stopped the run."""
     ranks = pairs.ranks_of(record.get("pair"))
     if len(ranks) < 2:
         return []
     cores = [pairs.cores(rank) for rank in ranks]
     parts = ["the same environment"]
     if None not in cores:
-        parts.append(f"{cores[0]} cores each" if len(set(cores)) == 1 else f"{' and '.join(map(str, cores))} cores")
+        parts.append(
+            f"{cores[0]} cores each" if len(set(cores)) == 1 else f"{pairs.listed(list(map(str, cores)))} cores"
+        )
     if pairs.by_rdma(record.get("pair")):
         parts.append("RDMA through the cable")
     versions = [rank.get("versions") for rank in ranks]
@@ -86,7 +88,8 @@ def read_back(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
         listed = ", ".join(f"{name} {version}" for name, version in sorted(versions[0].items()) if version)
         parts.append(f"the same versions ({listed})" if listed else "the same versions")
     lines = textwrap.wrap(", ".join(parts), WIDTH - 21)
-    return [("" if number else "both ranks", line) for number, line in enumerate(lines)]
+    who = "both ranks" if len(ranks) == 2 else "all ranks"
+    return [("" if number else who, line) for number, line in enumerate(lines)]
 
 
 def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:

@@ -397,7 +397,7 @@ def test_the_module_names_each_fault_once(cable: Cable, module: Module) -> None:
 
 @pytest.mark.parametrize("rails", [[], [{"interface": F1}]])
 def test_rails_that_are_none(module: Module, rails: list[dict[str, t.Any]]) -> None:
-    assert module(rails)["msg"].endswith("Use those that fabric_plan returns.")
+    assert module(rails)["msg"].endswith("Use those that deployment_plan returns.")
 
 
 def test_the_clock_is_the_only_limit(cable: Cable, monkeypatch: pytest.MonkeyPatch) -> None:

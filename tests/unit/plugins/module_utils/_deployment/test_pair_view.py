@@ -51,6 +51,42 @@ def test_without_a_record_the_container_tells() -> None:
     assert [rail.interface for rail in prefix.rails] == [None, None]
 
 
+NODES = ["spark-1", "spark-2", "spark-3", "spark-4"]
+
+
+def of_four(rank: int) -> pairs.Pair:
+    """As a Spark of four sees it, from its record and its container."""
+    own = [f"192.168.{third}.{10 + rank}" for third in (100, 101)]
+    others = [f"192.168.{third}.{10 + other}" for third in (100, 101) for other in range(4) if other != rank]
+    environment = {"DGX_SPARK_FABRIC_ADDRESSES": ",".join(own), "DGX_SPARK_PEER_ADDRESSES": ",".join(others)}
+    record = {"pair": {"rank": rank, "nodes": NODES, "head": NODES[0], "worker": NODES[1], "rails": []}}
+    found = pairs.pair_of({**LABELS, "dgx_spark.speculative.rank": str(rank)}, environment, record)
+    assert found
+    return found
+
+
+def test_of_four_the_head_needs_all_and_each_worker_the_head() -> None:
+    head, last = of_four(0), of_four(3)
+    assert (head.role, head.peer, head.any_peer) == (
+        "head",
+        "spark-2, spark-3 and spark-4",
+        "one of spark-2, spark-3 and spark-4",
+    )
+    assert head.peer_addresses == ("192.168.100.11", "192.168.100.12", "192.168.100.13")
+    assert head.rails[1].peer_address == "192.168.101.11"
+    assert (last.role, last.rank, last.peer, last.any_peer) == ("worker", 3, "spark-1", "spark-1")
+    assert last.peer_addresses == ("192.168.100.10",)
+
+
+def test_of_several_the_one_that_does_worst_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = dict.fromkeys(of_four(0).peer_addresses, pairs.OPEN)
+    monkeypatch.setattr(pairs, "_ask", lambda _pair, address, _timeout: answers[address])
+    assert pairs.ask_peer(of_four(0)) == pairs.OPEN
+    for last, answer in (("192.168.100.13", pairs.REFUSED), ("192.168.100.12", pairs.SILENT)):
+        answers[last] = answer
+        assert pairs.ask_peer(of_four(0)) == answer
+
+
 @pytest.mark.parametrize(
     ("labels", "record", "rank"),
     [

@@ -106,6 +106,7 @@ GPT_OSS_FACTS = {
     "architecture": "GptOssForCausalLM",
     "model_type": "gpt_oss",
     "layers": 36,
+    "attention_heads": 64,
     "kv_heads": 8,
     "head_dim": 64,
     "hidden_size": 2880,

@@ -188,7 +188,10 @@ def test_assumptions_are_sentences_with_their_figures() -> None:
         assert sentence.endswith(".")
     assert "A token reads 5.00 GB" in one["assumptions"][0]
     assert "about 192 GB/s are reached, which allows 38.4 tokens/s instead of 54.6" in one["assumptions"][2]
-    assert "on each of the two Sparks" in two["assumptions"][2]
+    assert "on each of the two Sparks, half of the weights each;" in two["assumptions"][2]
+    four = theory.bound(ROOFLINE, 4, 50.0)
+    assert four is not None
+    assert "on each of the four Sparks, a quarter of the weights each;" in four["assumptions"][2]
     assert "instead of 41.7" in two["assumptions"][2]
     assert len(two["assumptions"]) == len(one["assumptions"]) + 1
 

@@ -9,7 +9,7 @@ import typing as t
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import hotplug
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.card import own_files, plan_cards
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import PlanError
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import PlanError
 
 Info = dict[str, t.Any]
 

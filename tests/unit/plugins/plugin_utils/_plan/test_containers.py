@@ -104,6 +104,15 @@ def test_what_was_asked_for_is_asked_for(name: str) -> None:
         )
 
 
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_a_record_names_all_in_the_order_of_the_ranks(number: int) -> None:
+    names = [f"spark-{rank + 1}" for rank in range(number)]
+    pairs = [each["pair"] for each in containers.plan(sparks(number)).values()]
+    assert [(pair["rank"], pair["nodes"], pair["head"]) for pair in pairs] == [
+        (rank, names, "spark-1") for rank in range(number)
+    ]
+
+
 @pytest.mark.parametrize("number", [1, 2, 4])
 def test_a_cluster_of_any_size(number: int) -> None:
     plan = containers.plan(sparks(number))

@@ -26,7 +26,14 @@ DIRECTORY = "/home/spark/.local/share/dgx-spark-speculative/mine"
 LABELS = {CONFIGURATION: "abc", "dgx_spark.speculative.directory": DIRECTORY}
 NOW = datetime.datetime(2026, 10, 4, 11, 12, 44, 5, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
 RAIL = {"interface": "enp1s0f1np1", "address": "192.168.100.10"}
-PAIR = {"rank": 0, "head": "spark-1", "worker": "spark-2", "rails": [RAIL], "image": "r/pair:1"}
+PAIR = {
+    "rank": 0,
+    "nodes": ["spark-1", "spark-2"],
+    "head": "spark-1",
+    "worker": "spark-2",
+    "rails": [RAIL],
+    "image": "r/pair:1",
+}
 FULL: dict[str, t.Any] = {
     **{name: [] for name in ("command", "mounts", "ulimits", "devices", "device_requests", "published_ports")},
     **{"image": "r:1", "labels": LABELS, "environment": {}, "healthcheck": {}, "network": "host", "ipc_mode": "host"},

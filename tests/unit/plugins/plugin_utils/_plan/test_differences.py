@@ -100,3 +100,38 @@ def test_halves_that_were_never_seen_to_serve_know_no_names() -> None:
     nameless = {"head": None, "worker": None}
     statuses = {"a": facts({**HEAD, **nameless}), "b": facts({**WORKER, **nameless}, "old")}
     assert "b is the worker of old" in differences(statuses, "a")[0]
+
+
+# Any number
+
+
+def of_three(**changes: Facts) -> dict[str, Facts]:
+    names = ["a", "b", "c"]
+    pair = {"nodes": names, "head": "a", "worker": "b", "options": "1"}
+    ranks = [{**pair, "rank": rank, "role": "worker" if rank else "head"} for rank in range(3)]
+    return {name: {**facts(rank), **changes.get(name, {})} for name, rank in zip(names, ranks)}
+
+
+def test_three_that_belong_together() -> None:
+    assert [differences(of_three(), host) for host in "abc"] == [[], [], []]
+
+
+def test_one_of_three_that_does_not_run() -> None:
+    stopped = {"container": {"state": "exited"}}
+    said = "The container of a runs and that of c does not; one cannot serve without the other. start.yml starts all."
+    assert differences(of_three(c=stopped), "a") == [said]
+
+
+def test_one_of_three_that_serves_something_else() -> None:
+    other = of_three(c={"pair": None, "deployment": "small"})
+    (said,) = differences(other, "a")
+    assert said.startswith(
+        "a is the head of big, but its worker c has small for itself. Run the playbook of big again for all,"
+    )
+    # The other worker is not concerned.
+    assert differences(other, "b") == []
+
+
+def test_a_rank_of_three_whose_head_is_gone() -> None:
+    (said,) = differences(of_three(a={**ABSENT}), "c")
+    assert said.startswith("c still holds rank 2 of big, but its head a has no container.")

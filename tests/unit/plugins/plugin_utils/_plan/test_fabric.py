@@ -8,7 +8,8 @@ import copy
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import PlanError, Wish, given, plan
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import end_of_stream, given, plan
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import PlanError, Wish
 
 HEAD, WORKER = "spark-1", "spark-2"
 F0, P0, F1, P1 = "enp1s0f0np0", "enP2p1s0f0np0", "enp1s0f1np1", "enP2p1s0f1np1"
@@ -83,10 +84,10 @@ def fresh() -> Info:
 
 
 class Pair:
-    """Two Sparks, to be changed by a test."""
+    """Two Sparks or more, to be changed by a test."""
 
-    def __init__(self) -> None:
-        self.hosts = {HEAD: fresh(), WORKER: fresh()}
+    def __init__(self, many: int = 2) -> None:
+        self.hosts = {f"spark-{number}": fresh() for number in range(1, many + 1)}
 
     def one(self, host: str, name: str) -> Info:
         return next(i for port in self.hosts[host]["ports"] for i in port["interfaces"] if i["name"] == name)
@@ -976,11 +977,175 @@ def test_a_left_over_nccl_conf(pair: Pair) -> None:
 # Hosts
 
 
-def test_not_two_hosts(pair: Pair) -> None:
-    pair.hosts["spark-3"] = fresh()
-    assert pair.refusal() == "A cable joins two Sparks, but this run has 3 (spark-1, spark-2 and spark-3)."
+@pytest.mark.parametrize("bandwidth_test", ["auto", True])
+def test_one_spark_has_nothing_to_be_joined_with(bandwidth_test: t.Any) -> None:
+    found = plan({HEAD: {}}, Wish(bandwidth_test=bandwidth_test))
+    nothing = {"rank": 0, "rails": [], "configure": False, "document": {}, "renderer": "", "ask": {}}
+    assert found == {"hosts": {HEAD: nothing}, "configure": False, "measure": False, "findings": [], "lines": []}
 
 
 def test_a_host_of_which_nothing_is_known(pair: Pair) -> None:
     pair.hosts[WORKER] = {}
-    assert pair.refusal().startswith("Nothing is known of the network of spark-2.")
+    assert pair.refusal().startswith("Nothing is known of the network of spark-2. Run the playbook for both Sparks")
+
+
+# Any number of them on a switch
+
+
+class Switch(Pair):
+    """Sparks of which each has a cable in its second port, and hardware addresses of its own."""
+
+    def __init__(self, many: int) -> None:
+        super().__init__(many)
+        for number, host in enumerate(self.hosts):
+            for place, name in enumerate((F0, P0, F1, P1)):
+                self.one(host, name)["mac"] = f"4c:bb:47:00:{number:02x}:{place:02x}"
+
+    def heard(self, host: str, name: str, *others: tuple[str, str]) -> None:
+        """What an interface has heard, of which interfaces of others."""
+        info = self.hosts[host].setdefault("neighbours", {"heard": {}, "taken": {}})
+        info["heard"][name] = [self.one(*other)["mac"] for other in others]
+
+    def greeted(self) -> Switch:
+        """After all have asked, with the second port of each on the same switch."""
+        for host in self.hosts:
+            for name in (F1, P1):
+                self.heard(host, name, *((other, name) for other in self.hosts if other != host))
+        return self
+
+    def ring(self) -> Switch:
+        """Both ports of each have a cable: the second leads to the next one's first."""
+        names = list(self.hosts)
+        for host, after in zip(names, [*names[1:], names[0]]):
+            for second, first in ((F1, F0), (P1, P0)):
+                self.one(after, first)["carrier"] = True
+                self.heard(host, second, (after, first))
+                self.heard(after, first, (host, second))
+        return self
+
+
+@pytest.mark.parametrize("many", [3, 4])
+def test_sparks_on_a_switch_share_a_subnet_for_each_twin(many: int) -> None:
+    switch = Switch(many).greeted()
+    found = switch.plan()
+    assert (found["configure"], found["findings"]) == (True, [])
+    for rank, host in enumerate(switch.hosts):
+        one = found["hosts"][host]
+        assert (one["rank"], one["configure"], one["ask"]) == (rank, True, {})
+        assert [(row["subnet"], row["address"]) for row in one["rails"]] == [
+            ("192.168.100.0/24", f"192.168.100.{10 + rank}"),
+            ("192.168.101.0/24", f"192.168.101.{10 + rank}"),
+        ]
+        # Each proves the way to the next, and the last to the first.
+        assert one["rails"][0]["peer_address"] == f"192.168.100.{10 + (rank + 1) % many}"
+        assert one["document"]["network"]["ethernets"][P1]["addresses"] == [f"192.168.101.{10 + rank}/24"]
+    assert found["lines"][-2] == (
+        f"spark-{many}: {F1} 192.168.100.{9 + many}/24, MTU 9000, to spark-1's {F1} 192.168.100.10: to be configured"
+    )
+
+
+def test_many_ask_first_whether_one_switch_has_them_all() -> None:
+    switch = Switch(4)
+    found = switch.plan()
+    asked = [found["hosts"][host]["ask"] for host in switch.hosts]
+    assert [one["greet"] for one in asked] == [True] * 4
+    assert asked[3]["addresses"][F1][:4] == [f"192.168.100.{host}" for host in (10, 11, 12, 13)]
+
+
+def test_many_that_have_working_addresses_are_left_alone() -> None:
+    switch = Switch(4)
+    for rank, host in enumerate(switch.hosts):
+        for third, name in ((100, F1), (101, P1)):
+            switch.address(host, name, f"192.168.{third}.{10 + rank}/24", mtu=9000)
+    found = switch.plan()
+    assert (found["configure"], found["findings"]) == (False, [])
+    assert [found["hosts"][host]["rails"][1]["address"] for host in switch.hosts] == [
+        f"192.168.101.{10 + rank}" for rank in range(4)
+    ]
+    switch.one("spark-4", F1)["mtu"] = 1500
+    assert switch.plan()["findings"] == [
+        f"spark-1, spark-2, spark-3 and spark-4: {F1} of spark-1, {F1} of spark-2 and {F1} of spark-3 have MTU 9000 "
+        f"and {F1} of spark-4 has 1500; the smaller one is used. Make them equal."
+    ]
+
+
+def test_an_own_plan_for_many() -> None:
+    switch = Switch(3).greeted()
+    rows = [
+        {"subnet": f"10.0.{number}.0/24", "addresses": [f"10.0.{number}.{n}" for n in (1, 2, 3)]} for number in (0, 1)
+    ]
+    hosts = switch.plan(plan=rows)["hosts"]
+    assert [row["address"] for row in hosts["spark-3"]["rails"]] == ["10.0.0.3", "10.0.1.3"]
+    by_host = {host: [f"10.0.0.{n}/24", f"10.0.1.{n}/24"] for n, host in enumerate(switch.hosts, start=1)}
+    assert switch.plan(plan=by_host)["hosts"] == hosts
+    assert switch.refusal(plan=[{**rows[0], "addresses": rows[0]["addresses"][:2]}]) == (
+        "spark_network_plan, entry 1: 'addresses' must hold three, that of spark-1, that of spark-2 and that of "
+        "spark-3."
+    )
+    assert switch.refusal(plan={**by_host, "spark-2": ["10.0.0.2/24"]}) == (
+        "spark_network_plan has 2 addresses for spark-1, 1 for spark-2 and 2 for spark-3. Give all the same number."
+    )
+
+
+RING = (
+    "spark-1, spark-2 and spark-3 are joined in a ring, each to the next by a cable of its own, so that no subnet has "
+    "all of them. A ring is not supported: put a switch between them, with one cable from each Spark to it, or serve "
+    "with two of them (--limit). spark-1: port 0 leads to spark-3, port 1 leads to spark-2; spark-2: port 0 leads to "
+    "spark-1, port 1 leads to spark-3; spark-3: port 0 leads to spark-2, port 1 leads to spark-1."
+)
+
+
+def test_a_ring_is_refused_by_what_was_heard() -> None:
+    assert Switch(3).ring().refusal() == RING
+
+
+def test_a_ring_is_refused_by_its_addresses() -> None:
+    switch = Switch(3).ring()
+    names = list(switch.hosts)
+    for number, (host, after) in enumerate(zip(names, [*names[1:], names[0]])):
+        switch.address(host, F1, f"10.0.{number}.1/24")
+        switch.address(after, F0, f"10.0.{number}.2/24")
+        switch.hosts[host].pop("neighbours", None)
+    for mode in ("auto", "adopt", "configure"):
+        assert switch.refusal(mode=mode) == RING
+
+
+def test_two_ports_on_one_switch_are_no_ring() -> None:
+    switch = Switch(3)
+    for host in switch.hosts:
+        others = [other for other in switch.hosts if other != host]
+        for name, twin in ((F0, F1), (P0, P1), (F1, F0), (P1, P0)):
+            switch.one(host, name)["carrier"] = True
+            switch.heard(host, name, *((other, end) for other in others for end in (name, twin)))
+    rails = switch.plan()["hosts"]["spark-3"]["rails"]
+    assert [row["interface"] for row in rails] == [F0, P0]
+
+
+def test_a_switch_that_has_not_all() -> None:
+    switch = Switch(4).greeted()
+    for name in (F1, P1):
+        switch.heard("spark-4", name)
+    assert switch.refusal().startswith(
+        "spark-1, spark-2, spark-3 and spark-4: ports of all have a link, but none of one reaches one of the other: "
+        "their cables lead somewhere else, or they did not ask at the same time. Join the Sparks by one switch,"
+    )
+
+
+def test_one_of_many_has_no_cable() -> None:
+    switch = Switch(3)
+    for name in (F1, P1):
+        switch.one("spark-2", name)["carrier"] = False
+    assert switch.refusal().startswith("spark-2: no QSFP port has a link, so there is no cable to the switch")
+
+
+def test_what_many_carry_is_measured_by_twos() -> None:
+    assert [[end_of_stream(rank, many) for rank in range(many)] for many in (1, 2, 3, 4)] == [
+        [""],
+        ["send", "receive"],
+        ["send", "receive", ""],
+        ["send", "receive", "send", "receive"],
+    ]
+    switch = Switch(3).greeted()
+    for host in ("spark-1", "spark-2"):
+        switch.hosts[host]["measured"] = [{"interface": F1}, {"interface": P1}]
+    assert not switch.plan()["measure"]

@@ -542,3 +542,30 @@ def test_what_does_not_fit_anyway_is_refused_without_cuda_s_word() -> None:
     result = planned(EAGLE, context=131_072, memory=small)
     assert result["message"]
     assert not any("CUDA calls" in warning for warning in result["warnings"])
+
+
+# Any number of Sparks
+
+
+def with_heads(number: int) -> dict[str, t.Any]:
+    return {"target": {**QWEN, "facts": {**QWEN["facts"], "attention_heads": number}}}
+
+
+def test_the_target_is_divided_among_four() -> None:
+    two, four = (planned(QWENS, with_heads(64), sparks=sparks) for sparks in (2, 4))
+    assert " ".join(" ".join(four["lines"]).split()).startswith("spark-1, memory (each of 4 Sparks): nvidia/")
+    assert four["rows"][0]["bytes"] == 33_500_000_000
+    assert four["rows"][2]["bytes"] == two["rows"][2]["bytes"] / 2
+    # A draft is on each of them.
+    assert four["rows"][1] == two["rows"][1]
+
+
+def test_a_number_that_does_not_divide_the_heads_is_refused() -> None:
+    with pytest.raises(PlanError) as refused:
+        planned(QWENS, with_heads(64), sparks=3)
+    assert str(refused.value) == (
+        "The recipe is for 3 Sparks, but nvidia/Qwen3-235B-A22B-FP4 has 64 attention heads, which cannot be divided "
+        "among so many. Set its sparks to one of 1, 2, 4, 8, 16, 32, 64."
+    )
+    # What its files do not say is no problem.
+    assert planned(QWENS, sparks=3)["rows"][0]["bytes"] == 44_666_666_667

@@ -172,7 +172,7 @@ def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) 
     [
         ({"image": None}, "- image is missing"),
         ({"imgae": "x"}, "- imgae is not a key of a recipe; did you mean 'image'?"),
-        ({"sparks": 3}, "- sparks is 3, but must be one of 1, 2"),
+        ({"sparks": 0}, "- sparks is 0, but must be 1 or more"),
         ({"sparks": True}, "- sparks must be a whole number, not True"),
         (
             {"method": "eagle"},
@@ -300,8 +300,9 @@ def test_without_drafts_of_ones_own() -> None:
     assert (alone["method"], alone["options"]) == ("none", {"enable_autotuner": False})
 
 
-def test_a_recipe_for_two_sparks_is_valid_data() -> None:
-    assert validate(recipe(sparks=2))["sparks"] == 2
+@pytest.mark.parametrize("sparks", [1, 2, 3, 4, 8])
+def test_a_recipe_for_any_number_of_sparks_is_valid_data(sparks: int) -> None:
+    assert validate(recipe(sparks=sparks))["sparks"] == sparks
 
 
 def test_all_errors_come_at_once() -> None:

@@ -219,6 +219,23 @@ def half(
     return dataclasses.replace(SERVING, state=state, pair=pair_facts(pair, links, answers, noticed, "abc"))
 
 
+def of_four(rank: int, answers: str = "open") -> Status:
+    nodes = tuple(f"spark-{number}" for number in range(1, 5))
+    pair = dataclasses.replace(HEAD, rank=rank, nodes=nodes, others=("10.0.0.2", "10.0.0.3", "10.0.0.4"))
+    return dataclasses.replace(SERVING, state="ready", pair=pair_facts(pair, WELL, answers, None, "abc"))
+
+
+def test_the_head_of_four_tells_of_all() -> None:
+    lines = render("spark-1", of_four(0))
+    assert lines[0] == "spark-1, spark-2, spark-3 and spark-4 serve gpt-oss-120b with EAGLE-3, draft length 5"
+    assert row(lines, "pair") == "the head, with spark-2, spark-3 and spark-4 as its workers"
+    assert row(render("spark-1", of_four(0, "silent")), "peer") == (
+        "one of spark-2, spark-3 and spark-4 does not answer at 10.0.0.2, 10.0.0.3 and 10.0.0.4"
+    )
+    assert "rank 3 of " in render("spark-4", of_four(3))[0]
+    assert row(render("spark-4", of_four(3)), "pair") == "the worker of spark-1"
+
+
 def row(lines: list[str], name: str) -> str:
     """The text of a row, with the lines that it was wrapped into."""
     begin = next(number for number, line in enumerate(lines) if line.startswith(f"  {name:<19}"))

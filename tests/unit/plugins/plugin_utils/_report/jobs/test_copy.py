@@ -29,7 +29,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub 
     read_receipt,
     receipt_covers,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.comparison import sshd_config
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.cluster import sshd_config
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import (
     load_image,
     receive,

@@ -1,0 +1,295 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+"""The subnets by which the Sparks reach each other, each with an address of every Spark: found, asked for, or free."""
+
+from __future__ import annotations
+
+import ipaddress
+import itertools
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import (
+    Joined,
+    Members,
+    PlanError,
+    Spark,
+    Target,
+    Wish,
+    every,
+    is_own,
+    names,
+    together,
+    usable,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.words import count, listed
+
+# NVIDIA's page since July 2026; each twin has a subnet of its own, or the source address would be ambiguous.
+FIRST_HOST = 10
+DEFAULT_THIRD = (*range(100, 254, 2), *range(2, 100, 2))
+# So many pairs of networks are looked for others' addresses at once, of which the first free one is taken.
+ASKED_NETWORKS = 6
+
+
+def meeting(members: Members) -> Target | None:
+    """The first addresses of all that are in the same network."""
+    head, *others = map(usable, members)
+    for own in head:
+        found = [next((a for a in one if a.network == own.network and a.ip != own.ip), None) for one in others]
+        target = (own, *(address for address in found if address is not None))
+        if len({address.ip for address in target}) == len(members):
+            return target
+    return None
+
+
+def working(subnets: t.Sequence[Members]) -> list[Joined]:
+    """Those whose members have addresses that meet, in the order that joins most; twins may meet crosswise."""
+    best: list[Joined] = []
+    head, *others = zip(*subnets)
+    for orders in itertools.product(*map(itertools.permutations, others)):
+        crossed: t.Iterator[Members] = zip(head, *orders)
+        found = [(members, target) for members in crossed if (target := meeting(members)) is not None]
+        if len(found) > len(best):
+            best = found
+    return best
+
+
+def others_networks(spark: Spark, own: t.Collection[str]) -> list[tuple[ipaddress.IPv4Network, str]]:
+    """What the host uses elsewhere; what is ours on its other port is from before the cable was moved."""
+    own = [*own, *(one["name"] for one in spark.interfaces if is_own(one))]
+    return [
+        (ipaddress.IPv4Network(row["network"]), str(row["interface"]))
+        for row in spark.info.get("networks") or []
+        if row["interface"] not in own
+    ]
+
+
+def _of_rank(rails: t.Sequence[Members], rank: int) -> list[str]:
+    return [members[rank]["name"] for members in rails]
+
+
+Subnets = list[ipaddress.IPv4Network]
+
+
+def free_networks(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> t.Iterator[Subnets]:
+    """The neighbouring /24s of 192.168.0.0/16 that neither host uses elsewhere, one for each twin."""
+    taken = [row for rank, spark in enumerate(sparks) for row in others_networks(spark, _of_rank(rails, rank))]
+    for third in DEFAULT_THIRD:
+        subnets = [ipaddress.IPv4Network(f"192.168.{third + number}.0/24") for number in range(len(rails))]
+        if not any(network.overlaps(subnet) for subnet in subnets for network, _interface in taken):
+            yield subnets
+
+
+def _defaults(subnets: Subnets, many: int) -> list[Target]:
+    """Addresses for so many Sparks in each subnet."""
+    return [
+        tuple(ipaddress.IPv4Interface(f"{subnet[FIRST_HOST + rank]}/{subnet.prefixlen}") for rank in range(many))
+        for subnet in subnets
+    ]
+
+
+def strangers(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> dict[str, str]:
+    """Who else has an address on the wire, in words of who heard it first, by address; the Sparks themselves may."""
+    own = {interface["mac"] for spark in sparks for interface in spark.interfaces}
+    found: dict[str, str] = {}
+    for rank, spark in enumerate(sparks):
+        for name in _of_rank(rails, rank):
+            for address, macs in (((spark.neighbours or {}).get("taken") or {}).get(name) or {}).items():
+                for mac in sorted(set(macs) - own):
+                    found.setdefault(address, f"{spark.name}: on {name} {mac} has {address}")
+    return found
+
+
+def default_plan(sparks: t.Sequence[Spark], rails: t.Sequence[Members], findings: list[str]) -> list[Target]:
+    """The first networks that are free, on the wire, too; those that it is not asked for are not known to be."""
+    both = together(sparks)
+    others = strangers(sparks, rails)
+    for subnets in itertools.islice(free_networks(sparks, rails), ASKED_NETWORKS):
+        targets = _defaults(subnets, len(sparks))
+        if any(str(address.ip) in others for target in targets for address in target):
+            continue
+        if str(subnets[0]) != f"192.168.{DEFAULT_THIRD[0]}.0/24":
+            told = f" ({'; '.join(others.values())})" if others else ""
+            findings.append(
+                f"{both}: 192.168.{DEFAULT_THIRD[0]}.0/24 or its neighbour is in use{told}, so the "
+                f"{'cable' if len(sparks) == 2 else 'switch'} has "
+                f"{listed(map(str, subnets))}."
+            )
+        return targets
+    if others:
+        raise PlanError(
+            f"{both}: others on the wire have {listed(others)}, so all networks that were asked for are taken. Run "
+            "again once one is free, or give addresses of your own in spark_network_plan."
+        )
+    raise PlanError(
+        f"{both}: no two networks in 192.168.0.0/16 are free. Give addresses of your own in spark_network_plan."
+    )
+
+
+def refuse_strangers(sparks: t.Sequence[Spark], rails: t.Sequence[Members], targets: t.Sequence[Target]) -> list[str]:
+    """Addresses that others on the wire have, one sentence each."""
+    planned = {str(address.ip) for target in targets for address in target}
+    return [
+        f"{words}, another host on the same switch. Give other addresses in spark_network_plan."
+        for address, words in strangers(sparks, rails).items()
+        if address in planned
+    ]
+
+
+def greets(sparks: t.Sequence[Spark], choices: t.Sequence[t.Any]) -> bool:
+    """Whether only the wire can tell who is joined: by which port, or whether one switch has them all."""
+    return len(choices) > 1 or len(sparks) > 2
+
+
+def to_ask(
+    sparks: t.Sequence[Spark], choices: t.Sequence[list[Members]], wish: Wish, configure: t.Sequence[bool]
+) -> list[dict[str, t.Any]]:
+    """What each host is to ask on the wire before the plan is final; nothing if it has, or is not configured."""
+    greet = greets(sparks, choices) and not all(spark.has_greeted for spark in sparks)
+    wanted: list[dict[str, list[str]]] = [{} for _spark in sparks]
+    for rails in choices:
+        plans = (
+            [own_plan(sparks, rails, wish.plan)]
+            if wish.plan
+            else (
+                _defaults(subnets, len(sparks))
+                for subnets in itertools.islice(free_networks(sparks, rails), ASKED_NETWORKS)
+            )
+        )
+        for targets in plans:
+            for members, target in zip(rails, targets):
+                for rank, interface in enumerate(members):
+                    wanted[rank].setdefault(interface["name"], []).extend(str(address.ip) for address in target)
+    return [
+        {"greet": greet, "addresses": {name: sorted(set(each)) for name, each in wanted[rank].items()}}
+        if greet or (configure[rank] and spark.neighbours is None)
+        else {}
+        for rank, spark in enumerate(sparks)
+    ]
+
+
+def _rows_of(plan: t.Any, sparks: t.Sequence[Spark]) -> list[list[str]]:
+    """The plan as lists of addresses with prefix, one for each rail. Raises PlanError for what cannot be read."""
+    if isinstance(plan, dict):
+        return _rows_by_host(plan, sparks)
+    example = "{subnet: 192.168.100.0/24, addresses: [192.168.100.10, 192.168.100.11]}"
+    found = []
+    for number, row in enumerate(plan if isinstance(plan, list) else [None], start=1):
+        if not isinstance(row, dict) or set(row) - {"subnet", "addresses"} or "addresses" not in row:
+            raise PlanError(f"spark_network_plan, entry {number}: it must look like {example}.")
+        given = row["addresses"]
+        if isinstance(given, dict):
+            given = [given[spark.name] for spark in sparks if spark.name in given]
+        if not isinstance(given, list) or len(given) != len(sparks):
+            each = listed(f"that of {spark.name}" for spark in sparks)
+            raise PlanError(f"spark_network_plan, entry {number}: 'addresses' must hold {count(len(sparks))}, {each}.")
+        prefix = str(row.get("subnet", "")).partition("/")[2]
+        texts = [str(address) if "/" in str(address) or not prefix else f"{address}/{prefix}" for address in given]
+        if "subnet" in row:
+            _within(row["subnet"], texts, number)
+        found.append(texts)
+    return found
+
+
+def _rows_by_host(plan: t.Mapping[t.Any, t.Any], sparks: t.Sequence[Spark]) -> list[list[str]]:
+    lists = []
+    for spark in sparks:
+        given = plan.get(spark.name)
+        if not isinstance(given, list) or not given:
+            raise PlanError(
+                f"spark_network_plan has no list of addresses for {spark.name}. Give each host as many addresses "
+                "with prefix length as there are interfaces, such as 192.168.100.10/24."
+            )
+        lists.append([str(address) for address in given])
+    if len({len(one) for one in lists}) > 1:
+        counts = [f"{len(one)} for {spark.name}" for spark, one in zip(sparks, lists)]
+        raise PlanError(
+            f"spark_network_plan has {listed([counts[0].replace(' for', ' addresses for', 1), *counts[1:]])}. Give "
+            f"{every(sparks)} the same number."
+        )
+    return [list(row) for row in zip(*lists)]
+
+
+def _within(subnet: t.Any, texts: t.Sequence[str], number: int) -> None:
+    try:
+        network = ipaddress.IPv4Network(str(subnet))
+    except ValueError as error:
+        raise PlanError(f"spark_network_plan, entry {number}: '{subnet}' is no IPv4 subnet ({error}).") from None
+    for text in texts:
+        if _address(text, number).ip not in network:
+            raise PlanError(
+                f"spark_network_plan, entry {number}: {text.partition('/')[0]} is not in {network}. Correct one of "
+                "them."
+            )
+
+
+def _address(text: str, number: int) -> ipaddress.IPv4Interface:
+    try:
+        if "/" not in text:
+            raise ValueError("it has no prefix length, such as /24")
+        address = ipaddress.IPv4Interface(text)
+    except ValueError as error:
+        raise PlanError(f"spark_network_plan, entry {number}: '{text}' is no IPv4 address ({error}).") from None
+    network = address.network
+    edges = (network.network_address, network.broadcast_address) if network.prefixlen < 31 else ()
+    if (
+        address.is_multicast
+        or address.is_loopback
+        or address.is_unspecified
+        or address.ip in edges
+        or network.prefixlen > 31
+    ):
+        raise PlanError(
+            f"spark_network_plan, entry {number}: {text} cannot be the address of a host. Give another one."
+        )
+    return address
+
+
+def own_plan(sparks: t.Sequence[Spark], rails: t.Sequence[Members], plan: t.Any) -> list[Target]:
+    """The user's plan, as far as it can be judged by itself."""
+    targets: list[Target] = []
+    for number, texts in enumerate(_rows_of(plan, sparks), start=1):
+        target = tuple(_address(text, number) for text in texts)
+        if len({address.network for address in target}) > 1:
+            raise PlanError(
+                f"spark_network_plan, entry {number}: {listed(map(str, target))} are not in one subnet, so "
+                f"{together(sparks)} would not find each other. Correct an address or a prefix length."
+            )
+        targets.append(target)
+    if len(targets) != len(rails):
+        raise PlanError(
+            f"spark_network_plan has addresses for {len(targets)} interfaces of each Spark, but {len(rails)} are used "
+            f"({names(members[0] for members in rails)} on {sparks[0].name}). Give as many, or name the interfaces in "
+            "spark_network_interfaces."
+        )
+    addresses = [address.ip for target in targets for address in target]
+    double = sorted({str(address) for address in addresses if addresses.count(address) > 1})
+    if double:
+        raise PlanError(
+            f"spark_network_plan gives {listed(double)} more than once. Each interface needs an address of its own."
+        )
+    for one, other in itertools.combinations((target[0].network for target in targets), 2):
+        if one != other and one.overlaps(other):
+            raise PlanError(
+                f"spark_network_plan: {one} and {other} overlap. Give the interfaces subnets that have "
+                "nothing in common."
+            )
+    return targets
+
+
+def refuse_clashes(sparks: t.Sequence[Spark], rails: t.Sequence[Members], targets: t.Sequence[Target]) -> list[str]:
+    """Networks that are in use elsewhere on a host, one sentence each."""
+    reasons = []
+    for rank, spark in enumerate(sparks):
+        used = others_networks(spark, _of_rank(rails, rank))
+        for subnet in dict.fromkeys(target[rank].network for target in targets):
+            clash = next(((network, name) for network, name in used if network.overlaps(subnet)), None)
+            if clash:
+                where = f"by {clash[1]}" if clash[1] else "by a route"
+                reasons.append(
+                    f"{spark.name}: the plan's {subnet} overlaps {clash[0]}, which is in use {where}. Give other "
+                    "addresses in spark_network_plan."
+                )
+    return reasons

@@ -1,0 +1,310 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""Sparks that serve as one: whether they go together, and what lets one into the next."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import PurePosixPath
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import KEY, LABEL
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.room import is_copied
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.words import by_value, listed, share
+
+# Sparks of one kind differ by what firmware and kernel keep for themselves.
+MEMORY_SHARE = 0.05
+LAUNCH = "/usr/bin/python3 /deployment/entrypoint.py launch"
+
+Facts = t.Mapping[str, t.Any]
+Files = list[dict[str, str]]
+
+
+# Whether they go together.
+
+
+def clock_text(seconds: float) -> str:
+    seconds = abs(seconds)
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 172800 else f"{seconds / 86400:.0f} days"
+
+
+class Comparison:
+    """Everything that keeps nodes from serving as one, and everything worth saying; looks are in the order of ranks."""
+
+    def __init__(self, looks: t.Mapping[str, Facts], clock_skew: float, tolerate: t.Sequence[str]):
+        self.nodes = dict(looks)
+        self.head, *self.workers = looks
+        self.every = "both" if len(looks) == 2 else "all"
+        self.clock_skew = clock_skew
+        self.tolerate = tolerate
+        self.problems: list[str] = []
+        self.findings: list[str] = []
+
+    def groups(self, key: t.Callable[[Facts], t.Any]) -> dict[t.Any, list[str]]:
+        """The names of those with the same value, by value."""
+        found: dict[t.Any, list[str]] = {}
+        for name, node in self.nodes.items():
+            found.setdefault(key(node), []).append(name)
+        return found
+
+    def differ(self, what: str, text: str, remedy: str) -> None:
+        """A difference that whoever knows better can tolerate."""
+        if what in self.tolerate:
+            self.findings.append(f"{text}.")
+        else:
+            self.problems.append(f"{text}: {remedy}, or set spark_network_tolerate: [{what}].")
+
+    def compare(self) -> None:
+        if self.same_machine():
+            return
+        self.machines()
+        self.memory()
+        for worker in self.workers:
+            self.clock(worker)
+        self.docker()
+        for worker in self.workers:
+            self.sshd(worker)
+            self.ports(worker)
+        for name in self.nodes:
+            self.slot(name)
+        for worker in self.workers:
+            self.other_head(worker)
+
+    def same_machine(self) -> bool:
+        groups = self.groups(lambda node: tuple(sorted(node["mac_addresses"])))
+        same = [names for addresses, names in groups.items() if addresses and len(names) > 1]
+        self.problems += [
+            f"{listed(names)} lead to the same machine: correct ansible_host of one of them in the inventory."
+            for names in same
+        ]
+        return bool(same)
+
+    def machines(self) -> None:
+        self.problems += [
+            f"{listed(names)} {'both' if len(names) == 2 else 'all'} call themselves {called}, so nobody could tell "
+            "which rank runs where: rename one with 'sudo hostnamectl set-hostname NAME'."
+            for called, names in self.groups(lambda node: node["hostname"]).items()
+            if len(names) > 1
+        ]
+        kinds = self.groups(lambda node: node["architecture"])
+        if len(kinds) > 1:
+            each = [f"{listed(names)} of type {kind}" for kind, names in kinds.items()]
+            is_one = "is a machine" if len(kinds[self.nodes[self.head]["architecture"]]) == 1 else "are machines"
+            self.problems.append(
+                f"{listed([each[0].replace(' of type', f' {is_one} of type', 1), *each[1:]])}: one image cannot run on "
+                f"{self.every}, so serve on one of them."
+            )
+        drivers = self.groups(lambda node: ", ".join(node["drivers"]) or "missing")
+        if len(drivers) > 1:
+            each = [f"{driver} on {listed(names)}" for driver, names in drivers.items()]
+            self.differ(
+                "driver",
+                f"the GPU's driver is {listed(each)}, with which one of them may wait for the other"
+                f"{'' if len(self.nodes) == 2 else 's'}",
+                f"bring {self.every} to the same with 'sudo apt update' and 'sudo apt full-upgrade', and restart them",
+            )
+
+    def memory(self) -> None:
+        sizes = {name: node["memory_total"] for name, node in self.nodes.items()}
+        if max(sizes.values()) - min(sizes.values()) <= MEMORY_SHARE * max(sizes.values()):
+            return
+        each = [f"{size / 2**30:.1f} GiB" for size in sizes.values()]
+        has = by_value(zip(sizes, each)).replace(each[0], f"{each[0]} of memory", 1)
+        self.differ(
+            "memory",
+            f"{has}, but each holds {share(len(sizes))} of the model",
+            f"use {'two ' if len(sizes) == 2 else ''}Sparks of the same kind",
+        )
+
+    def clock(self, worker: str) -> None:
+        ours, theirs = self.nodes[self.head]["clock_offset"], self.nodes[worker]["clock_offset"]
+        if ours is None or theirs is None or abs(ours - theirs) <= self.clock_skew:
+            return
+        # By the clock of the machine where Ansible runs.
+        wrong = self.head if abs(ours) > abs(theirs) else worker
+        self.differ(
+            "clock",
+            f"the clock of {worker} is {clock_text(theirs - ours)} {'ahead of' if theirs > ours else 'behind'} "
+            f"that of {self.head}, so that certificates fail and logs mislead",
+            "set the clock of the one that is wrong with 'sudo timedatectl set-ntp true' (by the clock here it is "
+            f"{wrong}'s)",
+        )
+
+    def docker(self) -> None:
+        versions = {name: node["docker"]["version"] for name, node in self.nodes.items()}
+        for name, node in self.nodes.items():
+            if node["docker"]["state"] != "usable":
+                self.problems.append(f"Docker on {name} cannot be used: {node['docker']['detail']}")
+        if None not in versions.values() and len(set(versions.values())) > 1:
+            has = by_value(versions.items()).replace(f" {versions[self.head]}", f" Docker {versions[self.head]}", 1)
+            self.findings.append(f"{has}; that works, and the same one on {self.every} is easier to look after.")
+
+    def sshd(self, worker: str) -> None:
+        if not self.nodes[worker]["sshd"]:
+            self.problems.append(
+                f"{worker} has no sshd, with which it takes in image and models: install it there with "
+                "'sudo apt-get install openssh-server'."
+            )
+
+    def ports(self, worker: str) -> None:
+        for port in self.nodes[worker]["ports"]:
+            if port["in_use"] and not port["ours"]:
+                other = f" {port['description']}." if port["description"] else ""
+                self.problems.append(
+                    f"port {port['port']} on {port['address']} of {worker} is in use by {port['holder']}.{other} "
+                    f"Stop it, or choose another port with {port['input']}."
+                )
+
+    def slot(self, name: str) -> None:
+        slot = self.nodes[name]["slot"]
+        directory = ((slot or {}).get("labels") or {}).get(f"{LABEL}directory")
+        state = self.nodes[name]["state_directory"]
+        if not directory or str(PurePosixPath(directory).parent) == state:
+            return
+        deployment = slot["labels"].get(f"{LABEL}deployment")
+        text = f"the serving slot of {name} holds the deployment {deployment} of another user (its files: {directory})"
+        if slot["state"] == "running":
+            self.problems.append(
+                f"{text}: let that user stop it with stop.yml, or stop it with 'docker stop {slot['name']}'."
+            )
+        else:
+            self.findings.append(f"{text}, which does not run and is replaced.")
+
+    def other_head(self, worker: str) -> None:
+        """Whether it serves under another head."""
+        slot, authorized = self.nodes[worker]["slot"], self.nodes[worker]["authorized"]
+        own = self.nodes[self.head]["client_key"]
+        if not slot or slot["state"] != "running" or not authorized or authorized["key"] == own:
+            return
+        if (slot["labels"] or {}).get(f"{LABEL}rank", "0") == "0":
+            return
+        text = f"{worker} serves as the worker of another head, which connects from {', '.join(authorized['from'])}"
+        if own:
+            self.problems.append(f"{text}: stop that deployment with stop.yml first.")
+        else:
+            self.findings.append(f"{text}; that deployment is replaced.")
+
+
+def compared(looks: t.Mapping[str, Facts], clock_skew: float, tolerate: t.Sequence[str] = ()) -> dict[str, t.Any]:
+    """The problems and the findings about the nodes, a sentence each, and whether all have the head's image."""
+    comparison = Comparison(looks, clock_skew, tolerate)
+    comparison.compare()
+    head, *workers = looks.values()
+    problems = comparison.problems
+    told = problems[0] if len(problems) == 1 else "".join(f"\n- {problem}" for problem in problems)
+    return {
+        "refusal": f"{listed(looks)} cannot serve as one: {told}" if problems else "",
+        "problems": problems,
+        "findings": comparison.findings,
+        "image_copied": all(is_copied(head, worker) for worker in workers),
+    }
+
+
+# What lets one into the next.
+
+
+def public_key(text: str) -> str:
+    """A public key without its comment."""
+    found = KEY.match(text.strip())
+    if not found:
+        raise ValueError(f"'{text[:60]}' is not the public half of an ed25519 key")
+    return found[0]
+
+
+def known_hosts(addresses: t.Iterable[str], ports: t.Sequence[int], key: str) -> str:
+    """The only host key that the head accepts, for every place where it meets it."""
+    return "".join(f"[{address}]:{port} {public_key(key)}\n" for address in addresses for port in ports)
+
+
+def authorized_keys(addresses: t.Sequence[str], command: str, key: str) -> str:
+    """One key, from the other Spark's end of the link only, for one command only."""
+    if '"' in command or not addresses:
+        raise ValueError("a forced command has no quotation marks, and a key is valid from somewhere")
+    return f'restrict,from="{",".join(addresses)}",command="{command}" {public_key(key)}\n'
+
+
+def sshd_config(directory: str, addresses: t.Iterable[str], port: int, user: str) -> str:
+    """The settings of the host's sshd, run as the login user while something is copied."""
+    listen = "".join(f"ListenAddress {f'[{one}]' if ':' in one else one}:{port}\n" for one in addresses)
+    return f"""# Written by dgx_spark.speculative; lost when it is written again.
+{listen}HostKey {directory}/ssh_host_ed25519_key
+HostKeyAlgorithms ssh-ed25519
+PidFile none
+UsePAM no
+UseDNS no
+LogLevel INFO
+# Its directory is the login user's own and closed to others, whatever the mode of those above.
+StrictModes no
+AllowUsers {user}
+AuthenticationMethods publickey
+PubkeyAuthentication yes
+AuthorizedKeysFile {directory}/copy/authorized_keys
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+DisableForwarding yes
+PermitTTY no
+PermitTunnel no
+PermitUserEnvironment no
+PermitUserRC no
+PrintMotd no
+PrintLastLog no
+Compression no
+Ciphers aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com
+IPQoS throughput
+MaxSessions 1
+MaxStartups 64
+LoginGraceTime 20
+ClientAliveInterval 5
+ClientAliveCountMax 3
+"""
+
+
+def _file(name: str, content: str) -> dict[str, str]:
+    return {"name": name, "content": content, "mode": "0600"}
+
+
+def _known(nodes: t.Sequence[Facts], rank: int, ssh_port: int, copy_port: int) -> str:
+    """The keys of those after it: the head starts a rank on each, and copies go to the next one."""
+    return "".join(
+        known_hosts(node["addresses"], [*([] if rank else [ssh_port]), *([] if later else [copy_port])], node["key"])
+        for later, node in enumerate(nodes[rank + 1 :])
+    )
+
+
+def trust(hosts: t.Mapping[str, Facts], host: str, directory: str, ssh_port: int, copy_port: int) -> dict[str, t.Any]:
+    """What a node has to know of the others, in the order of the ranks: each with its C(addresses) on the link, the
+    public half of its one C(key), and C(user) and C(python), as whom and with what it takes in copies.
+
+    The head's key opens the containers of all others. Copies go in a chain: the one before is let in, and the same key
+    that proves a node to it opens the next. Each key is valid for one command, and from its owner's addresses only.
+    """
+    nodes, rank = list(hosts.values()), list(hosts).index(host)
+    known = _known(nodes, rank, ssh_port, copy_port)
+    files = [_file("known_hosts", known)] if known else []
+    copies: Files = []
+    if rank:
+        files.append(_file("authorized_keys", authorized_keys(nodes[0]["addresses"], LAUNCH, nodes[0]["key"])))
+        copies = _copies(nodes[rank - 1], nodes[rank], directory, copy_port)
+    way = [
+        {"worker": name, **{key: hosts[name][key] for key in ("user", "addresses")}} for name in list(hosts)[rank + 1 :]
+    ]
+    return {"files": files, "copies": copies, "way": way[0] if way else {}}
+
+
+def _copies(before: Facts, node: Facts, directory: str, port: int) -> Files:
+    """Whom a node lets in while something is copied, and how."""
+    folder = f"{directory}/copy"
+    command = f"{node['python']} {folder}/receive.py {folder}/receive.json"
+    if any(character.isspace() or character == '"' for character in directory):
+        raise ValueError(f"the state directory {directory} must have neither spaces nor quotation marks in its path")
+    return [
+        _file("sshd_config", sshd_config(directory, node["addresses"], port, node["user"])),
+        _file("authorized_keys", authorized_keys(before["addresses"], command, before["key"])),
+    ]

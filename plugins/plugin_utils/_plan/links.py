@@ -1,0 +1,310 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+"""The ports of the Sparks: which of them have a link, and which are joined, by a cable or by a switch."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netplan import PENDING
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotplug import ASIDE, HANDLER, MARKER
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.words import listed
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import nearest
+
+Interface = dict[str, t.Any]
+Info = dict[str, t.Any]
+Port = dict[str, t.Any]
+
+
+class PlanError(Exception):
+    """Why the Sparks cannot be joined: one sentence for each reason, and what to do."""
+
+    def __init__(self, *reasons: str) -> None:
+        super().__init__("\n".join(reasons))
+        self.reasons = list(reasons)
+
+
+@dataclasses.dataclass(frozen=True)
+class Wish:
+    """What was asked for."""
+
+    mode: str = "auto"
+    plan: t.Any = None
+    interfaces: t.Any = None
+    mtu: int = 9000
+    renderer: str = "auto"
+    # Below the first it is mentioned, below the second refused.
+    speed_mbps: int = 200_000
+    minimum_speed_mbps: int = 0
+    # auto, or a boolean as people write it.
+    bandwidth_test: t.Any = "auto"
+
+
+@dataclasses.dataclass(frozen=True)
+class Spark:
+    name: str
+    info: Info
+
+    @property
+    def interfaces(self) -> list[Interface]:
+        return [interface for port in self.info.get("ports") or [] for interface in port["interfaces"]]
+
+    def interface(self, name: str) -> Interface | None:
+        return next((one for one in self.interfaces if one["name"] == name), None)
+
+    @property
+    def neighbours(self) -> dict[str, t.Any] | None:
+        """Who was found on the wire; None as long as nobody has asked."""
+        return self.info.get("neighbours")
+
+    def hears(self, own: Interface, other: Interface) -> bool:
+        heard = (self.neighbours or {}).get("heard") or {}
+        return other["mac"] in (heard.get(own["name"]) or [])
+
+    @property
+    def has_greeted(self) -> bool:
+        return (self.neighbours or {}).get("heard") is not None
+
+    @property
+    def pending(self) -> bool:
+        return (self.info.get("trial") or {}).get("state") in PENDING
+
+
+def is_own(interface: Interface) -> bool:
+    """Whether this collection has set it up, so that it may change it."""
+    return bool(interface.get("own"))
+
+
+# One interface of each Spark in the order of the ranks, which share a subnet, and their addresses in it. Two on a cable
+# are two members, four on a switch are four.
+Members = tuple[Interface, ...]
+Target = tuple[ipaddress.IPv4Interface, ...]
+Joined = tuple[Members, Target]
+# One port of each Spark.
+Choice = tuple[Port, ...]
+
+
+def all_own(joined: t.Sequence[Joined]) -> bool:
+    """Whether all of it could be changed."""
+    return all(is_own(interface) for members, _target in joined for interface in members)
+
+
+def names(interfaces: t.Iterable[Interface]) -> str:
+    return listed(interface["name"] for interface in interfaces)
+
+
+def together(sparks: t.Iterable[Spark]) -> str:
+    return listed(spark.name for spark in sparks)
+
+
+def every(sparks: t.Sequence[Spark]) -> str:
+    """How all of them are called in a sentence."""
+    return "both" if len(sparks) == 2 else "all"
+
+
+def usable(interface: Interface) -> list[ipaddress.IPv4Interface]:
+    """Its addresses, without those that hosts give themselves."""
+    found = [ipaddress.IPv4Interface(f"{a['address']}/{a['prefix']}") for a in interface["addresses"]]
+    return [address for address in found if not address.is_link_local and address.network.prefixlen < 32]
+
+
+# Ports and links
+
+
+def link_state(interface: Interface) -> str:
+    if not interface["up"]:
+        return "is switched off"
+    return "has a link" if interface["carrier"] else "has no link"
+
+
+def has_link(interface: Interface) -> bool:
+    return bool(interface["up"] and interface["carrier"])
+
+
+def port_state(port: Port) -> str:
+    states = listed(f"{interface['name']} {link_state(interface)}" for interface in port["interfaces"])
+    return f"port {port['number']}: {states}"
+
+
+def ports_state(spark: Spark) -> str:
+    return f"{spark.name}: {'; '.join(map(port_state, spark.info['ports']))}."
+
+
+def linked(spark: Spark) -> list[Port]:
+    """The ports whose twins are both up."""
+    return [p for p in spark.info["ports"] if len(p["interfaces"]) > 1 and all(map(has_link, p["interfaces"]))]
+
+
+def no_card(spark: Spark, both: str) -> str:
+    """Why there is no interface: DGX OS takes the card off the bus without a cable, or its driver is missing."""
+    if spark.info.get("connectx"):
+        return (
+            f"{spark.name}: the ConnectX network card is there, but none of its interfaces. Load its driver with "
+            "'sudo modprobe mlx5_core mlx5_ib'; if that fails, restart the Spark."
+        )
+    hotplug = spark.info.get("hotplug") or {}
+    if not hotplug.get("armed"):
+        return (
+            f"{spark.name}: no ConnectX network card is on the PCI bus, though DGX OS is not set to switch it off. "
+            f"Plug the cable into {both} Sparks, then restart {both} with the cable in."
+        )
+    powered = hotplug.get("powered")
+    sees = "" if powered is None else ", though it sees one now" if powered else ", and it sees none"
+    return (
+        f"{spark.name}: the ConnectX network card is switched off: DGX OS does that while it sees no cable{sees}. "
+        f"Plug one into {both} Sparks until it clicks and wait 30 s; if the card stays away, run "
+        f"'sudo {HANDLER} plug-in' on {spark.name}, or "
+        f"'sudo mv {MARKER} {ASIDE}' on {both}, which keeps the card, and restart {both} with the cable in."
+    )
+
+
+def refuse_no_link(sparks: t.Sequence[Spark]) -> t.NoReturn:
+    """Raises PlanError: cable out, only one twin up, or interfaces that are switched off."""
+    states = " ".join(map(ports_state, sparks))
+    off = {spark.name: [i["name"] for i in spark.interfaces if not i["up"]] for spark in sparks if not linked(spark)}
+    for spark in sparks:
+        for port in spark.info["ports"]:
+            up, down = (
+                [i for i in port["interfaces"] if has_link(i)],
+                [i for i in port["interfaces"] if not has_link(i)],
+            )
+            if up and not linked(spark) and not any(not i["up"] for i in down):
+                missing = f"{names(down)} has none" if down else "the card shows no second one"
+                raise PlanError(
+                    f"{spark.name}: only one of the two interfaces of port {port['number']} has a link: {names(up)} "
+                    f"has one, {missing}. Switch {every(sparks)} Sparks off, take the power plugs out for a minute, "
+                    "and start them again; or name one interface of each Spark in spark_network_interfaces to go on "
+                    f"with half the rate. {states}"
+                )
+    if any(off.values()):
+        commands = "; ".join(
+            f"on {name}: " + ", ".join(f"'sudo ip link set {interface} up'" for interface in interfaces)
+            for name, interfaces in off.items()
+            if interfaces
+        )
+        raise PlanError(
+            f"{together(sparks)}: no QSFP port is known to have a link at both ends, and interfaces that "
+            f"are switched off do not tell. Switch them on ({commands}), then run again. {states}"
+        )
+    if len(sparks) > 2:
+        raise PlanError(
+            f"{together(spark for spark in sparks if not linked(spark))}: no QSFP port has a link, so there is no "
+            "cable to the switch, or it is not seated. Plug it in until it clicks; if it stays like that, restart the "
+            f"Spark, or try another cable or another port of the switch. {states}"
+        )
+    raise PlanError(
+        f"{together(sparks)}: no QSFP port has a link at both ends, so there is no cable between them, "
+        "or it is not seated. Plug it into the same port of both until it clicks; if it stays like that, restart both "
+        f"Sparks or try another cable. {states}"
+    )
+
+
+def given_interfaces(sparks: t.Sequence[Spark], given: t.Any) -> list[Members]:
+    """The interfaces the user names, for all hosts or for each."""
+    chosen: list[list[Interface]] = []
+    reasons = []
+    for spark in sparks:
+        wanted = given.get(spark.name) if isinstance(given, dict) else given
+        if not isinstance(wanted, list) or not wanted or not all(isinstance(name, str) for name in wanted):
+            raise PlanError(
+                f"spark_network_interfaces does not name interfaces for {spark.name}. Give a list of names, or a "
+                "mapping of host names to such lists."
+            )
+        known = [interface["name"] for interface in spark.interfaces]
+        found = []
+        for name in wanted:
+            interface = spark.interface(name)
+            if interface is None:
+                reasons.append(
+                    f"{spark.name}: there is no ConnectX interface {name} (spark_network_interfaces), only "
+                    f"{listed(known)}{nearest(name, known) or '.'}"
+                )
+            elif interface in found:
+                reasons.append(f"{spark.name}: spark_network_interfaces names {name} twice. Name each interface once.")
+            else:
+                found.append(interface)
+        chosen.append(found)
+    if reasons:
+        raise PlanError(*reasons)
+    if len({len(one) for one in chosen}) > 1 or len(chosen[0]) > 2:
+        first, *counts = [f"{len(one)} of {spark.name}" for spark, one in zip(sparks, chosen)]
+        first = first.replace(" of ", " interfaces of ", 1)
+        raise PlanError(
+            f"spark_network_interfaces names {listed([first, *counts])}, but it must be the same "
+            "number, one or two: the twins of the port with the cable."
+        )
+    for spark, interfaces in zip(sparks, chosen):
+        silent = [interface for interface in interfaces if interface["up"] and not interface["carrier"]]
+        if silent:
+            reasons.append(
+                f"{spark.name}: {names(silent)} (spark_network_interfaces) has no link. Plug in the cable, or name the "
+                f"interfaces that have one. {ports_state(spark)}"
+            )
+    if reasons:
+        raise PlanError(*reasons)
+    return list(zip(*chosen))
+
+
+def members_of(choice: Choice) -> list[Members]:
+    """One subnet for each twin."""
+    return list(zip(*(port["interfaces"] for port in choice)))
+
+
+def reaching(sparks: t.Sequence[Spark], choices: t.Sequence[Choice]) -> list[Choice]:
+    """Those over which each Spark has heard all others. Raises PlanError if there is none."""
+
+    def hear(members: Members) -> bool:
+        ends = list(zip(sparks, members))
+        return all(one.hears(own, its) for one, own in ends for other, its in ends if other is not one)
+
+    found = [choice for choice in choices if all(map(hear, members_of(choice)))]
+    if not found:
+        refuse_ring(sparks)
+        raise PlanError(
+            f"{together(sparks)}: ports of {every(sparks)} have a link, but none of one reaches one of the other: "
+            "their cables lead somewhere else, or they did not ask at the same time. Join the "
+            f"{'two' if len(sparks) == 2 else 'Sparks by one switch'}, or name the "
+            f"interfaces that are joined in spark_network_interfaces; if they are, run with forks of {len(sparks)} or "
+            f"more, and again if one of them was slow. {' '.join(map(ports_state, sparks))}"
+        )
+    return found
+
+
+def meets(spark: Spark, port: Port, other: Spark) -> bool:
+    """Whether a port is known to lead to another Spark: by what it has heard, or by their addresses."""
+    return any(
+        spark.hears(own, its) or any(a.network == b.network and a.ip != b.ip for a in usable(own) for b in usable(its))
+        for own in port["interfaces"]
+        for its in other.interfaces
+    )
+
+
+def refuse_ring(sparks: t.Sequence[Spark]) -> None:
+    """Raises PlanError where each of several Sparks meets others by one cable and others again by the other one."""
+    ways = {
+        spark.name: {
+            port["number"]: [other.name for other in sparks if other is not spark and meets(spark, port, other)]
+            for port in spark.info["ports"]
+        }
+        for spark in sparks
+    }
+    if len(sparks) < 3:
+        return
+    for by_port in ways.values():
+        found = [set(others) for others in by_port.values() if others]
+        if len(found) < 2 or set.intersection(*found):
+            return
+    told = "; ".join(
+        f"{name}: " + ", ".join(f"port {number} leads to {listed(others)}" for number, others in by_port.items())
+        for name, by_port in ways.items()
+    )
+    raise PlanError(
+        f"{together(sparks)} are joined in a ring, each to the next by a cable of its own, so that no subnet has all "
+        "of them. A ring is not supported: put a switch between them, with one cable from each Spark to it, or serve "
+        f"with two of them (--limit). {told}."
+    )

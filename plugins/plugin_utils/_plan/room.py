@@ -1,0 +1,134 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""Whether image and models fit on the Sparks that take them from each other, before anything is copied."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import (
+    CONTAINERD,
+    UNPACKED,
+    sizes,
+)
+
+# What openssh-server and what it needs take, and more.
+ADDED_BYTES = 300_000_000
+
+Facts = t.Mapping[str, t.Any]
+
+
+def is_copied(head: Facts, node: Facts) -> bool:
+    """Whether a Spark has the very image that the head has made."""
+    here, there = head["images"]["pair"], node["images"]["pair"]
+    return bool(head["image_made"] and there and here["fingerprint"] == there["fingerprint"])
+
+
+def amount(size: float) -> str:
+    """For instance 130 GB, 65.2 GB, 431 MB."""
+    divisor, unit = (1e9, "GB") if size >= 1e9 else (1e6, "MB")
+    value = size / divisor
+    return f"{value:.0f} {unit}" if value >= 100 else f"{value:.1f} {unit}"
+
+
+class Demand(t.NamedTuple):
+    """Something that will take room."""
+
+    what: str
+    bytes: int
+    path: str
+    filesystem: str | None
+    free: int | None
+
+
+def too_much(name: str, demands: t.Iterable[Demand], way_out: str) -> list[str]:
+    """What does not fit on a node, one sentence for each file system; images can be moved in their own way."""
+    found = []
+    together: dict[str | None, list[Demand]] = {}
+    for demand in demands:
+        if demand.bytes > 0 and demand.free is not None:
+            together.setdefault(demand.filesystem, []).append(demand)
+    for filesystem, group in together.items():
+        needed, free = sum(demand.bytes for demand in group), min(t.cast(int, demand.free) for demand in group)
+        if needed > free:
+            parts = ", ".join(f"{demand.what} {amount(demand.bytes)}" for demand in group)
+            paths = " and ".join(dict.fromkeys(demand.path for demand in group))
+            found.append(
+                f"{name}: {amount(needed)} are needed ({parts}), but the file system {filesystem} of {paths} has only "
+                f"{amount(free)} free. Make room there, or move {way_out} or the Hugging Face cache "
+                "(huggingface_cache_directory) to a larger disk."
+            )
+    return found
+
+
+def image_sizes(head: Facts, packed: int) -> tuple[int, int]:
+    """What the pair's image takes unpacked and on its way; before it is pulled, by what the registry has packed."""
+    made, base, store = head["images"]["pair"], head["images"]["base"], head["docker"]["store"]
+    if head["image_made"]:
+        return sizes(int(made["bytes"]), store)
+    if base:
+        return sizes(int(base["bytes"]) + ADDED_BYTES, store)
+    unpacked = round(UNPACKED * packed) + ADDED_BYTES
+    return unpacked, packed + ADDED_BYTES if store == CONTAINERD else unpacked
+
+
+def of_head(head: Facts, unpacked: int, sent: int, packed: int) -> list[Demand]:
+    """What the head needs for the image, beside what it holds already."""
+    docker = head["docker"]
+    kept = packed if docker["store"] == CONTAINERD else 0
+    needed = 0 if head["images"]["base"] or not unpacked else unpacked + kept
+    return [Demand("image", needed, *_images(head)), *for_the_next(head, sent)]
+
+
+def for_the_next(node: Facts, sent: int) -> list[Demand]:
+    """What it takes to hand the image on. containerd's store hands out what it has."""
+    packs = 0 if node["docker"]["store"] == CONTAINERD else sent
+    return [Demand("image, packed for the other Spark", packs, *_images(node))]
+
+
+def _images(node: Facts) -> tuple[str, str | None, int | None]:
+    docker = node["docker"]
+    return docker["images"], docker["filesystem"], docker["free"]
+
+
+def of_taker(node: Facts, models: Facts, unpacked: int, sent: int, reserve: int) -> list[Demand]:
+    """What a Spark needs to take in image and models."""
+    docker, state = node["docker"], node["state"]
+    # On one file system, Docker's copy grows as the spool shrinks.
+    copy = sent if docker["filesystem"] != state["filesystem"] else 0
+    missing = models["bytes_missing"]
+    cache = (models["cache"], models["cache_filesystem"], models["cache_free_bytes"])
+    demands = [
+        Demand("models", missing, *cache),
+        Demand("image", unpacked + copy, *_images(node)),
+        Demand(
+            "image on its way", max(0, sent - node["spooled_bytes"]), state["path"], state["filesystem"], state["free"]
+        ),
+    ]
+    return [*demands, Demand("reserve", reserve, *cache)] if missing or unpacked else demands
+
+
+def needed(looks: t.Mapping[str, Facts], host: str, models: Facts, packed: int, reserve: int) -> list[str]:
+    """What does not fit on a Spark that takes image and models, and on the head, which the first of them looks after.
+
+    The looks are in the order of the ranks; models is what huggingface_snapshot returned on the host. The classic store
+    packs an image into a file of its own before it hands it out; containerd's hands out what it has. Both write down
+    what they are handed before they unpack it. What they have got is deleted from the spool at once.
+    """
+    names = list(looks)
+    rank, head, node = names.index(host), looks[names[0]], looks[host]
+    lacking = [not is_copied(head, looks[name]) for name in names[1:]]
+    unpacked, sent = image_sizes(head, packed)
+    found: list[str] = []
+    if rank == 1:
+        own = of_head(head, unpacked, sent, packed) if lacking[0] else []
+        found += too_much(names[0], own, head["docker"]["way_out"])
+    takes = (unpacked, sent) if lacking[rank - 1] else (0, 0)
+    own = of_taker(node, models, *takes, reserve)
+    if any(lacking[rank:][:1]):
+        own += for_the_next(node, sent)
+    return found + too_much(host, own, node["docker"]["way_out"])

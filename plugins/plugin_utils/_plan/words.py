@@ -1,0 +1,36 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+"""How many of them there are, and who has what, in words."""
+
+from __future__ import annotations
+
+import typing as t
+
+COUNTS = {1: "one", 2: "two", 3: "three", 4: "four"}
+SHARES = {1: "all", 2: "half", 3: "a third", 4: "a quarter"}
+
+
+def count(many: int) -> str:
+    return COUNTS.get(many, str(many))
+
+
+def share(many: int) -> str:
+    """What each of so many has of the whole."""
+    return SHARES.get(many, f"one part in {many}")
+
+
+def listed(words: t.Iterable[str]) -> str:
+    """Words as in a sentence."""
+    items = list(words)
+    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
+def by_value(told: t.Iterable[tuple[str, str]]) -> str:
+    """Who has what, the names of those with the same together: a and b have 1, c has 2."""
+    groups: dict[str, list[str]] = {}
+    for name, value in told:
+        groups.setdefault(value, []).append(name)
+    return listed(f"{listed(group)} {'have' if len(group) > 1 else 'has'} {value}" for value, group in groups.items())
