@@ -114,9 +114,7 @@ class ActionModule(ActionBase):
         return summary.render(host, record, reach).splitlines()
 
     @staticmethod
-    def _preflight(
-        title: str, image: str, hosts: dict[str, t.Any], table: bool
-    ) -> tuple[list[str], list[str], str]:
+    def _preflight(title: str, image: str, hosts: dict[str, t.Any], table: bool) -> tuple[list[str], list[str], str]:
         """What was found on the hosts, what of it stands in the way, and how that is said where a run ends with it."""
         try:
             found = {host: preflight.findings(host, facts) for host, facts in hosts.items()}
