@@ -10,6 +10,7 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
+    RECIPES,
     RecipeError,
     find,
     load,
@@ -17,9 +18,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.reci
     without_drafts,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.table import lines, table
-
-# Recipes ship with the playbooks; this way they are found from a clone, installed, and from a user's own playbook.
-RECIPES = Path(__file__).resolve().parent.parent.parent / "playbooks" / "recipes"
 
 
 class ActionModule(ActionBase):

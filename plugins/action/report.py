@@ -30,6 +30,7 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
             "title": {"type": "str", "required": True},
             "image": {"type": "str", "required": True},
             "hosts": {"type": "dict", "required": True},
+            "table": {"type": "bool", "default": True},
         },
     },
     "reveal": {
@@ -75,10 +76,11 @@ class ActionModule(ActionBase):
             return self._reveal(host, variables, **given["reveal"])
         lines: list[str] = given["lines"] or []
         problems: list[str] = []
+        refusal = ""
         if given["summary"] is not None:
             lines = self._summary(host, variables, given["summary"])
         if given["preflight"] is not None:
-            lines, problems = self._preflight(**given["preflight"])
+            lines, problems, refusal = self._preflight(**given["preflight"])
         if given["together"] is not None:
             given = {**given, **self._together(host, **{key: given[key] for key in ("together", "document")})}
         lines = lines + section(given["title"], given["items"])
@@ -86,7 +88,7 @@ class ActionModule(ActionBase):
             # One call, so that the lines of hosts that report at once are not mixed.
             display.display("\n" + "\n".join(lines) + "\n")
         self._keep(host, given)
-        failed = {"failed": True, "msg": problems[0]} if problems else {}
+        failed = {"failed": True, "msg": refusal} if problems else {}
         return {"changed": False, "lines": lines, "problems": problems, **failed}
 
     @staticmethod
@@ -123,13 +125,17 @@ class ActionModule(ActionBase):
         return summary.render(host, record, reach).splitlines()
 
     @staticmethod
-    def _preflight(title: str, image: str, hosts: dict[str, t.Any]) -> tuple[list[str], list[str]]:
-        """What was found on the hosts, and what of it stands in the way."""
+    def _preflight(title: str, image: str, hosts: dict[str, t.Any], table: bool) -> tuple[list[str], list[str], str]:
+        """What was found on the hosts, what of it stands in the way, and how that is said where a run ends with it."""
         try:
             found = {host: preflight.findings(host, facts) for host, facts in hosts.items()}
         except ValueError as error:
             raise AnsibleActionFail(str(error)) from None
-        return preflight.render(title, image, found), preflight.every_obstacle(found)
+        if table:
+            problems = preflight.every_obstacle(found)
+            return preflight.render(title, image, found), problems, "".join(problems[:1])
+        problems = preflight.refusals(found)
+        return [], problems, preflight.refusal(problems) if problems else ""
 
     def _reveal(self, host: str, variables: dict[str, t.Any], paths: dict[str, str], what: str) -> dict[str, t.Any]:
         """Show small secret files of the host on the screen, and nowhere else."""

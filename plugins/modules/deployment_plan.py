@@ -14,9 +14,9 @@ description:
     planned or recorded, whether what served before can come back, and what is recorded of one that was seen to answer.
   - A Spark that serves alone is a cluster of one. It gets nothing of what a fabric needs.
   - Before that, it says how the Sparks are joined, whether they go together, what lets one into the next, what the
-    models need of the memory, and whether image and models fit on the disks, and whether there is a place for a container.
-  - A task asks one of O(fabric), O(cluster), O(needs), O(room), O(trust), O(place), O(share), O(nodes), O(run), O(back) and
-    O(record).
+    models need of the memory, whether image and models fit on the disks, and whether there is a place for a container.
+  - A task asks one of O(fabric), O(cluster), O(needs), O(room), O(trust), O(place), O(share), O(nodes), O(run), O(back)
+    and O(record).
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes

@@ -79,8 +79,15 @@ options:
             that are worth knowing.
           - C(image_here) is whether a worker has the image already, which otherwise comes from the head, as the models
             do.
+          - C(local) is whether it is the machine that Ansible runs on.
         type: dict
         required: true
+      table:
+        description:
+          - Whether the table is printed. Without it nothing is, and all problems are in the message with which the task
+            fails.
+        type: bool
+        default: true
   reveal:
     description:
       - Small secret files on the host. What is in them is shown to whoever sits at the screen. It is not in the result,

@@ -36,6 +36,12 @@ options:
         pinned then.
     type: dict
     default: {}
+  asked:
+    description:
+      - A recipe by its name or path, or V("") for the shipped one that has the name of what serves. The controller then
+        fills in O(recipe), O(recipes) and O(subject). With neither a recipe nor a O(record), the answer says that
+        nothing is deployed.
+    type: str
   subject:
     description:
       - What is asked about if O(record) and O(recipe) have different models; the other one is left aside.
@@ -156,6 +162,10 @@ overrides:
   type: dict
   sample:
     image: nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc13
+path:
+  description: The file of the recipe, where O(asked) was given; empty if none is known.
+  returned: success
+  type: str
 lines:
   description: The rows as a table for people, with their notes.
   returned: success
@@ -223,6 +233,7 @@ def main() -> None:
         argument_spec={
             "record": {"type": "dict", "default": {}},
             "recipe": {"type": "dict", "default": {}},
+            "asked": {"type": "str"},
             "subject": {"type": "str", "choices": ["record", "recipe"], "default": "record"},
             "recipes": {"type": "list", "elements": "list", "default": []},
             "families": {"type": "list", "elements": "list", "default": []},

@@ -22,6 +22,8 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.meth
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, NONE
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import AUTO, FAMILY_NAMES
 
+# Recipes ship with the playbooks; this way they are found from a clone, installed, and from a user's own playbook.
+RECIPES = Path(__file__).resolve().parents[3] / "playbooks" / "recipes"
 KV_CACHES = ("planned", "fraction")
 NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 # A deployment's directory is named after it and lies beside these, which hold watched jobs and receipts.

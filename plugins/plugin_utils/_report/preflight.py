@@ -43,6 +43,7 @@ OF_ONE: dict[str, t.Any] = {
     "rails": {"type": "list", "elements": "dict", "default": []},
     "notes": LINES,
     "image_here": {"type": "bool"},
+    "local": {"type": "bool", "default": False},
 }
 
 
@@ -64,6 +65,8 @@ class Findings:
     notes: t.Sequence[str] = ()
     # Whether a worker has the image already; None if that was not looked at.
     image_here: bool | None = None
+    # Whether it is the machine that Ansible runs on.
+    local: bool = False
 
 
 def findings(host: str, found: t.Any) -> Findings | None:
@@ -138,13 +141,22 @@ def models(view: Facts, directories: t.Sequence[str]) -> list[Row]:
     return [*rows, ("disk of models", free)]
 
 
-def obstacles(found: Findings) -> list[str]:
-    """Everything that stands in the way; the wrong machine or a broken GPU comes first, since a run ends there."""
+def objection(found: Findings, name: str = "") -> list[str]:
+    """Why it cannot be served on this machine at all; without its name it is called this."""
     reasons = ", and ".join(found.spark["objections"])
-    wrong = f"This is not a DGX Spark: {reasons}. Is the address in the inventory right?"
-    if reasons and found.spark["is_spark"]:
-        wrong = f"{reasons[:1].upper()}{reasons[1:]}. {found.spark['remedy']}"
-    return [*([wrong] if reasons else []), *found.problems]
+    if not reasons:
+        return []
+    if found.spark["is_spark"]:
+        said = f"{name}: {reasons}" if name else f"{reasons[:1].upper()}{reasons[1:]}"
+        return [f"{said}. {found.spark['remedy']}"]
+    here = "It is the machine you are on (ansible_connection: local); give the address of your Spark in the inventory."
+    hint = here if found.local else "Is the address in the inventory right?"
+    return [f"{name or 'This'} is not a DGX Spark: {reasons}. {hint}"]
+
+
+def obstacles(host: str, found: Findings) -> list[str]:
+    """Everything that stands in the way; the wrong machine or a broken GPU comes first, since a run ends there."""
+    return [*objection(found), *(problem.removeprefix(f"{host}: ") for problem in found.problems)]
 
 
 def fabric(rails: t.Sequence[Facts]) -> list[Row]:
@@ -234,7 +246,10 @@ def _shared(said: t.Mapping[str, t.Sequence[str]]) -> list[str]:
             names, text = (owners[start], rest) if colon and start in owners else ([host], sentence)
             known = whose.setdefault(text, [])
             known += [name for name in names if name not in known]
-    return [f"{' and '.join(name for name in said if name in names)}: {text}" for text, names in whose.items()]
+    return [
+        text if text.startswith(tuple(said)) else f"{' and '.join(name for name in said if name in names)}: {text}"
+        for text, names in whose.items()
+    ]
 
 
 def _items(sentences: t.Iterable[str]) -> list[str]:
@@ -244,10 +259,30 @@ def _items(sentences: t.Iterable[str]) -> list[str]:
 def every_obstacle(hosts: t.Mapping[str, Findings | None]) -> list[str]:
     """What stands in the way on all the Sparks; on one of several with its name."""
     if len(hosts) == 1:
-        return [problem for found in hosts.values() if found for problem in obstacles(found)]
+        return [problem for host, found in hosts.items() if found for problem in obstacles(host, found)]
+    return [*_unseen(hosts), *_shared({host: obstacles(host, found) for host, found in hosts.items() if found})]
+
+
+def _unseen(hosts: t.Mapping[str, Findings | None]) -> list[str]:
     lost = "could not be looked at; what Ansible says of it stands above."
-    unseen = [f"{host} {lost}" for host, found in hosts.items() if not found]
-    return [*unseen, *_shared({host: obstacles(found) for host, found in hosts.items() if found})]
+    return [f"{host} {lost}" for host, found in hosts.items() if not found]
+
+
+def refusals(hosts: t.Mapping[str, Findings | None]) -> list[str]:
+    """The same where there is no report around it: each with its Spark's name, and in its own words."""
+    said = {host: [*objection(found, host), *found.problems] for host, found in hosts.items() if found}
+    if len(hosts) > 1:
+        return [*_unseen(hosts), *_shared(said)]
+    problems = [problem for of_one in said.values() for problem in of_one]
+    return problems if len(problems) == 1 else every_obstacle(hosts)
+
+
+def refusal(problems: t.Sequence[str]) -> str:
+    """What a run is refused with: one problem in its own words, several as items."""
+    if len(problems) == 1:
+        return problems[0]
+    items = [f"- {problem}".replace("\n", "\n  ") for problem in problems]
+    return "\n".join([f"{len(problems)} problems stand in the way; what serves was left alone:", *items])
 
 
 def render(title: str, name: str, hosts: t.Mapping[str, Findings | None]) -> list[str]:

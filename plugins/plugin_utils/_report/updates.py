@@ -187,3 +187,13 @@ def told(arguments: t.Mapping[str, t.Any], asked: t.Sequence[t.Mapping[str, t.An
         "closing": closing(record, recipe, rows),
         "keep": keep_lines(deployment, rows),
     }
+
+
+def nothing(host: str) -> dict[str, t.Any]:
+    """The answer where nothing is deployed and no recipe was asked about."""
+    lines = [
+        f"{host}: nothing is deployed here that could be newer.",
+        "Run a playbook such as single_eagle3.yml, or ask about a recipe with -e recipe=NAME.",
+    ]
+    empty: dict[str, t.Any] = {"rows": [], "closing": [], "keep": [], "overrides": {}, "path": ""}
+    return {"changed": False, "newer": False, "recipe_fits": False, "lines": lines, **empty}

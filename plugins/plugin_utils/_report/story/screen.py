@@ -56,7 +56,8 @@ def wrap(text: str, first: str = "", further: str = "") -> list[str]:
     lines: list[str] = []
     for line in text.splitlines() or [""]:
         own = line[: len(line) - len(line.lstrip())]
-        head, rest = (first if not lines else further) + own, further + own
+        # What goes on below an item stands below its text.
+        head, rest = (first if not lines else further) + own, further + own + "  " * line.lstrip().startswith("- ")
         wrapped = textwrap.wrap(
             printable(line).strip(),
             width(),

@@ -21,11 +21,18 @@ SPARK = {
 }
 
 
-def play(directory: Path, more: dict[str, t.Any] | None = None, **arguments: t.Any) -> tuple[int, str]:
+def play(
+    directory: Path, more: dict[str, t.Any] | None = None, table: bool = True, **arguments: t.Any
+) -> tuple[int, str]:
     """Of a run on this host, the status and what the screen shows."""
     more = more or {}
     (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n")
-    given = {"title": "a model", "image": "release:1", "hosts": {"spark-1": {"spark": SPARK, **arguments}, **more}}
+    given: dict[str, t.Any] = {
+        "title": "a model",
+        "image": "release:1",
+        "hosts": {"spark-1": {"spark": SPARK, **arguments}, **more},
+    }
+    given["table"] = table
     tasks = [{"dgx_spark.speculative.report": {"preflight": given}}]
     (directory / "play.yml").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
     command = [str(Path(sys.executable).with_name("ansible-playbook")), "play.yml"]
@@ -62,3 +69,11 @@ def test_what_is_not_known_of_a_host_is_refused(tmp_path: Path) -> None:
     assert code == 2
     assert "hosts, spark-1:" in screen
     assert "prblems" in screen
+
+
+def test_without_the_table_it_refuses_with_every_problem(tmp_path: Path) -> None:
+    assert play(tmp_path, table=False)[0] == 0
+    code, screen = play(tmp_path, table=False, problems=["spark-1: The port is in use.", "The token is missing."])
+    assert code == 2
+    assert "GPU" not in screen
+    assert "2 problems stand in the way; what serves was left alone:\\n- The port is in use.\\n- The token" in screen

@@ -7,7 +7,13 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.preflight import Findings, render, rows
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.preflight import (
+    Findings,
+    refusal,
+    refusals,
+    render,
+    rows,
+)
 
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
 SPARK = {
@@ -256,3 +262,56 @@ def test_a_cable_that_was_not_looked_at_is_not_passed() -> None:
 def test_notes_of_both_are_told_once() -> None:
     lines = both({"notes": ["The twins share a network."]}, {"notes": ["The twins share a network."]})
     assert lines[-5:-2] == ["", "  Worth knowing:", "    - The twins share a network."]
+
+
+WRONG = {**SPARK, "is_spark": False, "objections": ["it has no NVIDIA GPU"]}
+SILENT = {**SPARK, "objections": ["its GPU driver does not answer"], "remedy": "Reboot."}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"problems": ["spark-1: The port is in use."]}, ["spark-1: The port is in use."]),
+        (
+            {"spark": WRONG},
+            ["spark-1 is not a DGX Spark: it has no NVIDIA GPU. Is the address in the inventory right?"],
+        ),
+        (
+            {"spark": WRONG, "local": True},
+            [
+                "spark-1 is not a DGX Spark: it has no NVIDIA GPU. It is the machine you are on (ansible_connection: "
+                "local); give the address of your Spark in the inventory."
+            ],
+        ),
+        ({"spark": SILENT}, ["spark-1: its GPU driver does not answer. Reboot."]),
+        # Among several the host's name would only be in the way.
+        ({"problems": ["spark-1: The port is in use.", "No token."]}, ["The port is in use.", "No token."]),
+    ],
+)
+def test_a_run_is_refused_in_the_words_of_each_problem(given: dict[str, t.Any], said: list[str]) -> None:
+    assert refusals({"spark-1": findings(**given)}) == said
+
+
+def test_a_run_on_two_is_refused_with_whose_problem_it_is() -> None:
+    hosts = {
+        "spark-1": findings(problems=["spark-1 and spark-2 cannot serve as one: drivers.", "spark-1: No cable."]),
+        "spark-2": findings(problems=["spark-2: No cable.", "No room."]),
+        "spark-3": None,
+    }
+    assert refusals(hosts) == [
+        "spark-3 could not be looked at; what Ansible says of it stands above.",
+        "spark-1 and spark-2 cannot serve as one: drivers.",
+        "spark-1 and spark-2: No cable.",
+        "spark-2: No room.",
+    ]
+
+
+def test_several_problems_are_items_of_one_refusal() -> None:
+    assert refusal(["spark-1: No token."]) == "spark-1: No token."
+    assert refusal(["No token.", "Options:\n- a\n- b"]).splitlines() == [
+        "2 problems stand in the way; what serves was left alone:",
+        "- No token.",
+        "- Options:",
+        "  - a",
+        "  - b",
+    ]

@@ -47,7 +47,7 @@ def test_long_lines_are_wrapped_and_keep_their_indentation(monkeypatch: pytest.M
         "> A sentence that is longer",
         "  than a line.",
         "    -",
-        "    https://example.com/a/path/that/is/long",
+        "      https://example.com/a/path/that/is/long",
     ]
     assert wrap("", "ok  Serve  ") == ["ok  Serve"]
 
