@@ -50,7 +50,7 @@ def test_it_can_be_looked_at(spark: Spark, tmp_path: Path) -> None:
     status = facts("status", tmp_path)
     assert (status["state"], status["deployment"]) == ("ready", NAME)
     assert facts("diagnose", tmp_path)["verdict"] == "healthy"
-    assert "entrypoint" in playbook.succeed("logs").output
+    assert f"{HOME}/{NAME}/state/server.log" in playbook.succeed("logs").output
 
 
 def test_another_wish_is_a_generation_and_what_served_is_left_alone(spark: Spark) -> None:
