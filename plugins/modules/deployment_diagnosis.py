@@ -195,8 +195,8 @@ container:
     state: running
 pair:
   description:
-    - Which half of two Sparks that serve as one this is, with C(rank), C(role), C(head), C(worker) and C(options), a
-      fingerprint of image and engine options. Null for one Spark alone.
+    - Which of several Sparks that serve as one this is, with C(rank), C(role), C(head), C(worker), C(nodes) and
+      C(options), a fingerprint of image and engine options. Null for one Spark alone.
   returned: success
   type: dict
   sample: null

@@ -373,7 +373,7 @@ pair:
   type: dict
   contains:
     rank:
-      description: V(0) is the head, which has the API, and V(1) the worker.
+      description: V(0) is the head, which has the API, and V(1) the worker, and so on.
       type: int
     role:
       description: The same in a word, V(head) or V(worker).
@@ -382,8 +382,12 @@ pair:
       description: The inventory's name of the head. Null if this deployment was never seen to serve.
       type: str
     worker:
-      description: The inventory's name of the worker. Null if this deployment was never seen to serve.
+      description: The inventory's name of the first worker. Null if this deployment was never seen to serve.
       type: str
+    nodes:
+      description: The inventory's names of all, in the order of the ranks. Empty if nobody has recorded them.
+      type: list
+      elements: str
     rails:
       description:
         - The ways through the cable as they were set up (C(interface), C(address), C(peer_address), C(subnet), C(mtu),

@@ -28,6 +28,12 @@ def remembers(previous: t.Any, damaged: bool = False, lacks: t.Sequence[str] = (
     [
         ([remembers(PREVIOUS)], [], True, ""),
         ([remembers(OF_TWO), remembers(OF_TWO)], ["192.168.100.10"], True, ""),
+        (
+            [remembers({**OF_TWO, "pair": {**OF_TWO["pair"], "nodes": ["spark-1", "spark-2", "spark-3"]}})] * 3,
+            ["192.168.100.10"],
+            True,
+            "",
+        ),
         # Whom it was not asked of has nothing to say.
         ([remembers(OF_TWO), {}], ["192.168.100.10"], True, ""),
         (

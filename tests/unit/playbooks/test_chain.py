@@ -1,0 +1,112 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the role spark_network does of its own on any number of Sparks, each a directory of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PLAY = """
+- name: Play
+  hosts: sparks
+  connection: local
+  gather_facts: false
+  any_errors_fatal: true
+  vars:
+    ansible_facts: {user_id: me, user_dir: /home/me, python: {executable: /usr/bin/python3.12}}
+    deployment_image: release:1
+  tasks:
+    - name: Do it
+      ansible.builtin.include_role:
+        name: dgx_spark.speculative.spark_network
+        tasks_from: "{{ item }}"
+        public: true
+      loop: "{{ entries }}"
+
+    - name: Show it
+      ansible.builtin.copy:
+        content: "{{ shown | to_json }}"
+        dest: "{{ spark_network_state_directory }}.json"
+        mode: "0600"
+"""
+
+
+def play(directory: Path, hosts: dict[str, dict[str, t.Any]], shown: str, *entries: str) -> dict[str, t.Any]:
+    """What each host hands out at the end, by its name."""
+    own = {name: {"spark_network_state_directory": str(directory / name), **values} for name, values in hosts.items()}
+    variables = {"ansible_python_interpreter": sys.executable, "entries": entries, "shown": shown}
+    inventory = {"sparks": {"hosts": own, "vars": variables}}
+    (directory / "hosts.yml").write_text(json.dumps(inventory), encoding="utf-8")
+    (directory / "play.yml").write_text(PLAY, encoding="utf-8")
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", str(directory / "hosts.yml")]
+    done = subprocess.run(
+        [*command, str(directory / "play.yml")],
+        cwd=ROOT,
+        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {name: json.loads((directory / f"{name}.json").read_text(encoding="utf-8")) for name in hosts}
+
+
+def chain(many: int) -> dict[str, dict[str, t.Any]]:
+    """What preflight and compare have handed out on each."""
+    names = ["", *(f"spark-{number + 1}" for number in range(many)), ""]
+    return {
+        name: {
+            "spark_network_before": names[rank],
+            "spark_network_after": names[rank + 2],
+            "spark_network_rails": [{"address": f"10.0.{rail}.{rank + 1}"} for rail in (0, 1)],
+            "spark_network_look": {"has_directory": False, "key": None},
+        }
+        for rank, name in enumerate(names[1:-1])
+    }
+
+
+def public(directory: Path, name: str) -> str:
+    (file,) = (directory / name / "pair").glob("*.pub")
+    return " ".join(file.read_text(encoding="ascii").split()[:2])
+
+
+def test_each_of_three_lets_the_one_before_in_and_has_a_key_for_the_one_after(tmp_path: Path) -> None:
+    shown = "{{ __spark_network_shared | combine({'key': __spark_network_key_file}) }}"
+    found = play(tmp_path, chain(3), shown, "trust")
+    keys = {name: public(tmp_path, name) for name in found}
+    assert len(set(keys.values())) == 3
+    assert [found[name]["way"].get("worker") for name in keys] == ["spark-2", "spark-3", None]
+    for before, name in (("spark-1", "spark-2"), ("spark-2", "spark-3")):
+        (copies,) = (one for one in found[name]["copies"] if one["name"] == "authorized_keys")
+        assert copies["content"].endswith(f" {keys[before]}\n")
+        # Only the head starts ranks.
+        let_in = (tmp_path / name / "pair/authorized_keys").read_text(encoding="ascii")
+        assert let_in.endswith(f" {keys['spark-1']}\n")
+    middle = (tmp_path / "spark-2/pair/known_hosts").read_text(encoding="ascii")
+    assert middle == "".join(f"[10.0.{rail}.3]:2234 {keys['spark-3']}\n" for rail in (0, 1))
+    assert not (tmp_path / "spark-3/pair/known_hosts").exists()
+    head = (tmp_path / "spark-1/pair/known_hosts").read_text(encoding="ascii").splitlines()
+    assert sorted(head) == sorted(
+        [f"[10.0.{rail}.2]:{port} {keys['spark-2']}" for rail in (0, 1) for port in (2233, 2234)]
+        + [f"[10.0.{rail}.3]:2233 {keys['spark-3']}" for rail in (0, 1)]
+    )
+    assert found["spark-2"]["key"].endswith("/pair/ssh_host_ed25519_key")
+
+
+@pytest.mark.parametrize("entries", [("preflight", "compare", "main", "trust", "image"), ("main",)])
+def test_one_spark_has_nothing_to_do(tmp_path: Path, entries: tuple[str, ...]) -> None:
+    names = ("rails", "before", "after", "rank")
+    shown = "{{ {" + ", ".join(f"'{name}': spark_network_{name}" for name in names) + "} }}"
+    found = play(tmp_path, {"spark-1": {}}, shown, *entries)
+    assert found == {"spark-1": {"rails": [], "before": "", "after": "", "rank": 0}}
+    assert not (tmp_path / "spark-1").exists()
