@@ -55,7 +55,10 @@ def test_another_user_is_told_whose_the_pair_is(head: Node, worker: Node, intern
         ) in outcome.output
     assert outcome.changed == []
     assert [untouched(node) for node in (head, worker)] == before
-    assert internet.counters()["requests"] == []
+    # What else may stand in the way was asked about, and nothing was fetched; the worker asks nobody.
+    assert internet.requests("cdn-lfs.huggingface.co") == []
+    assert internet.bytes_to(head.spark.address, "nvcr.io/v2/nvidia/tensorrt-llm/release/blobs") < 100_000
+    assert internet.counters()["bytes"].get(worker.spark.address, {}) == {}
     assert head.answers()
 
 

@@ -22,6 +22,7 @@ SILENT = {
     "fail",
     "assert",
     "meta",
+    "include_tasks",
     "include_vars",
     "validate_argument_spec",
     "add_host",
