@@ -12,9 +12,8 @@ import pytest
 
 from tests import left, playbook
 from tests.left import HOME, inspect, record
-from tests.pair import NAME, Node, head, worker
+from tests.pair import NAME, Node
 
-__all__ = ["head", "worker"]
 KEPT = "goes on with the programs of the release that deployed it"
 
 

@@ -87,7 +87,6 @@ def spark(rank: int) -> dict[str, t.Any]:
         },
         "__speculative_serve_validated": {"text": "x: 1"},
         "__speculative_serve_config": {"text": "x: 1"},
-        "__speculative_serve_scripts": {"sha256": f"script-{rank}"},
         "__speculative_serve_records": {"choice": None, "own": None, "slot": None},
         "__speculative_serve_slot": None,
         "__speculative_serve_values": {
