@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 import textwrap
 import typing as t
 
@@ -76,7 +77,10 @@ def findings(host: str, found: t.Any) -> Findings | None:
     validated = ArgumentSpecValidator(OF_ONE).validate(found)
     if validated.error_messages:
         raise ValueError(f"hosts, {host}: {'; '.join(validated.error_messages)}")
-    return Findings(**validated.validated_parameters)
+    given = validated.validated_parameters
+    # What was refused with several sentences has one to a line, each with the name in front.
+    said = [part for problem in given["problems"] for part in re.split(rf"\n(?={re.escape(host)}: )", problem)]
+    return Findings(**{**given, "problems": said})
 
 
 def machine(spark: Facts) -> list[Row]:

@@ -14,6 +14,9 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.pref
     render,
     rows,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.preflight import (
+    findings as read_findings,
+)
 
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
 SPARK = {
@@ -315,3 +318,10 @@ def test_several_problems_are_items_of_one_refusal() -> None:
         "  - a",
         "  - b",
     ]
+
+
+def test_several_sentences_of_one_refusal_are_several_problems() -> None:
+    said = {"spark": SPARK, "problems": ["spark-1: No port.\nspark-1: No image.", "spark-1: Options:\n- a"]}
+    read = read_findings("spark-1", said)
+    assert read is not None
+    assert read.problems == ["spark-1: No port.", "spark-1: No image.", "spark-1: Options:\n- a"]

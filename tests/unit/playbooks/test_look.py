@@ -1,0 +1,84 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The parts of the one look: what is remembered of them, and what they need."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[3]
+LOOK = ROOT / "playbooks/tasks/look_and_plan.yml"
+# Each host says how a part ends; a file is what is left of the play.
+ROLE = """
+- ansible.builtin.fail: {{msg: "{{{{ inventory_hostname }}}}: {part} of {{{{ inventory_hostname }}}}"}}
+  when: inventory_hostname in fails.{part} | default([])
+"""
+PLAY = """
+- hosts: all
+  gather_facts: false
+  tasks:
+    - ansible.builtin.set_fact: {deployment_problems: [], deployment_missing: []}
+    - ansible.builtin.include_tasks: {file: "%s", apply: {any_errors_fatal: false}}
+      vars: {section: {part: docker, name: one, role: part, tasks: docker, of: all}}
+    - ansible.builtin.include_tasks: {file: "%s", apply: {any_errors_fatal: true}}
+      vars: {section: {part: cable, name: two, role: part, tasks: cable, of: all, needs: [everybody]}}
+    - ansible.builtin.include_tasks: {file: "%s", apply: {any_errors_fatal: false}}
+      vars: {section: {part: image, name: three, role: part, tasks: image, of: all, needs: [docker]}}
+    - ansible.builtin.copy:
+        content: "{{ {'problems': deployment_problems, 'missing': deployment_missing} | to_json }}"
+        dest: "{{ playbook_dir }}/{{ inventory_hostname }}.json"
+        mode: "0600"
+"""
+
+
+def looked(tmp_path: Path, fails: dict[str, list[str]]) -> dict[str, t.Any]:
+    """What two hosts remember."""
+    section = (ROOT / "playbooks/tasks/section.yml").read_text(encoding="utf-8")
+    # The roles of the test in place of the collection's.
+    text = section.replace("dgx_spark.speculative.{{ section.role }}", "{{ section.role }}")
+    (tmp_path / "section.yml").write_text(text, encoding="utf-8")
+    tasks = tmp_path / "roles/part/tasks"
+    tasks.mkdir(parents=True)
+    for part in ("docker", "cable", "image"):
+        (tasks / f"{part}.yml").write_text(ROLE.format(part=part), encoding="utf-8")
+    hosts = {name: {"ansible_connection": "local", "ansible_python_interpreter": sys.executable} for name in ("a", "b")}
+    every = yaml.safe_load((ROOT / "playbooks/vars/deployment.yml").read_text(encoding="utf-8"))
+    given = {name: every[name] for name in ("deployment_hosts", "deployment_missing_anywhere")}
+    inventory = {"all": {"hosts": hosts, "vars": {**given, "fails": fails, "deployment_expose": "local"}}}
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
+    (tmp_path / "play.yml").write_text(PLAY % (("section.yml",) * 3), encoding="utf-8")
+    command = ["ansible-playbook", "-i", str(tmp_path / "hosts.yml"), str(tmp_path / "play.yml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {name: json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8")) for name in hosts}
+
+
+def test_each_remembers_its_own_and_what_needs_it_is_left_out(tmp_path: Path) -> None:
+    found = looked(tmp_path, {"docker": ["a"], "cable": ["b"], "image": ["a", "b"]})
+    # Not b's cable too, though a is in the same rescue and has failed before.
+    assert found["a"] == {"problems": ["a: docker of a"], "missing": ["docker"]}
+    assert found["b"] == {"problems": ["b: cable of b"], "missing": ["cable"]}
+
+
+def test_what_goes_wrong_keeps_no_other_part_from_looking(tmp_path: Path) -> None:
+    found = looked(tmp_path, {"cable": ["a"], "image": ["b"]})
+    assert found["a"]["problems"] == ["a: cable of a"]
+    assert found["b"]["problems"] == ["b: image of b"]
+
+
+@pytest.mark.parametrize("late", ["proxied"])
+def test_who_takes_part_is_known_before_the_loop(late: str) -> None:
+    """The conditions of a loop are all judged before its first part; a proxy shows in what `image` finds."""
+    loops = [task["loop"] for task in yaml.safe_load(LOOK.read_text(encoding="utf-8")) if "loop" in task]
+    (whose,) = [loop for loop in loops if any(part["of"] == late for part in loop)]
+    assert len(whose) == 1
+    assert loops.index(whose) == len(loops) - 1
