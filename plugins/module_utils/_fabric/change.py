@@ -51,7 +51,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.port
 UNIT = "dgx-spark-speculative-network"
 EMPTY = "network:\n  version: 2\n"
 POLL_S = 0.2
-GENERATE_DEADLINE_S = 60.0
 # More than applying, waiting for addresses and undoing both can take, which is tried twice.
 END_DEADLINE_S = 3 * undo.APPLY_DEADLINE_S + 2 * undo.SETTLE_S + 30.0
 

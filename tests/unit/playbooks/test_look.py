@@ -30,7 +30,9 @@ PLAY = """
     - ansible.builtin.include_tasks: {file: "%s", apply: {any_errors_fatal: false}}
       vars: {section: {part: docker, name: one, role: part, tasks: docker, of: all}}
     - ansible.builtin.include_tasks: {file: "%s", apply: {any_errors_fatal: true}}
-      vars: {section: {part: cable, name: two, role: part, tasks: cable, of: all, needs: [everybody]}}
+      vars: {section: {part: cable, name: two, role: part, tasks: cable, of: joined, needs: [everybody]}}
+    - ansible.builtin.include_tasks: {file: "%s", apply: {any_errors_fatal: true}}
+      vars: {section: {part: pair, name: pair, role: part, tasks: pair, of: joined, needs: [docker, cable]}}
     - ansible.builtin.include_tasks: {file: "%s", apply: {any_errors_fatal: false}}
       vars: {section: {part: image, name: three, role: part, tasks: image, of: all, needs: [docker]}}
     - ansible.builtin.copy:
@@ -48,14 +50,14 @@ def looked(tmp_path: Path, fails: dict[str, list[str]]) -> dict[str, t.Any]:
     (tmp_path / "section.yml").write_text(text, encoding="utf-8")
     tasks = tmp_path / "roles/part/tasks"
     tasks.mkdir(parents=True)
-    for part in ("docker", "cable", "image"):
+    for part in ("docker", "cable", "pair", "image"):
         (tasks / f"{part}.yml").write_text(ROLE.format(part=part), encoding="utf-8")
     hosts = {name: {"ansible_connection": "local", "ansible_python_interpreter": sys.executable} for name in ("a", "b")}
     every = yaml.safe_load((ROOT / "playbooks/vars/deployment.yml").read_text(encoding="utf-8"))
-    given = {name: every[name] for name in ("deployment_hosts", "deployment_missing_anywhere")}
+    given = {name: every[name] for name in ("deployment_hosts", "deployment_missing_for")}
     inventory = {"all": {"hosts": hosts, "vars": {**given, "fails": fails, "deployment_expose": "local"}}}
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
-    (tmp_path / "play.yml").write_text(PLAY % (("section.yml",) * 3), encoding="utf-8")
+    (tmp_path / "play.yml").write_text(PLAY % (("section.yml",) * 4), encoding="utf-8")
     command = ["ansible-playbook", "-i", str(tmp_path / "hosts.yml"), str(tmp_path / "play.yml")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -66,7 +68,13 @@ def test_each_remembers_its_own_and_what_needs_it_is_left_out(tmp_path: Path) ->
     found = looked(tmp_path, {"docker": ["a"], "cable": ["b"], "image": ["a", "b"]})
     # Not b's cable too, though a is in the same rescue and has failed before.
     assert found["a"] == {"problems": ["a: docker of a"], "missing": ["docker"]}
-    assert found["b"] == {"problems": ["b: cable of b"], "missing": ["cable"]}
+    # b's image is looked at, since b has Docker.
+    assert found["b"] == {"problems": ["b: cable of b", "b: image of b"], "missing": ["cable", "image"]}
+
+
+def test_what_concerns_several_needs_it_on_each(tmp_path: Path) -> None:
+    found = looked(tmp_path, {"docker": ["a"], "pair": ["a", "b"]})
+    assert [found[name]["problems"] for name in "ab"] == [["a: docker of a"], []]
 
 
 def test_what_goes_wrong_keeps_no_other_part_from_looking(tmp_path: Path) -> None:
