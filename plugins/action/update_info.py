@@ -60,6 +60,9 @@ class ActionModule(ActionBase):
         given = dict(self._task.args)
         asked, path = given.pop("asked", None), ""
         if asked is not None:
+            filled = sorted({"recipe", "recipes", "subject"} & set(given))
+            if filled:
+                raise AnsibleActionFail(f"asked fills in {' and '.join(filled)}; give either the one or the others.")
             try:
                 path, found = known(given.get("record") or {}, str(asked))
             except RecipeError as error:
