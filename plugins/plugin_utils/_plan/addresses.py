@@ -31,6 +31,8 @@ FIRST_HOST = 10
 DEFAULT_THIRD = (*range(100, 254, 2), *range(2, 100, 2))
 # So many pairs of networks are looked for others' addresses at once, of which the first free one is taken.
 ASKED_NETWORKS = 6
+# RFC 1122: 'this' network, of which no address is a host's.
+THIS_NETWORK = ipaddress.IPv4Network("0.0.0.0/8")
 
 
 def meeting(members: Members) -> Target | None:
@@ -237,7 +239,9 @@ def _address(text: str, number: int) -> ipaddress.IPv4Interface:
     if (
         address.is_multicast
         or address.is_loopback
-        or address.is_unspecified
+        or address.is_link_local
+        or address.is_reserved
+        or address.ip in THIS_NETWORK
         or address.ip in edges
         or network.prefixlen > 31
     ):
