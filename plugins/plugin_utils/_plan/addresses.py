@@ -36,13 +36,12 @@ THIS_NETWORK = ipaddress.IPv4Network("0.0.0.0/8")
 
 
 def meeting(members: Members) -> Target | None:
-    """The first addresses of all that are in the same network."""
+    """The first addresses of all that are in the same network, each another."""
     head, *others = map(usable, members)
     for own in head:
-        found = [next((a for a in one if a.network == own.network and a.ip != own.ip), None) for one in others]
-        target = (own, *(address for address in found if address is not None))
-        if len({address.ip for address in target}) == len(members):
-            return target
+        for target in itertools.product([own], *([a for a in one if a.network == own.network] for one in others)):
+            if len({address.ip for address in target}) == len(members):
+                return target
     return None
 
 
