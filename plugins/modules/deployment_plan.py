@@ -702,8 +702,10 @@ warnings:
   elements: str
   sample: []
 problems:
-  description: What keeps the Sparks from serving as one.
-  returned: with O(cluster)
+  description:
+    - What keeps the Sparks from serving as one, or the container from being made, each with what to do. The latter has
+      the name of the host.
+  returned: with O(cluster) or O(place)
   type: list
   elements: str
 image_copied:
@@ -719,11 +721,6 @@ way:
   description: The Spark to which this one copies, C(worker), with its C(user) and C(addresses). Empty for the last.
   returned: with O(trust)
   type: dict
-problems:
-  description: What keeps the container from being made, each with the name of the host and with what to do.
-  returned: with O(place)
-  type: list
-  elements: str
 node:
   description: What the Spark brings.
   returned: with O(share) or O(nodes)

@@ -106,8 +106,6 @@ options:
 seealso:
   - module: dgx_spark.speculative.docker_access_info
   - module: dgx_spark.speculative.deployment_plan
-  - plugin: dgx_spark.speculative.pair_comparison
-    plugin_type: filter
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """

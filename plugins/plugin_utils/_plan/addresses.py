@@ -31,16 +31,17 @@ FIRST_HOST = 10
 DEFAULT_THIRD = (*range(100, 254, 2), *range(2, 100, 2))
 # So many pairs of networks are looked for others' addresses at once, of which the first free one is taken.
 ASKED_NETWORKS = 6
+# RFC 1122: 'this' network, of which no address is a host's.
+THIS_NETWORK = ipaddress.IPv4Network("0.0.0.0/8")
 
 
 def meeting(members: Members) -> Target | None:
-    """The first addresses of all that are in the same network."""
+    """The first addresses of all that are in the same network, each another."""
     head, *others = map(usable, members)
     for own in head:
-        found = [next((a for a in one if a.network == own.network and a.ip != own.ip), None) for one in others]
-        target = (own, *(address for address in found if address is not None))
-        if len({address.ip for address in target}) == len(members):
-            return target
+        for target in itertools.product([own], *([a for a in one if a.network == own.network] for one in others)):
+            if len({address.ip for address in target}) == len(members):
+                return target
     return None
 
 
@@ -237,7 +238,9 @@ def _address(text: str, number: int) -> ipaddress.IPv4Interface:
     if (
         address.is_multicast
         or address.is_loopback
-        or address.is_unspecified
+        or address.is_link_local
+        or address.is_reserved
+        or address.ip in THIS_NETWORK
         or address.ip in edges
         or network.prefixlen > 31
     ):

@@ -30,6 +30,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.addres
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.link_findings import (
     adopted_findings,
+    doubled,
     half_links,
     host_findings,
     port_findings,
@@ -237,8 +238,10 @@ def adopt(sparks: t.Sequence[Spark], rails: t.Sequence[Members], wish: Wish, fin
         raise PlanError(
             f"{together(sparks)}: spark_network_mode is adopt, but the port with the cable has no "
             "addresses in a common subnet. Set them up, or set spark_network_mode to auto. "
-            f"{describe_addresses(sparks, rails)}"
+            f"{describe_addresses(sparks, rails)}",
+            *doubled(sparks, rails),
         )
+    findings += doubled(sparks, rails)
     if len(found) < len(rails):
         findings.append(
             f"{together(sparks)}: of the twin interfaces only {names(found[0][0])} have addresses in a common subnet, "
@@ -286,7 +289,7 @@ def decide(sparks: t.Sequence[Spark], rails: list[Members], wish: Wish, findings
     if any(configure):
         reasons += refuse_clashes(sparks, rails, targets) + refuse_strangers(sparks, rails, targets)
     if reasons:
-        raise PlanError(*dict.fromkeys(reasons))
+        raise PlanError(*dict.fromkeys(reasons), *doubled(sparks, rails))
     return Decision(joined, configure)
 
 

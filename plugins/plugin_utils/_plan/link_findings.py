@@ -20,6 +20,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links 
     linked,
     names,
     together,
+    usable,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.words import by_value, listed
 
@@ -80,6 +81,20 @@ def rail_findings(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], wish: W
             "them a packet takes is left to chance; NVIDIA's newer pages give each twin a subnet of its own."
         )
     return found
+
+
+def doubled(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> list[str]:
+    """Addresses that several of the interfaces have."""
+    holders: dict[str, list[str]] = {}
+    for members in rails:
+        for spark, interface in zip(sparks, members):
+            for address in usable(interface):
+                holders.setdefault(str(address.ip), []).append(f"{interface['name']} of {spark.name}")
+    return [
+        f"{together(sparks)}: {listed(has)} have the same address, {address}. Each interface needs one of its own."
+        for address, has in holders.items()
+        if len(has) > 1
+    ]
 
 
 def self_given(sparks: t.Sequence[Spark], joined: t.Sequence[Joined]) -> list[str]:

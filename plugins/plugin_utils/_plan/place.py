@@ -47,11 +47,15 @@ def problems(place: Place) -> list[str]:
     if place.look["state"] != "usable":
         # Who may open the socket only now sees only now that nobody answers there.
         return [f"{place.look['detail']} Start it with 'sudo systemctl start docker'."]
-    return [
-        problem
-        for looked in (stranger, absent_address, taken_port, other_processor, unknown_image, small_disk)
-        if (problem := looked(place))
-    ]
+    told = (
+        stranger(place),
+        *absent_addresses(place),
+        *(taken_port(place, use) for use in place.taken),
+        other_processor(place),
+        unknown_image(place),
+        small_disk(place),
+    )
+    return [problem for problem in told if problem]
 
 
 def stranger(place: Place) -> str:
@@ -65,21 +69,17 @@ def stranger(place: Place) -> str:
     )
 
 
-def absent_address(place: Place) -> str:
-    away = next((use["address"] for use in place.uses if not use["address_here"]), None)
-    if away is None:
-        return ""
-    return (
+def absent_addresses(place: Place) -> list[str]:
+    """Several ports may be at one of them."""
+    return [
         f"this host does not have the address {away}. It has {', '.join(place.look['addresses'])}; choose one of them "
         f"({place.inputs['address']})."
-    )
+        for away in dict.fromkeys(use["address"] for use in place.uses if not use["address_here"])
+    ]
 
 
-def taken_port(place: Place) -> str:
+def taken_port(place: Place, use: Row) -> str:
     """Docker's containers are seen through its socket, the user's own processes without the group that opens it."""
-    use = next(iter(place.taken), None)
-    if use is None:
-        return ""
     mine = next((row for row in place.seen if (row["address"], row["port"]) == (use["address"], use["port"])), None)
     holds = mine if mine and mine["process"] and not use["container"] else use
     stop = f"{holds['description']}. Or" if holds["description"] else "Stop it, or"

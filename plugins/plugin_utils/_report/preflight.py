@@ -243,15 +243,20 @@ def _place(name: str, columns: t.Sequence[t.Sequence[Row]]) -> int:
 def _shared(said: t.Mapping[str, t.Sequence[str]]) -> list[str]:
     """Sentences of several hosts, each once, with whose they are: often that is how they begin."""
     whose: dict[str, list[str]] = {}
+    named = set()
+    begins = tuple(f"{name}{end}" for name in said for end in " ,:")
     owners = {name: [name] for name in said} | {" and ".join(said): list(said)}
     for host, sentences in said.items():
         for sentence in sentences:
             start, colon, rest = sentence.partition(": ")
             names, text = (owners[start], rest) if colon and start in owners else ([host], sentence)
+            # What had a name taken off gets it back: it may go on with a word that is another's name.
+            if text == sentence and text.startswith(begins):
+                named.add(text)
             known = whose.setdefault(text, [])
             known += [name for name in names if name not in known]
     return [
-        text if text.startswith(tuple(said)) else f"{' and '.join(name for name in said if name in names)}: {text}"
+        text if text in named else f"{' and '.join(name for name in said if name in names)}: {text}"
         for text, names in whose.items()
     ]
 
@@ -264,7 +269,10 @@ def every_obstacle(hosts: t.Mapping[str, Findings | None]) -> list[str]:
     """What stands in the way on all the Sparks; on one of several with its name."""
     if len(hosts) == 1:
         return [problem for host, found in hosts.items() if found for problem in obstacles(host, found)]
-    return [*_unseen(hosts), *_shared({host: obstacles(host, found) for host, found in hosts.items() if found})]
+    return [
+        *_unseen(hosts),
+        *_shared({host: [*objection(found), *found.problems] for host, found in hosts.items() if found}),
+    ]
 
 
 def _unseen(hosts: t.Mapping[str, Findings | None]) -> list[str]:

@@ -587,6 +587,9 @@ SECOND = row("10.0.1.1/24", "10.0.1.2/24")
         ([row("10.0.0.1/24", "10.0.0.255/24"), SECOND], "entry 1: 10.0.0.255/24 cannot be the address of a host."),
         ([row("10.0.0.1/24", "10.0.0.300/24"), SECOND], "entry 1: '10.0.0.300/24' is no IPv4 address"),
         ([SECOND, row("127.0.0.1/8", "127.0.0.2/8")], "entry 2: 127.0.0.1/8 cannot be the address of a host."),
+        ([row("0.0.0.1/24", "0.0.0.2/24"), SECOND], "entry 1: 0.0.0.1/24 cannot be the address of a host."),
+        ([row("240.0.0.1/24", "240.0.0.2/24"), SECOND], "entry 1: 240.0.0.1/24 cannot be the address of a host."),
+        ([row("169.254.1.1/24", "169.254.1.2/24"), SECOND], "entry 1: 169.254.1.1/24 cannot be the address of a host."),
         ([row("10.0.0.1", "10.0.9.2", subnet="10.0.0.0/24"), SECOND], "entry 1: 10.0.9.2 is not in 10.0.0.0/24."),
         ([row("10.0.0.1", "10.0.0.2", subnet="10.0.0.1/24"), SECOND], "entry 1: '10.0.0.1/24' is no IPv4 subnet"),
         ([row("10.0.0.1/24"), SECOND], "entry 1: 'addresses' must hold two, that of spark-1 and that of spark-2."),
@@ -1067,6 +1070,34 @@ def test_many_that_have_working_addresses_are_left_alone() -> None:
         f"spark-1, spark-2, spark-3 and spark-4: {F1} of spark-1, {F1} of spark-2 and {F1} of spark-3 have MTU 9000 "
         f"and {F1} of spark-4 has 1500; the smaller one is used. Make them equal."
     ]
+
+
+def test_addresses_that_are_there_twice_are_told_and_others_are_used() -> None:
+    switch = Switch(3)
+    for rank, host in enumerate(switch.hosts):
+        for third, name in ((100, F1), (101, P1)):
+            # The third has the second's, too.
+            switch.address(host, name, f"192.168.{third}.{10 + min(rank, 1)}/24", mtu=9000)
+    for third, name in ((100, F1), (101, P1)):
+        switch.address("spark-3", name, f"192.168.{third}.12/24")
+    found = switch.plan()
+    assert [row["address"] for row in found["hosts"]["spark-3"]["rails"]] == ["192.168.100.12", "192.168.101.12"]
+    twice = [
+        f"spark-1, spark-2 and spark-3: {name} of spark-2 and {name} of spark-3 have the same address, {address}. Each "
+        "interface needs one of its own."
+        for name, address in ((F1, "192.168.100.11"), (P1, "192.168.101.11"))
+    ]
+    assert found["findings"] == twice
+    # Without another, the twin is left out.
+    switch.one("spark-3", P1)["addresses"].pop()
+    found = switch.plan()
+    assert [row["interface"] for row in found["hosts"]["spark-3"]["rails"]] == [F1]
+    assert found["findings"][:2] == twice
+    assert f"of the twin interfaces only {F1}" in found["findings"][2]
+    # Nor without any.
+    switch.one("spark-3", F1)["addresses"].pop()
+    for mode in ("adopt", "auto"):
+        assert all(sentence in switch.refusal(mode=mode) for sentence in twice)
 
 
 def test_an_own_plan_for_many() -> None:

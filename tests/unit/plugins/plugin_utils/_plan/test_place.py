@@ -78,6 +78,18 @@ def test_an_address_of_another_host() -> None:
     ]
 
 
+def test_each_address_and_each_port_is_told() -> None:
+    away = [{**FREE, "address": address, "address_here": False} for address in ("10.0.0.9", "10.0.0.8", "10.0.0.9")]
+    said = told(uses=[FREE, *away], taken=[TAKEN, {**TAKEN, "port": 8443, "input": "another_port"}])
+    assert [line.partition(" is in use")[0].partition(". It has")[0] for line in said] == [
+        "this host does not have the address 10.0.0.9",
+        "this host does not have the address 10.0.0.8",
+        "port 8000 on 127.0.0.1",
+        "port 8443 on 127.0.0.1",
+    ]
+    assert said[3].endswith("choose another port with another_port.")
+
+
 def port(use: dict[str, t.Any], *seen: dict[str, t.Any]) -> str:
     (said,) = told(taken=[use], seen=seen)
     return said

@@ -309,6 +309,21 @@ def test_a_run_on_two_is_refused_with_whose_problem_it_is() -> None:
     ]
 
 
+def test_a_name_that_words_begin_with_is_no_spark_that_is_named() -> None:
+    hosts = {
+        "a": findings(problems=["a: a benchmark is at work here.", "a and b cannot serve as one: drivers."]),
+        "b": findings(problems=["benchmarks are at work here.", "b has no sshd: install it."]),
+    }
+    said = [
+        "a: a benchmark is at work here.",
+        "a and b cannot serve as one: drivers.",
+        "b: benchmarks are at work here.",
+        "b has no sshd: install it.",
+    ]
+    assert refusals(hosts) == said
+    assert [line.strip(" -") for line in render("it", "image", hosts)[-4:]] == said
+
+
 def test_several_problems_are_items_of_one_refusal() -> None:
     assert refusal(["spark-1: No token."]) == "spark-1: No token."
     assert refusal(["No token.", "Options:\n- a\n- b"]).splitlines() == [

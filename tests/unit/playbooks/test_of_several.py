@@ -1,0 +1,64 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What one Spark of three has to know of the others."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+NAMES = ("spark-1", "spark-2", "spark-3")
+
+
+def play(directory: Path, tasks: list[dict[str, t.Any]], **keywords: t.Any) -> subprocess.CompletedProcess[str]:
+    hosts: dict[str, dict[str, t.Any]] = {name: {} for name in NAMES}
+    hosts["spark-1"]["trtllm_container_registry"] = {"compressed_bytes": 13}
+    inventory = {"sparks": {"hosts": hosts, "vars": {"ansible_python_interpreter": sys.executable}}}
+    one = {"name": "Play", "hosts": "sparks", "connection": "local", "gather_facts": False, "tasks": tasks, **keywords}
+    (directory / "hosts.yml").write_text(json.dumps(inventory), encoding="utf-8")
+    (directory / "play.yml").write_text(json.dumps([one]), encoding="utf-8")
+    program = Path(sys.executable).with_name("ansible-playbook")
+    command = [str(program), "-i", str(directory / "hosts.yml"), str(directory / "play.yml")]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_all_know_what_the_head_was_told_of_the_image(tmp_path: Path) -> None:
+    shown = {"ansible.builtin.debug": {"msg": "{{ inventory_hostname }} has {{ huggingface_cache_packed_bytes }}"}}
+    befores = {"ansible.builtin.set_fact": {"spark_network_before": "{{ before[inventory_hostname] }}"}}
+    before = dict(zip(NAMES, ("", *NAMES)))
+    files = [str(ROOT / "playbooks/vars/deployment.yml")]
+    done = play(tmp_path, [befores, shown], vars={"before": before}, vars_files=files)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(f"{name} has 13" in done.stdout for name in NAMES), done.stdout
+
+
+@pytest.mark.parametrize(
+    ("cluster", "said"),
+    [
+        ({"nodes": NAMES, "worker": "spark-2"}, "spark-1: spark-3 could not be started; see the message."),
+        # Records of earlier releases know two, and one alone none.
+        ({"worker": "spark-3"}, "spark-1: spark-3 could not be started; see the message."),
+        ({"worker": "spark-2"}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_head_does_not_wait_for_any_that_was_not_started(tmp_path: Path, cluster: t.Any, said: str) -> None:
+    variables = {
+        "__speculative_serve_cluster": {**cluster, "rails": []},
+        "__speculative_serve_docker": {"addresses": []},
+        "__speculative_serve_answers": "{{ inventory_hostname == 'spark-1' }}",
+    }
+    tasks = ROOT / "roles/speculative_serve/tasks/start_cluster.yml"
+    ended = {"ansible.builtin.fail": {"msg": "It does not start."}, "when": "inventory_hostname == 'spark-3'"}
+    done = play(tmp_path, [ended, {"ansible.builtin.include_tasks": str(tasks)}], vars=variables)
+    told = " ".join(done.stdout.split())
+    assert "It does not start." in told
+    assert (said in told) if said else ("could not be started" not in told), done.stdout + done.stderr
