@@ -362,3 +362,22 @@ def test_keys_that_changed_make_containers_anew_where_they_are_recorded() -> Non
         each["recorded"]["labels"]["dgx_spark.speculative.trust"] = each["trust"]
     assert [each["kept"] for each in containers.plan(brought).values()] == [True, True]
     assert not any(each["kept"] for each in containers.plan([brought[0], {**brought[1], "trust": "new"}]).values())
+
+
+def by_another_release(brought: dict[str, t.Any]) -> dict[str, t.Any]:
+    """A Spark on which a release with generations and other programs has deployed what is wanted."""
+    (planned,) = containers.plan([{**brought, "generation": "fedcba987654"}]).values()
+    made = planned["container"]
+    return {**brought, "recorded": made, "slot": {"state": "running", "labels": made["labels"]}}
+
+
+def test_what_is_mounted_beside_a_generation_is_wished_for() -> None:
+    with_vocabularies = {"beside": ["state", "trial", "vocabularies"]}
+    one = by_another_release(spark(0))
+    for brought, kept in ((one, True), ({**one, **with_vocabularies}, False)):
+        (planned,) = containers.plan([brought]).values()
+        assert (planned["kept"], planned["serves_already"]) == (kept, kept)
+    # Where it is part of the same directory, it is seen anyway.
+    (flat,) = as_deployed_earlier(1)
+    (planned,) = containers.plan([{**flat, **with_vocabularies}]).values()
+    assert planned["kept"]
