@@ -22,7 +22,7 @@ LABEL = "dgx_spark.speculative."
 GENERATIONS = "generations"
 DRAFT = ".draft-"
 # What earlier releases had in the deployment's directory itself.
-EARLIER = ("entrypoint.py", "options.yml", "pair.py", "ranks.py", "serve.sh", "verbs.py")
+EARLIER = ("entrypoint.py", "options.yml", "pair.py", "ranks.py", "serve.sh", "server", "verbs.py")
 # Directories beside those of the deployments.
 NOT_DEPLOYMENTS = ("benchmark", "jobs", "models", "pair", "proxy")
 # As the container's main process has it, which is what obeys a lease.

@@ -188,7 +188,8 @@ def test_files_of_an_earlier_release_go_when_no_record_has_them(
 ) -> None:
     (tmp_path / "one" / "generations" / "own").mkdir(parents=True)
     (tmp_path / "other").mkdir()
-    for name in ("one/serve.sh", "one/pair.py", "one/benchmark.json", "other/serve.sh"):
+    (tmp_path / "one" / "server").mkdir()
+    for name in ("one/server/head.py", "one/serve.sh", "one/pair.py", "one/benchmark.json", "other/serve.sh"):
         (tmp_path / name).write_text("{}", encoding="utf-8")
     record(tmp_path, "one/record.json", tmp_path / "one" / "generations" / "own")
     if named:
@@ -196,5 +197,6 @@ def test_files_of_an_earlier_release_go_when_no_record_has_them(
     run(capsys, tmp_path / "one", files=[], prune=True)
     left = sorted(path.name for path in (tmp_path / "one").glob("*.*"))
     assert left == sorted(["benchmark.json", "record.json", *(["serve.sh", "pair.py"] if named else [])])
+    assert (tmp_path / "one" / "server").exists() == bool(named)
     # Nothing says that one came in the place of the other.
     assert (tmp_path / "other" / "serve.sh").exists()
