@@ -52,6 +52,7 @@ options:
       - Whether to remove the generations that no record names, of all deployments beside this one, too, and the files
         of an earlier release in whose place they came. Where a record cannot be read, nothing is removed that it may
         name.
+      - What cannot be removed is a warning.
     type: bool
     default: false
   files:
@@ -169,7 +170,11 @@ class DeploymentFiles:
         else:
             self.have_files(self.directory)
         if params["prune"]:
-            self.prune()
+            # What was to be done is done, and the next one removes what is left.
+            try:
+                self.prune()
+            except OSError as error:
+                self.module.warn(f"What nothing needs any more stays: {error.strerror} ({error.filename}).")
         return {"changed": self.changed, "diff": self.diff, "sha256": digest(params["files"])}
 
     def have_directories(self, directory: Path, names: t.Iterable[str]) -> None:

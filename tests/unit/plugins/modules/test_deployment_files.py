@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import types
 import typing as t
 from pathlib import Path
 
@@ -200,3 +201,19 @@ def test_files_of_an_earlier_release_go_when_no_record_has_them(
     assert (tmp_path / "one" / "server").exists() == bool(named)
     # Nothing says that one came in the place of the other.
     assert (tmp_path / "other" / "serve.sh").exists()
+
+
+def test_what_cannot_be_removed_is_a_warning(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    old = tmp_path / "one" / "generations" / "old"
+    old.mkdir(parents=True)
+    monkeypatch.setattr(deployment_files, "shutil", types.SimpleNamespace(rmtree=denied))
+    text = json.dumps({"container": {"mounts": []}})
+    result = run(capsys, tmp_path / "one", files=[{"name": "record.json", "content": text}], prune=True)
+    assert "failed" not in result
+    assert f"What nothing needs any more stays: Permission denied ({old})." in json.dumps(result["warnings"])
+    assert (tmp_path / "one" / "record.json").exists()
