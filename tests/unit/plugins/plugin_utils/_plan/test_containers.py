@@ -45,7 +45,14 @@ def spark(rank: int, **changes: t.Any) -> dict[str, t.Any]:
         **{"models": {"a/target": {"commit": COMMIT}, "a/draft": {"commit": COMMIT}}, "rails": rails, "ssh_port": 2233},
         **{"stall_s": 300, "probe_interval_s": 60, "peer_lost_s": 60, "ready_timeout": 3600},
         **{"generation": f"0123456789a{rank}", "beside": ["state", "trial"]},
-        **{"checked": HASH, "trust": f"trust-{rank}", "devices": [], "slot": None, "recorded": None},
+        **{
+            "checked": HASH,
+            "trust": f"trust-{rank}",
+            "trust_changed": False,
+            "devices": [],
+            "slot": None,
+            "recorded": None,
+        },
         **changes,
     }
 
@@ -358,9 +365,13 @@ def test_what_is_not_just_what_was_recorded_is_made_anew() -> None:
 
 def test_keys_that_changed_make_containers_anew_where_they_are_recorded() -> None:
     brought = as_deployed_earlier(2)
+    # What does not say which keys it has may have those from before this run.
+    made_anew = containers.plan([brought[0], {**brought[1], "trust_changed": True}]).values()
+    assert [each["kept"] for each in made_anew] == [False, False]
     for each in brought:
         each["recorded"]["labels"]["dgx_spark.speculative.trust"] = each["trust"]
-    assert [each["kept"] for each in containers.plan(brought).values()] == [True, True]
+    told = [{**each, "trust_changed": True} for each in brought]
+    assert [each["kept"] for each in containers.plan(told).values()] == [True, True]
     assert not any(each["kept"] for each in containers.plan([brought[0], {**brought[1], "trust": "new"}]).values())
 
 
