@@ -217,3 +217,11 @@ def test_what_cannot_be_removed_is_a_warning(
     assert "failed" not in result
     assert f"What nothing needs any more stays: Permission denied ({old})." in json.dumps(result["warnings"])
     assert (tmp_path / "one" / "record.json").exists()
+
+
+def test_what_a_container_has_mounted_stays(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    generations = tmp_path / "one" / "generations"
+    for name in ("mounted", "old"):
+        (generations / name).mkdir(parents=True)
+    run(capsys, tmp_path / "one", files=[], prune=True, mounted=[str(generations / "mounted"), "/elsewhere"])
+    assert [path.name for path in generations.iterdir()] == ["mounted"]
