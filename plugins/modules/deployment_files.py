@@ -49,11 +49,19 @@ options:
     type: str
   prune:
     description:
-      - Whether to remove the generations that no record names, of all deployments beside this one, too, and the files
-        of an earlier release in whose place they came. Where a record cannot be read, nothing is removed that it may
-        name.
+      - Whether to remove the generations that neither a record names nor O(mounted), of all deployments beside this
+        one, too, and the files of an earlier release in whose place they came. Where a record cannot be read, nothing
+        is removed that it may name.
+      - What cannot be removed is a warning.
     type: bool
     default: false
+  mounted:
+    description:
+      - What containers have mounted, as M(dgx_spark.speculative.docker_access_info) returns it. O(prune) leaves it
+        alone.
+    type: list
+    elements: path
+    default: []
   files:
     description:
       - The files, in the order in which they are written.
@@ -169,7 +177,11 @@ class DeploymentFiles:
         else:
             self.have_files(self.directory)
         if params["prune"]:
-            self.prune()
+            # What was to be done is done, and the next one removes what is left.
+            try:
+                self.prune()
+            except OSError as error:
+                self.module.warn(f"What nothing needs any more stays: {error.strerror} ({error.filename}).")
         return {"changed": self.changed, "diff": self.diff, "sha256": digest(params["files"])}
 
     def have_directories(self, directory: Path, names: t.Iterable[str]) -> None:
@@ -206,7 +218,7 @@ class DeploymentFiles:
         on_disk(directory.parent)
 
     def prune(self) -> None:
-        for path in records.unused_files(self.directory.parent):
+        for path in records.unused_files(self.directory.parent, [Path(path) for path in self.module.params["mounted"]]):
             self.note(path, "directory\n" if path.is_dir() else "file\n", "")
             if not self.module.check_mode:
                 remove = shutil.rmtree if path.is_dir() else Path.unlink
@@ -254,6 +266,7 @@ def main() -> None:
             "subdirectories": {"type": "list", "elements": "str", "default": []},
             "generation": {"type": "str"},
             "prune": {"type": "bool", "default": False},
+            "mounted": {"type": "list", "elements": "path", "default": []},
             "files": {
                 "type": "list",
                 "elements": "dict",

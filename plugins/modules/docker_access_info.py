@@ -46,6 +46,11 @@ options:
       - This asks C(nvidia-smi), which takes a moment.
     type: bool
     default: false
+  mounts:
+    description:
+      - Whether to return what the collection's containers have mounted.
+    type: bool
+    default: false
   compare_path:
     description:
       - A path, which need not exist yet, whose file system is compared with that of Docker's images.
@@ -215,6 +220,15 @@ containers:
       description: >-
         vllm (nvcr.io/nvidia/vllm:26.01-py3, up 3 days, not this collection's) holds 71 GB and port 8000;
         stop it with: docker stop vllm
+mounted:
+  description:
+    - The paths of the host that the collection's containers have mounted, whether they run or not. Null without
+      O(mounts=true).
+  returned: success
+  type: list
+  elements: str
+  sample:
+    - /home/spark/.local/share/dgx-spark-speculative/single_eagle3/generations/5a0c3f1e9b27
 gpu_processes:
   description: The processes that compute on the GPU. Null without O(holders=true), and where nobody can tell.
   returned: success

@@ -22,7 +22,7 @@ LABEL = "dgx_spark.speculative."
 GENERATIONS = "generations"
 DRAFT = ".draft-"
 # What earlier releases had in the deployment's directory itself.
-EARLIER = ("entrypoint.py", "options.yml", "pair.py", "ranks.py", "serve.sh", "verbs.py")
+EARLIER = ("entrypoint.py", "options.yml", "pair.py", "ranks.py", "serve.sh", "server", "verbs.py")
 # Directories beside those of the deployments.
 NOT_DEPLOYMENTS = ("benchmark", "jobs", "models", "pair", "proxy")
 # As the container's main process has it, which is what obeys a lease.
@@ -178,8 +178,9 @@ def named_generations(path: Path) -> set[Path] | None:
         return None
 
 
-def unused_files(state_directory: Path) -> list[Path]:
-    """The generations that no record names: neither that of its deployment nor that of what served before.
+def unused_files(state_directory: Path, mounted: t.Collection[Path]) -> list[Path]:
+    """The generations that no container has mounted and no record names: neither that of its deployment nor that of
+    what served before.
 
     The files of an earlier release go where the deployment has generations, and no record its directory itself.
     """
@@ -188,9 +189,10 @@ def unused_files(state_directory: Path) -> list[Path]:
     for directory in sorted(state_directory.glob(f"*/{GENERATIONS}")):
         own = named_generations(directory.parent / "record.json")
         if before is not None and own is not None:
-            earlier = [directory.parent / name for name in EARLIER if directory.parent not in before | own]
+            used = before | own | set(mounted)
+            earlier = [directory.parent / name for name in EARLIER if directory.parent not in used]
             found += [path for path in earlier if path.exists()]
-            found += [path for path in sorted(directory.iterdir()) if path not in before | own]
+            found += [path for path in sorted(directory.iterdir()) if path not in used]
     return found
 
 

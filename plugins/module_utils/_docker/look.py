@@ -29,6 +29,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.acce
     user_name,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.holders import (
+    OUR_LABEL,
     addresses_of,
     holdings,
     is_here,
@@ -53,6 +54,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "address": {"type": "str", "default": "127.0.0.1"},
     "published_ports": {"type": "list", "elements": "str", "default": []},
     "holders": {"type": "bool", "default": False},
+    "mounts": {"type": "bool", "default": False},
     "compare_path": {"type": "path"},
     "socket": {"type": "path", "default": "/var/run/docker.sock"},
 }
@@ -103,6 +105,12 @@ def group_facts(uid: int) -> dict[str, bool]:
     return {"group_exists": True, "user_in_group": user_in_group, "process_in_group": process_in_group}
 
 
+def mounted_by(listed: t.Iterable[dict[str, t.Any]]) -> list[str]:
+    """What this collection's containers have mounted of the host, whether they run or not."""
+    ours = [one for one in listed if any(label.startswith(OUR_LABEL) for label in one.get("Labels") or {})]
+    return sorted({mount["Source"] for one in ours for mount in one.get("Mounts") or [] if mount.get("Source")})
+
+
 class DockerAccessInfo:
     """One look at Docker."""
 
@@ -113,6 +121,7 @@ class DockerAccessInfo:
         self._address: str = params["address"]
         self._published: list[PublishedPort] = [parse(port) for port in params["published_ports"]]
         self._holders: bool = params["holders"]
+        self._mounts: bool = params["mounts"]
         self._compare_path: str | None = params["compare_path"]
         self._socket: str = params["socket"]
         self._machine = machine
@@ -185,7 +194,7 @@ class DockerAccessInfo:
 
     def _access(self) -> dict[str, t.Any]:
         info: dict[str, t.Any] = {}
-        found: dict[str, t.Any] = {"containers": [], "slot": None, "image": None}
+        found: dict[str, t.Any] = {"containers": [], "slot": None, "image": None, "mounted": None}
         try:
             info = self._engine.get("/info")
             engine = answering_engine(self._engine.get("/version"), info)
@@ -225,4 +234,5 @@ class DockerAccessInfo:
             "containers": [brief_container(one, self._engine.container(one["Id"])) for one in listed],
             "slot": brief_slot(slot) if slot else None,
             "image": brief_image(image) if image else None,
+            "mounted": mounted_by(self._engine.get("/containers/json?all=1")) if self._mounts else None,
         }

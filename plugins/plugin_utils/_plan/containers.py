@@ -82,6 +82,8 @@ class Node:
     # What was checked: hashes. Empty until then.
     checked: str
     trust: str
+    # Whether this run has changed who is trusted.
+    trust_changed: bool
     # What somebody wants in the container besides, and what is in the serving slot.
     devices: t.Sequence[str]
     slot: t.Mapping[str, t.Any] | None
@@ -260,7 +262,7 @@ def keeps(node: Node, wanted: Container) -> bool:
     slot, recorded = node.slot or {"state": "none", "labels": {}}, node.recorded
     if recorded is None or slot["state"] != "running" or slot["labels"].get(LABEL) != recorded["labels"].get(LABEL):
         return False
-    return wish.same_container(recorded, dataclasses.asdict(wanted))
+    return wish.same_container(recorded, dataclasses.asdict(wanted), node.trust_changed)
 
 
 def kept(nodes: t.Sequence[Node], wanted: t.Sequence[Container]) -> list[Container]:

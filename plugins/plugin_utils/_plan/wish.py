@@ -20,9 +20,10 @@ Mapping = t.Mapping[str, t.Any]
 # Where a container has its programs and what they write, which each release arranges by itself.
 PROGRAMS = "/deployment"
 # Of a container's labels, those that tell what it is for. The last is not there in records of earlier releases, whose
-# keys are those of today: they are made once.
+# keys are those of today unless this run has changed them: they are made once.
 TOLD = tuple(f"dgx_spark.speculative.{name}" for name in ("deployment", "directory", "url", "rank"))
 TRUST = "dgx_spark.speculative.trust"
+GENERATION = "dgx_spark.speculative.generation"
 
 
 def said(script: str) -> tuple[list[str], list[str]]:
@@ -48,21 +49,29 @@ def same_models(recorded: Mapping, wanted: Mapping) -> bool:
     return before == now
 
 
-def shown(container: Mapping) -> list[str]:
-    """What a container sees of its Spark beside its programs: targets, each with its source and what it may do."""
-    told = [[str(mount.get(key)) for key in ("target", "source", "type", "read_only")] for mount in container["mounts"]]
-    return sorted(" ".join(words) for words in told if not f"{words[0]}/".startswith(f"{PROGRAMS}/"))
+def shown(container: Mapping, apart: bool) -> list[str]:
+    """What a container sees of its Spark beside its programs: targets, each with its source and what it may do. What it
+    reads below them counts if it is mounted apart from them: earlier releases had it in the same directory.
+    """
+    told = [
+        [str(mount.get(key)) for key in ("target", "source", "type", "read_only")]
+        for mount in container["mounts"]
+        if not f"{mount['target']}/".startswith(f"{PROGRAMS}/")
+        or (apart and mount["target"] != PROGRAMS and mount.get("read_only"))
+    ]
+    return sorted(" ".join(words) for words in told)
 
 
-def same_container(recorded: Mapping, wanted: Mapping) -> bool:
+def same_container(recorded: Mapping, wanted: Mapping, trust_changed: bool) -> bool:
     """Whether Docker was asked for the same, as far as it is planned; the module that asks it compares the rest."""
     asked = ("image", "command", "devices", "environment", "healthcheck")
     labels = [container["labels"] for container in (recorded, wanted)]
+    apart = GENERATION in labels[0]
     return (
         all(recorded[key] == wanted[key] for key in asked)
-        and shown(recorded) == shown(wanted)
+        and shown(recorded, apart) == shown(wanted, apart)
         and all(labels[0].get(name) == labels[1].get(name) for name in TOLD)
-        and labels[0].get(TRUST, labels[1].get(TRUST)) == labels[1].get(TRUST)
+        and labels[0].get(TRUST, "" if trust_changed else labels[1].get(TRUST)) == labels[1].get(TRUST)
     )
 
 

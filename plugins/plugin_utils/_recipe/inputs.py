@@ -40,6 +40,7 @@ OUTPUTS = (
     "spark_network_look",
     "spark_network_rails",
     "spark_network_rank",
+    "spark_network_trust_changed",
     "speculative_benchmark_chosen",
     "speculative_benchmark_recipe_path",
     "speculative_benchmark_report",

@@ -14,6 +14,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[3]
 DOUBLE = """#!/usr/bin/python
@@ -214,3 +215,15 @@ def test_what_was_recorded_comes_back_as_what_was_planned_is_run(play: Play, tmp
         "spark-1: 'mine', deployed 2026-01-01T00:00:00Z, cannot come back, since this Spark does not have"
         " 192.168.100.10 on enp1s0f1np1 any more"
     ) in played.message
+
+
+def test_programs_that_went_on_and_do_not_answer_are_not_tried_again() -> None:
+    tasks = yaml.safe_load((ROOT / "roles/speculative_serve/tasks/main.yml").read_text(encoding="utf-8"))
+    (rescue,) = [task["rescue"] for task in tasks if task["name"] == "Bring it up"]
+    *_others, stop, plan, again = rescue
+    assert stop["ansible.builtin.include_role"]["tasks_from"] == "stop"
+    # What is planned for an empty slot has the programs of this release.
+    assert plan["ansible.builtin.include_tasks"] == "render.yml"
+    assert plan["vars"] == {"__speculative_serve_slot": None}
+    assert plan["when"] == "__speculative_serve_node.kept"
+    assert again["ansible.builtin.include_tasks"] == "run.yml"

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import types
 import typing as t
 from pathlib import Path
 
@@ -188,7 +189,8 @@ def test_files_of_an_earlier_release_go_when_no_record_has_them(
 ) -> None:
     (tmp_path / "one" / "generations" / "own").mkdir(parents=True)
     (tmp_path / "other").mkdir()
-    for name in ("one/serve.sh", "one/pair.py", "one/benchmark.json", "other/serve.sh"):
+    (tmp_path / "one" / "server").mkdir()
+    for name in ("one/server/head.py", "one/serve.sh", "one/pair.py", "one/benchmark.json", "other/serve.sh"):
         (tmp_path / name).write_text("{}", encoding="utf-8")
     record(tmp_path, "one/record.json", tmp_path / "one" / "generations" / "own")
     if named:
@@ -196,5 +198,30 @@ def test_files_of_an_earlier_release_go_when_no_record_has_them(
     run(capsys, tmp_path / "one", files=[], prune=True)
     left = sorted(path.name for path in (tmp_path / "one").glob("*.*"))
     assert left == sorted(["benchmark.json", "record.json", *(["serve.sh", "pair.py"] if named else [])])
+    assert (tmp_path / "one" / "server").exists() == bool(named)
     # Nothing says that one came in the place of the other.
     assert (tmp_path / "other" / "serve.sh").exists()
+
+
+def test_what_cannot_be_removed_is_a_warning(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    old = tmp_path / "one" / "generations" / "old"
+    old.mkdir(parents=True)
+    monkeypatch.setattr(deployment_files, "shutil", types.SimpleNamespace(rmtree=denied))
+    text = json.dumps({"container": {"mounts": []}})
+    result = run(capsys, tmp_path / "one", files=[{"name": "record.json", "content": text}], prune=True)
+    assert "failed" not in result
+    assert f"What nothing needs any more stays: Permission denied ({old})." in json.dumps(result["warnings"])
+    assert (tmp_path / "one" / "record.json").exists()
+
+
+def test_what_a_container_has_mounted_stays(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    generations = tmp_path / "one" / "generations"
+    for name in ("mounted", "old"):
+        (generations / name).mkdir(parents=True)
+    run(capsys, tmp_path / "one", files=[], prune=True, mounted=[str(generations / "mounted"), "/elsewhere"])
+    assert [path.name for path in generations.iterdir()] == ["mounted"]

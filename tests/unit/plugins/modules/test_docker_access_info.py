@@ -357,3 +357,14 @@ def test_the_file_system_of_images(engine: DockerServer, look: Look, tmp_path: P
     assert look()["image_store"]["path"] == "/var/lib/containerd"
     engine.pages["/info"] = {**INFO, "DockerRootDir": "/nowhere"}
     assert look(compare_path="/proc")["same_filesystem"] is None
+
+
+def test_what_the_collections_containers_have_mounted(engine: DockerServer, look: Look) -> None:
+    ours, mounts = {"dgx_spark.speculative.deployment": "x"}, [{"Type": "bind", "Source": "/b"}, {"Type": "tmpfs"}]
+    engine.pages["/containers/json?all=1"] = [
+        {"Id": "c3", "Labels": ours, "State": "exited", "Mounts": [*mounts, {"Type": "bind", "Source": "/a"}]},
+        {"Id": "c4", "Labels": ours, "State": "running", "Mounts": mounts},
+        {"Id": "c5", "Labels": None, "Mounts": [{"Type": "bind", "Source": "/theirs"}]},
+    ]
+    assert look(mounts=True)["mounted"] == ["/a", "/b"]
+    assert look()["mounted"] is None

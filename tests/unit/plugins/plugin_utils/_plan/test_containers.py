@@ -45,7 +45,14 @@ def spark(rank: int, **changes: t.Any) -> dict[str, t.Any]:
         **{"models": {"a/target": {"commit": COMMIT}, "a/draft": {"commit": COMMIT}}, "rails": rails, "ssh_port": 2233},
         **{"stall_s": 300, "probe_interval_s": 60, "peer_lost_s": 60, "ready_timeout": 3600},
         **{"generation": f"0123456789a{rank}", "beside": ["state", "trial"]},
-        **{"checked": HASH, "trust": f"trust-{rank}", "devices": [], "slot": None, "recorded": None},
+        **{
+            "checked": HASH,
+            "trust": f"trust-{rank}",
+            "trust_changed": False,
+            "devices": [],
+            "slot": None,
+            "recorded": None,
+        },
         **changes,
     }
 
@@ -358,7 +365,30 @@ def test_what_is_not_just_what_was_recorded_is_made_anew() -> None:
 
 def test_keys_that_changed_make_containers_anew_where_they_are_recorded() -> None:
     brought = as_deployed_earlier(2)
+    # What does not say which keys it has may have those from before this run.
+    made_anew = containers.plan([brought[0], {**brought[1], "trust_changed": True}]).values()
+    assert [each["kept"] for each in made_anew] == [False, False]
     for each in brought:
         each["recorded"]["labels"]["dgx_spark.speculative.trust"] = each["trust"]
-    assert [each["kept"] for each in containers.plan(brought).values()] == [True, True]
+    told = [{**each, "trust_changed": True} for each in brought]
+    assert [each["kept"] for each in containers.plan(told).values()] == [True, True]
     assert not any(each["kept"] for each in containers.plan([brought[0], {**brought[1], "trust": "new"}]).values())
+
+
+def by_another_release(brought: dict[str, t.Any]) -> dict[str, t.Any]:
+    """A Spark on which a release with generations and other programs has deployed what is wanted."""
+    (planned,) = containers.plan([{**brought, "generation": "fedcba987654"}]).values()
+    made = planned["container"]
+    return {**brought, "recorded": made, "slot": {"state": "running", "labels": made["labels"]}}
+
+
+def test_what_is_mounted_beside_a_generation_is_wished_for() -> None:
+    with_vocabularies = {"beside": ["state", "trial", "vocabularies"]}
+    one = by_another_release(spark(0))
+    for brought, kept in ((one, True), ({**one, **with_vocabularies}, False)):
+        (planned,) = containers.plan([brought]).values()
+        assert (planned["kept"], planned["serves_already"]) == (kept, kept)
+    # Where it is part of the same directory, it is seen anyway.
+    (flat,) = as_deployed_earlier(1)
+    (planned,) = containers.plan([{**flat, **with_vocabularies}]).values()
+    assert planned["kept"]
