@@ -61,3 +61,16 @@ def test_nothing_in_plugins_names_a_file_that_is_not_there() -> None:
         named = re.findall(r"\b_\w+(?=\.py\b)", path.read_text(encoding="utf-8"))
         wrong += [(path.name, name) for name in named if name not in there]
     assert wrong == []
+
+
+def test_the_documentation_of_plugins_has_each_key_once_and_names_what_is_there() -> None:
+    twice, gone = [], []
+    for path in sorted((ROOT / "plugins/modules").glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        keys = re.findall(r"^(\w+):$", text.partition('RETURN = r"""')[2], re.M)
+        twice += [f"{path.stem}: {key}" for key in keys if keys.count(key) > 1]
+        for name, kind in re.findall(r"- plugin: dgx_spark\.speculative\.(\w+)\n +plugin_type: (\w+)", text):
+            gone += [] if (ROOT / f"plugins/{kind}/{name}.py").exists() else [f"{path.stem}: {name}"]
+        for name in re.findall(r"- module: dgx_spark\.speculative\.(\w+)", text):
+            gone += [] if (ROOT / f"plugins/modules/{name}.py").exists() else [f"{path.stem}: {name}"]
+    assert (twice, gone) == ([], [])

@@ -36,7 +36,7 @@ THIS_NETWORK = ipaddress.IPv4Network("0.0.0.0/8")
 
 
 def meeting(members: Members) -> Target | None:
-    """The first addresses of all that are in the same network, each another."""
+    """The first addresses of all that are in the same network, none of them twice."""
     head, *others = map(usable, members)
     for own in head:
         for target in itertools.product([own], *([a for a in one if a.network == own.network] for one in others)):
