@@ -193,7 +193,8 @@ class ActionModule(ActionBase):
     @staticmethod
     def _nodes(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         plan = containers.plan(given["nodes"])[host]
-        return {**plan, "deployment": dict(vars(deployment.of(plan, **{part: given[part] for part in PARTS})))}
+        planned = deployment.of(plan, **{part: given[part] for part in PARTS})
+        return {**plan, **deployment.in_place(planned.container, planned.files), "deployment": dict(vars(planned))}
 
     @staticmethod
     def _run(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
