@@ -187,7 +187,7 @@ class ActionModule(ActionBase):
     def _share(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         brought, texts = given["share"], deployment.texts(given["files"], given["config"])
         generation = containers.generation(texts, brought["beside"])
-        recorded = wish.container(given["own"], texts, brought["models"])
+        recorded = wish.container(given["own"], texts, brought["models"], brought["host"])
         return {"node": dict(vars(containers.Node(**brought, generation=generation, recorded=recorded)))}
 
     @staticmethod
