@@ -187,13 +187,14 @@ class ActionModule(ActionBase):
     def _share(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         brought, texts = given["share"], deployment.texts(given["files"], given["config"])
         generation = containers.generation(texts, brought["beside"])
-        recorded = wish.container(given["own"], texts, brought["models"])
+        recorded = wish.container(given["own"], texts, brought["models"], brought["host"])
         return {"node": dict(vars(containers.Node(**brought, generation=generation, recorded=recorded)))}
 
     @staticmethod
     def _nodes(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         plan = containers.plan(given["nodes"])[host]
-        return {**plan, "deployment": dict(vars(deployment.of(plan, **{part: given[part] for part in PARTS})))}
+        planned = deployment.of(plan, **{part: given[part] for part in PARTS})
+        return {**plan, **deployment.in_place(planned.container, planned.files), "deployment": dict(vars(planned))}
 
     @staticmethod
     def _run(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -81,7 +81,7 @@ options:
         required: true
       mode:
         description:
-          - The file's mode.
+          - The file's mode. V(preserve) leaves that of a file that is there; another one can be executed.
         type: str
         default: "0644"
 author:
@@ -138,6 +138,13 @@ def digest(files: t.Sequence[t.Mapping[str, str]]) -> str:
 def outside(names: t.Iterable[str]) -> list[str]:
     """Those names that lead out of the directory, or to itself."""
     return [name for name in names if any(part in ("", ".", "..") for part in name.split("/"))]
+
+
+def mode_of(path: Path, mode: str) -> str:
+    """The mode that a file is to have."""
+    if mode != "preserve":
+        return mode
+    return f"{path.stat().st_mode & 0o7777:04o}" if path.is_file() else "0755"
 
 
 def written(path: Path, content: str, mode: str) -> None:
@@ -209,7 +216,7 @@ class DeploymentFiles:
             for name in self.module.params["subdirectories"]:
                 (draft / name).mkdir()
             for file in self.module.params["files"]:
-                written(draft / file["name"], file["content"], file["mode"])
+                written(draft / file["name"], file["content"], mode_of(draft / file["name"], file["mode"]))
             for path in (draft, *draft.rglob("*")):
                 if path.is_dir():
                     path.chmod(0o755)
@@ -234,7 +241,7 @@ class DeploymentFiles:
         self.have_mode(path, mode)
 
     def have_file(self, path: Path, content: str, mode: str) -> None:
-        is_new = not path.is_file()
+        is_new, mode = not path.is_file(), mode_of(path, mode)
         # Bytes are compared, since reading as text would hide wrong line endings.
         before = b"" if is_new else path.read_bytes()
         if is_new or before != content.encode("utf-8"):

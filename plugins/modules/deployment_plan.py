@@ -763,16 +763,16 @@ generation:
   description:
     - The files that its container has, as M(dgx_spark.speculative.deployment_files) takes it. Empty for what an earlier
       release has deployed, which had them in RV(directory).
-  returned: with O(run)
+  returned: with O(nodes) or O(run)
   type: str
 beside:
   description: The directories in RV(directory) that are mounted among its files.
-  returned: with O(run)
+  returned: with O(nodes) or O(run)
   type: list
   elements: str
 files:
-  description: Its files, as they were, if it comes from a record; or those by which Sparks trust each other.
-  returned: with O(run) or O(trust)
+  description: Its files, of O(run) as they were, if it comes from a record; or those by which Sparks trust each other.
+  returned: with O(nodes), O(run) or O(trust)
   type: list
   elements: dict
 answers:

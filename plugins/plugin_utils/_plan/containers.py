@@ -84,8 +84,9 @@ class Node:
     trust: str
     # Whether this run has changed who is trusted.
     trust_changed: bool
-    # What somebody wants in the container besides, and what is in the serving slot.
+    # What somebody wants in the container besides, how Docker is to run it, and what is in the serving slot.
     devices: t.Sequence[str]
+    settings: t.Mapping[str, t.Any]
     slot: t.Mapping[str, t.Any] | None
     # The container that is recorded, if files and models of its record say the same as those that are wanted.
     recorded: t.Mapping[str, t.Any] | None
@@ -262,6 +263,8 @@ def keeps(node: Node, wanted: Container) -> bool:
     slot, recorded = node.slot or {"state": "none", "labels": {}}, node.recorded
     if recorded is None or slot["state"] != "running" or slot["labels"].get(LABEL) != recorded["labels"].get(LABEL):
         return False
+    if not wish.same_settings(recorded, node.settings):
+        return False
     return wish.same_container(recorded, dataclasses.asdict(wanted), node.trust_changed)
 
 
@@ -316,13 +319,15 @@ def plan(brought: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, dict[str, t.An
     wanted = [container(nodes, rank) for rank in range(len(nodes))]
     containers = kept(nodes, wanted)
     serving = [serves_already(node, wanted) for node, wanted in zip(nodes, containers)]
+    # Whether it goes on with the programs of an earlier release, and is run as that one did.
+    goes_on = [one.labels[LABEL] != other.labels[LABEL] for one, other in zip(containers, wanted)]
+    run_as = [wish.settings(node.recorded or {}) if on else {} for node, on in zip(nodes, goes_on)]
     return {
         node.name: {
             "node": dict(vars(node)),
-            "container": dataclasses.asdict(containers[rank]),
+            "container": {**dataclasses.asdict(containers[rank]), **run_as[rank]},
             "serves_already": serving[rank],
-            # Whether it goes on with the programs of an earlier release.
-            "kept": containers[rank].labels[LABEL] != wanted[rank].labels[LABEL],
+            "kept": goes_on[rank],
             "turn": turn(rank, serving),
             "script": script(nodes, node),
             "pair": cluster(nodes, rank, containers[rank].image),

@@ -202,20 +202,43 @@ def lost(deployment: Mapping, addresses: t.Collection[str]) -> str:
     )
 
 
+def inside(container: Mapping) -> tuple[str, list[str]]:
+    """The generation that a container has its files from, and what is mounted into it by name.
+
+    Earlier releases had the files in the deployment's directory itself, which is no generation.
+    """
+    mounts = {mount["target"]: PurePosixPath(mount["source"]) for mount in container["mounts"]}
+    source = mounts.get(DEPLOYMENT, PurePosixPath())
+    beside = [target.removeprefix(f"{DEPLOYMENT}/") for target in mounts if target.startswith(f"{DEPLOYMENT}/")]
+    return source.name if source.parent.name == GENERATIONS else "", beside
+
+
+def in_place(container: Mapping, files: t.Mapping[str, str]) -> dict[str, t.Any]:
+    """Where a container that is planned, or goes on, has its files. Those of an earlier release may be executable."""
+    generation, beside = inside(container)
+    mode = {} if generation else {"mode": "preserve"}
+    return {
+        "generation": generation,
+        "beside": beside if generation else [],
+        "files": [{"name": name, "content": text, **mode} for name, text in files.items()],
+    }
+
+
 def placed(container: Mapping, files: t.Mapping[str, str]) -> tuple[Mapping, str, list[str]]:
     """A recorded container with its files, by what they are; that generation, and what is mounted into it.
 
-    Earlier releases had the files in the deployment's directory itself: there they come back, and are no generation.
+    Earlier releases had the files in the deployment's directory itself: there they come back.
     """
-    inside = {mount["target"].removeprefix(f"{DEPLOYMENT}/"): mount for mount in container["mounts"]}
-    mounted = inside.get(DEPLOYMENT, {"source": ""})
-    beside = [name for name, mount in inside.items() if name != mount["target"]]
-    source = PurePosixPath(mounted["source"])
-    if source.parent.name != GENERATIONS:
+    former, beside = inside(container)
+    if not former:
         return container, "", beside
     generation = containers.generation(files, beside)
-    here = {**mounted, "source": str(source.parent / generation)}
-    mounts = [here if mount is mounted else mount for mount in container["mounts"]]
+    mounts = [
+        {**mount, "source": str(PurePosixPath(mount["source"]).with_name(generation))}
+        if mount["target"] == DEPLOYMENT
+        else mount
+        for mount in container["mounts"]
+    ]
     labels = {**container["labels"], f"{PREFIX}.generation": generation}
     return {**container, "mounts": mounts, "labels": labels}, generation, beside
 

@@ -10,6 +10,7 @@ where they keep them; that is no reason to end a server. What differs in anythin
 
 from __future__ import annotations
 
+import json
 import shlex
 import typing as t
 
@@ -24,6 +25,11 @@ PROGRAMS = "/deployment"
 TOLD = tuple(f"dgx_spark.speculative.{name}" for name in ("deployment", "directory", "url", "rank"))
 TRUST = "dgx_spark.speculative.trust"
 GENERATION = "dgx_spark.speculative.generation"
+# How Docker runs a container, beside what is planned: inputs of the role trtllm_container.
+SETTINGS = (
+    *("network", "published_ports", "ipc_mode", "ulimits", "device_requests", "stop_timeout"),
+    *("log_max_size", "log_max_files"),
+)
 
 
 def said(script: str) -> tuple[list[str], list[str]]:
@@ -62,8 +68,22 @@ def shown(container: Mapping, apart: bool) -> list[str]:
     return sorted(" ".join(words) for words in told)
 
 
+def settings(container: Mapping) -> dict[str, t.Any]:
+    """How a recorded container is run, beside what is planned."""
+    return {name: container[name] for name in SETTINGS if name in container}
+
+
+def same_settings(recorded: Mapping, asked: Mapping) -> bool:
+    """Whether a container is run as somebody has asked, in whatever type; what nobody asks for stays as it is."""
+    return all(_plain(recorded.get(name)) == _plain(value) for name, value in asked.items())
+
+
+def _plain(value: t.Any) -> str:
+    return json.dumps(value, sort_keys=True) if isinstance(value, (list, dict)) else str(value)
+
+
 def same_container(recorded: Mapping, wanted: Mapping, trust_changed: bool) -> bool:
-    """Whether Docker was asked for the same, as far as it is planned; the module that asks it compares the rest."""
+    """Whether Docker was asked for the same, as far as it is planned."""
     asked = ("image", "command", "devices", "environment", "healthcheck")
     labels = [container["labels"] for container in (recorded, wanted)]
     apart = GENERATION in labels[0]
@@ -75,12 +95,14 @@ def same_container(recorded: Mapping, wanted: Mapping, trust_changed: bool) -> b
     )
 
 
-def container(record: Mapping | None, texts: t.Mapping[str, str], models: Mapping) -> Mapping | None:
-    """The container of a record that is for these texts and models; None without one, or if it cannot be understood."""
+def container(record: Mapping | None, texts: t.Mapping[str, str], models: Mapping, host: str) -> Mapping | None:
+    """The container of a record that is for these texts and models and listens there; None without one, or if it cannot
+    be understood. On Docker's bridge only its published ports tell where it listens."""
     if not record or not texts.get("options.yml"):
         return None
     try:
         alike = same_texts(record["files"], texts) and same_models(record["models"], models)
+        alike = alike and record.get("listens_on", host) == host
     except (ValueError, yaml.YAMLError):
         return None
     return t.cast("Mapping", record["container"]) if alike else None

@@ -225,3 +225,17 @@ def test_what_a_container_has_mounted_stays(capsys: pytest.CaptureFixture[str], 
         (generations / name).mkdir(parents=True)
     run(capsys, tmp_path / "one", files=[], prune=True, mounted=[str(generations / "mounted"), "/elsewhere"])
     assert [path.name for path in generations.iterdir()] == ["mounted"]
+
+
+def test_a_mode_may_stay_as_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name, mode in (("serve.sh", 0o755), ("options.yml", 0o644)):
+        (tmp_path / name).write_text("same\n", encoding="utf-8")
+        (tmp_path / name).chmod(mode)
+    tmp_path.chmod(0o700)
+    files = [{"name": name, "content": "same\n", "mode": "preserve"} for name in ("serve.sh", "options.yml")]
+    assert not run(capsys, tmp_path, files=files)["changed"]
+    (tmp_path / "serve.sh").write_text("other\n", encoding="utf-8")
+    (tmp_path / "options.yml").unlink()
+    assert run(capsys, tmp_path, files=files)["changed"]
+    assert tree(tmp_path) == {"serve.sh": "755", "options.yml": "755"}
+    assert (tmp_path / "serve.sh").read_text(encoding="utf-8") == "same\n"

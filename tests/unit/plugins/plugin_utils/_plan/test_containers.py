@@ -45,14 +45,8 @@ def spark(rank: int, **changes: t.Any) -> dict[str, t.Any]:
         **{"models": {"a/target": {"commit": COMMIT}, "a/draft": {"commit": COMMIT}}, "rails": rails, "ssh_port": 2233},
         **{"stall_s": 300, "probe_interval_s": 60, "peer_lost_s": 60, "ready_timeout": 3600},
         **{"generation": f"0123456789a{rank}", "beside": ["state", "trial"]},
-        **{
-            "checked": HASH,
-            "trust": f"trust-{rank}",
-            "trust_changed": False,
-            "devices": [],
-            "slot": None,
-            "recorded": None,
-        },
+        **{"checked": HASH, "trust": f"trust-{rank}", "trust_changed": False},
+        **{"devices": [], "settings": {}, "slot": None, "recorded": None},
         **changes,
     }
 
@@ -392,3 +386,13 @@ def test_what_is_mounted_beside_a_generation_is_wished_for() -> None:
     (flat,) = as_deployed_earlier(1)
     (planned,) = containers.plan([{**flat, **with_vocabularies}]).values()
     assert planned["kept"]
+
+
+def test_what_goes_on_is_run_as_it_was_unless_somebody_asks_for_something_else() -> None:
+    (one,) = as_deployed_earlier(1)
+    one["recorded"].update({"ulimits": ["memlock:-1:-1"], "log_max_size": "9m"})
+    (planned,) = containers.plan([{**one, "settings": {"log_max_size": "9m"}}]).values()
+    assert (planned["kept"], planned["container"]) == (True, one["recorded"])
+    (planned,) = containers.plan([{**one, "settings": {"ulimits": ["memlock:1:1"]}}]).values()
+    assert not planned["kept"]
+    assert "ulimits" not in planned["container"]

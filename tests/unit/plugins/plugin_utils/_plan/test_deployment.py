@@ -217,6 +217,20 @@ def test_what_was_planned_is_run_as_it_was_planned() -> None:
     assert way(run)["container"] == run["container"]
 
 
+def test_files_are_where_the_container_has_them() -> None:
+    files = {"serve.sh": "true\n"}
+    generation = {**FULL, "mounts": mounted(f"{DIRECTORY}/generations/0123456789ab")}
+    assert deployment.in_place(generation, files) == {
+        **{"generation": "0123456789ab", "beside": ["state", "trial"]},
+        "files": [{"name": "serve.sh", "content": "true\n"}],
+    }
+    # Of an earlier release only the files are looked after.
+    assert deployment.in_place({**FULL, "mounts": mounted(DIRECTORY)}, files) == {
+        **{"generation": "", "beside": []},
+        "files": [{"name": "serve.sh", "content": "true\n", "mode": "preserve"}],
+    }
+
+
 SLOT = {"state": "running", "labels": LABELS}
 OTHER = {"state": "running", "labels": {}}
 

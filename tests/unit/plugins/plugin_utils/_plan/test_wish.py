@@ -24,6 +24,7 @@ exec trtllm-serve /tmp/models/m \\
 """
 RANKS = SCRIPT.replace("exec ", "exec python3 /deployment/RANKS serve \\\n  --head a \\\n  -- trtllm-llmapi-launch ")
 TEXTS = {"serve.sh": SCRIPT, "options.yml": "# Managed\nmax_batch_size: 1\n", "entrypoint.py": "pass\n"}
+HOST = "127.0.0.1"
 COMMIT = {"a/model": {"commit": "0123", "bytes": 1}}
 DIRECTORY = {"/srv/model": {"commit": None, "fingerprint": "one"}}
 
@@ -83,12 +84,29 @@ def test_models_are_what_they_hold(before: t.Any, now: t.Any, same: bool) -> Non
 
 def test_only_a_record_has_a_container() -> None:
     record = {"files": TEXTS, "models": COMMIT, "container": {"image": "release:1"}}
-    assert wish.container(record, TEXTS, COMMIT) == {"image": "release:1"}
-    assert wish.container(record, {**TEXTS, "options.yml": "x: 1\n"}, COMMIT) is None
-    assert wish.container(record, TEXTS, {}) is None
+    assert wish.container(record, TEXTS, COMMIT, HOST) == {"image": "release:1"}
+    assert wish.container(record, {**TEXTS, "options.yml": "x: 1\n"}, COMMIT, HOST) is None
+    assert wish.container(record, TEXTS, {}, HOST) is None
     # What somebody has spoilt says nothing.
     for name, text in (("options.yml", "a: [\n"), ("serve.sh", "exec trtllm-serve 'm\n")):
-        assert wish.container({**record, "files": {**TEXTS, name: text}}, TEXTS, COMMIT) is None
+        assert wish.container({**record, "files": {**TEXTS, name: text}}, TEXTS, COMMIT, HOST) is None
     # Nor before it is known what the files say.
     for own, texts in ((None, TEXTS), ({}, TEXTS), (record, {"options.yml": ""})):
-        assert wish.container(own, texts, COMMIT) is None
+        assert wish.container(own, texts, COMMIT, HOST) is None
+    # Where it listens may not be told by anything else.
+    for host, found in ((HOST, {"image": "release:1"}), ("0.0.0.0", None)):
+        assert wish.container({**record, "listens_on": HOST}, TEXTS, COMMIT, host) == found
+
+
+def test_settings_are_what_somebody_asks_for() -> None:
+    recorded = {
+        "ulimits": ["memlock:-1:-1"],
+        "log_max_files": 3,
+        "device_requests": [{"count": -1, "driver": "nvidia"}],
+    }
+    same = {"log_max_files": "3", "device_requests": [{"driver": "nvidia", "count": -1}]}
+    assert wish.same_settings(recorded, {})
+    assert wish.same_settings(recorded, same)
+    others: list[dict[str, t.Any]] = [{"ulimits": []}, {"log_max_files": 4}, {"ipc_mode": "private"}]
+    for other in others:
+        assert not wish.same_settings(recorded, {**same, **other})
