@@ -13,7 +13,7 @@ description:
   - Creates a directory with its subdirectories and writes small text files into it, all in one round trip.
   - Files that are not named are left alone, unless O(prune) says otherwise.
   - What a container has mounted is a generation, which is called by what it holds, so that another wish is another
-    directory. It comes into being as a whole and is not written over.
+    directory. It comes into being as a whole; only what somebody has changed in it is mended.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
 attributes:

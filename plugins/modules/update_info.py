@@ -39,8 +39,8 @@ options:
   asked:
     description:
       - A recipe by its name or path, or V("") for the shipped one that has the name of what serves. The controller then
-        fills in O(recipe), O(recipes) and O(subject), which cannot be given with it. With neither a recipe nor a O(record), the answer says that
-        nothing is deployed.
+        fills in O(recipe), O(recipes) and O(subject), which cannot be given with it. With neither a recipe nor a
+        O(record), the answer says that nothing is deployed.
     type: str
   subject:
     description:

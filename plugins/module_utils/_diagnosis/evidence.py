@@ -548,11 +548,17 @@ class Gatherer:
 
 
 def newest_files(state_directory: Path) -> Path | None:
-    """The files of a deployment that were written last, where no container says which ones count."""
+    """The files of a deployment that were written or recorded last, where no container says which ones count."""
     written = "options.yml"
     found = [*state_directory.glob(f"*/{written}"), *state_directory.glob(f"*/{records.GENERATIONS}/*/{written}")]
-    newest = max(found, key=lambda path: path.stat().st_mtime, default=None)
-    return newest.parent if newest else None
+    times = {path.parent: path.stat().st_mtime for path in found}
+    for path in state_directory.glob("*/record.json"):
+        labels = ((records.read_record(path) or {}).get("container") or {}).get("labels") or {}
+        files = records.files_directory(path.parent, labels)
+        # A generation that is found again is not written again.
+        if files in times:
+            times[files] = max(times[files], path.stat().st_mtime)
+    return max(times, key=lambda files: times[files], default=None)
 
 
 def gather(

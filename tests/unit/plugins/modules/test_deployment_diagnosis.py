@@ -76,9 +76,7 @@ class EngineHandler(docker_server.Handler):
             super().do_GET()
             return
         data = f"output with {CANARY}\n".encode()
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(struct.pack(">B3xI", 1, len(data)) + data)
+        self.reply(200, struct.pack(">B3xI", 1, len(data)) + data)
 
 
 @pytest.fixture(name="engine")
@@ -354,7 +352,7 @@ def test_one_spark_is_no_half(diagnose: Diagnose) -> None:
 def test_the_files_are_those_that_the_container_has(
     diagnose: Diagnose, engine: DockerServer, home: Path, tmp_path: Path, there: bool
 ) -> None:
-    """Of a generation by its label; without a container those that were written last."""
+    """Of a generation by its label; without a container those that were recorded last, also if others are younger."""
     mine = home / "state/mine"
     for name, age in (("aaaaaaaaaaaa", 60), ("bbbbbbbbbbbb", 120)):
         place = mine / "generations" / name
@@ -369,8 +367,10 @@ def test_the_files_are_those_that_the_container_has(
         slot["Config"]["Labels"]["dgx_spark.speculative.generation"] = "bbbbbbbbbbbb"
     else:
         del engine.pages[f"/containers/{NAME}/json"]
+        record = json.loads((mine / "record.json").read_text(encoding="utf-8"))
+        record["container"] = {"labels": {"dgx_spark.speculative.generation": "bbbbbbbbbbbb"}}
+        (mine / "record.json").write_text(json.dumps(record), encoding="utf-8")
     result = diagnose(bundle=str(tmp_path / "report.tar.gz"))
     assert {source["name"]: source["read"] for source in result["sources"]}["record"] is True
-    name = "bbbbbbbbbbbb" if there else "aaaaaaaaaaaa"
     files = unpack(tmp_path / "report.tar.gz")
-    assert [files[file] for file in ("options.yml", "serve.sh")] == [f"# of {name}\n"] * 2
+    assert [files[file] for file in ("options.yml", "serve.sh")] == ["# of bbbbbbbbbbbb\n"] * 2
