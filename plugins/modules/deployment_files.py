@@ -18,7 +18,9 @@ extends_documentation_fragment:
   - dgx_spark.speculative._attributes
 attributes:
   check_mode:
-    support: full
+    support: partial
+    details:
+      - With O(prune) it names what the records that are there would have removed, and not those that it would write.
   diff_mode:
     support: full
   idempotent:

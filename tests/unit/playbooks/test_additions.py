@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What takes one file to add takes no other: a method, a release family, a recipe, a known failure, each invented.
+"""What takes one file to add takes no other: a method, a family, a recipe, a failure, a bad combination, all invented.
 
 They are put into a copy of the collection, in which ansible-playbook then reads, plans and validates with them.
 """
@@ -47,6 +47,14 @@ draft_length: 4
 context: 8192
 target_model: {id: example/target}
 options: {invented: 3}
+"""
+ISSUE = """
+invented-1:
+  first: 9.9.0rc1
+  method: lookup
+  options: {invented: [3]}
+  message: three inventions are one too many
+  url: https://example.org/1
 """
 ROW = """    Signal("invented_end", ("It ended as invented",), "It was invented", "Invent something else.", SERVE),
 """
@@ -105,6 +113,8 @@ def fixture_collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(ROOT / "galaxy.yml", copy)
     with (copy / TRTLLM / "methods.yml").open("a", encoding="utf-8") as file:
         file.write(METHOD)
+    with (copy / TRTLLM / "known_issues.yml").open("a", encoding="utf-8") as file:
+        file.write(ISSUE)
     (copy / TRTLLM / "families/9.9.yml").write_text(FAMILY, encoding="utf-8")
     (copy / "playbooks/recipes/invented.yml").write_text(RECIPE, encoding="utf-8")
     signals = copy / "plugins/module_utils/_problems/signals.py"
@@ -140,6 +150,7 @@ def test_they_are_planned_and_validated(collection: Path, tmp_path: Path) -> Non
     options = found["validated"]["options"]
     assert options["invented"] == 3
     assert options["speculative_config"] == {"decoding_type": "NGram", "max_draft_len": 4}
+    assert [issue["id"] for issue in found["validated"]["known_issues"]] == ["invented-1"]
     script = found["nodes"]["spark-1"]["script"]
     assert (script["draft"], script["target"].endswith("models--example--target/snapshots/1")) == ("", True)
 
