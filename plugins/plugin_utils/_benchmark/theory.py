@@ -16,7 +16,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import Bounds, break_even
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.words import count, share
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import count, share
 
 # Of a Spark's LPDDR5x, by its data sheet; and what is reached in practice.
 BANDWIDTH_GB_S = 273.0

@@ -24,7 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links 
     together,
     usable,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.words import count, listed
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import count, listed
 
 # NVIDIA's page since July 2026; each twin has a subnet of its own, or the source address would be ambiguous.
 FIRST_HOST = 10

@@ -14,7 +14,7 @@ from pathlib import Path
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotplug import ASIDE, MARKER, STARTER, digest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import asked
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import Info
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.words import listed
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
 
 # What starts a container when the network card comes, of this version.
 STARTER_FILES = Path(__file__).resolve().parents[3] / "roles/spark_network/files"

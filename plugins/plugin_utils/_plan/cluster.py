@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import KEY, LABEL
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.room import is_copied
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.words import by_value, listed, share
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import by_value, listed, share
 
 # Sparks of one kind differ by what firmware and kernel keep for themselves.
 MEMORY_SHARE = 0.05

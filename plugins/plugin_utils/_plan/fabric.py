@@ -61,7 +61,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links 
     together,
     usable,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.words import listed
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
 
 MODES = ("auto", "adopt", "configure")
 RENDERERS = ("auto", "NetworkManager", "networkd")

@@ -22,7 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links 
     together,
     usable,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.words import by_value, listed
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import by_value, listed
 
 # Each of a port's two interfaces hangs on four lanes of PCIe 5.
 PCIE_WIDTH, PCIE_GTS = 4, 32

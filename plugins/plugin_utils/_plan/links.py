@@ -13,8 +13,8 @@ import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netplan import PENDING
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotplug import ASIDE, HANDLER, MARKER
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.words import listed
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import nearest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
 
 Interface = dict[str, t.Any]
 Info = dict[str, t.Any]

@@ -487,7 +487,7 @@ def test_without_a_key_nothing_large_is_passed_on(tmp_path: Path) -> None:
 
 
 def test_every_directory_that_is_given_makes_another_container_when_it_is_another() -> None:
-    tasks = yaml.safe_load((REPOSITORY / "roles/api_proxy/tasks/open.yml").read_text(encoding="utf-8"))
+    tasks = yaml.safe_load((REPOSITORY / "roles/api_proxy/tasks/run.yml").read_text(encoding="utf-8"))
     look, run = (
         next(task for task in tasks if task["name"] == name) for name in ("Look at what it is given", "Run the proxy")
     )
