@@ -117,4 +117,4 @@ def test_the_winner_serves_if_asked_and_stays_until_something_changes(
     assert playbook.succeed("single_eagle3").changed == []
     # What a person says is stronger.
     changes = playbook.succeed("single_eagle3", "--check", "-e", "speculative_serve_use_benchmark=false").changed
-    assert "Write the engine options" in changes
+    assert "Run the container" in changes
