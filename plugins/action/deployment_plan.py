@@ -19,6 +19,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
     links,
     memory,
     network,
+    nodes,
     place,
     room,
     sizes,
@@ -95,7 +96,7 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
     "trust": {"type": "dict", "options": TRUST},
     "place": {"type": "dict", "options": PLACE},
     "share": DICT,
-    "nodes": {"type": "list", "elements": "dict"},
+    "nodes": DICT,
     "run": {
         "type": "dict",
         "options": {
@@ -139,12 +140,15 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
+        variables = dict(task_vars or {})
+        variables["deployment_recipe"] = self._templar.template(variables.get("deployment_recipe"))
+        self._task.args = nodes.gathered(variables, self._task.args, SUBJECTS)
         _result, given = self.validate_argument_spec(
             argument_spec={**SUBJECTS, **{part: {"type": "dict", "default": {}} for part in PARTS}},
             mutually_exclusive=[list(SUBJECTS)],
             required_one_of=[list(SUBJECTS)],
         )
-        host = str((task_vars or {}).get("inventory_hostname", ""))
+        host = str(variables.get("inventory_hostname", ""))
         subject = next(name for name in SUBJECTS if given[name] is not None)
         try:
             return {"changed": False, **getattr(self, f"_{subject}")(host, given)}
@@ -192,7 +196,7 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _nodes(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        plan = containers.plan(given["nodes"])[host]
+        plan = containers.plan(list(given["nodes"].values()))[host]
         planned = deployment.of(plan, **{part: given[part] for part in PARTS})
         return {**plan, **deployment.in_place(planned.container, planned.files), "deployment": dict(vars(planned))}
 

@@ -14,6 +14,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import is_worker
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.differences import differences
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.nodes import gathered
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import preflight, summary
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.document import Document, ReportError
 
@@ -67,8 +68,10 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
-        variables = task_vars or {}
+        variables = dict(task_vars or {})
+        variables["deployment_recipe"] = self._templar.template(variables.get("deployment_recipe"))
         host = str(variables.get("inventory_hostname", "localhost"))
+        self._task.args = gathered(variables, self._task.args, [*SUBJECTS, "together"])
         _result, given = self.validate_argument_spec(
             argument_spec={**SUBJECTS, **BESIDES}, mutually_exclusive=[list(SUBJECTS)], required_one_of=[list(SUBJECTS)]
         )

@@ -21,6 +21,7 @@ description:
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._attributes.info_module
+  - dgx_spark.speculative._of_all
 options:
   fabric:
     description:
@@ -345,10 +346,9 @@ options:
     type: dict
   nodes:
     description:
-      - What each Spark brings, as O(share) returned it. The first is the head, which has the API. Planned is what the
-        host of the task runs.
-    type: list
-    elements: dict
+      - What each Spark brings, as O(share) returned it, by host name. The first is the head, which has the API. Planned
+        is what the host of the task runs.
+    type: dict
   recipe:
     description:
       - With O(nodes), the recipe, as M(dgx_spark.speculative.recipe_info) returned it.
@@ -489,22 +489,19 @@ EXAMPLES = r"""
 - name: Plan the addresses
   dgx_spark.speculative.deployment_plan:
     fabric:
-      hosts:
-        spark-1: "{{ hostvars['spark-1'].look.fabric }}"
-        spark-2: "{{ hostvars['spark-2'].look.fabric }}"
+      mode: auto
+    of_all: {hosts: look.fabric}
   register: plan
 
 - name: Plan the addresses of an older page of NVIDIA's
   dgx_spark.speculative.deployment_plan:
     fabric:
-      hosts:
-        spark-1: "{{ hostvars['spark-1'].look.fabric }}"
-        spark-2: "{{ hostvars['spark-2'].look.fabric }}"
       plan:
         - subnet: 192.168.200.0/24
           addresses: [192.168.200.12, 192.168.200.13]
         - subnet: 192.168.200.0/24
           addresses: [192.168.200.14, 192.168.200.15]
+    of_all: {hosts: look.fabric}
   register: plan
 
 - name: Plan the memory
@@ -526,7 +523,7 @@ EXAMPLES = r"""
 
 - name: Plan what each Spark runs
   dgx_spark.speculative.deployment_plan:
-    nodes: "{{ ansible_play_hosts | map('extract', hostvars, ['brings', 'node']) | list }}"
+    of_all: {nodes: brings.node}
     recipe: "{{ deployment_recipe }}"
     values: "{{ served }}"
   register: plan

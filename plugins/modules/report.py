@@ -29,6 +29,7 @@ attributes:
       - This action does not modify the host's state.
   idempotent:
     support: full
+  - dgx_spark.speculative._of_all
 options:
   lines:
     description:

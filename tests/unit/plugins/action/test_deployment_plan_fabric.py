@@ -54,9 +54,13 @@ def play(directory: Path, *arguments: str, **inputs: t.Any) -> subprocess.Comple
     """The role's own task, with what a look at each host would have found."""
     found = {"name": "Look", "ansible.builtin.set_fact": {"__spark_network_info": INFO}}
     role = (REPOSITORY / "roles/spark_network/tasks/plan.yml").read_text(encoding="utf-8")
-    assert 'hosts: "{{ __spark_network_hosts }}"' in role
-    asked = {"hosts": "{{ __spark_network_hosts }}", **inputs}
-    task = {"name": "Plan", "dgx_spark.speculative.deployment_plan": {"fabric": asked}, "register": "plan"}
+    of_all = {"hosts": "__spark_network_info"}
+    assert "of_all: {hosts: __spark_network_info}" in role
+    task = {
+        "name": "Plan",
+        "dgx_spark.speculative.deployment_plan": {"fabric": inputs, "of_all": of_all},
+        "register": "plan",
+    }
     show = {
         "name": "Show",
         "ansible.builtin.copy": {

@@ -1,0 +1,36 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import nodes
+
+HOSTS = {"spark-b": {"look": {"fabric": 1}}, "spark-a": {"look": {"fabric": 2}}, "spark-c": {}}
+
+
+def variables(**further: t.Any) -> dict[str, t.Any]:
+    return {"ansible_play_hosts_all": list(HOSTS), "inventory_hostname": "spark-a", "hostvars": HOSTS, **further}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "wanted"), [(None, list(HOSTS)), ({"sparks": 3}, list(HOSTS)), ({"sparks": 1}, ["spark-a"])]
+)
+def test_all_of_the_run_serve_as_one_unless_the_recipe_is_for_one(recipe: t.Any, wanted: list[str]) -> None:
+    assert nodes.members(variables(deployment_recipe=recipe)) == wanted
+
+
+def test_what_a_spark_lacks_is_empty() -> None:
+    assert nodes.of_all(variables(), "look.fabric") == {"spark-b": 1, "spark-a": 2, "spark-c": {}}
+
+
+def test_it_completes_what_is_asked_or_is_that_itself() -> None:
+    found = {"spark-b": 1, "spark-a": 2, "spark-c": {}}
+    of_all = {"hosts": "look.fabric"}
+    asked = nodes.gathered(variables(), {"fabric": {"mtu": 9000}, "of_all": of_all}, ["needs", "fabric"])
+    assert asked == {"fabric": {"mtu": 9000, "hosts": found}}
+    asked = nodes.gathered(variables(), {"of_all": {"nodes": "look.fabric"}, "recipe": {}}, ["nodes"])
+    assert asked == {"nodes": found, "recipe": {}}
