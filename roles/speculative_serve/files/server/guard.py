@@ -1,0 +1,149 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""When an engine has to go before it freezes the whole Spark: the decision, from what the kernel says of the memory.
+
+CPU and GPU share one memory, and no control group sees what the driver takes. The level alone says too little: one
+collapse took 9 s from 29 to 2.5 GiB (vllm-project/vllm issue 56824), and others have served for weeks below 2 GiB. So a
+fall counts by the seconds that it leaves, and only below a level that a healthy start does not come to.
+
+The thresholds come from tests/unit/roles/test_guard.py, which replays such curves. Bytes and seconds throughout.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+import typing as t
+
+GIB = 2**30
+# A start may come that far below the level at which it is planned to land.
+MARGIN = 2 * GIB
+# What ordinary programs take of the memory, they take more slowly.
+STEEP = GIB // 2
+# With less swap than this, nothing gives way any more.
+SWAP_LEAST = GIB
+# For how long a level has to last.
+LASTS_S = 1.0
+# Over which a fall is measured: what takes the memory takes it in pieces, and a single piece is no fall.
+FALL_S = 2.0
+SLOWLY_S, QUICKLY_S = 0.5, 0.05
+# A fall that would come to the floor sooner than this is looked at more closely.
+CLOSER_S = 10.0
+
+
+class Sample(t.NamedTuple):
+    """What /proc/meminfo said: MemAvailable, MemFree and SwapFree; when, by a clock that is not set."""
+
+    at: float
+    available: int
+    free: int
+    swap: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What is defended: a level, and at how many seconds before it an engine has to end; at half of them it is killed.
+
+    A Spark has frozen with 2.5 GiB left, and a killed engine takes on for a second: hence 4 GiB.
+    """
+
+    floor: int = 4 * GIB
+    seconds: float = 3.0
+
+    @property
+    def kill_s(self) -> float:
+        return self.seconds / 2
+
+    @property
+    def last(self) -> int:
+        """From here on nothing else matters; above it, a Spark with swap may go on for weeks."""
+        return self.floor // 4
+
+
+class Verdict(t.NamedTuple):
+    """What is to be done: the signal for the engine, and why, in words."""
+
+    signal: int
+    reason: str
+
+
+def watch_level(limits: Limits, landing: int | None, ready: bool) -> int:
+    """Below which a fall counts: while loading, below where the plan has it land, if that is known."""
+    if ready or landing is None:
+        return 2 * limits.floor
+    return max(limits.floor, landing - MARGIN)
+
+
+def available_at(samples: t.Sequence[Sample], at: float) -> float | None:
+    """MemAvailable at a moment, between two samples; None before the first."""
+    later = samples[-1]
+    for earlier in reversed(samples):
+        if earlier.at <= at:
+            span = later.at - earlier.at
+            share = (at - earlier.at) / span if span > 0 else 0.0
+            return earlier.available + share * (later.available - earlier.available)
+        later = earlier
+    return None
+
+
+def falls_by(samples: t.Sequence[Sample]) -> float:
+    """Bytes of available memory that go each second; 0 if none do."""
+    now = samples[-1]
+    before = available_at(samples, now.at - FALL_S)
+    return 0.0 if before is None else max(0.0, (before - now.available) / FALL_S)
+
+
+def lasts(samples: t.Sequence[Sample], low: t.Callable[[Sample], bool]) -> bool:
+    """Whether all samples of the last second are low."""
+    now = samples[-1].at
+    for sample in reversed(samples):
+        if not low(sample):
+            return False
+        if now - sample.at >= LASTS_S:
+            return True
+    return False
+
+
+def decide(samples: t.Sequence[Sample], limits: Limits, watch: int) -> Verdict | None:
+    """What the last seconds call for; None if nothing."""
+    now, rate = samples[-1], falls_by(samples)
+    if now.available < watch and rate >= STEEP:
+        left = max(0.0, (now.available - limits.floor) / rate)
+        if left < limits.seconds:
+            number = signal.SIGKILL if left < limits.kill_s else signal.SIGTERM
+            return Verdict(
+                number, f"{describe_fall(samples)}, {left:.1f} s from the {gib(limits.floor)} to be kept free"
+            )
+    if lasts(samples, lambda one: one.available < limits.last):
+        return Verdict(signal.SIGKILL, f"only {gib(now.available)} of the memory were left")
+    if lasts(samples, lambda one: one.available < limits.floor and one.swap < SWAP_LEAST):
+        kept = f"{gib(limits.floor)} are to be kept free, and there was no more swap than {gib(now.swap)}"
+        return Verdict(signal.SIGTERM, f"only {gib(now.available)} of the memory were left, {kept}")
+    return None
+
+
+def next_look(samples: t.Sequence[Sample], limits: Limits, watch: int) -> float:
+    """Seconds until the next sample: often near the floor, or on the way there."""
+    now, rate = samples[-1], falls_by(samples)
+    near = now.available < watch * 5 // 4 or (rate > 0 and now.available - limits.floor < rate * CLOSER_S)
+    return QUICKLY_S if near else SLOWLY_S
+
+
+def describe_fall(samples: t.Sequence[Sample]) -> str:
+    """From where to where the memory fell in the end, and in how many seconds, in words."""
+    end = samples[-1]
+    steep = []
+    for sample in reversed(samples):
+        if sample.available - end.available < STEEP * (end.at - sample.at) and end.at - sample.at > FALL_S:
+            break
+        steep.append(sample)
+    top = max(sample.available for sample in steep)
+    # It may have been up there for long.
+    began = next(sample.at for sample in steep if sample.available >= top - (top - end.available) // 32)
+    return f"memory fell from {gib(top)} to {gib(end.available)} in {max(1, round(end.at - began))} s"
+
+
+def gib(size: float) -> str:
+    return f"{size / GIB:.1f} GiB"
