@@ -85,6 +85,15 @@ def signal_group(server: subprocess.Popen[bytes], number: int) -> None:
         os.killpg(server.pid, number)
 
 
+def signal_engine(server: subprocess.Popen[bytes], number: int) -> None:
+    """A server's group, and for the last signal also what it has started in other sessions."""
+    others = descendants(server.pid) if number == signal.SIGKILL else {}
+    signal_group(server, number)
+    for pid in others:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
 def describe_tree(top: int) -> str:
     """A server's processes, a line each."""
     known = processes()

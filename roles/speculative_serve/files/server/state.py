@@ -34,6 +34,7 @@ class State:
             "trial": None,
             "loading_s": None,
             "kv_cache": None,
+            "guard": None,
         }
 
     def write(self, state: str, **values: t.Any) -> None:

@@ -7,6 +7,8 @@
 Three times an hour at most; after that the container stays up without a server, so that the reason can still be read.
 A shell as main process would neither forward SIGTERM nor reap children, and Docker would kill the server hard.
 
+The memory guard ends a server that is about to take all of the Spark's memory. It is started again once.
+
 A benchmark may have other engine options served for as long as its lease is valid: a trial. Nobody else asks the server
 meanwhile, and a trial's server that ends is not started again; afterwards the deployment's own options come back.
 """
@@ -16,6 +18,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import json
+import math
 import os
 import select
 import signal
@@ -26,7 +29,8 @@ import typing as t
 from pathlib import Path
 
 from server.loading import Loading
-from server.processes import collect_dead, describe_exit, describe_tree, end_descendants, signal_group
+from server.processes import collect_dead, describe_exit, describe_tree, end_descendants, signal_engine, signal_group
+from server.sampler import Sampler
 from server.state import Log, State, give_to_owner
 from server.watchdog import Watchdog, answers, engine_figures
 
@@ -34,6 +38,10 @@ MAX_RESTARTS = 3
 RESTART_WINDOW_S = 3600
 # A server that dies while loading mostly dies again: leave time to read why, and the memory time to be given back.
 RESTART_DELAY_S = 5
+# How long the memory of a server that the guard has ended may take to come back.
+BACK_WITHIN_S = 300
+# How often the lowest level of the memory is written down.
+MEMORY_EVERY_S = 10
 # Docker kills after trtllm_container_stop_timeout (120 s); the server has to be gone before that.
 STOP_GRACE_S = 100
 # A benchmark that takes its trial back, or whose lease has run out, waits for no answer any more.
@@ -120,6 +128,8 @@ class Supervisor:
         self.trial: Trial | None = None
         self.switching = False
         self.loading = Loading(deployment / "options.yml")
+        self.guard = Sampler(deployment / "state", os.environ, self.end_engine)
+        self.guarded_at = -math.inf
 
     def take_signals(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -136,14 +146,19 @@ class Supervisor:
             return self.refuse(
                 f"serve.sh was rendered for image '{rendered_for}', this container is '{image}'; run the playbook again"
             )
+        self.guard.begin()
         while self.stop_signal is None:
+            self.wait_for_memory()
             self.make_ready()
             if self.stop_signal is not None:
                 break
             code = self.serve_once()
             if self.stop_signal is not None:
                 break
+            if self.guard.verdict is not None:
+                self.log.say(f"the memory guard ends the server: {self.guard.verdict.reason}")
             self.log.say(f"the server ended with {describe_exit(code)}")
+            self.note_memory()
             if self.switching:
                 self.state.note(pid=None)
                 continue
@@ -154,6 +169,11 @@ class Supervisor:
                 self.log.say("it was a trial's and is not started again; what comes next is the benchmark's to say")
                 self.wait_for_switch()
                 continue
+            if self.guard.verdict is not None and self.guarded_before():
+                self.log.say("the memory guard has ended it twice within an hour, and it is not started again")
+                self.state.write("failed", pid=None)
+                self.idle(None)
+                break
             if not self.at_fault():
                 continue
             if self.served and gpu_is_lost():
@@ -167,6 +187,7 @@ class Supervisor:
                 self.idle(None)
                 break
             self.idle(RESTART_DELAY_S)
+        self.guard.stop()
         self.state.write("stopped", pid=None, trial=None, reason=None)
         return 0
 
@@ -189,6 +210,29 @@ class Supervisor:
     def at_fault(self) -> bool:
         """Whether the end of a server counts against its restarts."""
         return True
+
+    def end_engine(self, number: int) -> None:
+        """The memory guard's word."""
+        if self.server is not None:
+            signal_engine(self.server, number)
+
+    def note_memory(self) -> None:
+        """The lowest level so far."""
+        if self.guard.summary() != self.state.values["guard"]:
+            self.state.note(guard=self.guard.summary())
+
+    def guarded_before(self) -> bool:
+        """Whether the memory guard has ended a server within the last hour already."""
+        before, self.guarded_at = self.guarded_at, time.monotonic()
+        return self.guarded_at - before < RESTART_WINDOW_S
+
+    def wait_for_memory(self) -> None:
+        """Of a server that the guard has ended, the memory comes back late; what does not come, the next one lacks."""
+        until = time.monotonic() + BACK_WITHIN_S
+        while self.guard.verdict is not None and not self.guard.is_back() and time.monotonic() < until:
+            if self.stop_signal is not None:
+                break
+            self.idle(0.5)
 
     def begin_switch(self) -> bool:
         """Whether another trial than the server's, or none, is wanted by now; writes it down if so."""
@@ -224,6 +268,7 @@ class Supervisor:
         options = self.deployment / ("options.yml" if self.trial is None else "trial/options.yml")
         self.loading = Loading(options)
         self.loading.pages.give_back()
+        self.guard.loads()
         self.server = subprocess.Popen(
             ["/bin/bash", str(self.script)],
             env={**os.environ, "DGX_SPARK_OPTIONS": str(options)},
@@ -235,16 +280,18 @@ class Supervisor:
         self.log.tail.clear()
         self.condemned = None
         trial = self.trial and self.trial._asdict()
-        self.state.write("loading", pid=self.server.pid, trial=trial, verdict=None, verdict_at=None, kv_cache=None)
+        nothing_yet = {"verdict": None, "verdict_at": None, "kv_cache": None}
+        self.state.write("loading", pid=self.server.pid, trial=trial, guard=self.guard.summary(), **nothing_yet)
         assert self.server.stdout is not None
         self.pump(self.server.stdout.fileno(), self.server)
+        self.guard.is_over()
         return self.end_group(self.server)
 
     def pump(self, output: int, server: subprocess.Popen[bytes]) -> None:
         """Pass output on until the server has ended or must, watch for readiness and for orders to stop or switch."""
         ready = False
         watchdog: Watchdog | None = None
-        began = look_at = time.monotonic()
+        began = look_at = memory_at = time.monotonic()
         kill_at: float | None = None
         ended_at: float | None = None
         os.set_blocking(output, False)
@@ -272,6 +319,9 @@ class Supervisor:
                 if now > kill_at:
                     signal_group(server, signal.SIGKILL)
                 continue
+            if now >= memory_at:
+                memory_at = now + MEMORY_EVERY_S
+                self.note_memory()
             if not ready and not ended:
                 self.loading.look()
             if not ready and not ended and now >= look_at:
@@ -279,6 +329,7 @@ class Supervisor:
                 look_at = now + 1
                 if ready:
                     self.served = True
+                    self.guard.is_ready()
                     self.state.write("running", reason=None, loading_s=round(time.monotonic() - began, 1))
                     watchdog = self.watch()
             if not ended:
@@ -373,12 +424,14 @@ class Supervisor:
             time.sleep(0.2)
 
     def last_exit(self, code: int) -> dict[str, t.Any]:
+        guarded = self.guard.verdict
+        by = "memory guard" if guarded else "watchdog" if self.condemned else None
         return {
             "code": code if code >= 0 else None,
             "signal": -code if code < 0 else None,
             "at": round(time.time(), 3),
-            "by": "watchdog" if self.condemned else None,
-            "reason": self.condemned or self.log.last_line(),
+            "by": by,
+            "reason": guarded.reason if guarded else self.condemned or self.log.last_line(),
         }
 
     def on_signal(self, number: int, _frame: object) -> None:

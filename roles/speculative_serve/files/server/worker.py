@@ -23,12 +23,17 @@ from pathlib import Path
 
 from server import verbs
 from server.cluster import KEYS, RETRY_S, RUN, Cluster, is_free, is_here, knock, no_address, write_private
+from server.guard import Verdict
 from server.loading import PageCache, memory_is_short
 from server.processes import Process, collect_dead, descendants, describe_exit, end_descendants
+from server.sampler import Sampler
 from server.state import Log, State
 
 SSHD_PATH = "/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin"
 STOP_RANKS_S = 20.0
+# After the memory guard has ended a rank once, the head may start another one.
+MOST_GUARDED = 2
+GUARDED = "the memory guard has ended the rank"
 SSHD_CONFIG = """\
 # Written by entrypoint.py; for the head's mpirun and nobody else.
 ListenAddress {address}
@@ -80,12 +85,17 @@ class Worker:
         self.failures = 0
         self.verbs = verbs.Gate(os.environ)
         self.pages = PageCache()
+        self.guard = Sampler(deployment / "state", os.environ, self.end_ranks)
+        # How often it has ended a rank, and for what it did last.
+        self.guarded = 0
+        self.heeded: Verdict | None = None
 
     def run(self) -> int:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self.on_signal)
         self.state.write("starting")
         save_environment(self.deployment)
+        self.guard.begin()
         while self.stop_signal is None and not self.verbs.too_early:
             problem = self.start()
             if problem is None:
@@ -95,6 +105,7 @@ class Worker:
                 # An sshd that goes on dying is not started all the time.
                 self.idle(min(RETRY_S * 2**self.failures, 30))
         self.end()
+        self.guard.stop()
         if self.stop_signal is None:
             return verbs.AGAIN
         self.state.write("stopped", pid=None, reason=None)
@@ -111,6 +122,9 @@ class Worker:
 
     def start(self) -> tuple[str, str] | None:
         """Start sshd; returns the state and the reason if that is not possible."""
+        short = self.lacks_memory()
+        if short is not None:
+            return "failed", short
         own, port = self.cluster.own, self.cluster.port
         gone = self.cluster.gone()
         if gone is not None:
@@ -161,6 +175,8 @@ class Worker:
             if time.monotonic() >= look_at and not ended:
                 self.look()
                 look_at = time.monotonic() + 0.5
+                if self.guard.verdict is not self.heeded and not self.guard.runs:
+                    return self.heed_guard(sshd)
         if not ended:
             return None
         if rest:
@@ -182,12 +198,20 @@ class Worker:
     def look(self) -> None:
         if not is_here(self.cluster.own):
             self.enter("waiting for the fabric", no_address(self.cluster.own))
-        elif ranks(os.getpid()):
+            return
+        if ranks(os.getpid()):
             self.enter("serving", None)
+            if not self.guard.runs:
+                self.guard.loads()
+                self.heeded = None
+            if self.guard.summary() != self.state.values["guard"]:
+                self.state.note(guard=self.guard.summary())
             # The log that says when all has been read is the head's.
             if self.pages.due() and memory_is_short():
                 self.pages.give_back()
-        elif (lacking := self.verbs.problem()) is not None:
+            return
+        self.guard.is_over()
+        if (lacking := self.verbs.problem()) is not None:
             self.enter("waiting for the fabric", lacking)
         elif (
             self.state.values["state"] == "ready"
@@ -195,6 +219,32 @@ class Worker:
         ):
             self.failures = 0
             self.enter("ready", None)
+
+    def end_ranks(self, number: int) -> None:
+        """The memory guard's word. The head sees that its rank is gone, and ends the others."""
+        for pid in ranks(os.getpid()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def heed_guard(self, sshd: subprocess.Popen[bytes]) -> tuple[str, str]:
+        """After it has ended the rank, nobody logs in until there is memory for another one."""
+        self.heeded = self.guard.verdict
+        self.guarded += 1
+        sshd.kill()
+        sshd.wait()
+        if sshd.stdout is not None:
+            sshd.stdout.close()
+        self.sshd = None
+        return "failed", self.lacks_memory() or f"{GUARDED}: {self.heeded and self.heeded.reason}"
+
+    def lacks_memory(self) -> str | None:
+        """Why no rank is to start here after the memory guard has ended one; None if one may."""
+        if self.heeded is None or (self.guarded < MOST_GUARDED and self.guard.is_back()):
+            return None
+        reason = f"{GUARDED}: {self.heeded.reason}"
+        if self.guarded < MOST_GUARDED:
+            return f"{reason}; the memory has not come back yet"
+        return f"{reason}, for the second time; no other one is started until this container is"
 
     def end(self) -> None:
         """No new login, then the ranks."""

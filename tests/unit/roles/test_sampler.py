@@ -1,0 +1,245 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The memory guard in the container's main process: what it samples, writes down, and ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+from server import sampler
+from server.guard import GIB, Limits, Verdict
+from server.sampler import Diary, Sampler, limits_from
+
+from tests.unit.entrypoint_container import FILES, Container
+
+TAKES = {"DGX_SPARK_TAKES_BYTES": str(20 * GIB)}
+
+
+class Memory:
+    """A file as /proc/meminfo is one, that a test writes."""
+
+    def __init__(self, path: Path, level: float) -> None:
+        self.path = path
+        self.path.write_bytes(b"")
+        self.set(level)
+
+    def set(self, level: float, swap: float = 8) -> None:
+        """In place and in one go, since whoever reads it has it open."""
+        names = (("MemTotal", 120.0), ("MemFree", level), ("MemAvailable", level), ("SwapFree", swap))
+        text = "".join(f"{name + ':':15} {int(size * GIB / 1024):12d} kB\n" for name, size in names)
+        with self.path.open("r+b") as file:
+            os.pwrite(file.fileno(), text.encode(), 0)
+
+    def fall(self, high: float, low: float, seconds: float) -> None:
+        begin = time.monotonic()
+        while (passed := time.monotonic() - begin) < seconds:
+            self.set(high - (high - low) * passed / seconds)
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Memory:
+    return Memory(tmp_path / "meminfo", 32)
+
+
+@pytest.fixture
+def start(tmp_path: Path, memory: Memory) -> t.Iterator[t.Callable[..., Container]]:
+    started: list[Container] = []
+
+    def run(script: str, **options: t.Any) -> Container:
+        environment = {**TAKES, **options.pop("environment", {})}
+        container = Container(tmp_path, script, environment=environment, sampler__MEMINFO=str(memory.path), **options)
+        started.append(container)
+        return container
+
+    yield run
+    for container in started:
+        container.end()
+
+
+def lines(directory: Path, name: str = "memory.log") -> list[dict[str, t.Any]]:
+    return [json.loads(line) for line in (directory / "state" / name).read_text(encoding="utf-8").splitlines()]
+
+
+def events(directory: Path, name: str = "memory.log") -> list[str]:
+    return [line["event"] for line in lines(directory, name) if "event" in line]
+
+
+def test_a_server_is_ended_in_time_started_again_once_and_then_left_with_the_cause(
+    start: t.Callable[..., Container], memory: Memory, tmp_path: Path
+) -> None:
+    container = start("trap '' TERM; echo loading; sleep 60")
+    first = container.wait_for("loading")["pid"]
+    time.sleep(1)
+    memory.fall(32, 4, 5)
+    state = container.wait_until(lambda found: (found["last_exit"] or {}).get("by") == "memory guard")
+    assert state["last_exit"]["signal"] == signal.SIGKILL
+    assert state["reason"].startswith("memory fell from 32.0 GiB to ")
+    assert state["guard"]["on"]
+    # It was ended on the way, and not at the end of it.
+    at = next(line for line in lines(tmp_path) if line.get("event") == "SIGKILL")
+    samples = [line for line in lines(tmp_path) if "available" in line and line["at"] <= at["at"]]
+    assert 4 * GIB < samples[-1]["available"] < 10 * GIB
+    assert at["reason"] == state["reason"]
+    # The memory is not back, so nothing is started.
+    time.sleep(1)
+    assert container.state()["state"] == "restarting"
+    memory.set(31)
+    container.wait_until(lambda found: found["pid"] not in (None, first))
+    time.sleep(1)
+    memory.fall(31, 4, 5)
+    state = container.wait_for("failed")
+    assert state["reason"].startswith("memory fell from 31.0 GiB to ")
+    assert "the memory guard has ended it twice" in container.log()
+    assert container.stop() == 0
+    assert events(tmp_path) == ["loading", "SIGKILL", "ended", "loading", "SIGKILL", "ended", "stopped"]
+
+
+def test_a_slow_leak_ends_in_order(start: t.Callable[..., Container], memory: Memory) -> None:
+    container = start("trap 'echo bye; exit 0' TERM; sleep 61 & wait")
+    container.wait_for("loading")
+    memory.set(3, swap=0.5)
+    state = container.wait_until(lambda found: found["last_exit"])
+    assert (state["last_exit"]["by"], state["last_exit"]["code"]) == ("memory guard", 0)
+    assert "bye" in container.log()
+
+
+def test_who_does_not_heed_the_order_is_killed(start: t.Callable[..., Container], memory: Memory) -> None:
+    container = start("trap '' TERM; sleep 61", sampler__GRACE_S=1)
+    container.wait_for("loading")
+    memory.set(3, swap=0.5)
+    state = container.wait_until(lambda found: found["last_exit"])
+    assert (state["last_exit"]["by"], state["last_exit"]["signal"]) == ("memory guard", signal.SIGKILL)
+    assert state["reason"].startswith("only 3.0 GiB")
+
+
+def test_nothing_else_is_ended(start: t.Callable[..., Container], memory: Memory) -> None:
+    other = subprocess.Popen(["sleep", "60"])
+    container = start("sleep 60")
+    container.wait_for("loading")
+    memory.set(0.5)
+    container.wait_until(lambda found: found["last_exit"])
+    assert (other.poll(), container.process.poll()) == (None, None)
+    other.kill()
+    other.wait()
+
+
+def test_it_can_be_off(start: t.Callable[..., Container], memory: Memory, tmp_path: Path) -> None:
+    container = start("sleep 60", environment={"DGX_SPARK_GUARD": "off"})
+    memory.set(0.1)
+    time.sleep(2)
+    state = container.wait_for("loading")
+    assert state["guard"] == {"on": False, "why": "off by speculative_serve_guard"}
+    assert not (tmp_path / "state/memory.log").exists()
+
+
+def test_without_a_memory_to_read_it_says_so(start: t.Callable[..., Container], memory: Memory) -> None:
+    memory.path.write_text("MemTotal: 1 kB\n", encoding="utf-8")
+    assert "cannot be read" in start("sleep 60").wait_for("loading")["guard"]["why"]
+
+
+def test_the_lowest_level_is_told(start: t.Callable[..., Container], memory: Memory) -> None:
+    container = start("sleep 60", supervisor__MEMORY_EVERY_S=0.1)
+    container.wait_for("loading")
+    memory.set(12)
+    time.sleep(1)
+    memory.set(20)
+    guard = container.wait_until(lambda found: found["guard"]["lowest"] == 12 * GIB)["guard"]
+    assert (guard["on"], guard["floor"]) == (True, 4 * GIB)
+
+
+def test_what_did_not_end_in_order_is_kept(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    for text, kept in (
+        ('{"at": 1, "event": "loading"}\n{"at": 2, "available": 5', True),
+        ('{"at": 3, "event": "ended"}\n{"at": 3, "event": "stopped"}\n', False),
+    ):
+        (state / "memory.log").write_text(text, encoding="utf-8")
+        diary = Diary(state)
+        diary.start()
+        assert diary.add('{"at": 4, "event": "loading"}\n').wait(10)
+        assert events(tmp_path) == ["loading"]
+        if kept:
+            assert (state / "memory-before.log").read_text(encoding="utf-8") == text
+    # That was in order, so what was before it is of no interest any more.
+    assert not (state / "memory-before.log").exists()
+
+
+def test_a_full_file_makes_way_and_two_minutes_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampler, "LOG_BYTES", 100)
+    (tmp_path / "state").mkdir()
+    diary = Diary(tmp_path / "state")
+    diary.start()
+    for number in range(20):
+        assert diary.add(json.dumps({"at": number, "event": "x" * 20}) + "\n").wait(10)
+    assert [line["at"] for name in ("memory.log.1", "memory.log") for line in lines(tmp_path, name)][-4:] == [
+        16,
+        17,
+        18,
+        19,
+    ]
+
+
+def test_a_disk_that_hangs_does_not_keep_an_engine_alive(
+    tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampler, "MEMINFO", memory.path)
+    sent: list[int] = []
+    guard = Sampler(tmp_path, {}, sent.append)
+    guard.meminfo, guard.runs = sampler.Meminfo(), True
+    # Nobody takes what is to be written.
+    began = time.monotonic()
+    guard.act(Verdict(signal.SIGKILL, "why"), began)
+    assert sent == [signal.SIGKILL]
+    assert time.monotonic() - began < 5 * sampler.WRITTEN_WITHIN_S
+
+
+@pytest.mark.parametrize(
+    ("given", "limits"),
+    [
+        ("", Limits()),
+        ("off", None),
+        (f"floor={2 * GIB}", Limits(floor=2 * GIB)),
+        (f"floor={GIB} seconds=4.5", Limits(floor=GIB, seconds=4.5)),
+    ],
+)
+def test_what_the_playbook_hands_over(given: str, limits: Limits | None) -> None:
+    assert limits_from({"DGX_SPARK_GUARD": given} if given else {}) == limits
+
+
+def test_what_it_costs(tmp_path: Path) -> None:
+    """A thousandth of a core on a Spark; here there is slack for a machine that does other things, too."""
+    program = """
+import resource, sys, time
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from server.sampler import Sampler
+import json
+def cpu(): return sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+def kb(): return int(next(l for l in open("/proc/self/status") if l.startswith("VmRSS")).split()[1])
+guard = Sampler(Path(sys.argv[2]), {}, lambda number: None)
+guard.begin(); guard.loads(); guard.is_ready()
+time.sleep(2)
+before, began = cpu(), time.monotonic()
+time.sleep(15)
+print(json.dumps([(cpu() - before) / (time.monotonic() - began), kb(), guard.off, guard.pause()]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(FILES), str(tmp_path)], check=True, capture_output=True, text=True
+    )
+    share, size, off, pause = json.loads(done.stdout)
+    assert (off, pause) == (None, 0.5)
+    assert share < 0.004
+    assert size < 30_000
+    print(f"{100 * share:.3f} % of a core, {size / 1000:.1f} MB with all of Python")
