@@ -16,6 +16,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
     cluster,
     containers,
     deployment,
+    guard,
     links,
     memory,
     network,
@@ -53,6 +54,7 @@ NEEDS: dict[str, dict[str, t.Any]] = {
     "context": {"type": "raw", "default": 32768},
     "parallel": {"type": "raw", "default": 1},
     "reserve_gib": {"type": "raw", "default": 12},
+    "guard": {"type": "raw", "default": True},
     "kv_cache": {"type": "str", "default": "planned", "choices": ["planned", "fraction"]},
     "memory": DICT,
     "sparks": {"type": "int", "default": 1},
@@ -167,7 +169,8 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _needs(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        return memory.plan(sizes.read(given["needs"]), host)
+        wanted = sizes.read(given["needs"])
+        return {**memory.plan(wanted, host), "guard": guard.handed_over(given["needs"]["guard"], wanted.reserve)}
 
     @staticmethod
     def _room(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

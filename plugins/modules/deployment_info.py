@@ -315,6 +315,21 @@ memory_available:
   returned: with V(status) in O(gather)
   type: int
   sample: 18259084288
+guard:
+  description:
+    - The memory guard in the container, as it says of itself. C(on), and why not; the C(lowest) level of available
+      memory since the server was started and the C(floor) that it keeps free, in bytes; whether its own pages are
+      C(locked). Null if the container says nothing of one.
+  returned: with V(status) in O(gather)
+  type: dict
+  sample: {"on": true, "floor": 4294967296, "lowest": 15032385536, "locked": true}
+oom_daemons:
+  description:
+    - Which of C(earlyoom) and C(systemd-oomd) run.
+  returned: with V(status) in O(gather)
+  type: list
+  elements: str
+  sample: [systemd-oomd]
 disk:
   description:
     - Where the room went, in bytes. What is in one of these is not in another one.

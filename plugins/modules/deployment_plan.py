@@ -208,6 +208,11 @@ options:
           - GiB of the memory that are kept for the desktop and the system.
         type: raw
         default: 12
+      guard:
+        description:
+          - Whether the memory guard is on, or its limits C(floor_gib) and C(seconds).
+        type: raw
+        default: true
       memory:
         description:
           - The Spark's memory, in bytes, with the keys C(total), C(available), C(slot) (what the running deployment
@@ -681,6 +686,23 @@ room:
   returned: with O(needs)
   type: int
   sample: 115636723712
+takes:
+  description:
+    - The bytes that the server takes on each Spark, with RV(share) without those of its KV cache. Null if they are not
+      known.
+  returned: with O(needs)
+  type: int
+  sample: 76300000000
+share:
+  description: The share of the rest that the KV cache takes by O(needs.kv_cache=fraction), otherwise V(0.0).
+  returned: with O(needs)
+  type: float
+  sample: 0.0
+guard:
+  description: What the memory guard is told of its limits. Empty for the usual ones.
+  returned: with O(needs)
+  type: str
+  sample: ""
 free_for_gpu:
   description: What CUDA calls free beside what the kernel calls available. Empty where no image was asked.
   returned: with O(needs)

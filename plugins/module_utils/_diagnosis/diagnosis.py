@@ -393,7 +393,8 @@ def render(
     worth = (WARNING, HINT) if verdict == "unknown" else (WARNING,)
     memory = any(finding.id in MEMORY for finding in main)
     for finding in known:
-        if finding.severity in worth or finding.id == "earlier_attempt" or (memory and finding.id == "page_cache"):
+        beside = finding.id in ("page_cache", "kernel_no_memory") and memory
+        if finding.severity in worth or finding.id == "earlier_attempt" or beside:
             lines += row_of_text("also" if main else "note", f"{finding.cause} ({finding.evidence}). {finding.fix}")
     unread = [f"{source.name} ({source.detail})" for source in evidence.sources if not source.read]
     if unread and verdict in ("problem", "unknown"):

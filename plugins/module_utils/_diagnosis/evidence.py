@@ -49,6 +49,7 @@ Facts = dict[str, t.Any]
 
 JOBS = ("pull", "fetch")
 DOCKER_LOG_LINES = 500
+MEMORY_LOG_BYTES = 512 * 1024
 KERNEL_LOG_BYTES = 1024 * 1024
 COMMAND_TIMEOUT_S = 15.0
 ENGINE_TIMEOUT_S = 15.0
@@ -108,6 +109,9 @@ class Evidence:
     failed_log_path: Path | None = None
     failed_log_at: float | None = None
     state: Facts | None = None
+    # What the memory guard has written down, and what that of a container did which did not end in order.
+    memory_log: str = ""
+    memory_before: str = ""
     record: Facts | None = None
     recorded: tuple[str, ...] = ()
     jobs: dict[str, Facts] = dataclasses.field(default_factory=dict)
@@ -313,6 +317,7 @@ class Gatherer:
         self._look("container output", self._docker_log)
         self._look("record", self._record)
         self._look("state.json", self._state)
+        self._look("memory.log", self._memory_log)
         self._look("pair", self._pair)
         self._look("server.log", self._server_log)
         self._look("failed.log", self._failed_log)
@@ -404,6 +409,15 @@ class Gatherer:
             return "there is no deployment"
         data = json.loads((self.evidence.directory / "state/state.json").read_text(encoding="utf-8"))
         self.evidence.state = data if isinstance(data, dict) else None
+        return None
+
+    def _memory_log(self) -> str | None:
+        directory = self.evidence.directory
+        if directory is None:
+            return "there is no deployment"
+        names = ("memory.log.1", "memory.log", "memory-before.log")
+        older, newer, before = (tail(directory / "state" / name, MEMORY_LOG_BYTES) for name in names)
+        self.evidence.memory_log, self.evidence.memory_before = older + newer, before
         return None
 
     def _pair(self) -> str | None:

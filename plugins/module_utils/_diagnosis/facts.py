@@ -30,6 +30,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     ranks_of,
     speed,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import memory_curve
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.holders import memory_holders
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.signals import STAGES, START_MARKERS
@@ -235,6 +236,28 @@ def machine_restarted(evidence: Evidence) -> Answer:
     if was not in ("running", "loading", "restarting", TRIAL_FAILED) or since >= evidence.boot_time:
         return None
     return f"state.json still says {was}, from before the machine started"
+
+
+def memory_froze(evidence: Evidence) -> Answer:
+    # A container that has not been started since has its last words in memory.log itself.
+    context = (evidence.record or {}).get("context")
+    for text in (evidence.memory_log, evidence.memory_before):
+        found = memory_curve.froze(text, evidence.boot_time, context)
+        if found:
+            return found
+    return None
+
+
+def memory_guarded(evidence: Evidence) -> Answer:
+    last_exit = (evidence.state or {}).get("last_exit")
+    if evidence.rank and evidence.said == "failed" and "memory guard" in _reason_said(evidence):
+        return _reason_said(evidence)
+    if not isinstance(last_exit, dict) or last_exit.get("by") != "memory guard":
+        return None
+    lines = memory_curve.last_run(evidence.memory_log)
+    # A server that was started since has lines of its own, and the same plan.
+    plan = memory_curve.describe_plan(lines, (evidence.record or {}).get("context"))
+    return str(last_exit.get("reason")) + (f"; {plan}" if plan else "")
 
 
 def _last_exit(evidence: Evidence) -> dict[str, t.Any]:
@@ -667,6 +690,8 @@ FACTS: dict[str, Fact] = {
     "memory_held_by_others": memory_held_by_others,
     "memory_not_given_back": memory_not_given_back,
     "page_cache": page_cache,
+    "memory_froze": memory_froze,
+    "memory_guarded": memory_guarded,
     "oom_container": oom_container,
     "oomd_killed": oomd_killed,
     "may_sleep": lambda evidence: evidence.may_sleep or None,

@@ -35,6 +35,7 @@ DOCKER = "docker"
 JOB = "job"
 MACHINE = "machine"
 RECORD = "record"
+MEMORY_LOG = "memory.log"
 
 NIM = "NVIDIA DGX Spark playbook 'NIM on Spark', troubleshooting"
 VLLM = "NVIDIA DGX Spark playbook 'vLLM for Inference', troubleshooting"
@@ -45,6 +46,10 @@ HUB_DOCS = "Hugging Face Hub documentation"
 # Told by several without a thread that could be named.
 USERS = "reports of DGX Spark users"
 THIS = "dgx_spark.speculative documentation"
+LESS_MEMORY = (
+    "Stop other users of the memory, or serve less: a smaller speculative_serve_context or speculative_serve_parallel,"
+    " or a larger speculative_serve_reserve_gib, by which the plan keeps more free."
+)
 KEEP_AWAKE = (
     "Switch that off with 'sudo systemctl mask sleep.target suspend.target hibernate.target hybrid-sleep.target'."
 )
@@ -225,6 +230,25 @@ CATALOGUE: tuple[Row, ...] = (
         substrings=("no space left on device", "No space left on device", "Disk quota exceeded", "The disk under "),
         fact="disk_full",
     ),
+    # The memory guard.
+    Row(
+        "memory_froze",
+        MEMORY_LOG,
+        "The memory ran out so fast that the Spark froze",
+        LESS_MEMORY,
+        "vllm-project/vllm issue 56824",
+        fact="memory_froze",
+        explains=("memory_guarded", "machine_restarted", *MEMORY, "container_exited"),
+    ),
+    Row(
+        "memory_guarded",
+        RECORD,
+        "The memory guard ended the server before it froze the Spark",
+        f"{LESS_MEMORY} If it was mistaken, speculative_serve_guard sets its limits.",
+        "vllm-project/vllm issue 56824",
+        fact="memory_guarded",
+        explains=(*MEMORY, "crash_loop", "exit_native", "worker_failed"),
+    ),
     # Kernel.
     Row(
         "oom_killed",
@@ -239,12 +263,13 @@ CATALOGUE: tuple[Row, ...] = (
     Row(
         "kernel_no_memory",
         KERNEL,
-        "The GPU's driver got no memory, after which a Spark may hang",
-        "Stop other users of the memory or lower free_gpu_memory_fraction; if 'uname -r' says 7.0.0-1019-nvidia, boot"
-        " the 6.17 kernel of DGX OS.",
-        "NVIDIA/open-gpu-kernel-modules issue 1358",
+        "The GPU's driver was refused memory, which healthy starts log, too",
+        "It means something only beside another cause; if 'uname -r' says 7.0.0-1019-nvidia, boot the 6.17 kernel of"
+        " DGX OS.",
+        "vllm-project/vllm issue 56824; NVIDIA/open-gpu-kernel-modules issue 1358",
+        INFORMATION,
         substrings=("NV_ERR_NO_MEMORY",),
-        explains=("memory_cuda", "memory_executor"),
+        context=True,
     ),
     Row(
         "gpu_lost",

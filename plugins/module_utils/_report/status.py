@@ -131,6 +131,9 @@ class Status:
     restarts: int | None = None
     memory_total: int | None = None
     memory_available: int | None = None
+    # The memory guard in the container, as it says of itself; and who else ends programs when the memory is short.
+    guard: dict[str, t.Any] | None = None
+    oom_daemons: list[str] = dataclasses.field(default_factory=list)
     disk: Disk = dataclasses.field(default_factory=Disk)
     previous: Previous | None = None
     # Which half of two Sparks this is, and what it sees of the other one.

@@ -49,7 +49,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     pair_facts,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import look
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import parse_meminfo
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import oom_daemons, parse_meminfo
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import Job as WatchedJob
 
 JOBS = ("pull", "fetch", "benchmark")
@@ -195,6 +195,8 @@ class StatusLook:
         if slot is not None and slot["state"] == "running" and files.server:
             restarts = files.server.get("restarts")
             status.restarts = restarts if isinstance(restarts, int) else None
+            guard = files.server.get("guard")
+            status.guard = guard if isinstance(guard, dict) else None
         self._measured = found.measurements
 
     def _state_of(self, slot: dict[str, t.Any] | None, files: look.Files, question: look.Asked) -> look.Look:
@@ -255,6 +257,7 @@ class StatusLook:
             return
         self._status.memory_total = memory.get("MemTotal")
         self._status.memory_available = memory.get("MemAvailable")
+        self._status.oom_daemons = oom_daemons(self._machine.root)
 
     def _images(
         self, slot: dict[str, t.Any] | None, record: records.Record | None, previous: records.Record | None

@@ -125,6 +125,16 @@ def parse_meminfo(text: str) -> dict[str, int]:
     return found
 
 
+def oom_daemons(root: Path) -> list[str]:
+    """Who runs here that ends programs when the memory is short."""
+    names = set()
+    for file in (root / "proc").glob("[0-9]*/comm"):
+        # It may have ended since.
+        with contextlib.suppress(OSError):
+            names.add(file.read_text(encoding="utf-8", errors="replace").strip())
+    return sorted(names & {"earlyoom", "systemd-oomd"})
+
+
 def count_functions(devices: Path, wanted: tuple[str, str]) -> int:
     """Functions with this vendor and device below a directory such as /sys/bus/pci/devices."""
 

@@ -70,6 +70,11 @@ class Node:
     stall_s: t.Any
     probe_interval_s: t.Any
     peer_lost_s: t.Any
+    # The memory guard's limits where they are not the usual ones, and what the engine takes: bytes, where they are
+    # known, and a share of the rest.
+    guard: str
+    takes: int | None
+    share: float
     ready_timeout: t.Any
     environment: t.Mapping[str, t.Any]
     # How it reaches the others.
@@ -181,6 +186,9 @@ def environment(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
         "DGX_SPARK_DRAFT": place(node, "draft", node.draft),
         "DGX_SPARK_STALL_S": str(node.stall_s),
         "DGX_SPARK_PROBE_INTERVAL_S": str(node.probe_interval_s),
+        **({} if node.takes is None else {"DGX_SPARK_TAKES_BYTES": str(node.takes)}),
+        **({"DGX_SPARK_TAKES_SHARE": f"{node.share:g}"} if node.share else {}),
+        **({"DGX_SPARK_GUARD": node.guard} if node.guard else {}),
         **fabric(nodes, rank),
     }
 
@@ -274,7 +282,7 @@ def kept(nodes: t.Sequence[Node], wanted: t.Sequence[Container]) -> list[Contain
         return list(wanted)
     recorded = [node.recorded or {} for node in nodes]
     return [
-        dataclasses.replace(container, mounts=one["mounts"], labels=one["labels"])
+        dataclasses.replace(container, mounts=one["mounts"], labels=one["labels"], environment=one["environment"])
         for container, one in zip(wanted, recorded)
     ]
 

@@ -361,6 +361,15 @@ def render(
     ]
 
 
+def taken(wish: Wish, size: Sizes, made: Bill, complete: bool) -> dict[str, t.Any]:
+    """The bytes that the server takes, and the share of the rest that a KV cache takes which is not planned."""
+    if not complete:
+        return {"takes": None, "share": 0.0}
+    if size.by_fraction:
+        return {"takes": made.weights + WORKSPACE, "share": free_fraction(wish)}
+    return {"takes": made.needed, "share": 0.0}
+
+
 def plan(wish: Wish, host: str = "") -> dict[str, t.Any]:
     """The whole answer of the plan of the memory."""
     size = sizes(wish)
@@ -379,6 +388,7 @@ def plan(wish: Wish, host: str = "") -> dict[str, t.Any]:
         "context": size.context,
         "fitting_context": fitting,
         "needed": made.needed,
+        **taken(wish, size, made, complete),
         "room": made.room,
         "free_for_gpu": free_for_gpu(wish.memory),
         "message": refusal(wish, size, made, verdict, fitting),

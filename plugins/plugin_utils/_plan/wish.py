@@ -25,6 +25,8 @@ PROGRAMS = "/deployment"
 TOLD = tuple(f"dgx_spark.speculative.{name}" for name in ("deployment", "directory", "url", "rank"))
 TRUST = "dgx_spark.speculative.trust"
 GENERATION = "dgx_spark.speculative.generation"
+# What follows from models and options, which are compared, by an arithmetic that may be another release's.
+TAKES = ("DGX_SPARK_TAKES_BYTES", "DGX_SPARK_TAKES_SHARE")
 # How Docker runs a container, beside what is planned: inputs of the role trtllm_container.
 SETTINGS = (
     *("network", "published_ports", "ipc_mode", "ulimits", "device_requests", "stop_timeout"),
@@ -84,11 +86,13 @@ def _plain(value: t.Any) -> str:
 
 def same_container(recorded: Mapping, wanted: Mapping, trust_changed: bool) -> bool:
     """Whether Docker was asked for the same, as far as it is planned."""
-    asked = ("image", "command", "devices", "environment", "healthcheck")
+    asked = ("image", "command", "devices", "healthcheck")
+    told = [{**container["environment"], **dict.fromkeys(TAKES)} for container in (recorded, wanted)]
     labels = [container["labels"] for container in (recorded, wanted)]
     apart = GENERATION in labels[0]
     return (
         all(recorded[key] == wanted[key] for key in asked)
+        and told[0] == told[1]
         and shown(recorded, apart) == shown(wanted, apart)
         and all(labels[0].get(name) == labels[1].get(name) for name in TOLD)
         and labels[0].get(TRUST, "" if trust_changed else labels[1].get(TRUST)) == labels[1].get(TRUST)

@@ -238,6 +238,25 @@ def _half(pair: Facts) -> t.Iterator[tuple[str, str | None]]:
     yield "peer", _peer(pair)
 
 
+# What others do when the memory is short, by their own defaults.
+OOM_DAEMONS = {
+    "earlyoom": "earlyoom runs, too: it ends the largest program once less than 10 % of memory and of swap are free",
+    "systemd-oomd": "systemd-oomd runs, too: it may kill the container once 90 % of the swap are used, or if a control "
+    "group waits for memory for 20 s",
+}
+
+
+def _guard(guard: Facts) -> str:
+    """What the memory guard says of itself; a file that somebody has changed may say anything."""
+    if not guard.get("on"):
+        return str(guard.get("why") or "off")
+    lowest, floor = (guard.get(name) for name in ("lowest", "floor"))
+    words = "on"
+    if isinstance(lowest, int) and isinstance(floor, int):
+        words += f", the lowest level since the start was {size(lowest)}, and {size(floor)} are kept free"
+    return words if guard.get("locked") else f"{words}; its pages may be swapped out"
+
+
 def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
     yield "state", _state(status)
     yield "", status.why
@@ -260,6 +279,10 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
         yield "" if number else "as chosen", origin
     yield "speed", _speed(status)
     yield "memory", f"{size(status.memory_available)} of {size(status.memory_total)} available"
+    if status.guard:
+        yield "memory guard", _guard(status.guard)
+        for name in status.oom_daemons:
+            yield "", OOM_DAEMONS.get(name, name)
     yield from _disk(status.disk)
     if status.previous:
         yield "previous", _previous(status.previous)

@@ -16,9 +16,9 @@ Environment: DGX_SPARK_URL               where the server listens
              DGX_SPARK_STALL_S           seconds without a token after which an engine hangs (300)
              DGX_SPARK_TARGET            the target model's directory, and
              DGX_SPARK_DRAFT             the draft model's: what their files hold of the memory is given back
-             DGX_SPARK_TAKES_BYTES       what the server takes of this Spark's memory, as it is planned; by that the memory
-                                         guard knows where it lands
-             DGX_SPARK_GUARD             its limits, where they are not the usual ones: 'floor=BYTES seconds=SECONDS' or 'off'
+             DGX_SPARK_TAKES_BYTES       what the server takes of this Spark's memory, as it is planned
+             DGX_SPARK_TAKES_SHARE       where the engine decides, the share of the rest that its KV cache takes
+             DGX_SPARK_GUARD             the memory guard's limits: 'floor=BYTES seconds=SECONDS' or 'off'
              of several Sparks also what server/cluster.py names
 """
 

@@ -93,7 +93,15 @@ def spark(rank: int) -> dict[str, t.Any]:
         "__speculative_serve_values": {
             **{"method": "eagle3", "draft": "nvidia/Qwen3-235B-A22B-Eagle3", "draft_length": 5, "origins": {}},
         },
-        "__speculative_serve_plan": {"context": 1024, "rows": [], "free_for_gpu": "", "options": {}},
+        "__speculative_serve_plan": {
+            "context": 1024,
+            "rows": [],
+            "free_for_gpu": "",
+            "guard": "",
+            "takes": None,
+            "share": 0.0,
+            "options": {},
+        },
         "__speculative_serve_texts": {},
         "__speculative_serve_run": "{{ __speculative_serve_node.deployment }}",
         "__trtllm_container_bridged": [],

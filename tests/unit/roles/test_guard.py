@@ -88,6 +88,9 @@ CURVES = (
     ),
     Curve("load in steps", OWN, [(0, 110), *steps(1, 60, 110, 12, 2), (70, 12)], None, landing=12),
     Curve("load of a small model", OWN, [(0, 110), (8, 80), (30, 80)], None, landing=80),
+    Curve("load of more than was planned", OWN, [(0, 90), (8, 66), (9, 66), (10, 36), (60, 36)], None, landing=40),
+    Curve("somebody takes 90 GiB at once", OWN, [(0, 110), (8, 108), (8.05, 18), (60, 18)], None, landing=40),
+    Curve("a fraction of what is free", OWN, [(0, 110), (60, 50), (61, 4.7), (90, 4.7)], None, landing=4.5),
     Curve("12 GiB after ready, of 24", AFTER_READY, [(0, 24), (10, 24), (70, 12), (100, 12)], None),
     Curve("12 GiB after ready, of 17", AFTER_READY, [(0, 17), (10, 17), (70, 5), (100, 5)], None),
     Curve("one piece of 2 GiB after ready", OWN, [(0, 9), (10, 9), (10.05, 7), (30, 7)], None),
@@ -201,7 +204,8 @@ def test_what_is_said_of_a_kill() -> None:
 
 
 @pytest.mark.parametrize(
-    ("landing", "ready", "watch"), [(12, False, 10), (12, True, 8), (None, False, 8), (5, False, 4), (-3, False, 4)]
+    ("landing", "ready", "watch"),
+    [(12, False, 10), (12, True, 8), (40, False, 16), (None, False, 8), (5, False, 4), (-3, False, 4)],
 )
 def test_below_which_level_a_fall_counts(landing: int | None, ready: bool, watch: int) -> None:
     assert guard.watch_level(LIMITS, None if landing is None else landing * GIB, ready) == watch * GIB

@@ -205,6 +205,36 @@ def test_a_disk_that_hangs_does_not_keep_an_engine_alive(
     assert time.monotonic() - began < 5 * sampler.WRITTEN_WITHIN_S
 
 
+@pytest.mark.parametrize(("takes", "share", "landing"), [("", "", None), (20, "", 12), (12, "0.9", 2)])
+def test_where_it_lands(
+    tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch, takes: t.Any, share: str, landing: float | None
+) -> None:
+    monkeypatch.setattr(sampler, "MEMINFO", memory.path)
+    told = {"DGX_SPARK_TAKES_BYTES": str(takes * GIB)} if takes else {}
+    guard = Sampler(tmp_path, {**told, **({"DGX_SPARK_TAKES_SHARE": share} if share else {})}, lambda _number: None)
+    guard.begin()
+    guard.loads()
+    guard.stop()
+    assert guard.landing == (None if landing is None else pytest.approx(landing * GIB, abs=1))
+
+
+def test_how_it_came_down_while_loading_is_no_fall_of_what_serves(
+    tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampler, "MEMINFO", memory.path)
+    sent: list[int] = []
+    guard = Sampler(tmp_path, {"DGX_SPARK_TAKES_BYTES": str(26 * GIB)}, sent.append)
+    guard.begin()
+    time.sleep(2.2)
+    guard.loads()
+    memory.set(5)
+    time.sleep(0.6)
+    guard.is_ready()
+    time.sleep(2.5)
+    guard.stop()
+    assert sent == []
+
+
 @pytest.mark.parametrize(
     ("given", "limits"),
     [

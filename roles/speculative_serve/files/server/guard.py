@@ -70,10 +70,13 @@ class Verdict(t.NamedTuple):
 
 
 def watch_level(limits: Limits, landing: int | None, ready: bool) -> int:
-    """Below which a fall counts: while loading, below where the plan has it land, if that is known."""
+    """Below which a fall counts: while loading, below where the plan has it land, if that is known.
+
+    Where it lands high up, it may as well land much lower than planned.
+    """
     if ready or landing is None:
         return 2 * limits.floor
-    return max(limits.floor, landing - MARGIN)
+    return min(max(limits.floor, landing - MARGIN), 4 * limits.floor)
 
 
 def available_at(samples: t.Sequence[Sample], at: float) -> float | None:
@@ -134,14 +137,17 @@ def next_look(samples: t.Sequence[Sample], limits: Limits, watch: int) -> float:
 def describe_fall(samples: t.Sequence[Sample]) -> str:
     """From where to where the memory fell in the end, and in how many seconds, in words."""
     end = samples[-1]
-    steep = []
-    for sample in reversed(samples):
-        if sample.available - end.available < STEEP * (end.at - sample.at) and end.at - sample.at > FALL_S:
-            break
-        steep.append(sample)
-    top = max(sample.available for sample in steep)
+    begin = max((one for one in samples if one.at <= end.at - FALL_S), default=samples[0])
+    rate = max(STEEP, (begin.available - end.available) / FALL_S)
+    for one in reversed(samples):
+        if one.at <= begin.at - FALL_S:
+            if one.available - begin.available < rate / 2 * (begin.at - one.at):
+                break
+            begin = one
+    steep = [one for one in samples if one.at >= begin.at - FALL_S]
+    top = max(one.available for one in steep)
     # It may have been up there for long.
-    began = next(sample.at for sample in steep if sample.available >= top - (top - end.available) // 32)
+    began = max(one.at for one in steep if one.available >= top - (top - end.available) // 32)
     return f"memory fell from {gib(top)} to {gib(end.available)} in {max(1, round(end.at - began))} s"
 
 

@@ -132,6 +132,8 @@ class Sampler(threading.Thread):
         self.limits = limits_from(environment)
         takes = environment.get("DGX_SPARK_TAKES_BYTES", "")
         self.takes = int(takes) if takes.isdecimal() else None
+        # Of what is left then, the KV cache takes this share where it is not planned.
+        self.share = float(environment.get("DGX_SPARK_TAKES_SHARE", 0))
         self.end = end
         self.meminfo: Meminfo | None = None
         self.diary = Diary(directory)
@@ -177,7 +179,7 @@ class Sampler(threading.Thread):
         sample = self.samples[-1]
         with self.engine:
             self.before = sample.available
-            self.landing = None if self.takes is None else self.before - self.takes
+            self.landing = None if self.takes is None else int((self.before - self.takes) * (1 - self.share))
             self.watch = watch_level(self.limits, self.landing, ready=False)
             self.ready, self.verdict, self.kill_at, self.lowest = False, None, 0.0, sample
             self.runs = True
@@ -188,6 +190,8 @@ class Sampler(threading.Thread):
         """The engine answers: it has landed."""
         if self.meminfo is None or self.limits is None:
             return
+        # How it came down here is no fall from here on.
+        self.samples = collections.deque([self.samples[-1]], SAMPLES)
         self.watch, self.ready = watch_level(self.limits, self.landing, ready=True), True
         self.tell("ready")
 

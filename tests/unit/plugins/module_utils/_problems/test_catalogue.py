@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import time
 import typing as t
 from pathlib import Path
@@ -166,6 +167,15 @@ def ended_slot(status: str = "exited") -> dict[str, t.Any]:
     return {**slot(status, ExitCode=137, OOMKilled=False, FinishedAt=finished), "Id": IDENTITY}
 
 
+GUARDED = {"code": None, "signal": 9, "at": NOW, "by": "memory guard", "reason": "memory fell from 29.0 GiB to 8.4 GiB"}
+# As the memory guard writes it: 29 GiB for 5 s, and then 2.9 a second.
+FALL: dict[int, dict[str, t.Any]] = {
+    -99: {"event": "loading", "available": 100 * 2**30, "takes": 88 * 2**30, "floor": 4 * 2**30},
+    **{second: {"available": int((29 - max(0, second - 5) * 2.95) * 2**30)} for second in range(1, 15)},
+}
+FELL = "".join(json.dumps({"at": NOW - 120 + second, **values}) + "\n" for second, values in FALL.items())
+
+
 # Each row of the catalogue, provoked.
 DIFFERENT: dict[str, t.Any] = {
     "at": NOW,
@@ -213,6 +223,10 @@ PROVOKED: list[tuple[str, Evidence]] = [
     ("disk_full", broken(disks=FULL)),
     ("disk_full", message("Pulling x failed because the disk is full (no space left on device)")),
     ("disk_full", job(error="The disk under /home is full: 3 GB are still to be downloaded")),
+    ("memory_froze", serving(slot=slot("exited", ExitCode=255), boot_time=NOW - 60, look=None, memory_log=FELL)),
+    ("memory_froze", broken(boot_time=NOW - 60, memory_before=FELL)),
+    ("memory_guarded", broken(state={**ended(None, 9), "last_exit": GUARDED})),
+    ("memory_guarded", worker("failed", reason="the memory guard has ended the rank: memory fell")),
     ("oom_killed", kernel("Out of memory: Killed process 4711 (trtllm-serve) total-vm:1kB")),
     ("kernel_no_memory", kernel("NVRM: nvAssertFailed: NV_ERR_NO_MEMORY (0x51)")),
     ("gpu_lost", kernel("NVRM: GPU has fallen off the bus.")),
@@ -380,7 +394,9 @@ SYMPTOMS = {
     "truncated checkpoint": "checkpoint_truncated",
     "CUDA out of memory": "memory_cuda",
     "killed while loading": "oom_killed",
-    "frozen while loading": "kernel_hang",
+    "hung while loading": "kernel_hang",
+    "frozen while loading": "memory_froze",
+    "ended while loading": "memory_guarded",
     "memory gone after a hard stop": "memory_not_given_back",
     "ptxas fatal": "ptxas",
     "server silent": "server_silent",

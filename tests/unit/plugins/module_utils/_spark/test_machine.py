@@ -113,3 +113,12 @@ def test_a_driver_that_does_not_answer_says_why(
     with pytest.raises(GpuError) as e:
         ask_gpu(command)
     assert str(e.value) == expected
+
+
+def test_who_else_ends_programs_when_the_memory_is_short(tmp_path: Path) -> None:
+    for pid, name in ((1, "systemd"), (812, "systemd-oomd"), (913, "earlyoom"), (914, "earlyoom")):
+        (tmp_path / "proc" / str(pid)).mkdir(parents=True)
+        (tmp_path / "proc" / str(pid) / "comm").write_text(f"{name}\n", encoding="utf-8")
+    (tmp_path / "proc/7").mkdir()
+    assert machine.oom_daemons(tmp_path) == ["earlyoom", "systemd-oomd"]
+    assert machine.oom_daemons(tmp_path / "nowhere") == []

@@ -44,6 +44,7 @@ def spark(rank: int, **changes: t.Any) -> dict[str, t.Any]:
         "environment": {},
         **{"models": {"a/target": {"commit": COMMIT}, "a/draft": {"commit": COMMIT}}, "rails": rails, "ssh_port": 2233},
         **{"stall_s": 300, "probe_interval_s": 60, "peer_lost_s": 60, "ready_timeout": 3600},
+        **{"guard": "", "takes": 64_000_000_000, "share": 0.0},
         **{"generation": f"0123456789a{rank}", "beside": ["state", "trial"]},
         **{"checked": HASH, "trust": f"trust-{rank}", "trust_changed": False},
         **{"devices": [], "settings": {}, "slot": None, "recorded": None},
@@ -86,6 +87,9 @@ def test_what_was_asked_for_is_asked_for(name: str) -> None:
         "models": {model: {"commit": COMMIT} for model in (recipe["target"], recipe["draft"]) if model},
     }
     brought = [spark(rank, name=host, **wanted) for rank, host in enumerate(expected)]
+    for one, host in zip(brought, expected):
+        record = expected[host]["files"][normal.text(f"{directory}/record.json")]["json"]
+        one["takes"] = sum(row["bytes"] for row in record["plan"])
     for host, planned in containers.plan(brought).items():
         record = expected[host]["files"][normal.text(f"{directory}/record.json")]["json"]
         container = normal.Normal().data(planned["container"])
@@ -151,7 +155,7 @@ def test_who_serves_alone_needs_no_fabric_whatever_cable_it_has() -> None:
     (alone,) = containers.plan(sparks(1)).values()
     assert sorted(alone["container"]["environment"]) == [
         *("DGX_SPARK_DRAFT", "DGX_SPARK_IMAGE", "DGX_SPARK_PROBE_INTERVAL_S", "DGX_SPARK_STALL_S"),
-        *("DGX_SPARK_TARGET", "DGX_SPARK_URL"),
+        *("DGX_SPARK_TAKES_BYTES", "DGX_SPARK_TARGET", "DGX_SPARK_URL"),
     ]
     assert (alone["container"]["devices"], alone["container"]["image"], alone["pair"]) == ([], "release:1", {})
     assert "/pair" not in [mount["target"] for mount in alone["container"]["mounts"]]
@@ -396,3 +400,22 @@ def test_what_goes_on_is_run_as_it_was_unless_somebody_asks_for_something_else()
     (planned,) = containers.plan([{**one, "settings": {"ulimits": ["memlock:1:1"]}}]).values()
     assert not planned["kept"]
     assert "ulimits" not in planned["container"]
+
+
+def test_the_memory_guard_is_told_what_the_engine_takes() -> None:
+    (planned,) = containers.plan(sparks(1, takes=None)).values()
+    assert not {"DGX_SPARK_TAKES_BYTES", "DGX_SPARK_GUARD"} & set(planned["container"]["environment"])
+    for planned in containers.plan(sparks(2, guard="off", share=0.9)).values():
+        environment = planned["container"]["environment"]
+        assert (environment["DGX_SPARK_TAKES_BYTES"], environment["DGX_SPARK_GUARD"]) == ("64000000000", "off")
+        assert environment["DGX_SPARK_TAKES_SHARE"] == "0.9"
+
+
+def test_an_arithmetic_of_another_release_restarts_nothing_and_other_limits_do() -> None:
+    for before in ({"takes": None}, {"takes": 1}):
+        one = by_another_release(spark(0, **before))
+        (planned,) = containers.plan([{**one, "takes": 64_000_000_000}]).values()
+        assert planned["kept"]
+        assert planned["container"]["environment"] == one["recorded"]["environment"]
+    (planned,) = containers.plan([{**by_another_release(spark(0)), "guard": "off"}]).values()
+    assert not planned["kept"]

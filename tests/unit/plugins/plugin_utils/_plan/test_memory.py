@@ -511,6 +511,13 @@ def test_what_cuda_calls_free_stands_beside_what_is_available() -> None:
     assert result["room"] == ROOM
 
 
+def test_what_the_server_takes_is_told_where_it_is_known() -> None:
+    assert planned(EAGLE)["takes"] == planned(EAGLE)["needed"]
+    assert planned(EAGLE)["share"] == 0
+    rest = planned(EAGLE, kv_cache="fraction")
+    assert (rest["takes"] < rest["needed"], rest["share"]) == (True, 0.9)
+
+
 @pytest.mark.parametrize("said", [None, {}, {"free": None, "unused": 1, "available": 1}, {"problem": None}])
 def test_an_image_that_was_not_asked_or_did_not_say(said: dict[str, t.Any] | None) -> None:
     result = planned(EAGLE, memory=memory(cuda=said))

@@ -259,6 +259,22 @@ def test_the_head_tells_of_both() -> None:
     assert row(lines, "URL").startswith("http://127.0.0.1:8000/v1")
 
 
+def test_what_the_memory_guard_says_of_itself() -> None:
+    guard = {"on": True, "floor": 4 * 2**30, "lowest": 14_200_000_000, "locked": True}
+    told = "on, the lowest level since the start was 14.2 GB, and 4.3 GB are kept free"
+    assert row(render("spark-1", dataclasses.replace(SERVING, guard=guard)), "memory guard") == told
+    lines = render("spark-1", dataclasses.replace(SERVING, guard={**guard, "locked": False}))
+    assert "; its pages may be swapped out" in " ".join(" ".join(lines).split())
+    off = {"on": False, "why": "off by speculative_serve_guard"}
+    lines = render("spark-1", dataclasses.replace(SERVING, guard=off, oom_daemons=["earlyoom", "systemd-oomd"]))
+    assert row(lines, "memory guard").startswith("off by speculative_serve_guard ")
+    text = " ".join(" ".join(lines).split())
+    assert "earlyoom runs, too: it ends the largest program" in text
+    assert "systemd-oomd runs, too: it may kill the container" in text
+    # A container of an earlier release says nothing of one.
+    assert "memory guard" not in "\n".join(render("spark-1", SERVING))
+
+
 def test_the_worker_tells_of_its_rank() -> None:
     lines = render("spark-2", half(1, "serving"))
     assert lines[0] == "spark-2 is rank 1 of single_eagle3; its head is spark-1"

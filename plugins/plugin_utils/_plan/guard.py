@@ -1,0 +1,75 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""What the memory guard in the container is told, read from the input speculative_serve_guard."""
+
+from __future__ import annotations
+
+import math
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import GIB, PlanError
+
+ON, OFF = ("true", "on", "yes"), ("false", "off", "no")
+# What files/server/guard.py takes by itself. It is not handed over: another environment would make another container.
+FLOOR_GIB, SECONDS = 4.0, 3.0
+# A guard that keeps nothing free or looks no second ahead is none.
+LEAST = {"floor_gib": 0.5, "seconds": 1.0}
+MOST_SECONDS = 30.0
+# Of what is kept for everything else, the share below which the guard ends the server where nobody has said more.
+SHARE = FLOOR_GIB / 12
+
+
+def number(value: t.Any) -> float | None:
+    """A number, also one that came as text."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def problems(limits: t.Mapping[str, t.Any], reserve: int) -> list[str]:
+    """What is wrong with limits; reserve is in bytes."""
+    unknown = [str(name) for name in limits if name not in LEAST]
+    found = (
+        [f"speculative_serve_guard has no limit {', '.join(unknown)}, only {' and '.join(LEAST)}."] if unknown else []
+    )
+    # A server that is planned to land below the floor would be ended as soon as it has loaded.
+    most = {"floor_gib": max(reserve / GIB, LEAST["floor_gib"]), "seconds": MOST_SECONDS}
+    kept = {"floor_gib": ", which is what speculative_serve_reserve_gib keeps free", "seconds": ""}
+    for name in (name for name in LEAST if name in limits):
+        given = number(limits[name])
+        if given is None or not LEAST[name] <= given <= most[name]:
+            found.append(
+                f"speculative_serve_guard.{name} is {limits[name]!r}, but must be a number from {LEAST[name]:g} to "
+                f"{most[name]:g}{kept[name]}."
+            )
+    return found
+
+
+def handed_over(given: t.Any, reserve: int) -> str:
+    """What the container's environment says: nothing for the usual limits; raises PlanError with all that is wrong."""
+    limits: t.Mapping[str, t.Any] = given if isinstance(given, dict) else {}
+    if not isinstance(given, dict):
+        word = str(given).strip().lower()
+        if word in OFF:
+            return "off"
+        if word not in ON:
+            raise PlanError(
+                f"speculative_serve_guard is {given!r}, but must be true, false, or limits such as "
+                f"{{floor_gib: {FLOOR_GIB:g}, seconds: {SECONDS:g}}}."
+            )
+    wrong = problems(limits, reserve)
+    if wrong:
+        raise PlanError(" ".join(wrong))
+    usual = max(LEAST["floor_gib"], min(FLOOR_GIB, SHARE * reserve / GIB))
+    floor, seconds = number(limits.get("floor_gib", usual)), number(limits.get("seconds", SECONDS))
+    words = [f"floor={round((floor or usual) * GIB)}"] if floor != FLOOR_GIB else []
+    words += [f"seconds={seconds:g}"] if seconds != SECONDS else []
+    return " ".join(words)

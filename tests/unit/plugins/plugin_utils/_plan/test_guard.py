@@ -1,0 +1,69 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import guard
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import GIB, PlanError
+from server.guard import Limits
+from server.sampler import limits_from
+
+RESERVE = 12 * GIB
+
+
+@pytest.mark.parametrize(
+    ("given", "reserve", "text"),
+    [
+        *(
+            (word, RESERVE, "")
+            for word in (True, "true", "on", {}, {"floor_gib": 4}, {"floor_gib": "4", "seconds": 3.0})
+        ),
+        *((word, RESERVE, "off") for word in (False, "false", "off", "No")),
+        ({"floor_gib": 2}, RESERVE, f"floor={2 * GIB}"),
+        ({"floor_gib": 6.5, "seconds": "4.5"}, RESERVE, f"floor={13 * GIB // 2} seconds=4.5"),
+        # Where less is kept for everything else, the guard leaves as much of it as with the usual reserve.
+        (True, 6 * GIB, f"floor={2 * GIB}"),
+        (True, 0, f"floor={GIB // 2}"),
+        (True, 40 * GIB, ""),
+    ],
+)
+def test_what_the_container_is_told(given: t.Any, reserve: int, text: str) -> None:
+    assert guard.handed_over(given, reserve) == text
+
+
+def test_the_container_understands_it_and_has_the_same_defaults() -> None:
+    told = guard.handed_over({"floor_gib": 6.5, "seconds": 4.5}, RESERVE)
+    assert limits_from({"DGX_SPARK_GUARD": told}) == Limits(13 * GIB // 2, 4.5)
+    assert Limits() == Limits(round(guard.FLOOR_GIB * GIB), guard.SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            "maybe",
+            "speculative_serve_guard is 'maybe', but must be true, false, or limits such as "
+            "{floor_gib: 4, seconds: 3}.",
+        ),
+        (None, "speculative_serve_guard is None, but must be true, false, or limits"),
+        (7, "speculative_serve_guard is 7, but must be"),
+        (
+            {"floor_gib": 13, "second": 1},
+            "speculative_serve_guard has no limit second, only floor_gib and seconds. "
+            "speculative_serve_guard.floor_gib is 13, but must be a number from 0.5 to 12, which is what "
+            "speculative_serve_reserve_gib keeps free.",
+        ),
+        ({"floor_gib": True}, "floor_gib is True, but must be a number"),
+        ({"seconds": "soon"}, "speculative_serve_guard.seconds is 'soon', but must be a number from 1 to 30."),
+        ({"seconds": float("nan")}, "must be a number from 1 to 30."),
+        ({"seconds": 31}, "must be a number from 1 to 30."),
+    ],
+)
+def test_what_is_no_limit_is_refused_in_one_sentence(given: t.Any, said: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        guard.handed_over(given, RESERVE)
+    assert said in str(refused.value)
