@@ -134,6 +134,8 @@ def why_ended(last_exit: t.Mapping[str, t.Any], log: str) -> str:
         return f"The container did not start the server: {reason.rstrip('.')}."
     if last_exit.get("by") == "watchdog":
         return f"The container's watchdog ended the server, {reason.rstrip('.')}."
+    if last_exit.get("by") == "memory guard":
+        return f"The container's memory guard ended the server: {reason.rstrip('.')}."
     line = cause_line(log) or reason or "its log does not say why"
     sentence = f"The server ended with {describe_exit(last_exit)}: {line.rstrip('.')}."
     signal = signal_for(line)

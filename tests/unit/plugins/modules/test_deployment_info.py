@@ -363,6 +363,13 @@ def test_ended_by_the_watchdog(silent: Spark, look: Look) -> None:
     assert why == "The container's watchdog ended the server, stalled: no token came. It is being started again."
 
 
+def test_ended_by_the_memory_guard(silent: Spark, look: Look) -> None:
+    last_exit = {"code": None, "signal": 9, "at": time.time(), "by": "memory guard", "reason": "memory fell"}
+    silent.says("restarting", last_exit=last_exit)
+    why = look()["why"]
+    assert why == "The container's memory guard ended the server: memory fell. It is being started again."
+
+
 def test_the_files_lie_where_the_container_says(silent: Spark, tmp_path: Path, look: Look) -> None:
     silent.says("restarting", last_exit={"code": 1, "signal": None, "at": time.time(), "reason": "x"})
     elsewhere = (silent.state / "mine").rename(tmp_path / "elsewhere")
