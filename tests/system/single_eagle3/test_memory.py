@@ -6,16 +6,20 @@
 
 from __future__ import annotations
 
+import json
 import time
 import typing as t
 
 from tests import playbook
-from tests.deployed import SLOT, Deployed
+from tests.deployed import DEPLOYMENT, SLOT, Deployed
 from tests.twin.control import Spark
 
 pytest_plugins = ["tests.scenario"]
 
 LOW = 8 * 2**30
+GIB = 2**30
+# While it is there, the Spark's /proc/meminfo is written 20 times a second.
+CURVE = "/run/dgx-spark-twin/curve"
 ALL_READ = "Loading weights: 100%"
 
 
@@ -70,3 +74,33 @@ def test_what_cuda_calls_free_is_told_before_anything_is_loaded(spark: Spark, de
     since = spark.exec(["date", "+%s"]).stdout.strip()
     assert playbook.succeed("single_eagle3").changed == []
     assert spark.exec(created.format(since)).stdout == ""
+
+
+def test_an_engine_that_takes_all_of_the_memory_is_ended_in_time(spark: Spark, deployed: Deployed) -> None:
+    """From 29 to 2.5 GiB in 9 s while it loads, as in vllm-project/vllm issue 56824. It ends when it is asked to."""
+    spark.exec(["docker", "stop", SLOT])
+    wait_for(lambda: spark.memory() > 90 * GIB)
+    all_of_it = spark.memory()
+    levels = ((0, all_of_it), (15, 29 * GIB), (18, 29 * GIB), (27, 2.5 * GIB), (30, GIB))
+    curve = ",".join(f"{second}:{all_of_it - level:.0f}" for second, level in levels)
+    with spark.gpu(seconds_per_gb=1.0), spark.fault(memory_curve=curve):
+        spark.exec(["touch", CURVE])
+        spark.exec(["docker", "start", SLOT])
+        wait_for(lambda: (deployed.state()["last_exit"] or {}).get("by") == "memory guard", 120)
+        first = deployed.state()
+        assert first["reason"].startswith("memory fell from 29.0 GiB to ")
+        # It is started again once, when the memory is back, and then left alone.
+        wait_for(lambda: deployed.state()["state"] == "failed", 180)
+    spark.exec(["rm", "-f", CURVE])
+    lines = [json.loads(line) for line in spark.read_file(f"{DEPLOYMENT}/state/memory.log").splitlines()]
+    assert [line["event"] for line in lines if "event" in line][-6:] == ["loading", "SIGTERM", "ended"] * 2
+    levels_seen = [line["available"] for line in lines if "available" in line]
+    assert 2.5 * GIB < min(levels_seen) < 14 * GIB
+    assert spark.memory() > 90 * GIB
+    told = " ".join(playbook.run("diagnose").output.split())
+    assert "The memory guard ended the server before it froze the Spark" in told
+    assert "memory fell from 29.0 GiB to" in told
+    assert "were available before it, and the plan takes 80" in told
+    assert "state failed" in " ".join(playbook.run("status").output.split())
+    playbook.succeed("single_eagle3")
+    assert "memory guard on, the lowest level since the start was" in " ".join(playbook.run("status").output.split())

@@ -25,7 +25,9 @@ import typing as t
 FACTS = pathlib.Path("/run/dgx-spark-twin")
 # Who holds GPU memory says so among the arguments of a process, as the twin's nvidia-smi reads it.
 MARK = re.compile(rb"(?:^|\0)STANDIN_GPU_BYTES=([0-9]+)(?=\0|$)")
-SECONDS = 0.2
+# Or how much it holds over its life: seconds and bytes, between which it goes on straight lines.
+CURVE = re.compile(rb"(?:^|\0)STANDIN_GPU_CURVE=([0-9.:,]+)(?=\0|$)")
+SECONDS, SECONDS_OF_A_CURVE = 0.2, 0.05
 # What the kernel keeps free of page cache.
 WATERMARK = 1_500_000_000
 HUBS = "*/.cache/huggingface/hub/models--*/snapshots/*"
@@ -71,6 +73,21 @@ def all_cached_bytes(homes: pathlib.Path) -> float:
     return total
 
 
+def on_curve(points: str, age: float) -> float:
+    """The bytes that somebody of this age holds."""
+    pairs = [tuple(float(one) for one in point.split(":")) for point in points.split(",")]
+    for (begin, low), (end, high) in zip(pairs, pairs[1:]):
+        if begin <= age < end:
+            return low + (high - low) * (age - begin) / (end - begin)
+    return pairs[-1][1] if age >= pairs[-1][0] else pairs[0][1]
+
+
+def age_of(process: pathlib.Path) -> float:
+    """How long it has run, in seconds."""
+    ticks = int((process / "stat").read_text().rpartition(")")[2].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+
+
 def held_bytes(processes: pathlib.Path = pathlib.Path("/proc")) -> int:
     """The GPU memory that all processes hold together."""
     total = 0
@@ -78,8 +95,10 @@ def held_bytes(processes: pathlib.Path = pathlib.Path("/proc")) -> int:
         if process.name.isdecimal():
             # It may end while it is looked at.
             with contextlib.suppress(OSError):
-                found = MARK.search((process / "cmdline").read_bytes())
+                command = (process / "cmdline").read_bytes()
+                found, curve = MARK.search(command), CURVE.search(command)
                 total += int(found[1]) if found else 0
+                total += int(on_curve(curve[1].decode(), age_of(process))) if curve else 0
     return total
 
 
@@ -130,7 +149,7 @@ def main(arguments: list[str]) -> None:
             update()
         if arguments == ["once"]:
             return
-        time.sleep(SECONDS)
+        time.sleep(SECONDS_OF_A_CURVE if (FACTS / "curve").exists() else SECONDS)
 
 
 if __name__ == "__main__":

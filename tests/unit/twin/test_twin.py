@@ -18,6 +18,7 @@ import pathlib
 import resource
 import subprocess
 import threading
+import time
 import typing as t
 
 import pytest
@@ -606,6 +607,11 @@ def process(directory: pathlib.Path, number: int, *arguments: str) -> None:
     (place / "cmdline").write_bytes(b"".join(argument.encode() + b"\0" for argument in arguments))
 
 
+@pytest.mark.parametrize(("age", "held"), [(-1, 5), (0, 5), (9, 5), (15, 50), (19, 86), (20, 95), (99, 95)])
+def test_memory_by_a_curve(age: float, held: float) -> None:
+    assert meminfo.on_curve("0:5,10:5,20:95", age) == pytest.approx(held)
+
+
 def test_meminfo_leaves_what_system_and_gpu_do_not_hold(tmp_path: pathlib.Path) -> None:
     facts, processes = tmp_path / "facts", tmp_path / "proc"
     facts.mkdir()
@@ -613,13 +619,16 @@ def test_meminfo_leaves_what_system_and_gpu_do_not_hold(tmp_path: pathlib.Path) 
     process(processes, 7, "sh", "-c", "read _", "STANDIN_GPU_NAME=a", "STANDIN_GPU_BYTES=70000000000")
     process(processes, 8, "standin-hold", "STANDIN_GPU_BYTES=1000000000")
     process(processes, 9, "echo", "xSTANDIN_GPU_BYTES=5", "STANDIN_GPU_BYTES=some")
+    process(processes, 10, "sh", "-c", "read _", "STANDIN_GPU_CURVE=0:0,10:0,20:2000000000")
+    ticks = (time.clock_gettime(time.CLOCK_BOOTTIME) - 1000) * os.sysconf("SC_CLK_TCK")
+    (processes / "10/stat").write_text(f"10 (sh) S {'0 ' * 18}{ticks:.0f} 0 0\n")
     (processes / "self").mkdir()
     (facts / "gpu.json").write_text('{"memory_bytes": 128521625600, "system_bytes": 4.5e9}')
     meminfo.update(facts, processes)
     before = (facts / "meminfo").read_text()
     figures = parse_meminfo(before)
     assert figures["MemTotal"] == 128_521_625_600
-    assert figures["MemAvailable"] == pytest.approx(128_521_625_600 - 4.5e9 - 71e9, abs=1024)
+    assert figures["MemAvailable"] == pytest.approx(128_521_625_600 - 4.5e9 - 73e9, abs=1024)
     assert figures["MemFree"] + figures["Cached"] == pytest.approx(figures["MemAvailable"], abs=2048)
 
     # Files that have been read take it up, as if they were the real ones, and give it back.

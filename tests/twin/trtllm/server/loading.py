@@ -13,7 +13,7 @@ from pathlib import Path
 from . import checkpoint as checkpoints
 from . import meminfo
 from .checkpoint import Checkpoint
-from .machine import Gpu, count_gpus, log, occupy, progress, read_faults
+from .machine import Gpu, count_gpus, follow, log, occupy, progress, read_faults
 
 GIB = 2**30
 # As a log of a GB10 has it (NVIDIA's forum, topic 354807).
@@ -87,6 +87,9 @@ def load(task: Task, gpu: Gpu) -> Limits:
     if count_gpus() == 0:
         raise RuntimeError("No CUDA GPUs are available")
     started = time.monotonic()
+    curve = read_faults().memory_curve
+    # It holds as long as this process lives.
+    held = follow(curve) if curve else None
     target = checkpoints.inspect(_directory(task.model, task.revision))
     draft = find_draft(task, target)
     room = free = gpu.memory_bytes - gpu.system_bytes
@@ -104,6 +107,8 @@ def load(task: Task, gpu: Gpu) -> Limits:
         log.error("Executor creation failed due to insufficient GPU memory.")
         log.error("The following component could not be created: %s", failure.component)
         raise OutOfMemoryError(str(failure)) from failure
+    if held is not None:
+        held.kill()
     occupy(room - free + limits.kv_blocks * limits.tokens_per_block * per_token)
     return limits
 

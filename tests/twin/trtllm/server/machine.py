@@ -49,6 +49,8 @@ class Faults:
     exit_after_requests: int | None = None
     # What the first all-reduce of two ranks does in the family 1.3: it dies, or it hangs.
     all_reduce: str | None = None
+    # What it holds of the memory while it loads, beside what it says, as tests/twin/spark/meminfo.py reads it.
+    memory_curve: str | None = None
     # After so many requests the engine is dead behind a port that still answers.
     unhealthy_after_requests: int | None = None
 
@@ -95,6 +97,15 @@ def occupy(size: float) -> subprocess.Popen[bytes]:
     It reads from this process, and so ends with it, whatever ends this one.
     """
     marks = ("STANDIN_GPU_NAME=python3", f"STANDIN_GPU_BYTES={int(size)}")
+    return _hold(*marks)
+
+
+def follow(curve: str) -> subprocess.Popen[bytes]:
+    """Hold memory by seconds and bytes."""
+    return _hold("STANDIN_GPU_NAME=python3", f"STANDIN_GPU_CURVE={curve}")
+
+
+def _hold(*marks: str) -> subprocess.Popen[bytes]:
     quiet = subprocess.DEVNULL
     return subprocess.Popen(["/bin/sh", "-c", "read _", *marks], stdin=subprocess.PIPE, stdout=quiet, stderr=quiet)
 
