@@ -418,6 +418,8 @@ class Gatherer:
         names = ("memory.log.1", "memory.log", "memory-before.log")
         older, newer, before = (tail(directory / "state" / name, MEMORY_LOG_BYTES) for name in names)
         self.evidence.memory_log, self.evidence.memory_before = older + newer, before
+        texts = {"memory.log": older + newer, "memory-before.log": before}
+        self.evidence.files.update({name: text for name, text in texts.items() if text})
         return None
 
     def _pair(self) -> str | None:

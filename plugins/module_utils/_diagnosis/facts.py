@@ -254,10 +254,8 @@ def memory_guarded(evidence: Evidence) -> Answer:
         return _reason_said(evidence)
     if not isinstance(last_exit, dict) or last_exit.get("by") != "memory guard":
         return None
-    lines = memory_curve.last_run(evidence.memory_log)
-    # A server that was started since has lines of its own, and the same plan.
-    plan = memory_curve.describe_plan(lines, (evidence.record or {}).get("context"))
-    return str(last_exit.get("reason")) + (f"; {plan}" if plan else "")
+    context = (evidence.record or {}).get("context")
+    return memory_curve.guarded(str(last_exit.get("reason")), evidence.memory_log, context)
 
 
 def _last_exit(evidence: Evidence) -> dict[str, t.Any]:

@@ -23,22 +23,28 @@ FALL_S = 2.0
 WRITE_EVERY_S = 2.0
 # What is said of the end of an engine that ended in order, or was ended.
 ENDED = ("ended", "stopped")
+SIGNALS = ("SIGTERM", "SIGKILL")
+# So many seconds of a curve are shown.
+SHOWN_S = 12
 
 
-def last_run(text: str) -> list[Line]:
-    """The lines of the last server, from its start on as far as they are there."""
+def parse(text: str) -> list[Line]:
+    """All lines that can be read."""
     lines: list[Line] = []
     for raw in text.splitlines():
         try:
             line = json.loads(raw)
         except ValueError:
             continue
-        if not isinstance(line, dict) or not isinstance(line.get("at"), (int, float)):
-            continue
-        if line.get("event") == "loading":
-            lines = []
-        lines.append(line)
+        if isinstance(line, dict) and isinstance(line.get("at"), (int, float)):
+            lines.append(line)
     return lines
+
+
+def last_run(lines: t.Sequence[Line]) -> list[Line]:
+    """The lines of the last server, from its start on as far as they are there."""
+    starts = [number for number, line in enumerate(lines) if line.get("event") == "loading"]
+    return list(lines[starts[-1] if starts else 0 :])
 
 
 def samples(lines: t.Iterable[Line]) -> list[tuple[float, int]]:
@@ -68,6 +74,14 @@ def describe_fall(curve: t.Sequence[tuple[float, int]]) -> str:
     return f"memory fell from {top / GIB:.0f} to {low / GIB:.0f} GiB in {max(1, round(seconds))} s"
 
 
+def describe_curve(curve: t.Sequence[tuple[float, int]]) -> str:
+    """The last seconds, each with its GiB."""
+    end = curve[-1][0]
+    levels = [[level for at, level in curve if end - age - 1 < at <= end - age] for age in range(SHOWN_S - 1, -1, -1)]
+    shown = " ".join(f"{found[-1] / GIB:.0f}" for found in levels if found)
+    return f"GiB in its last seconds: {shown}"
+
+
 def describe_plan(lines: t.Sequence[Line], context: t.Any) -> str:
     """What was there before the server, and what it was planned to take; empty if nobody knows."""
     begin = lines[0] if lines and lines[0].get("event") == "loading" else {}
@@ -83,7 +97,7 @@ def describe_plan(lines: t.Sequence[Line], context: t.Any) -> str:
 
 def froze(text: str, boot_time: float | None, context: t.Any) -> str | None:
     """What the memory did before the Spark froze; None if it did not, or not for want of memory."""
-    lines = last_run(text)
+    lines = last_run(parse(text))
     curve = samples(lines)
     events = [line["event"] for line in lines if "event" in line]
     if boot_time is None or not curve or lines[-1]["at"] >= boot_time or set(ENDED) & set(events):
@@ -95,6 +109,16 @@ def froze(text: str, boot_time: float | None, context: t.Any) -> str | None:
         # A power cut, or something else.
         return None
     phase = "while serving" if "ready" in events else "while loading"
-    tried = "; the memory guard was too late" if {"SIGTERM", "SIGKILL"} & set(events) else ""
-    plan = describe_plan(lines, context)
-    return f"frozen {phase}: {describe_fall(curve)}{tried}" + (f"; {plan}" if plan else "")
+    tried = "the memory guard was too late" if set(SIGNALS) & set(events) else ""
+    said = (f"frozen {phase}: {describe_fall(curve)}", tried, describe_curve(curve), describe_plan(lines, context))
+    return "; ".join(one for one in said if one)
+
+
+def guarded(reason: str, text: str, context: t.Any) -> str:
+    """What the memory did before the memory guard ended a server, which says why; another one may run since."""
+    lines = parse(text)
+    acts = [number for number, line in enumerate(lines) if line.get("event") in SIGNALS]
+    run = last_run(lines[: acts[-1] + 1]) if acts else []
+    curve = samples(run)
+    said = (reason, describe_curve(curve) if curve else "", describe_plan(run, context))
+    return "; ".join(one for one in said if one)

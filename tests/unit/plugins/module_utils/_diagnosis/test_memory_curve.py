@@ -28,6 +28,7 @@ def log(name: str, until: float, *events: dict[str, t.Any], begin: dict[str, t.A
 
 def test_a_freeze_is_told_with_the_plan_though_the_last_line_is_cut() -> None:
     said = "frozen while loading: memory fell from 29 to 2 GiB in 9 s"
+    said += "; GiB in its last seconds: 29 29 29 26 23 20 17 14 11 8 5 2"
     said += "; 100 GiB were available before it, and the plan takes 88"
     text = log("collapse while loading", 14)
     for end in ("", '{"at": 14.2, "avail', "\0\0\0\n", "[]\n7\n"):
@@ -84,3 +85,16 @@ def test_a_load_before_the_fall_is_hardly_part_of_it() -> None:
     falling = [(71 + second / 4, int((29 - second / 4 * 2.95) * GIB)) for second in range(1, 37)]
     top, low, seconds = memory_curve.fall(loading + falling)
     assert (round(top / GIB), round(low / GIB), round(seconds)) == (32, 2, 12)
+
+
+def test_what_the_memory_did_before_a_server_was_ended_though_another_one_runs() -> None:
+    text = log("collapse while loading", 12, {"at": 12.1, "event": "SIGKILL", "reason": "x"})
+    text += "".join(
+        json.dumps({"at": second, **values}) + "\n"
+        for second, values in ((13, {"event": "ended"}), (14, {**BEGIN, "at": 14}), (15, {"available": 90 * GIB}))
+    )
+    assert memory_curve.guarded("memory fell", text, 1024) == (
+        "memory fell; GiB in its last seconds: 29 29 29 29 29 26 23 20 17 14 11 8; 100 GiB were available before it, "
+        "and the plan takes 88 with a context of 1,024 tokens"
+    )
+    assert memory_curve.guarded("memory fell", "", None) == "memory fell"
