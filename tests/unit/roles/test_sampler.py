@@ -20,7 +20,7 @@ from server import sampler
 from server.guard import GIB, Limits, Verdict
 from server.sampler import Diary, Sampler, limits_from
 
-from tests.unit.entrypoint_container import FILES, Container
+from tests.unit.entrypoint_container import FILES, Benchmark, Container
 
 TAKES = {"DGX_SPARK_TAKES_BYTES": str(20 * GIB)}
 
@@ -121,6 +121,24 @@ def test_who_does_not_heed_the_order_is_killed(start: t.Callable[..., Container]
     state = container.wait_until(lambda found: found["last_exit"])
     assert (state["last_exit"]["by"], state["last_exit"]["signal"]) == ("memory guard", signal.SIGKILL)
     assert state["reason"].startswith("only 3.0 GiB")
+
+
+def test_a_trial_of_a_benchmark_is_guarded_too_and_does_not_count(
+    start: t.Callable[..., Container], memory: Memory, tmp_path: Path
+) -> None:
+    benchmark = Benchmark(tmp_path)
+    trial = benchmark.try_out(3)
+    container = start("exec sleep 60")
+    assert container.wait_for("loading")["trial"] == trial
+    memory.set(0.5)
+    state = container.wait_for("trial failed")
+    assert (state["last_exit"]["by"], state["restarts"]) == ("memory guard", 0)
+    benchmark.take_back()
+    # The deployment's own server waits for the memory, too.
+    time.sleep(2)
+    assert container.state()["pid"] is None
+    memory.set(31)
+    assert container.wait_for("loading")["trial"] is None
 
 
 def test_nothing_else_is_ended(start: t.Callable[..., Container], memory: Memory) -> None:
