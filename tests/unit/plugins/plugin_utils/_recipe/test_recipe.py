@@ -19,6 +19,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.reci
     with_models,
     without_drafts,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import CHOICES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import Built, Request, build
 
 RECIPES = Path(__file__).parents[5] / "playbooks" / "recipes"
@@ -176,7 +177,7 @@ def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) 
         ({"sparks": True}, "- sparks must be a whole number, not True"),
         (
             {"method": "eagle"},
-            "- method is 'eagle', but must be one of eagle3, draft_target, none; did you mean 'eagle3'?",
+            f"- method is 'eagle', but must be one of {', '.join(CHOICES)}; did you mean 'eagle3'?",
         ),
         ({"options": ["x"]}, "- options must be a mapping, not ['x']"),
         (
@@ -391,7 +392,7 @@ def test_a_section_of_ones_own_takes_the_place_of_the_method() -> None:
             {**RAW, "options": SECTION, "draft_length": 3},
             "draft_length is given, but options.speculative_config says it",
         ),
-        (RAW, "method is missing: it must be one of eagle3, draft_target, none"),
+        (RAW, f"method is missing: it must be one of {', '.join(CHOICES)}"),
         ({"break_even": {"draft_cost": True}}, "break_even.draft_cost must be a number, not True"),
         ({"break_even": {"experts": 128}}, "break_even.draft_cost is missing"),
         ({"break_even": {"draft_cost": float("nan")}}, "break_even.draft_cost must be above 0"),
