@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the playbooks hand to roles is one mapping, of which only what is read is worked out; a role alone needs none."""
+"""What the playbooks hand to roles is one mapping, of which only what is read is worked out; a role needs none."""
 
 from __future__ import annotations
 
