@@ -16,10 +16,13 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
     cluster,
     containers,
     deployment,
+    firewall,
+    images,
     links,
     memory,
     network,
     nodes,
+    page,
     place,
     room,
     sizes,
@@ -29,7 +32,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric
 
 DICT: dict[str, t.Any] = {"type": "dict"}
 NEEDED: dict[str, t.Any] = {"type": "dict", "required": True}
-ROWS: dict[str, t.Any] = {"type": "list", "elements": "dict", "default": []}
+PORTS: dict[str, t.Any] = {"type": "list", "elements": "str", "default": []}
 MODEL = {"name": {"type": "str"}, "facts": DICT}
 # Values of type raw are read by the plan, whose errors name the inputs that people set.
 FABRIC: dict[str, dict[str, t.Any]] = {
@@ -79,13 +82,34 @@ PLACE: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str", "required": True},
     "image": {"type": "str", "required": True},
     "look": NEEDED,
-    "uses": ROWS,
-    "taken": ROWS,
-    "seen": ROWS,
+    "seen": {"type": "dict", "default": {}},
     "registry": {"type": "dict", "default": {}},
     "unpack_factor": {"type": "float", "default": 0.0},
     "inputs": NEEDED,
+    "listens": {"type": "list", "elements": "dict", "default": []},
     "labels": {"type": "dict", "default": {}},
+    "publish": {
+        "type": "dict",
+        "options": {
+            "network": {"type": "str", "required": True},
+            "ports": PORTS,
+            "server": {"type": "int", "default": 0},
+            "allow_unauthenticated": {"type": "bool", "default": False},
+        },
+    },
+}
+FIREWALL: dict[str, dict[str, t.Any]] = {
+    "network": {"type": "str", "required": True},
+    "published_ports": PORTS,
+    "former": PORTS,
+}
+PAGE: dict[str, dict[str, t.Any]] = {
+    "name": {"type": "str", "required": True},
+    "address": {"type": "str", "required": True},
+    "port": {"type": "int", "required": True},
+    "endpoint": {"type": "str", "required": True},
+    "reached_as": {"type": "str", "required": True},
+    "user": {"type": "str", "default": ""},
 }
 # What is asked; a task asks one of them.
 SUBJECTS: dict[str, dict[str, t.Any]] = {
@@ -95,6 +119,9 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
     "room": {"type": "dict", "options": ROOM},
     "trust": {"type": "dict", "options": TRUST},
     "place": {"type": "dict", "options": PLACE},
+    "firewall": {"type": "dict", "options": FIREWALL},
+    "copies": {"type": "dict", "options": {"looks": NEEDED}},
+    "page": {"type": "dict", "options": PAGE},
     "share": DICT,
     "nodes": DICT,
     "run": {
@@ -184,8 +211,23 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _place(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        found = place.problems(place.Place(**given["place"]))
-        return {"problems": [f"{host}: {problem}" for problem in found]}
+        found = [f"{host}: {problem}" for problem in place.problems(place.Place(**given["place"]))]
+        return {"failed": True, "msg": "\n".join(found)} if found else {}
+
+    @staticmethod
+    def _firewall(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        try:
+            return {"rules": firewall.rules(**given["firewall"])}
+        except ValueError as error:
+            raise AnsibleActionFail(str(error)) from None
+
+    @staticmethod
+    def _copies(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return images.copies(given["copies"]["looks"])
+
+    @staticmethod
+    def _page(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return page.plan(host, **given["page"])
 
     @staticmethod
     def _share(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -15,8 +15,8 @@ description:
   - A Spark that serves alone is a cluster of one. It gets nothing of what a fabric needs.
   - Before that, it says how the Sparks are joined, whether they go together, what lets one into the next, what the
     models need of the memory, whether image and models fit on the disks, and whether there is a place for a container.
-  - A task asks one of O(fabric), O(cluster), O(needs), O(room), O(trust), O(place), O(share), O(nodes), O(run), O(back)
-    and O(record).
+  - A task asks one of O(fabric), O(cluster), O(needs), O(room), O(trust), O(place), O(firewall), O(copies), O(page),
+    O(share), O(nodes), O(run), O(back) and O(record).
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
@@ -282,7 +282,7 @@ options:
         required: true
   place:
     description:
-      - What was found where a container is to be.
+      - What was found where a container is to be. The task fails with everything that stands in the way.
     type: dict
     suboptions:
       name:
@@ -300,25 +300,12 @@ options:
           - What M(dgx_spark.speculative.docker_access_info) returned.
         type: dict
         required: true
-      uses:
-        description:
-          - The ports that it would listen on, as RV(dgx_spark.speculative.docker_access_info#module:port). One that has
-            another name than C(port) in O(place.inputs) brings it as C(input).
-        type: list
-        elements: dict
-        default: []
-      taken:
-        description:
-          - Those of them that somebody else has.
-        type: list
-        elements: dict
-        default: []
       seen:
         description:
-          - The same as the login user sees them, who may see more of the user's own processes.
-        type: list
-        elements: dict
-        default: []
+          - What it returned to the login user, who may see more of the user's own processes. Needed where O(place.look)
+            has C(taken).
+        type: dict
+        default: {}
       registry:
         description:
           - What M(dgx_spark.speculative.registry_image_info) returned of an image that is not here yet.
@@ -334,12 +321,113 @@ options:
           - What C(name), C(image), C(port) and C(address) are called where they are set, for the messages.
         type: dict
         required: true
+      listens:
+        description:
+          - Addresses and ports that are not set by C(port) in O(place.inputs), with the name of the C(input) that does.
+        type: list
+        elements: dict
+        default: []
       labels:
         description:
           - The labels that tell this collection's own container of that name from somebody else's. Without any, any
             container may be replaced.
         type: dict
         default: {}
+      publish:
+        description:
+          - What it publishes. On Docker's bridge a server has to be reached by that, and not by everybody.
+        type: dict
+        suboptions:
+          network:
+            description:
+              - Its network. Nothing is published without V(bridge).
+            type: str
+            required: true
+          ports:
+            description:
+              - What it is to publish, as it was asked for.
+            type: list
+            elements: str
+            default: []
+          server:
+            description:
+              - The port on which the server listens in it. With V(0) it may publish anything.
+            type: int
+            default: 0
+          allow_unauthenticated:
+            description:
+              - Whether it may be published on other addresses than the loopback address.
+            type: bool
+            default: false
+  firewall:
+    description:
+      - Which rules let containers in to what one of them publishes. Containers on Docker's default bridge reach a port
+        of the host only where its firewall lets packets in from C(docker0).
+    type: dict
+    suboptions:
+      network:
+        description:
+          - The network of the container that publishes. Nothing is published without V(bridge).
+        type: str
+        required: true
+      published_ports:
+        description:
+          - What it publishes, each as C(ADDRESS:PORT:CONTAINER_PORT), as Docker spells them. A leading address may be
+            left out, and C(/tcp) or C(/udp) may follow.
+        type: list
+        elements: str
+        default: []
+      former:
+        description:
+          - What earlier ones may have published.
+        type: list
+        elements: str
+        default: []
+  copies:
+    description:
+      - Who lacks the image that the head has for all.
+    type: dict
+    suboptions:
+      looks:
+        description:
+          - As O(cluster.looks).
+        type: dict
+        required: true
+  page:
+    description:
+      - A chat page for the model, in a container on Docker's bridge.
+    type: dict
+    suboptions:
+      name:
+        description:
+          - The name of its container and volume.
+        type: str
+        required: true
+      address:
+        description:
+          - The IP address of the host on which it is published.
+        type: str
+        required: true
+      port:
+        description:
+          - The port on which it is published.
+        type: int
+        required: true
+      endpoint:
+        description:
+          - Where a container reaches the model, with or without C(/v1).
+        type: str
+        required: true
+      reached_as:
+        description:
+          - The name or address by which the controller reaches the host.
+        type: str
+        required: true
+      user:
+        description:
+          - As whom it does so. Empty where SSH knows that.
+        type: str
+        default: ""
   share:
     description:
       - What a Spark brings into a deployment, as the role C(speculative_serve) puts it together in C(tasks/nodes.yml).
@@ -699,12 +787,57 @@ warnings:
   elements: str
   sample: []
 problems:
-  description:
-    - What keeps the Sparks from serving as one, or the container from being made, each with what to do. The latter has
-      the name of the host.
-  returned: with O(cluster) or O(place)
+  description: What keeps the Sparks from serving as one, each with what to do.
+  returned: with O(cluster)
   type: list
   elements: str
+rules:
+  description:
+    - Rules that accept what comes from C(docker0), each with C(chain), C(port), which is null for every port, and
+      C(state). Those that are V(absent) come last.
+  returned: with O(firewall)
+  type: list
+  elements: dict
+  sample:
+    - chain: INPUT
+      port: 8000
+      state: present
+    - chain: DOCKER-USER
+      port:
+      state: present
+fingerprint:
+  description: The layers and settings of the image that the head has for all, as one text.
+  returned: with O(copies)
+  type: str
+bytes:
+  description: The size of that image.
+  returned: with O(copies)
+  type: int
+to:
+  description: The hosts that lack it.
+  returned: with O(copies)
+  type: list
+  elements: str
+  sample: [spark-2]
+published:
+  description: What its container publishes, in Docker's spelling.
+  returned: with O(page)
+  type: str
+  sample: 127.0.0.1:3000:8080
+url:
+  description: Where it is on the host itself.
+  returned: with O(page)
+  type: str
+  sample: http://127.0.0.1:3000
+asks:
+  description: Where it reaches the model.
+  returned: with O(page)
+  type: str
+  sample: http://172.17.0.1:8000/v1
+sees:
+  description: The beginning of a sentence about what a container sees there.
+  returned: with O(page)
+  type: str
 image_copied:
   description: Whether all have the image that the head has made for all.
   returned: with O(cluster)

@@ -17,6 +17,7 @@ description:
   - This is an action plugin. It runs on the controller, and only O(reveal) needs a connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
+  - dgx_spark.speculative._of_all
 attributes:
   check_mode:
     support: full
@@ -29,7 +30,6 @@ attributes:
       - This action does not modify the host's state.
   idempotent:
     support: full
-  - dgx_spark.speculative._of_all
 options:
   lines:
     description:

@@ -24,7 +24,7 @@ PLAY = """
   any_errors_fatal: true
   vars:
     ansible_facts: {user_id: me, user_dir: /home/me, python: {executable: /usr/bin/python3.12}}
-    deployment_image: release:1
+    deployment: {image: release:1}
   tasks:
     - name: Do it
       ansible.builtin.include_role:
