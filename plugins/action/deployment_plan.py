@@ -53,6 +53,7 @@ SERVED: dict[str, dict[str, t.Any]] = {
     "use_benchmark": {"type": "bool", "default": True},
     "reserve_gib": {"type": "raw", "default": 12},
     "memory": DICT,
+    "slot": {"type": "dict", "default": {}},
     **{name: {"type": "dict", "default": {}} for name in ("records", "facts", "models", "looked_up")},
 }
 CLUSTER: dict[str, dict[str, t.Any]] = {

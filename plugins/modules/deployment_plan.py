@@ -191,6 +191,11 @@ options:
             what files hold as used, so a C(free) that is too small only leads to a warning with the remedy.
           - Without C(available) or C(slot), everything but O(served.reserve_gib) counts as free.
         type: dict
+      slot:
+        description:
+          - What is in the serving slot, as RV(dgx_spark.speculative.docker_access_info#module:slot).
+        type: dict
+        default: {}
       records:
         description:
           - Of every Spark, by name, RV(dgx_spark.speculative.deployment_info#module:records). The head's has the
@@ -982,6 +987,10 @@ checked:
   description: A hash of image and options, by which what the image says of them is remembered.
   returned: with O(served)
   type: str
+options_served:
+  description: Whether what is in O(served.slot) was started with just these options.
+  returned: with O(served)
+  type: bool
 from_registry:
   description: Whether the Spark takes the image from its registry.
   returned: with O(listen)

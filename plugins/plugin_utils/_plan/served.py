@@ -14,6 +14,7 @@ import typing as t
 
 from ansible.utils.vars import merge_hash
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import memory, sizes, values
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import PREFIX
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import (
     Built,
     Request,
@@ -22,6 +23,8 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.opti
 )
 
 Mapping = t.Mapping[str, t.Any]
+# The label by which a container tells which options it was started with.
+OPTIONS = f"{PREFIX}.options"
 
 
 def of_head(everybody: t.Mapping[str, t.Any]) -> t.Any:
@@ -93,4 +96,5 @@ def decided(asked: Mapping, host: str) -> dict[str, t.Any]:
     if "errors" in config:
         return {**plan, **config, "warnings": plan["warnings"]}
     checked = hashlib.sha256(f"{served['image']}{config['text']}".encode()).hexdigest()
-    return {**plan, "config": config, "checked": checked}
+    labels = asked["slot"].get("labels") or {}
+    return {**plan, "config": config, "checked": checked, "options_served": labels.get(OPTIONS) == checked}

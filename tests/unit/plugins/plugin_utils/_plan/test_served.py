@@ -34,7 +34,7 @@ def choice() -> dict[str, t.Any]:
 def made(given: t.Mapping[str, t.Any] | None = None, **changes: t.Any) -> dict[str, t.Any]:
     asked = {
         **{"recipe": RECIPE, "given": {**GIVEN, **(given or {})}, "options": {}, "use_benchmark": True},
-        **{"reserve_gib": 12, "memory": MEMORY, "records": {}, "models": {}, "looked_up": {}},
+        **{"reserve_gib": 12, "memory": MEMORY, "records": {}, "models": {}, "looked_up": {}, "slot": {}},
         # The others have asked nobody.
         "facts": {"spark-1": FACTS, "spark-2": {}},
         **changes,
@@ -75,6 +75,14 @@ def test_the_heads_benchmark_chooses_for_all(changes: dict[str, t.Any], length: 
     plan = made(records=records, **changes)
     assert plan["served"]["draft_length"] == length
     assert plan["lines"][-1].startswith("not from the recipe: draft length 3") == (length == 3)
+
+
+def test_what_serves_with_just_these_options_is_known() -> None:
+    plan = made()
+    assert plan["options_served"] is False
+    for checked, served in ((plan["checked"], True), ("other", False)):
+        slot = {"labels": {"dgx_spark.speculative.options": checked}}
+        assert made(slot=slot)["options_served"] is served
 
 
 def test_options_that_the_engine_would_refuse_are_refused_as_they_are_written() -> None:
