@@ -45,8 +45,8 @@ options:
       - Of two Sparks that serve as one the head speaks for both, and tells how they are joined and what both ranks said
         of themselves. With the worker's record nothing is printed.
       - It says so when the acceptance length is below the one from which drafts pay, and what was checked besides.
-      - The record's keys C(break_even) (see P(dgx_spark.speculative.deployment_values#filter)), C(checks) (a list of
-        sentences) and C(pair) may be missing.
+      - The record's keys C(break_even) (see RV(dgx_spark.speculative.deployment_plan#module:served)), C(checks) (a
+        list of sentences) and C(pair) may be missing.
     type: dict
   preflight:
     description:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.filter import benchmark_chosen, deployment_values
+from ansible_collections.dgx_spark.speculative.plugins.filter import benchmark_chosen
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.values import merge
 
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
 RECIPE = {"name": "mine", "method": "eagle3", "draft_length": 5}
@@ -14,9 +15,8 @@ RECORD = {"image": {"reference": IMAGE}, "models": {"target": {"commit": "aaa"}}
 REPORT = {"date": "2026-11-22", "verdict": {"kind": "use", "draft_length": 3, "sentence": "Use draft length 3."}}
 
 
-def test_what_one_filter_keeps_the_other_one_reads() -> None:
+def test_what_the_filter_keeps_is_read() -> None:
     choose = benchmark_chosen.FilterModule().filters()["benchmark_chosen"]
-    merge = deployment_values.FilterModule().filters()["deployment_values"]
 
     def read(choice: t.Any, models: t.Any = None) -> dict[str, t.Any]:
         return t.cast("dict[str, t.Any]", merge(RECIPE, {"image": IMAGE}, choice, models)["benchmark"])
