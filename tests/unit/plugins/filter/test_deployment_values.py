@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.filter import benchmark_chosen, deployment_values
+from ansible_collections.dgx_spark.speculative.plugins.filter import deployment_values
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import chosen
 
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
 RECIPE = {"name": "mine", "method": "eagle3", "draft_length": 5}
@@ -14,14 +15,13 @@ RECORD = {"image": {"reference": IMAGE}, "models": {"target": {"commit": "aaa"}}
 REPORT = {"date": "2026-11-22", "verdict": {"kind": "use", "draft_length": 3, "sentence": "Use draft length 3."}}
 
 
-def test_what_one_filter_keeps_the_other_one_reads() -> None:
-    choose = benchmark_chosen.FilterModule().filters()["benchmark_chosen"]
+def test_what_is_kept_of_a_benchmark_is_read() -> None:
     merge = deployment_values.FilterModule().filters()["deployment_values"]
 
     def read(choice: t.Any, models: t.Any = None) -> dict[str, t.Any]:
         return t.cast("dict[str, t.Any]", merge(RECIPE, {"image": IMAGE}, choice, models)["benchmark"])
 
-    kept = choose(REPORT, RECORD, RECIPE, {"max_draft_len": 5})
+    kept = chosen(REPORT, RECORD, RECIPE, {"max_draft_len": 5})
     expected = {"draft_length": 3, "method": "eagle3", "date": "2026-11-22", "sentence": "Use draft length 3."}
     assert read(kept) == read(kept, RECORD["models"]) == expected
     assert read(kept, {"target": {"commit": "bbb"}}) == {}
