@@ -26,6 +26,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
     wish,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import MODES, RENDERERS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.models import copies
 
 DICT: dict[str, t.Any] = {"type": "dict"}
 NEEDED: dict[str, t.Any] = {"type": "dict", "required": True}
@@ -44,6 +45,8 @@ FABRIC: dict[str, dict[str, t.Any]] = {
     "bandwidth_test": {"type": "raw", "default": "auto"},
     "start_with_card": {"type": "raw", "default": "auto"},
     "keep_card": {"type": "raw", "default": "auto"},
+    "ssh_port": {"type": "int", "default": 0},
+    "copy_port": {"type": "int", "default": 0},
 }
 NEEDS: dict[str, dict[str, t.Any]] = {
     "target": {"type": "dict", "required": True, "options": MODEL},
@@ -64,8 +67,9 @@ CLUSTER: dict[str, dict[str, t.Any]] = {
     "tolerate": {"type": "list", "elements": "str", "default": []},
 }
 ROOM: dict[str, dict[str, t.Any]] = {
-    "looks": NEEDED,
+    "looks": DICT,
     "models": NEEDED,
+    "image_bytes": {"type": "int", "default": 0},
     "packed_bytes": {"type": "int", "default": 0},
     "reserve_bytes": {"type": "int", "default": 0},
 }
@@ -74,6 +78,9 @@ TRUST: dict[str, dict[str, t.Any]] = {
     "directory": {"type": "str", "required": True},
     "ssh_port": {"type": "int", "required": True},
     "copy_port": {"type": "int", "required": True},
+    "key": {"type": "str", "required": True, "no_log": False},
+    "streams": {"type": "int", "required": True},
+    "patience": {"type": "int", "required": True},
 }
 PLACE: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str", "required": True},
@@ -93,6 +100,7 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
     "cluster": {"type": "dict", "options": CLUSTER},
     "needs": {"type": "dict", "options": NEEDS},
     "room": {"type": "dict", "options": ROOM},
+    "copies": {"type": "dict", "options": {"views": NEEDED}},
     "trust": {"type": "dict", "options": TRUST},
     "place": {"type": "dict", "options": PLACE},
     "share": DICT,
@@ -171,9 +179,16 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _room(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        asked = given["room"]
-        lacking = room.needed(asked["looks"], host, asked["models"], asked["packed_bytes"], asked["reserve_bytes"])
+        asked, models = given["room"], given["room"]["models"]
+        if asked["looks"] is None:
+            return {"refusal": room.too_small(host, models, asked["image_bytes"], asked["reserve_bytes"])}
+        models = {**models, "cache": models["cache"]["directory"]}
+        lacking = room.needed(asked["looks"], host, models, asked["packed_bytes"], asked["reserve_bytes"])
         return {"refusal": "\n".join(lacking)}
+
+    @staticmethod
+    def _copies(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return copies(given["copies"]["views"], host)
 
     @staticmethod
     def _trust(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
