@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: huggingface_cache_prune
-short_description: Remove what is of no use from a host's Hugging Face cache
+short_description: Remove models, or what is of no use, from a host's Hugging Face cache
 version_added: 0.1.0
 description:
-  - Removes whole models that no deployment uses, and of the others the files that are not served and incomplete
-    downloads that nobody is just writing.
-  - A model that has no receipt of this collection in just this cache is never touched, nor is anything outside of a
-    model's own directory. Links to elsewhere are not followed.
+  - Removes the models of O(models). Without them, whole models that no deployment uses, and of the others the files
+    that are not served and incomplete downloads that nobody is just writing.
+  - A model that nobody has named and that has no receipt of this collection in just this cache is never touched, nor is
+    anything outside of a model's own directory. Links to elsewhere are not followed.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
 attributes:
@@ -71,6 +71,10 @@ EXAMPLES = r"""
 - name: Remove what it does not need
   dgx_spark.speculative.huggingface_cache_prune:
     labels: "{{ docker.slot.labels | default({}) }}"
+
+- name: Remove a model
+  dgx_spark.speculative.huggingface_cache_prune:
+    models: [openai/gpt-oss-120b]
 """
 
 RETURN = r"""
