@@ -21,6 +21,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
     firewall,
     images,
     links,
+    models,
     network,
     nodes,
     page,
@@ -48,6 +49,8 @@ FABRIC: dict[str, dict[str, t.Any]] = {
     "bandwidth_test": {"type": "raw", "default": "auto"},
     "start_with_card": {"type": "raw", "default": "auto"},
     "keep_card": {"type": "raw", "default": "auto"},
+    "ssh_port": {"type": "int", "default": 0},
+    "copy_port": {"type": "int", "default": 0},
 }
 SERVED: dict[str, dict[str, t.Any]] = {
     "recipe": NEEDED,
@@ -65,8 +68,9 @@ CLUSTER: dict[str, dict[str, t.Any]] = {
     "tolerate": {"type": "list", "elements": "str", "default": []},
 }
 ROOM: dict[str, dict[str, t.Any]] = {
-    "looks": NEEDED,
+    "looks": DICT,
     "models": NEEDED,
+    "image_bytes": {"type": "int", "default": 0},
     "packed_bytes": {"type": "int", "default": 0},
     "reserve_bytes": {"type": "int", "default": 0},
 }
@@ -75,6 +79,9 @@ TRUST: dict[str, dict[str, t.Any]] = {
     "directory": {"type": "str", "required": True},
     "ssh_port": {"type": "int", "required": True},
     "copy_port": {"type": "int", "required": True},
+    "key": {"type": "str", "required": True, "no_log": False},
+    "streams": {"type": "int", "required": True},
+    "patience": {"type": "int", "required": True},
 }
 PLACE: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str", "required": True},
@@ -115,10 +122,11 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
     "cluster": {"type": "dict", "options": CLUSTER},
     "served": {"type": "dict", "options": SERVED},
     "room": {"type": "dict", "options": ROOM},
+    "models": {"type": "dict", "options": {"views": NEEDED}},
     "trust": {"type": "dict", "options": TRUST},
     "place": {"type": "dict", "options": PLACE},
     "firewall": {"type": "dict", "options": FIREWALL},
-    "copies": {"type": "dict", "options": {"looks": NEEDED}},
+    "images": {"type": "dict", "options": {"looks": NEEDED}},
     "page": {"type": "dict", "options": PAGE},
     "share": DICT,
     "nodes": DICT,
@@ -252,9 +260,16 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _room(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        asked = given["room"]
-        lacking = room.needed(asked["looks"], host, asked["models"], asked["packed_bytes"], asked["reserve_bytes"])
+        asked, models = given["room"], given["room"]["models"]
+        if asked["looks"] is None:
+            return {"refusal": room.too_small(host, models, asked["image_bytes"], asked["reserve_bytes"])}
+        models = {**models, "cache": models["cache"]["directory"]}
+        lacking = room.needed(asked["looks"], host, models, asked["packed_bytes"], asked["reserve_bytes"])
         return {"refusal": "\n".join(lacking)}
+
+    @staticmethod
+    def _models(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return models.copies(given["models"]["views"], host)
 
     @staticmethod
     def _trust(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -276,8 +291,8 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(str(error)) from None
 
     @staticmethod
-    def _copies(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        return images.copies(given["copies"]["looks"])
+    def _images(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return images.copies(given["images"]["looks"])
 
     @staticmethod
     def _page(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -16,8 +16,8 @@ description:
   - Before that, it says how the Sparks are joined, whether they go together, what lets one into the next, what is
     served and what that needs of the memory, whether image and models fit on the disks, and whether there is a place
     for a container. Of a run, it says what the server is asked and what becomes of a run that fails.
-  - A task asks one of O(fabric), O(cluster), O(served), O(room), O(trust), O(place), O(firewall), O(copies), O(page),
-    O(share), O(nodes), O(run), O(back), O(record), O(listen), O(question), O(failure), O(ended) and O(start).
+  - A task asks one of O(fabric), O(cluster), O(served), O(room), O(trust), O(place), O(firewall), O(models),
+    O(images), O(page), O(share), O(nodes), O(run), O(back), O(record), O(listen), O(question), O(failure), O(ended) and O(start).
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
@@ -100,6 +100,16 @@ options:
           - Whether the network card is to stay on without a cable, V(true), V(false), or V(auto), which is as it is.
         type: raw
         default: auto
+      ssh_port:
+        description:
+          - Where the containers of the others are to be reached, for RV(ports).
+        type: int
+        default: 0
+      copy_port:
+        description:
+          - Where the others are to take in copies, for RV(ports).
+        type: int
+        default: 0
   cluster:
     description:
       - Whether Sparks can serve as one. Compared are machine, memory, driver, clock and Docker.
@@ -224,20 +234,23 @@ options:
   room:
     description:
       - Whether image and models fit on the disks of the host of the task, which takes them from the Spark before it,
-        and on the head's.
+        and on the head's. Without O(room.looks), whether what the host downloads itself does.
     type: dict
     suboptions:
       looks:
         description:
           - As O(cluster.looks).
         type: dict
-        required: true
       models:
         description:
-          - What M(dgx_spark.speculative.huggingface_snapshot) returned on this host, with C(cache), C(cache_filesystem)
-            and C(cache_free_bytes).
+          - What M(dgx_spark.speculative.huggingface_snapshot) returned on this host, with C(cache).
         type: dict
         required: true
+      image_bytes:
+        description:
+          - What an image will take on the disk of a host that downloads.
+        type: int
+        default: 0
       packed_bytes:
         description:
           - What the registry has of the image, for one that is not pulled yet.
@@ -248,6 +261,17 @@ options:
           - What is to stay free.
         type: int
         default: 0
+  models:
+    description:
+      - Which Sparks have models copied to them by the one before, and whether those in directories of the host of the
+        task are as large as on the head.
+    type: dict
+    suboptions:
+      views:
+        description:
+          - What M(dgx_spark.speculative.huggingface_snapshot) returned on each host, in the order of the ranks.
+        type: dict
+        required: true
   trust:
     description:
       - What lets the head into the containers of the others, and each Spark hand on what it has to the next.
@@ -272,6 +296,21 @@ options:
       copy_port:
         description:
           - Where copies are taken in.
+        type: int
+        required: true
+      key:
+        description:
+          - The file with the private half of the key of this host.
+        type: str
+        required: true
+      streams:
+        description:
+          - In how many connections is copied.
+        type: int
+        required: true
+      patience:
+        description:
+          - After how many seconds without a byte a copy ends.
         type: int
         required: true
   place:
@@ -377,7 +416,7 @@ options:
         type: list
         elements: str
         default: []
-  copies:
+  images:
     description:
       - Who lacks the image that the head has for all.
     type: dict
@@ -781,6 +820,21 @@ after:
   description: The host after this one, which takes that from it. Empty for the last one.
   returned: with O(fabric)
   type: str
+others:
+  description: The other hosts, in words. Empty for one alone.
+  returned: with O(fabric)
+  type: str
+ports:
+  description: The ports on which others will connect to this host, each with C(address), C(port), C(input) and C(use).
+  returned: with O(fabric)
+  type: list
+  elements: dict
+streams:
+  description: For the test of the bandwidth, each interface with its address and that of the other end.
+  returned: with O(fabric)
+  type: list
+  elements: str
+  sample: [enp1s0f1np1=192.168.100.10=192.168.100.11]
 rails:
   description: The interfaces of the cable, as this host sees them, one for each twin.
   returned: with O(fabric)
@@ -948,15 +1002,15 @@ rules:
       state: present
 fingerprint:
   description: The layers and settings of the image that the head has for all, as one text.
-  returned: with O(copies)
+  returned: with O(images)
   type: str
 bytes:
   description: The size of that image.
-  returned: with O(copies)
+  returned: with O(images)
   type: int
 to:
-  description: The hosts that lack it.
-  returned: with O(copies)
+  description: The hosts that lack it, or models, in the order in which they are copied.
+  returned: with O(images) and O(models)
   type: list
   elements: str
   sample: [spark-2]
@@ -989,7 +1043,9 @@ copies:
   type: list
   elements: dict
 way:
-  description: The Spark to which this one copies, C(worker), with its C(user) and C(addresses). Empty for the last.
+  description:
+    - The Spark to which this one copies, C(worker), with its C(user), C(addresses) and C(port), and how, with C(key),
+      C(known_hosts), C(streams) and C(patience). Empty for the last.
   returned: with O(trust)
   type: dict
 node:
@@ -1083,7 +1139,7 @@ refusal:
   description:
     - What keeps Sparks from serving as one, or why what waits for others that are not there is not waited for. Empty if
       nothing does.
-  returned: with O(cluster), O(room) or O(start)
+  returned: with O(cluster), O(room), O(models) or O(start)
   type: str
 record:
   description: The record.

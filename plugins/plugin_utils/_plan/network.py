@@ -29,6 +29,35 @@ def wish(asked: t.Mapping[str, t.Any]) -> Wish:
     )
 
 
+def ports(rails: t.Sequence[t.Mapping[str, t.Any]], ssh_port: int, copy_port: int) -> list[dict[str, t.Any]]:
+    """The ports that others will connect to, on the first of the addresses that this Spark has or will have."""
+    return [
+        {"address": rail["address"], "port": port, "input": f"spark_network_{name}_port", "use": use}
+        for rail in rails[:1]
+        for name, port, use in (("ssh", ssh_port, "container"), ("copy", copy_port, "copies"))
+    ]
+
+
+def outcome(why: str, others: str, stage: str, stuck: str) -> str:
+    """How a change ended that was not kept on all: why, if it was this host, and what has become of its addresses.
+
+    The stage is fabric_network's; stuck is why they could not be taken back.
+    """
+    ended = (
+        f"the addresses are configured and stay, but configuring {others} failed. Run again."
+        if stage == "confirmed"
+        else f"the network was not configured, because that failed on {others}."
+    )
+    left = ""
+    if stuck:
+        left = f"Taking the addresses back failed, too: {stuck}"
+    elif stage == "undone":
+        left = "The addresses were taken back."
+    elif stage == "confirmed" and why:
+        left = "The addresses are configured and stay."
+    return f"{why.strip() or ended} {left}".rstrip()
+
+
 def part(host: str, asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """The host's part. Raises PlanError: a refusal is the same for all, and so said once."""
     hosts = asked["hosts"]
@@ -44,10 +73,15 @@ def part(host: str, asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         if not before:
             raise
         raise PlanError(f"{host}: the Sparks cannot be joined, as the message of {order[1]} says.") from error
+    own = found["hosts"][host]
     return {
-        **found["hosts"][host],
+        **own,
         "before": before,
         "after": after,
+        # In words.
+        "others": " or ".join(name for name in hosts if name != host),
+        "ports": ports(own["rails"], asked["ssh_port"], asked["copy_port"]) if before else [],
+        "streams": [f"{rail['interface']}={rail['address']}={rail['peer_address']}" for rail in own["rails"]],
         # By whom the way is proven, round the ranks.
         "peer": after or order[1],
         "any_configure": found["configure"],

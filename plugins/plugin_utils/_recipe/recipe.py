@@ -399,3 +399,26 @@ def find(recipe: str, directory: Path, working_directory: Path) -> Path:
     problem = f"There is no recipe '{recipe}'{nearest(recipe, known) or '.'}" if recipe else "No recipe was given."
     remedy = "Say which with -e recipe=, the path of a file or a shipped one:"
     raise RecipeError("\n".join([f"{problem} {remedy}", *listing(directory)]))
+
+
+def check_inventory(recipe: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> None:
+    """Raises RecipeError where the inventory has another number of Sparks than a recipe needs."""
+    needed = recipe["sparks"]
+    if len(hosts) == needed:
+        return
+    remedy = "Edit inventory/hosts.yml ('make setup' makes it from the example) or give another inventory with -i."
+    if needed == 1 and hosts:
+        remedy = f"For one of them add --limit, such as --limit {hosts[0]}."
+    raise RecipeError(
+        f"Recipe '{recipe['name']}' needs {needed} host(s) in the inventory's group 'sparks', but it has {len(hosts)}. "
+        f"{remedy}"
+    )
+
+
+def check_run(recipe: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> None:
+    """Raises RecipeError where a run has another number of Sparks than its recipe needs."""
+    if len(hosts) != recipe["sparks"]:
+        raise RecipeError(
+            f"Recipe '{recipe['name']}' needs {recipe['sparks']} host(s) of the inventory's group 'sparks', but this "
+            f"run has {len(hosts)} ({', '.join(hosts)}). Choose them with --limit, or in the inventory."
+        )

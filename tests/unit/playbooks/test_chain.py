@@ -81,7 +81,7 @@ def public(directory: Path, name: str) -> str:
 
 
 def test_each_of_three_lets_the_one_before_in_and_has_a_key_for_the_one_after(tmp_path: Path) -> None:
-    shown = "{{ __spark_network_shared | combine({'key': __spark_network_key_file}) }}"
+    shown = "{{ __spark_network_cluster | combine({'key': __spark_network_key_file}) }}"
     found = play(tmp_path, chain(3), shown, "trust")
     keys = {name: public(tmp_path, name) for name in found}
     assert len(set(keys.values())) == 3

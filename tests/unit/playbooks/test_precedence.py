@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import chosen
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RECIPES, load
 
 ROOT = Path(__file__).parents[3]
 INPUT = "speculative_serve_draft_length"
@@ -30,11 +32,9 @@ RECIPE = [
 ]
 # What a benchmark has chosen for just this recipe and image.
 REPORT = {"date": "2026-11-22", "verdict": {"kind": "use", "draft_length": 4, "sentence": "Use draft length 4."}}
-CHOICE = (
-    "{{ report | dgx_spark.speculative.benchmark_chosen("
-    "{'image': {'reference': __recipe.recipe.image}, 'models': {}}, __recipe.recipe, {}) }}"
-)
-CHOSEN: dict[str, t.Any] = {"report": REPORT, "__speculative_serve_look": {"records": {"choice": CHOICE}}}
+MEASURED = load(RECIPES / "single_eagle3.yml")
+CHOICE = chosen(REPORT, {"image": {"reference": MEASURED["image"]}, "models": {}}, MEASURED, {})
+CHOSEN: dict[str, t.Any] = {"__speculative_serve_look": {"records": {"choice": CHOICE}}}
 
 
 def asked(way: str, **variables: t.Any) -> list[dict[str, t.Any]]:

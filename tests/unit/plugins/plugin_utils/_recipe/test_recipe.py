@@ -13,6 +13,8 @@ import yaml
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import of_figures
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
     RecipeError,
+    check_inventory,
+    check_run,
     find,
     load,
     validate,
@@ -22,6 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.reci
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import CHOICES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import Built, Request, build
 
+EDIT = "Edit inventory/hosts.yml ('make setup' makes it from the example) or give another inventory with -i."
 RECIPES = Path(__file__).parents[5] / "playbooks" / "recipes"
 
 
@@ -405,3 +408,30 @@ def test_a_section_of_ones_own_takes_the_place_of_the_method() -> None:
 def test_who_says_how_to_draft(changes: dict[str, t.Any], error: str) -> None:
     with pytest.raises(RecipeError, match=error):
         validate(recipe(**changes))
+
+
+@pytest.mark.parametrize(
+    ("sparks", "hosts", "remedy"),
+    [
+        (1, ["a", "b"], "For one of them add --limit, such as --limit a."),
+        (1, [], EDIT),
+        (2, ["a"], EDIT),
+    ],
+)
+def test_the_inventory_has_as_many_sparks_as_the_recipe_needs(sparks: int, hosts: list[str], remedy: str) -> None:
+    with pytest.raises(RecipeError) as error:
+        check_inventory({"name": "mine", "sparks": sparks}, hosts)
+    assert str(error.value) == (
+        f"Recipe 'mine' needs {sparks} host(s) in the inventory's group 'sparks', but it has {len(hosts)}. {remedy}"
+    )
+    check_inventory({"name": "mine", "sparks": len(hosts)}, hosts)
+
+
+def test_a_run_has_as_many_sparks_as_its_recipe_needs() -> None:
+    with pytest.raises(RecipeError) as error:
+        check_run({"name": "mine", "sparks": 1}, ["a", "b"])
+    assert str(error.value) == (
+        "Recipe 'mine' needs 1 host(s) of the inventory's group 'sparks', but this run has 2 (a, b). Choose them with "
+        "--limit, or in the inventory."
+    )
+    check_run({"name": "mine", "sparks": 2}, ["a", "b"])

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.filter import benchmark_chosen
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import chosen
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.values import merge
 
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
@@ -15,13 +15,12 @@ RECORD = {"image": {"reference": IMAGE}, "models": {"target": {"commit": "aaa"}}
 REPORT = {"date": "2026-11-22", "verdict": {"kind": "use", "draft_length": 3, "sentence": "Use draft length 3."}}
 
 
-def test_what_the_filter_keeps_is_read() -> None:
-    choose = benchmark_chosen.FilterModule().filters()["benchmark_chosen"]
+def test_what_is_kept_of_a_benchmark_is_read() -> None:
 
     def read(choice: t.Any, models: t.Any = None) -> dict[str, t.Any]:
         return t.cast("dict[str, t.Any]", merge(RECIPE, {"image": IMAGE}, choice, models)["benchmark"])
 
-    kept = choose(REPORT, RECORD, RECIPE, {"max_draft_len": 5})
+    kept = chosen(REPORT, RECORD, RECIPE, {"max_draft_len": 5})
     expected = {"draft_length": 3, "method": "eagle3", "date": "2026-11-22", "sentence": "Use draft length 3."}
     assert read(kept) == read(kept, RECORD["models"]) == expected
     assert read(kept, {"target": {"commit": "bbb"}}) == {}
