@@ -122,7 +122,7 @@ class Waiting:
             data = json.loads(self.state_file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as exc:
+        except (OSError, ValueError, RecursionError) as exc:
             self.warn(f"The state file {self.state_file} cannot be read: {exc}.")
             return None
         return data if isinstance(data, dict) else None

@@ -382,7 +382,7 @@ def test_killed_container(container: Container, probe: Probe) -> None:
     )
 
 
-@pytest.mark.parametrize("content", ["{", "[]"])
+@pytest.mark.parametrize("content", ["{", "[]", "[" * 100_000])
 def test_unreadable_state_file(container: Container, probe: Probe, content: str) -> None:
     (container.directory / "state.json").write_text(content, encoding="utf-8")
     assert probe(**container.args)["state"] == "absent"
