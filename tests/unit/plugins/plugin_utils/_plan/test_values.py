@@ -113,6 +113,12 @@ def test_a_method_or_family_that_nobody_knows_is_said(given: dict[str, t.Any], s
         deployment_values(RECIPE, {**GIVEN, **given})
 
 
+@pytest.mark.parametrize("length", [1025, 10**9, "1000000000"])
+def test_a_draft_length_that_is_a_slip_is_said(length: t.Any) -> None:
+    with pytest.raises(AnsibleFilterError, match=r"speculative_serve_draft_length is \d+, but must be 1024 or less"):
+        deployment_values(RECIPE, {**GIVEN, "draft_length": length})
+
+
 def test_a_number_too_large_to_compute_with_is_said() -> None:
     with pytest.raises(AnsibleFilterError, match="What is to be served is not clear"):
         deployment_values(RECIPE, {**GIVEN, "draft_length": 10**400, "break_even": {"draft_cost": 0.1}})
