@@ -69,7 +69,7 @@ def chain(many: int) -> dict[str, dict[str, t.Any]]:
             "spark_network_before": names[rank],
             "spark_network_after": names[rank + 2],
             "spark_network_rails": [{"address": f"10.0.{rail}.{rank + 1}"} for rail in (0, 1)],
-            "spark_network_look": {"has_directory": False, "key": None},
+            "spark_network_look": {"has_directory": False, "key": None, "key_is_open": False},
         }
         for rank, name in enumerate(names[1:-1])
     }
