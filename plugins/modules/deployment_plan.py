@@ -17,7 +17,8 @@ description:
     served and what that needs of the memory, whether image and models fit on the disks, and whether there is a place
     for a container. Of a run, it says what the server is asked and what becomes of a run that fails.
   - A task asks one of O(fabric), O(cluster), O(served), O(room), O(trust), O(place), O(firewall), O(models),
-    O(images), O(page), O(share), O(nodes), O(run), O(back), O(record), O(listen), O(question), O(failure), O(ended) and O(start).
+    O(images), O(page), O(share), O(nodes), O(run), O(back), O(record), O(listen), O(question), O(failure),
+    O(ended) and O(start).
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes

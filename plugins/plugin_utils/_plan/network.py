@@ -13,6 +13,7 @@ import typing as t
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.card import plan_cards
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import end_of_stream, given, plan
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import PlanError, Wish
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
 
 
 def wish(asked: t.Mapping[str, t.Any]) -> Wish:
@@ -58,6 +59,18 @@ def outcome(why: str, others: str, stage: str, stuck: str) -> str:
     return f"{why.strip() or ended} {left}".rstrip()
 
 
+def check_machines(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:
+    """Raise PlanError where names lead to one machine: what its ports lack is nothing to stop a pair for."""
+    names: dict[tuple[str, ...], list[str]] = {}
+    for name, info in hosts.items():
+        cards = [one.get("mac") for port in info.get("ports") or [] for one in port["interfaces"]]
+        names.setdefault(tuple(sorted(card for card in cards if card)), []).append(name)
+    for same in (same for cards, same in names.items() if cards and len(same) > 1):
+        raise PlanError(
+            f"{listed(same)} lead to the same machine: correct ansible_host of one of them in the inventory."
+        )
+
+
 def part(host: str, asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """The host's part. Raises PlanError: a refusal is the same for all, and so said once."""
     hosts = asked["hosts"]
@@ -66,6 +79,7 @@ def part(host: str, asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     order = ["", *hosts, ""]
     before, after = order[order.index(host) - 1], order[order.index(host) + 1]
     try:
+        check_machines(hosts)
         found = plan(hosts, wish(asked))
         configure = {name: one["configure"] for name, one in found["hosts"].items()}
         cards = plan_cards(hosts, asked["start_with_card"], asked["keep_card"], configure)

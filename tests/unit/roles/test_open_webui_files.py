@@ -152,6 +152,7 @@ def test_the_models_are_listed(tmp_path: Path, endpoint: Endpoint) -> None:
         (503, b"{}", "/models answers a container with status 503: nothing serves behind it; status.yml says"),
         (500, b"{}", "status 500: it is no endpoint of this collection; correct open_webui_endpoint."),
         (200, b"<html>", "/models does not answer a container with a list of models."),
+        (200, b"[" * 100_000, "/models does not answer a container with a list of models."),
         (200, b"[]", "/models does not answer a container with a list of models."),
         (200, b'{"data": []}', "/models lists no model; status.yml says what the server does."),
     ],

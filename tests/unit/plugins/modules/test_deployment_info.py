@@ -675,6 +675,13 @@ def test_the_worker_is_not_asked(
     assert "rank 1 of mine; its head is spark-1" in result["lines"][0]
 
 
+def test_a_clock_that_was_set_back_makes_no_worker_dead(serving: Spark, look: Look) -> None:
+    paired(serving, 1)
+    serving.slot("running", started=time.time() + 86400)
+    serving.says("serving")
+    assert look()["state"] == "serving"
+
+
 def test_a_worker_whose_health_check_fails(serving: Spark, look: Look) -> None:
     paired(serving, 1)
     serving.docker.pages[CONTAINER]["State"]["Health"] = {"Status": "unhealthy"}

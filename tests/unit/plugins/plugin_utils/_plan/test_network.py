@@ -4,7 +4,11 @@
 
 from __future__ import annotations
 
+import typing as t
+
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import network
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import PlanError
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.network import outcome, ports
 
 
@@ -44,3 +48,22 @@ def test_others_connect_to_the_first_address() -> None:
         {"address": "10.0.0.1", "port": 2233, "input": "spark_network_ssh_port", "use": "container"},
         {"address": "10.0.0.1", "port": 2234, "input": "spark_network_copy_port", "use": "copies"},
     ]
+
+
+def info(*macs: str | None) -> dict[str, t.Any]:
+    return {"ports": [{"interfaces": [{"mac": mac}]} for mac in macs]}
+
+
+def test_two_names_of_one_machine_are_told_before_its_ports_are_planned() -> None:
+    hosts = {"spark-1": info("a", "b"), "spark-2": info("c", "d"), "spark-3": info("b", "a")}
+    wanted = "^spark-1 and spark-3 lead to the same machine: correct ansible_host of one of them in the inventory.$"
+    with pytest.raises(PlanError, match=wanted):
+        network.part("spark-1", {"hosts": hosts})
+    with pytest.raises(PlanError, match="spark-2: the Sparks cannot be joined, as the message of spark-1 says"):
+        network.part("spark-2", {"hosts": hosts})
+
+
+@pytest.mark.parametrize("unknown", [info(), info(None, ""), {}])
+def test_machines_whose_cards_are_not_known_are_not_the_same(unknown: dict[str, t.Any]) -> None:
+    network.check_machines({"spark-1": unknown, "spark-2": unknown})
+    network.check_machines({"spark-1": info("a"), "spark-2": info("b")})

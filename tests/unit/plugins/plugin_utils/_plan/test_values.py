@@ -109,6 +109,12 @@ def test_a_method_or_family_that_nobody_knows_is_said(given: dict[str, t.Any], s
         merge(RECIPE, {**GIVEN, **given})
 
 
+@pytest.mark.parametrize("length", [1025, 10**9, "1000000000"])
+def test_a_draft_length_that_is_a_slip_is_said(length: t.Any) -> None:
+    with pytest.raises(ValueError, match=r"speculative_serve_draft_length is \d+, but must be 1024 or less"):
+        merge(RECIPE, {**GIVEN, "draft_length": length})
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

@@ -239,6 +239,8 @@ def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) 
             "- probe.expect[0] is not a regular expression: missing ), unterminated subpattern at position 0",
         ),
         ({"draft_model": None}, "- draft_model is missing, and method 'eagle3' needs one"),
+        ({"draft_length": 10**9}, "- draft_length is 1000000000, but must be 1024 or less"),
+        ({"port": 70000}, "- port is 70000, but must be 65535 or less"),
         ({"draft_length": 0}, "- draft_length must be 1 or more for method 'eagle3'"),
         ({"method": "none", "draft_length": None}, "- draft_model is given, but method is 'none'"),
     ],
@@ -319,6 +321,22 @@ def test_method_none_needs_no_draft() -> None:
     assert validate(recipe(method="none", draft_model=None, draft_length=None))["draft_model"] is None
 
 
+# Aliases eight levels deep, as large as 9^8 words.
+BOMB = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+    f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefg", "bcdefgh")
+)
+
+
+def test_an_alias_that_is_merged_may_be_overridden(tmp_path: Path) -> None:
+    options = "options:\n  a: &a {b: 1, c: 2}\n  d: &d {<<: *a, b: 3}\n  e: {<<: *d, c: 4}\n"
+    (tmp_path / "mine.yml").write_text(yaml.safe_dump(recipe(options=None)) + options, encoding="utf-8")
+    assert load(tmp_path / "mine.yml")["options"] == {
+        "a": {"b": 1, "c": 2},
+        "d": {"b": 3, "c": 2},
+        "e": {"b": 3, "c": 4},
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "text", "error"),
     [
@@ -327,6 +345,9 @@ def test_method_none_needs_no_draft() -> None:
         ("mine.yml", "a: [", "is not valid YAML: line 1, column "),
         ("mine.yml", "title: 2024-13-45", "is not valid YAML: month must be in 1..12"),
         ("mine.yml", "a: " + "[" * 3000, "is not valid YAML: "),
+        ("mine.yml", "title: a\noptions:\n  b: 1\n  b: 2\n", "line 4, column 3: the key 'b' is there twice"),
+        ("mine.yml", "title: a\nport: 1\ntitle: b\n", "line 3, column 1: the key 'title' is there twice"),
+        ("mine.yml", BOMB, "line 5, column 4: with what its aliases stand for it has more than 10,000 parts"),
         ("mine.yml", "- a", "it must be a mapping of keys"),
         ("mine.yml", "{}", "title is missing"),
         ("mine.yml", yaml.safe_dump(recipe(options=None)) + "options: &all {a: [*all]}", "options.a.0 contains itself"),
