@@ -24,6 +24,7 @@ from tests.twin.models import write_models
 from tests.twin.names import (
     BASE_SYSTEM,
     CACHE,
+    CHECKOUT,
     FOREIGN_TAG,
     INTERNET,
     INTERNET_ADDRESS,
@@ -176,7 +177,7 @@ def registry() -> str:
 
 def release_tag(release: str) -> str:
     """What the stand-in of this TensorRT-LLM release is called on this machine."""
-    return f"{PREFIX}/trtllm:{release}"
+    return f"{PREFIX}/trtllm:{release}-{CHECKOUT}"
 
 
 def build_release(release: str) -> None:
@@ -187,7 +188,7 @@ def build_release(release: str) -> None:
     context = CACHE / "trtllm" / release
     context.mkdir(parents=True, exist_ok=True)
     try:
-        build_trtllm(context, CA_CERTIFICATE, tag, release)
+        build_trtllm(context, CA_CERTIFICATE, tag, release, f"{images.OWNER}={CACHE}")
     except BuildError as error:
         raise TwinError(str(error)) from None
 
@@ -225,9 +226,13 @@ def build_all(system: str) -> None:
 
 
 def remove_outdated() -> None:
-    """Remove what a build has left without a name; what another twin still runs stays."""
+    """Remove what a build has left without a name, or a checkout that is gone; what another twin still runs stays."""
     with alone(BUILD_LOCK):
         engine.docker("image", "prune", "--force", "--filter", f"label={images.INPUTS}")
+        owned = ("--filter", "dangling=false", "--filter", f"label={images.OWNER}")
+        for tag in engine.docker("image", "ls", *owned, "--format", "{{.Repository}}:{{.Tag}}").split():
+            if not pathlib.Path(engine.image_label(tag, images.OWNER) or CACHE).exists():
+                engine.attempt("rmi", tag)
 
 
 def fill_registry() -> None:

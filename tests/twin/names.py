@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pathlib
 import re
 
 PACKAGE = pathlib.Path(__file__).resolve().parent
-# What all twins of this machine share: keys, what the Hub serves, what images are built from.
+# What all twins of this checkout share: keys, what the Hub serves, what images are built from.
 CACHE = PACKAGE.parents[1] / ".cache" / "twin"
+# Those of a checkout: it has keys of its own, and so images of its own where keys are in them.
+CHECKOUT = hashlib.sha256(str(CACHE).encode()).hexdigest()[:8]
 
 # More than one twin can be up on a machine, each with a letter: TWIN=b. Without one it is the only one.
 TWIN = os.environ.get("TWIN", "")
@@ -91,7 +94,7 @@ def base_image(system: str) -> str:
 
 def spark_image(system: str) -> str:
     """The image of a Spark of this system."""
-    return f"{PREFIX}/spark:{system}"
+    return f"{PREFIX}/spark:{system}-{CHECKOUT}"
 
 
 def spark_name(number: int) -> str:
