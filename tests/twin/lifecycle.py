@@ -43,6 +43,7 @@ from tests.twin.names import (
     STATE,
     STORES,
     SUBNET,
+    SWITCH,
     SYSTEMS,
     USER,
     TwinError,
@@ -52,6 +53,7 @@ from tests.twin.names import (
     spark_name,
 )
 from tests.twin.registry import Registry
+from tests.twin.spark.fabric import MTU
 from tests.twin.trtllm.build import BuildError
 from tests.twin.trtllm.build import build as build_trtllm
 from tests.twin.vocabularies import VOCABULARIES, ensure_vocabularies
@@ -110,15 +112,18 @@ def ensure_network() -> None:
         engine.docker("network", "create", "--subnet", SUBNET, NETWORK)
 
 
-def ensure_container(name: str, image: str, options: t.Sequence[str], volumes: t.Sequence[str]) -> None:
+def ensure_container(
+    name: str, image: str, options: t.Sequence[str], volumes: t.Sequence[str], command: t.Sequence[str] = ()
+) -> None:
     """Have this container run as specified; one that was specified otherwise is replaced, with its volumes."""
-    specification = hashlib.sha256(json.dumps([engine.image_id(image), options]).encode()).hexdigest()
+    specification = hashlib.sha256(json.dumps([engine.image_id(image), options, command]).encode()).hexdigest()
     container = engine.inspect("container", name)
     if container and container["Config"]["Labels"].get(SPECIFICATION) != specification:
         remove(name, volumes)
         container = None
     if container is None:
-        engine.docker("run", "--detach", "--name", name, "--label", f"{SPECIFICATION}={specification}", *options, image)
+        labelled = ("--label", f"{SPECIFICATION}={specification}")
+        engine.docker("run", "--detach", "--name", name, *labelled, *options, image, *command)
     elif not container["State"]["Running"]:
         engine.docker("start", name)
 
@@ -277,6 +282,18 @@ def remove_spark(number: int) -> None:
     groups.remove(spark_name(number))
 
 
+def renew_switch(wanted: bool, system: str) -> None:
+    """Have the switch where one is wanted: what a Spark is made of has what it takes."""
+    if not wanted:
+        remove(SWITCH)
+        return
+    bridge = f"ip link add {cables.BRIDGE} mtu {MTU} type bridge forward_delay 0 stp_state 0 mcast_snooping 0"
+    script = f"{bridge} && ip link set {cables.BRIDGE} up && exec sleep infinity"
+    silent = ("--sysctl", "net.ipv6.conf.all.disable_ipv6=1", "--sysctl", "net.ipv6.conf.default.disable_ipv6=1")
+    options = ("--init", "--network", "none", "--cap-add", "NET_ADMIN", *silent, "--entrypoint", "/bin/sh")
+    ensure_container(SWITCH, spark_image(system), options, (), ("-c", script))
+
+
 def write_known_hosts(sparks: int) -> None:
     """Record the Sparks' host keys, read past the network."""
     lines = []
@@ -333,14 +350,16 @@ def up(
     system: str = SYSTEMS[0],
     stores: t.Sequence[str] = (),
     hotplug: bool = False,
+    wiring: str = "",
 ) -> None:
     """Have the twin run with this many Sparks, building what is missing or outdated; fresh ones are as delivered.
 
-    Two Sparks have a cable between them, and their cards stay when it is pulled, unless asked for with hot-plug; one
-    Spark has none, and so no card. Their network is managed as on DGX OS or as asked for, and their stores of images
-    are the system's own, one for all, or one for each.
+    Two Sparks have a cable between them, more of them a switch, and their cards stay when it is pulled, unless asked
+    for with hot-plug; one Spark has none, and so no card. Their network is managed as on DGX OS or as asked for, and
+    their stores of images are the system's own, one for all, or one for each.
     """
     wanted = deliveries(sparks, system, stores, network)
+    cable = cables.delivered(sparks, wiring)
     with alone(OWN_LOCK):
         engine.cgroup_version()
         groups.announce()
@@ -350,7 +369,8 @@ def up(
         if fresh:
             Internet().clear_faults()
             Internet().reset_counters()
-        cables.record(cables.Cable() if sparks > 1 else None)
+        cables.record(cable)
+        renew_switch(bool(cable and cable.wiring == cables.ON_SWITCH), system)
         numbers = range(1, MAX_SPARKS + 1)
         with concurrent.futures.ThreadPoolExecutor() as pool:
             # All at once; whatever failed is raised here.
@@ -372,6 +392,7 @@ def down(with_images: bool = False) -> None:
         for number in range(1, MAX_SPARKS + 1):
             remove_spark(number)
         remove(NEIGHBOUR)
+        remove(SWITCH)
         remove(INTERNET, (REGISTRY_VOLUME,))
         if engine.inspect("network", NETWORK):
             engine.docker("network", "rm", NETWORK)

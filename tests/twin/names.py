@@ -42,7 +42,9 @@ INTERNET = f"{NAME}-internet"
 INTERNET_ADDRESS = f"{HOSTS}.2"
 CONTROL_URL = f"http://{INTERNET_ADDRESS}:8099"
 REGISTRY_VOLUME = f"{NAME}-registry"
-MAX_SPARKS = 2
+MAX_SPARKS = 4
+# What joins them where that is no cable from one to the next.
+SWITCH = f"{NAME}-switch"
 # A third host on the Sparks' network, which has nothing to do with them.
 NEIGHBOUR = f"{NAME}-neighbour"
 NEIGHBOUR_ADDRESS = f"{HOSTS}.20"

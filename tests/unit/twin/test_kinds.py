@@ -33,7 +33,7 @@ def test_each_spark_comes_as_asked_for(
 @pytest.mark.parametrize(
     ("sparks", "system", "stores", "network", "message"),
     [
-        (3, "trixie", (), "wifi", "The twin has 1 to 2 Sparks, not 3."),
+        (5, "trixie", (), "wifi", "The twin has 1 to 4 Sparks, not 5."),
         (1, "jammy", (), "wifi", "The twin's system can be trixie, bookworm, not jammy."),
         (
             1,
