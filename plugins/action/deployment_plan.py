@@ -86,8 +86,8 @@ class ActionModule(ActionBase):
         return {"refusal": "\n".join(lacking)}
 
     @staticmethod
-    def _models(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        return models.copies(given["models"]["views"], host)
+    def _model_copies(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return models.copies(given["model_copies"]["views"], host)
 
     @staticmethod
     def _trust(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -109,8 +109,8 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(str(error)) from None
 
     @staticmethod
-    def _images(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        return images.copies(given["images"]["looks"])
+    def _image_copies(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return images.copies(given["image_copies"]["looks"])
 
     @staticmethod
     def _page(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -16,9 +16,9 @@ description:
   - Before that, it says how the Sparks are joined, whether they go together, what lets one into the next, what is
     served and what that needs of the memory, whether image and models fit on the disks, and whether there is a place
     for a container. Of a run, it says what the server is asked and what becomes of a run that fails.
-  - A task asks one of O(fabric), O(cluster), O(served), O(room), O(trust), O(place), O(firewall), O(models),
-    O(images), O(page), O(share), O(nodes), O(run), O(back), O(record), O(listen), O(question), O(failure),
-    O(ended) and O(start).
+  - A task asks one of O(fabric), O(cluster), O(served), O(room), O(trust), O(place), O(firewall),
+    O(model_copies), O(image_copies), O(page), O(share), O(nodes), O(run), O(back), O(record), O(listen), O(question),
+    O(failure), O(ended) and O(start).
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
@@ -262,7 +262,7 @@ options:
           - What is to stay free.
         type: int
         default: 0
-  models:
+  model_copies:
     description:
       - Which Sparks have models copied to them by the one before, and whether those in directories of the host of the
         task are as large as on the head.
@@ -417,7 +417,7 @@ options:
         type: list
         elements: str
         default: []
-  images:
+  image_copies:
     description:
       - Who lacks the image that the head has for all.
     type: dict
@@ -724,7 +724,7 @@ options:
           - The labels of the container in the serving slot.
         type: dict
         required: true
-      record:
+      recorded:
         description:
           - The record of that.
         type: dict
@@ -1003,15 +1003,15 @@ rules:
       state: present
 fingerprint:
   description: The layers and settings of the image that the head has for all, as one text.
-  returned: with O(images)
+  returned: with O(image_copies)
   type: str
 bytes:
   description: The size of that image.
-  returned: with O(images)
+  returned: with O(image_copies)
   type: int
 to:
   description: The hosts that lack it, or models, in the order in which they are copied.
-  returned: with O(images) and O(models)
+  returned: with O(image_copies) and O(model_copies)
   type: list
   elements: str
   sample: [spark-2]
@@ -1140,7 +1140,7 @@ refusal:
   description:
     - What keeps Sparks from serving as one, or why what waits for others that are not there is not waited for. Empty if
       nothing does.
-  returned: with O(cluster), O(room), O(models) or O(start)
+  returned: with O(cluster), O(room), O(model_copies) or O(start)
   type: str
 record:
   description: The record.

@@ -109,11 +109,11 @@ def ended(name: str, whys: ByHost, log: str, again: str, result: Mapping) -> str
 
 
 def start(
-    name: str, labels: Mapping, record: Mapping | None, addresses: t.Collection[str], missing: t.Collection[str]
+    name: str, labels: Mapping, recorded: Mapping | None, addresses: t.Collection[str], missing: t.Collection[str]
 ) -> dict[str, t.Any]:
     """What a start waits for: the head in its server, a worker for its head at the address `lets_in`, and `refusal` of
     a head whose worker is missing from the run. Empty is nothing."""
-    cluster = (record or {}).get("pair") or {}
+    cluster = (recorded or {}).get("pair") or {}
     rails = cluster.get("rails") or []
     answers = str(labels.get("dgx_spark.speculative.rank", "0")) == "0"
     # Records of earlier releases know two.
