@@ -151,7 +151,7 @@ class Evidence:
     @property
     def started(self) -> float | None:
         """When the container was started."""
-        return started_at(((self.slot or {}).get("State") or {}).get("StartedAt"))
+        return started_at(((self.slot or {}).get("State") or {}).get("StartedAt"), self.now)
 
     @property
     def said(self) -> str:
