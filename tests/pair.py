@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The pair that a recipe for two Sparks has deployed, for the tests that look at it."""
+"""Sparks that a recipe has made serve as one, for the tests that look at them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ URL = "http://127.0.0.1:8355/v1"
 
 
 class Node:
-    """One half of the pair, seen past Ansible."""
+    """One of them, seen past Ansible."""
+
+    name, url, model = NAME, URL, "Qwen3-235B-A22B-FP4"
 
     def __init__(self, number: int) -> None:
         self.spark = Spark(number)
@@ -31,7 +33,7 @@ class Node:
         return dict(json.loads(self.spark.exec(["docker", "inspect", SLOT]).stdout)[0])
 
     def json(self, name: str) -> dict[str, t.Any]:
-        return dict(json.loads(self.spark.read_file(f"{DEPLOYMENT}/{name}")))
+        return dict(json.loads(self.spark.read_file(f"{HOME}/{self.name}/{name}")))
 
     @property
     def state(self) -> dict[str, t.Any]:
@@ -43,9 +45,9 @@ class Node:
 
     def answers(self) -> bool:
         """Whether text comes, and not only a status."""
-        question = json.dumps({"model": "Qwen3-235B-A22B-FP4", "prompt": "1, 2, 3,", "max_tokens": 4})
+        question = json.dumps({"model": self.model, "prompt": "1, 2, 3,", "max_tokens": 4})
         ask = ["curl", "-sf", "--max-time", "5", "-H", "Content-Type: application/json", "-d", question]
-        reply = self.spark.exec([*ask, f"{URL}/completions"])
+        reply = self.spark.exec([*ask, f"{self.url}/completions"])
         return reply.returncode == 0 and '"text"' in reply.stdout
 
     def wait_until(self, condition: t.Callable[[], bool], seconds: float = 120) -> None:

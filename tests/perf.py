@@ -16,36 +16,22 @@ import math
 import os
 import statistics
 import sys
-import time
 import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
 
 from tests import aiperf, playbook
+from tests.costs import NO_OP_TASKS, ROUNDS, in_turn, remote_calls, timed
 from tests.deployed import tunnel
 from tests.twin.control import Internet, Spark
 from tests.twin.lifecycle import HUB
 
-ROUNDS = 3
-NO_OP_TASKS = 25
-NO_OPS = {
-    "name": "Do nothing, often",
-    "hosts": "sparks",
-    "gather_facts": False,
-    "tasks": [{"name": f"Do nothing {number}", "ansible.builtin.ping": {}} for number in range(NO_OP_TASKS)],
-}
 # The page's own commands with image and models on the Spark already, less the unused copies of the weights.
 BY_HAND = Path(__file__).parent / "by_hand.sh"
 FIRST_TOKEN = Path(__file__).parent / "first_token.py"
 PROMPTS = playbook.ROOT / "roles" / "speculative_benchmark" / "files" / "prompts.jsonl"
 ANSWER_TOKENS = 128
-
-
-def timed(action: t.Callable[[], t.Any]) -> float:
-    start = time.monotonic()
-    action()
-    return time.monotonic() - start
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,19 +72,6 @@ def conclude() -> None:
         sys.exit(f"{len(MISSED)} of the figures missed their limits: {'; '.join(MISSED)}")
 
 
-def remote_tasks() -> int:
-    """Module executions on the Spark in a run that changes nothing: with pipelining, each is one SSH command."""
-    outcome = playbook.succeed("single_eagle3", "-vvv")
-    assert outcome.changed == [], outcome.changed
-    return outcome.output.count(" SSH: EXEC ")
-
-
-def no_ops() -> None:
-    path = playbook.INVENTORY.with_name("no_ops.yml")
-    path.write_text(json.dumps([NO_OPS]), encoding="utf-8")
-    playbook.succeed(str(path.with_suffix("")))
-
-
 def by_hand(spark: Spark) -> None:
     done = spark.exec(BY_HAND.read_text(encoding="utf-8"), user="spark", timeout=300)
     if done.returncode:
@@ -118,7 +91,7 @@ def bytes_and_requests(internet: Internet, spark: Spark) -> None:
     report("first deployment: bytes fetched / bytes of the served files", fetched / served, ".4f", Limit(1.02))
 
     internet.reset_counters()
-    report("second run: tasks executed on the Spark", remote_tasks(), limit=Limit(25))
+    report("second run: tasks executed on the Spark", len(remote_calls("single_eagle3")), limit=Limit(25))
     report("second run: requests to the internet", len(internet.counters()["requests"]), limit=Limit(0))
     playbook.succeed("stop")
     playbook.succeed("start")
@@ -126,8 +99,7 @@ def bytes_and_requests(internet: Internet, spark: Spark) -> None:
 
 
 def second_run() -> None:
-    pairs = [(timed(lambda: playbook.succeed("single_eagle3")), timed(no_ops)) for _round in range(ROUNDS)]
-    second, nothing = (statistics.median(column) for column in zip(*pairs))
+    second, nothing = in_turn("single_eagle3")
     report(f"second run, seconds (median of {ROUNDS})", second, ".2f")
     report(f"{NO_OP_TASKS} no-op tasks, seconds (median of {ROUNDS})", nothing, ".2f")
     report(f"second run / {NO_OP_TASKS} no-op tasks", second / nothing, ".2f", Limit(1.5))

@@ -10,7 +10,6 @@ Replaces the running twin by two bare Sparks. Times are compared in turn within 
 from __future__ import annotations
 
 import json
-import statistics
 import subprocess
 import sys
 import threading
@@ -21,7 +20,8 @@ from pathlib import Path
 from ansible_collections.dgx_spark.speculative.plugins.lookup.job import program
 
 from tests import playbook
-from tests.perf import NO_OP_TASKS, ROUNDS, Limit, conclude, no_ops, report, timed
+from tests.costs import NO_OP_TASKS, ROUNDS, in_turn
+from tests.perf import Limit, conclude, report
 from tests.twin import cables, lifecycle
 from tests.twin.control import Internet, Spark
 from tests.twin.names import REGISTRY_HOST, RELEASE_REPOSITORY
@@ -81,8 +81,7 @@ def bytes_from_the_internet(internet: Internet, head: Spark, worker: Spark) -> N
 
 
 def second_run() -> None:
-    pairs = [(timed(lambda: playbook.succeed("two_sparks")), timed(no_ops)) for _round in range(ROUNDS)]
-    second, nothing = (statistics.median(column) for column in zip(*pairs))
+    second, nothing = in_turn("two_sparks")
     report(f"two Sparks: second run, seconds (median of {ROUNDS})", second, ".2f")
     report(f"two Sparks: {NO_OP_TASKS} no-op tasks, seconds (median of {ROUNDS})", nothing, ".2f")
     report(f"two Sparks: second run / {NO_OP_TASKS} no-op tasks", second / nothing, ".2f", Limit(1.5))

@@ -38,7 +38,16 @@ LONGEST_FIRST = (
     *("refused/test_1_refused.py", "single_draft_target", "watched_jobs", "secrets"),
 )
 FAULTS_LONGEST_FIRST = (
-    *("two_sparks_reboots", "two_sparks", "bad_luck", "interrupted", "two_sparks_faults", "single_eagle3", "exposed"),
+    *(
+        "two_sparks_reboots",
+        "four_sparks",
+        "two_sparks",
+        "bad_luck",
+        "interrupted",
+        "two_sparks_faults",
+        "single_eagle3",
+        "exposed",
+    ),
     *("recipes", "benchmark", "taking_over", "already_there", "releases", "day_two", "on_the_spark", "refused"),
     *("watched_jobs", "secrets", "sudo_only"),
 )

@@ -13,10 +13,24 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import plan as planning
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
+    RECIPES,
+    RecipeError,
+    find,
+    load,
+)
 
 # Of the collection, in a clone and installed.
 ROOT = Path(__file__).resolve().parent.parent.parent
 LEAST = {"max_tokens": 1, "repetitions": 1, "warmup": 0, "prompt_lengths": 1}
+# What the program that measures is told besides.
+SWEEP: dict[str, dict[str, t.Any]] = {
+    "deployment": {"type": "str"},
+    "results": {"type": "str"},
+    "lease_s": {"type": "int"},
+    "ready_timeout": {"type": "int"},
+    "answer_timeout": {"type": "int"},
+}
 
 
 class ActionModule(ActionBase):
@@ -27,7 +41,8 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
-        host = str((task_vars or {}).get("inventory_hostname", ""))
+        variables = task_vars or {}
+        host = str(variables.get("inventory_hostname", ""))
         _result, arguments = self.validate_argument_spec(
             argument_spec={
                 "record": {"type": "dict", "required": True},
@@ -40,12 +55,22 @@ class ActionModule(ActionBase):
                 "warmup": {"type": "int", "default": 2},
                 "prompt_lengths": {"type": "list", "elements": "int", "default": []},
                 "load_s": {"type": "float"},
+                "recipe": {"type": "str"},
+                "sweep": {"type": "dict", "default": {}, "options": SWEEP},
             },
         )
         try:
-            return {"changed": False, **self.plan(host, arguments)}
+            planned = self.plan(host, arguments)
+            named = arguments["recipe"]
+            path = find(named, RECIPES, Path.cwd()) if named is not None else None
+            recipe = load(path) if path else {}
+            if recipe:
+                planning.check_recipe(recipe, arguments["record"], variables.get("ansible_play_hosts_all") or [])
         except planning.BenchmarkError as error:
             raise AnsibleActionFail(f"{host}: {error}") from None
+        except RecipeError as error:
+            raise AnsibleActionFail(str(error)) from None
+        return {"changed": False, **planned, "recipe": recipe, "path": str(path or "")}
 
     def plan(self, host: str, arguments: dict[str, t.Any]) -> dict[str, t.Any]:
         for name, least in LEAST.items():
@@ -69,9 +94,13 @@ class ActionModule(ActionBase):
         record, choice = json.loads(json.dumps([arguments["record"], arguments["choice"] or {}]))
         wanted = planning.wishes(arguments["draft_lengths"], arguments["quick"], int(record.get("draft_length") or 0))
         now = datetime.datetime.now()
+        points = planning.points(record, choice, wanted, prompts, settings)
+        told = {**arguments["sweep"], "seconds_a_load": arguments["load_s"]}
         return {
-            "points": planning.points(record, choice, wanted, prompts, settings),
+            "points": points,
             "prompts": prompts,
+            "task": planning.task(record, points, prompts, settings, told),
+            "key": planning.key(points),
             "settings": dataclasses.asdict(settings),
             "speculative_config": planning.speculation_of(record, choice),
             "collection_version": planning.collection_version(ROOT),

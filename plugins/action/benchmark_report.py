@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import datetime
 import getpass
 import json
 import socket
@@ -15,6 +16,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import document as documents
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.analyse import analyse
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import chosen
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.comparison import compare
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.page import page
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.plots import (
@@ -45,12 +47,14 @@ class ActionModule(ActionBase):
         _result, arguments = self.validate_argument_spec(
             argument_spec={
                 "results": {"type": "dict"},
-                "context": {"type": "dict"},
+                "record": {"type": "dict"},
+                "plan": {"type": "dict"},
+                "machine": {"type": "dict"},
                 "html_path": {"type": "path", "required": True},
                 "json_path": {"type": "path", "required": True},
                 "compare_with": {"type": "path"},
             },
-            required_together=[("results", "context")],
+            required_together=[("results", "record", "plan", "machine")],
         )
         try:
             return {"changed": False, **self.report(arguments, task_vars or {})}
@@ -67,7 +71,7 @@ class ActionModule(ActionBase):
             documents.check_writable([html, document])
             return {}
         before = None if earlier is None else documents.redacted(earlier, hosts, users)
-        report = documents.redacted(self.analysed(arguments["results"], arguments["context"]), hosts, users)
+        report = documents.redacted(self.analysed(arguments), hosts, users)
         lines = table(report)
         if before is not None:
             lines += ["", *comparison_table(compare(before, report))]
@@ -78,7 +82,7 @@ class ActionModule(ActionBase):
         lines += ["", f"  The report: {html}", f"  The same as JSON: {document}"]
         # One call, so that the lines of hosts that report at once are not mixed.
         display.display("\n" + "\n".join(lines) + "\n")
-        return {"report": report, "lines": lines}
+        return {"report": report, "lines": lines, **self.judged(report, arguments)}
 
     @staticmethod
     def earlier(path: str | None, document: Path) -> documents.Report | None:
@@ -95,12 +99,24 @@ class ActionModule(ActionBase):
         return report
 
     @staticmethod
-    def analysed(results: t.Mapping[str, t.Any], context: t.Mapping[str, t.Any]) -> documents.Report:
+    def analysed(given: t.Mapping[str, t.Any]) -> documents.Report:
+        record, plan, machine, results = (given[name] for name in ("record", "plan", "machine", "results"))
+        today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
         try:
-            return analyse(results, context)
+            return analyse(results, documents.context(record, plan, machine, results, today))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             reason = f"{type(error).__name__}: {error}" if type(error).__module__ == "builtins" else str(error)
             raise documents.DocumentError(f"What the benchmark has measured cannot be judged: {reason}") from None
+
+    @staticmethod
+    def judged(report: documents.Report, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        """What is kept of the verdict, where the plan has a recipe to choose for, and how the benchmark has ended."""
+        plan, results = given["plan"], given["results"]
+        recipe = plan.get("recipe")
+        return {
+            "chosen": chosen(report, given["record"], recipe, plan["speculative_config"]) if recipe else {},
+            "not_restored": "" if results["restored"] else results["not_restored"],
+        }
 
 
 def hosts_of(task_vars: t.Mapping[str, t.Any]) -> set[str]:

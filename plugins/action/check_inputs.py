@@ -4,17 +4,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 from pathlib import Path
 
-from ansible.errors import AnsibleActionFail
+from ansible.errors import AnsibleActionFail, AnsibleTemplateError
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inputs import (
+    ENVIRONMENT,
+    LIMITS,
     inputs,
     misspelt,
     mistaken,
     undecided,
+    unusable,
 )
 
 ROLES = Path(__file__).resolve().parent.parent.parent / "roles"
@@ -33,13 +37,20 @@ class ActionModule(ActionBase):
         known = inputs(ROLES)
         variables = task_vars or {}
         flags = arguments["flags"]
-        undecidable = undecided({name: self._templar.template(variables[name]) for name in flags if name in variables})
-        if undecidable:
-            raise AnsibleActionFail(
-                "\n".join([*undecidable, "Correct the value on the command line or in the inventory."])
-            )
+        wrong = undecided({name: self._templar.template(variables[name]) for name in flags if name in variables})
+        wrong += unusable(self._known(variables, (*LIMITS, ENVIRONMENT)))
+        if wrong:
+            raise AnsibleActionFail("\n".join([*wrong, "Correct the value on the command line or in the inventory."]))
         wrong = misspelt(variables, known)
         wrong += mistaken(load_extra_vars(self._loader), known, [*arguments["also"], *flags])
         if wrong:
             raise AnsibleActionFail("\n".join([*wrong, "Correct the name on the command line or in the inventory."]))
         return {"changed": False}
+
+    def _known(self, variables: t.Mapping[str, t.Any], names: t.Iterable[str]) -> dict[str, t.Any]:
+        """The values of those inputs that have one by now, and not only when it is known what is served."""
+        values = {}
+        for name in names:
+            with contextlib.suppress(KeyError, AnsibleTemplateError):
+                values[name] = self._templar.template(variables[name])
+        return values

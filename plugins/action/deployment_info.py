@@ -18,7 +18,14 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
         found = dict(self._execute_module(task_vars=task_vars))
-        if "disk" not in found:
-            return found
         host = str((task_vars or {}).get("inventory_hostname", self._play_context.remote_addr))
-        return {**found, "lines": render(host, status_of(found))}
+        if "disk" in found:
+            return {**found, "lines": render(host, status_of(found))}
+        return {**found, "lines": told(host, found["log"])} if "log" in found else found
+
+
+def told(host: str, log: t.Mapping[str, t.Any]) -> list[str]:
+    """The last lines of a log, below where they are from."""
+    part = f", the last {len(log['lines'])} lines" if log["truncated"] else ""
+    heading = [f"{host}: {log['path'] or 'no log'}{part}", log["detail"]]
+    return [line for line in heading if line] + list(log["lines"])

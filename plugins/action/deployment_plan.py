@@ -5,133 +5,33 @@
 from __future__ import annotations
 
 import base64
+import collections
 import datetime
 import json
 import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible.plugins.loader import lookup_loader
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
     back,
     cluster,
-    containers,
+    course,
     deployment,
-    guard,
+    firewall,
+    images,
     links,
-    memory,
+    models,
     network,
     nodes,
+    page,
     place,
     room,
+    served,
+    shared,
     sizes,
-    wish,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import MODES, RENDERERS
-
-DICT: dict[str, t.Any] = {"type": "dict"}
-NEEDED: dict[str, t.Any] = {"type": "dict", "required": True}
-ROWS: dict[str, t.Any] = {"type": "list", "elements": "dict", "default": []}
-MODEL = {"name": {"type": "str"}, "facts": DICT}
-# Values of type raw are read by the plan, whose errors name the inputs that people set.
-FABRIC: dict[str, dict[str, t.Any]] = {
-    "hosts": NEEDED,
-    "mode": {"type": "str", "default": "auto", "choices": list(MODES)},
-    "plan": {"type": "raw"},
-    "interfaces": {"type": "raw"},
-    "mtu": {"type": "int", "default": 9000},
-    "renderer": {"type": "str", "default": "auto", "choices": list(RENDERERS)},
-    "speed": {"type": "int", "default": 200_000},
-    "minimum_speed": {"type": "int", "default": 0},
-    "bandwidth_test": {"type": "raw", "default": "auto"},
-    "start_with_card": {"type": "raw", "default": "auto"},
-    "keep_card": {"type": "raw", "default": "auto"},
-}
-NEEDS: dict[str, dict[str, t.Any]] = {
-    "target": {"type": "dict", "required": True, "options": MODEL},
-    "draft": {"type": "dict", "options": MODEL},
-    "method": {"type": "str", "default": "none"},
-    "draft_length": {"type": "int", "default": 0},
-    "context": {"type": "raw", "default": 32768},
-    "parallel": {"type": "raw", "default": 1},
-    "reserve_gib": {"type": "raw", "default": 12},
-    "guard": {"type": "raw", "default": True},
-    "kv_cache": {"type": "str", "default": "planned", "choices": ["planned", "fraction"]},
-    "memory": DICT,
-    "sparks": {"type": "int", "default": 1},
-    "options": DICT,
-}
-CLUSTER: dict[str, dict[str, t.Any]] = {
-    "looks": NEEDED,
-    "clock_skew": {"type": "float", "default": 60},
-    "tolerate": {"type": "list", "elements": "str", "default": []},
-}
-ROOM: dict[str, dict[str, t.Any]] = {
-    "looks": NEEDED,
-    "models": NEEDED,
-    "packed_bytes": {"type": "int", "default": 0},
-    "reserve_bytes": {"type": "int", "default": 0},
-}
-TRUST: dict[str, dict[str, t.Any]] = {
-    "hosts": NEEDED,
-    "directory": {"type": "str", "required": True},
-    "ssh_port": {"type": "int", "required": True},
-    "copy_port": {"type": "int", "required": True},
-}
-PLACE: dict[str, dict[str, t.Any]] = {
-    "name": {"type": "str", "required": True},
-    "image": {"type": "str", "required": True},
-    "look": NEEDED,
-    "uses": ROWS,
-    "taken": ROWS,
-    "seen": ROWS,
-    "registry": {"type": "dict", "default": {}},
-    "unpack_factor": {"type": "float", "default": 0.0},
-    "inputs": NEEDED,
-    "labels": {"type": "dict", "default": {}},
-}
-# What is asked; a task asks one of them.
-SUBJECTS: dict[str, dict[str, t.Any]] = {
-    "fabric": {"type": "dict", "options": FABRIC},
-    "cluster": {"type": "dict", "options": CLUSTER},
-    "needs": {"type": "dict", "options": NEEDS},
-    "room": {"type": "dict", "options": ROOM},
-    "trust": {"type": "dict", "options": TRUST},
-    "place": {"type": "dict", "options": PLACE},
-    "share": DICT,
-    "nodes": DICT,
-    "run": {
-        "type": "dict",
-        "options": {
-            "deployment": NEEDED,
-            "turn": {"type": "str"},
-            "slot": DICT,
-            "addresses": {"type": "list", "elements": "str"},
-            "own": DICT,
-            "state_directory": {"type": "str", "required": True},
-        },
-    },
-    "back": {
-        "type": "dict",
-        "options": {
-            "records": NEEDED,
-            "state_directory": {"type": "str", "required": True},
-            "addresses": {"type": "list", "elements": "str", "default": []},
-            "has_image": {"type": "bool", "required": True},
-        },
-    },
-    "record": {
-        "type": "dict",
-        "options": {
-            "deployment": NEEDED,
-            "own": DICT,
-            "is_new": {"type": "bool", "required": True},
-            "seen": NEEDED,
-            "files": {"type": "dict", "default": {}},
-        },
-    },
-}
-# What the plan of the nodes is completed with, on each Spark.
-PARTS = ("recipe", "values", "memory", "config", "files", "own")
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.subjects import PARTS, SUBJECTS
 
 
 class ActionModule(ActionBase):
@@ -142,15 +42,12 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
-        variables = dict(task_vars or {})
-        variables["deployment_recipe"] = self._templar.template(variables.get("deployment_recipe"))
-        self._task.args = nodes.gathered(variables, self._task.args, SUBJECTS)
+        self._variables = dict(task_vars or {})
+        host = str(self._variables.get("inventory_hostname", ""))
+        self._task.args = nodes.gathered(self._known(host), self._task.args, SUBJECTS)
         _result, given = self.validate_argument_spec(
-            argument_spec={**SUBJECTS, **{part: {"type": "dict", "default": {}} for part in PARTS}},
-            mutually_exclusive=[list(SUBJECTS)],
-            required_one_of=[list(SUBJECTS)],
+            argument_spec={**SUBJECTS, **PARTS}, mutually_exclusive=[list(SUBJECTS)], required_one_of=[list(SUBJECTS)]
         )
-        host = str(variables.get("inventory_hostname", ""))
         subject = next(name for name in SUBJECTS if given[name] is not None)
         try:
             return {"changed": False, **getattr(self, f"_{subject}")(host, given)}
@@ -158,6 +55,18 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(str(error)) from None
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise AnsibleActionFail(f"What the Sparks run cannot be planned: {error}.") from None
+
+    def _known(self, host: str) -> dict[str, t.Any]:
+        """The variables with those of all hosts; of its own, those that only this play or task has are known, too."""
+        recipe = self._templar.template(self._variables.get("deployment_recipe"))
+        asked = {str(name).partition(".")[0] for name in (self._task.args.get("of_all") or {}).values()}
+        own = {name: self._templar.template(self._variables[name]) for name in asked if name in self._variables}
+        others = self._variables.get("hostvars") or {}
+        return {**self._variables, "deployment_recipe": recipe, "hostvars": collections.ChainMap({host: own}, others)}
+
+    @staticmethod
+    def _refused(host: str, refusal: str) -> dict[str, t.Any]:
+        return {"failed": True, "msg": f"{host}: {refusal}"} if refusal else {}
 
     @staticmethod
     def _fabric(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -168,15 +77,17 @@ class ActionModule(ActionBase):
         return cluster.compared(**given["cluster"])
 
     @staticmethod
-    def _needs(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        wanted = sizes.read(given["needs"])
-        return {**memory.plan(wanted, host), "guard": guard.handed_over(given["needs"]["guard"], wanted.reserve)}
+    def _room(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        asked, models = given["room"], given["room"]["models"]
+        if asked["looks"] is None:
+            return {"refusal": room.too_small(host, models, asked["image_bytes"], asked["reserve_bytes"])}
+        models = {**models, "cache": models["cache"]["directory"]}
+        lacking = room.needed(asked["looks"], host, models, asked["packed_bytes"], asked["reserve_bytes"])
+        return {"refusal": "\n".join(lacking)}
 
     @staticmethod
-    def _room(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        asked = given["room"]
-        lacking = room.needed(asked["looks"], host, asked["models"], asked["packed_bytes"], asked["reserve_bytes"])
-        return {"refusal": "\n".join(lacking)}
+    def _model_copies(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return models.copies(given["model_copies"]["views"], host)
 
     @staticmethod
     def _trust(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -187,44 +98,91 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _place(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        found = place.problems(place.Place(**given["place"]))
-        return {"problems": [f"{host}: {problem}" for problem in found]}
+        found = [f"{host}: {problem}" for problem in place.problems(place.Place(**given["place"]))]
+        return {"failed": True, "msg": "\n".join(found)} if found else {}
+
+    @staticmethod
+    def _firewall(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        try:
+            return {"rules": firewall.rules(**given["firewall"])}
+        except ValueError as error:
+            raise AnsibleActionFail(str(error)) from None
+
+    @staticmethod
+    def _image_copies(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return images.copies(given["image_copies"]["looks"])
+
+    @staticmethod
+    def _page(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return page.plan(host, **given["page"])
+
+    def _served(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        # Where a value was given, only what came with the task still tells.
+        return served.decided({**given["served"], "given": self._task.args["served"]["given"]}, host)
+
+    def _listen(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        asked, hosts = given["listen"], nodes.members(self._known(host))
+        address, port = asked["host"], asked.pop("port")
+        return {
+            **course.listens(host, hosts, address, port),
+            **self._refused(host, course.exposed(**asked, hosts=hosts)),
+        }
 
     @staticmethod
     def _share(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        brought, texts = given["share"], deployment.texts(given["files"], given["config"])
-        generation = containers.generation(texts, brought["beside"])
-        recorded = wish.container(given["own"], texts, brought["models"], brought["host"])
-        return {"node": dict(vars(containers.Node(**brought, generation=generation, recorded=recorded)))}
+        return shared.brought(given["share"], given["plan"], given["recipe"])
 
-    @staticmethod
-    def _nodes(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        plan = containers.plan(list(given["nodes"].values()))[host]
-        planned = deployment.of(plan, **{part: given[part] for part in PARTS})
-        return {**plan, **deployment.in_place(planned.container, planned.files), "deployment": dict(vars(planned))}
+    def _nodes(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        def render(script: t.Mapping[str, t.Any], head: t.Mapping[str, t.Any]) -> str:
+            lookup = lookup_loader.get("ansible.builtin.template", loader=self._loader, templar=self._templar)
+            known = {"script": script, "node": {**head["node"], "log_level": head["log_level"]}}
+            return str(lookup.run([given["script"]], variables=self._variables, template_vars=known)[0])
 
-    @staticmethod
-    def _run(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return dict(shared.planned(host, given["nodes"], given["plan"], given["recipe"], render))
+
+    def _run(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = given["run"]
         look = {"slot": asked["slot"]} if asked["addresses"] is None else asked
-        return deployment.way(asked["deployment"], asked["turn"], look, asked["state_directory"], asked["own"])
+        found = deployment.way(asked["deployment"], asked["turn"], look, asked["state_directory"], asked["own"])
+        return {**found, **self._refused(host, found["refusal"])}
 
-    @staticmethod
-    def _back(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    def _back(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = given["back"]
         where = asked["state_directory"], asked["addresses"], asked["has_image"]
-        return {"refusal": back.refusal(host, asked["records"], *where)}
+        return self._refused(host, back.refusal(host, asked["records"], *where))
+
+    @staticmethod
+    def _question(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return course.question(host, **given["question"])
+
+    @staticmethod
+    def _failure(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return course.failure(host, **given["failure"])
+
+    @staticmethod
+    def _ended(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return {"failed": True, "msg": course.ended(host, **given["ended"])}
+
+    def _start(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        here = set(self._variables["ansible_play_hosts"])
+        missing = [each for each in self._variables["ansible_play_hosts_all"] if each not in here]
+        found = course.start(host, **given["start"], missing=missing)
+        return {**found, "failed": True, "msg": found["gone"]} if found["gone"] else found
 
     @staticmethod
     def _record(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = given["record"]
-        planned, seen = deployment.Deployment(**asked["deployment"]), asked["seen"]
+        planned, records = deployment.Deployment(**asked["deployment"]), asked["records"]
+        answered, figures = (served.of_head(asked[name]) for name in ("answered", "figures"))
         if not asked["is_new"]:
-            return {"record": deployment.reviewed(asked["own"], seen["answered"], planned.origins)}
-        written = {name: json.loads(base64.b64decode(text) or b"{}") for name, text in asked["files"].items()}
+            return {"record": deployment.reviewed(records["own"], answered, planned.origins), "replaced": None}
+        # What the image and the ranks said; the last is the head's.
+        texts = {**asked["files"], "ranks": served.of_head(asked["ranks"])}
+        written = {name: json.loads(base64.b64decode(text or "") or b"{}") for name, text in texts.items()}
         seen = {
-            **seen,
-            "option_check": seen["option_check"] or written.get("option_check", {}),
-            "ranks": written.get("ranks", {}).get("ranks", []),
+            **{**asked["seen"], "answered": answered, "figures": figures},
+            "option_check": asked["seen"]["option_check"] or written.get("option_check", {}),
+            "ranks": written["ranks"].get("ranks", []),
         }
-        return {"record": planned.record(deployment.Seen(**seen), datetime.datetime.now(datetime.timezone.utc))}
+        record = planned.record(deployment.Seen(**seen), datetime.datetime.now(datetime.timezone.utc))
+        return {"record": record, "replaced": deployment.replaced(planned, records)}

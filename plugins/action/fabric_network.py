@@ -7,8 +7,9 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.network import outcome
 
 MODULE = "dgx_spark.speculative.fabric_network"
 POLL_S = 1.0
@@ -31,6 +32,8 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         state = arguments.get("state", "present")
+        if state == "reverted" and "because" in arguments:
+            return self._given_up(arguments, task_vars or {})
         if state == "confirmed":
             # What is confirmed is that a new connection can be had.
             self._let_go()
@@ -42,6 +45,25 @@ class ActionModule(ActionBase):
         if stage.get("failed"):
             return {**stage, "change": result["change"], "trial": True}
         return {**result, "stage": stage["stage"]}
+
+    def _given_up(self, arguments: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Result:
+        """Take back what was tried here, if anything was, and fail with what has come of it."""
+        why, others = str(arguments["because"]), str(arguments.get("others", ""))
+        host = str(task_vars.get("inventory_hostname", ""))
+        found: Result = {}
+        if arguments.get("change"):
+            try:
+                reverted = {"state": "reverted", "change": arguments["change"]}
+                found = dict(self._execute_module(MODULE, reverted, task_vars=task_vars))
+            except AnsibleConnectionFailure:
+                raise
+            except AnsibleError as error:
+                found = {"failed": True, "msg": str(error)}
+        stuck = ""
+        if found.get("failed"):
+            stuck = str(found.get("msg") or "The task failed without a word.").removeprefix(f"{host}: ")
+        text = outcome(why, others, str(found.get("stage") or ""), stuck)
+        return {"failed": True, "changed": bool(found.get("changed")), "msg": f"{host}: {text}"}
 
     def _let_go(self) -> None:
         """Close what is kept open of this connection; a local one has nothing to close."""

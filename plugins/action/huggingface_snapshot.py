@@ -4,10 +4,34 @@
 
 from __future__ import annotations
 
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import models
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.nodes import of_all
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.following import Following
 
 
 class ActionModule(Following):
-    """Look at models, and wait while the Hub limits requests, if that is wanted."""
+    """Look at models, beside those of the head where it has some, and wait while the Hub limits requests if wanted."""
 
     BY_DEFAULT = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        variables, given = dict(task_vars or {}), dict(self._task.args)
+        host = str(variables.get("inventory_hostname", ""))
+        files = models.vocabulary_files(given.pop("vocabularies", None) or [], given.pop("vocabulary_directory", ""))
+        known = (given.pop("of_all", None) or {}).get("known")
+        head: dict[str, t.Any] | None = None
+        if known:
+            variables["deployment_recipe"] = self._templar.template(variables.get("deployment_recipe"))
+            head = next(iter(of_all(variables, str(known)).values()))
+            given["known"] = head["repositories"]
+        self._task.args = {**given, "files": {**(given.get("files") or {}), **files}}
+        found = super().run(tmp, task_vars)
+        if head is not None and found.get("failed"):
+            return {**found, "msg": models.lacking(host, str(found.get("msg", "")), found.get("errors") or [])}
+        if "models" not in found:
+            return found
+        more = {"bytes": models.size(found)} if head is None else models.beside(found, head)
+        wanted = models.downloads([path for path in found["files_missing"] if path in files], files)
+        return {**found, **more, "vocabularies": files, "downloads": wanted}

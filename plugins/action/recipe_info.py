@@ -12,6 +12,8 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
     RECIPES,
     RecipeError,
+    check_inventory,
+    check_run,
     find,
     load,
     shipped,
@@ -32,8 +34,11 @@ class ActionModule(ActionBase):
                 "recipe": {"type": "str"},
                 "directory": {"type": "path"},
                 "speculation": {"type": "bool", "default": True},
+                "overrides": {"type": "dict", "default": {}},
+                "counted": {"type": "str", "choices": ["inventory", "run"]},
             },
         )
+        variables = task_vars or {}
         directory = Path(arguments["directory"] or RECIPES)
         try:
             if arguments["recipe"] is None:
@@ -43,6 +48,11 @@ class ActionModule(ActionBase):
             recipe = load(path)
             if not arguments["speculation"]:
                 recipe = without_drafts(recipe)
+            recipe = {**recipe, **arguments["overrides"]}
+            if arguments["counted"] == "inventory":
+                check_inventory(recipe, (variables.get("groups") or {}).get("sparks") or [])
+            if arguments["counted"] == "run":
+                check_run(recipe, variables.get("ansible_play_hosts_all") or [])
             return {"changed": False, "path": str(path), "recipe": recipe}
         except RecipeError as error:
             raise AnsibleActionFail(str(error)) from None

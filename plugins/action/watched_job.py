@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import json
+import typing as t
+
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.following import Following
 
 
@@ -11,3 +14,10 @@ class ActionModule(Following):
     """Watch a job until it has ended."""
 
     BY_DEFAULT = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        arguments = self._task.args.get("arguments")
+        if isinstance(arguments, list):
+            told = [json.dumps(one) if isinstance(one, t.Mapping) else one for one in arguments]
+            self._task.args = {**self._task.args, "arguments": told}
+        return super().run(tmp, task_vars)

@@ -25,6 +25,19 @@ def answered(text: str) -> str:
     return text
 
 
+def of_network(result: t.Mapping[str, t.Any], said: str) -> str:
+    """Why a change of the network failed, whose own refusals say it all; without a result, it was the other Spark's."""
+    if not result:
+        return "nothing was changed, because that failed on the other Spark."
+    said = said.removeprefix("Task failed: ")
+    if result.get("refused") or "table" in result:
+        return said
+    return (
+        f"configuring the network needs sudo, and that failed ({said}). Run again with -K and give the sudo password, "
+        "or set up the addresses by hand and set spark_network_mode to adopt."
+    )
+
+
 def failure(result: t.Any, host: str = "", about: str = "") -> str:
     """Why a task failed, in its own words; of a loop, why the first item did. The host's name in front is left out.
 
@@ -35,6 +48,8 @@ def failure(result: t.Any, host: str = "", about: str = "") -> str:
     items = [one for one in result.get("results") or () if isinstance(one, t.Mapping) and one.get("failed")]
     said = next((one["msg"] for one in items if one.get("msg")), None) or result.get("msg") or SILENT
     text = str(said).removeprefix(f"{host}: ") if host else str(said)
+    if about == "network":
+        return of_network(result, text)
     if not about:
         return text
     text = answered(text)

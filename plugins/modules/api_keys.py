@@ -100,6 +100,18 @@ existing:
   type: dict
   sample:
     open-webui: open_webui
+own:
+  description: Those of the RV(existing) that the O(owner) has asked for.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+guests:
+  description: Those of the RV(existing) that other owners have asked for.
+  returned: success
+  type: list
+  elements: str
+  sample: [open-webui]
 owners:
   description: All keys that are accepted now, and who asked for each. Empty for a key that was put there by hand.
   returned: success
@@ -146,6 +158,8 @@ def main() -> None:
         revoked=change.revoked,
         there=there,
         existing=before,
+        own=[name for name, whose in before.items() if whose == owner],
+        guests=[name for name, whose in before.items() if whose not in ("", owner)],
         owners=dict(sorted(after.items())),
     )
 

@@ -92,7 +92,9 @@ names:
   elements: str
   sample: [spark-1234.local, spark-1234, 192.168.1.20]
 listens:
-  description: On which addresses and ports it listens, with the input of the role C(api_proxy) that says so.
+  description:
+    - On which addresses and ports it listens, with the input of the role C(api_proxy) that says so, and in the spelling
+      of C(published_ports) of M(dgx_spark.speculative.docker_access_info).
   returned: success
   type: list
   elements: dict
@@ -100,9 +102,11 @@ listens:
     - address: 172.17.0.1
       port: 8000
       input: api_proxy_docker_port
+      text: 172.17.0.1:8000:8000
     - address: 0.0.0.0
       port: 8443
       input: api_proxy_port
+      text: 0.0.0.0:8443:8443
 urls:
   description: How to reach it, and from where.
   returned: success

@@ -71,6 +71,37 @@ options:
     description:
       - How long the deployment takes to load, in seconds. Without it no duration is announced.
     type: float
+  recipe:
+    description:
+      - The recipe that the deployment was made with, by name or path, to choose the winner for it. Refused if it is
+        another one, or if this run has more or fewer hosts than it is for.
+    type: str
+  sweep:
+    description:
+      - What the program that measures is told besides.
+    type: dict
+    default: {}
+    suboptions:
+      deployment:
+        description:
+          - The directory of the deployment on the host.
+        type: str
+      results:
+        description:
+          - Where the results are kept on the host.
+        type: str
+      lease_s:
+        description:
+          - After how many seconds without a sign of life the deployment's own options serve again.
+        type: int
+      ready_timeout:
+        description:
+          - How many seconds a point may take to load.
+        type: int
+      answer_timeout:
+        description:
+          - How many seconds an answer may take.
+        type: int
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 seealso:
@@ -126,6 +157,26 @@ prompts:
   returned: success
   type: list
   elements: dict
+task:
+  description:
+    - All that the program is told which measures on the host.
+  returned: success
+  type: dict
+key:
+  description:
+    - A hash of RV(points), by which a run knows whether a benchmark at work is its own.
+  returned: success
+  type: str
+recipe:
+  description:
+    - What O(recipe) says. Empty without it.
+  returned: success
+  type: dict
+path:
+  description:
+    - The file of O(recipe). Empty without it.
+  returned: success
+  type: str
 settings:
   description:
     - How each point is measured, with O(max_tokens), O(repetitions), O(warmup) and O(prompt_lengths).

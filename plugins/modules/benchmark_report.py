@@ -35,10 +35,18 @@ options:
       - Without it nothing is written. It is only checked that the report could be, and O(compare_with) is one, which is
         good to know before anything is measured.
     type: dict
-  context:
+  record:
     description:
-      - What it was measured on, with C(title), C(deployment), C(recipe), C(draft_length), C(method), C(image),
-        C(models), C(hardware), C(versions), C(date), C(settings) and C(roofline). Required with O(results).
+      - The record of the deployment that was measured, as M(dgx_spark.speculative.deployment_info) returns it. Required
+        with O(results).
+    type: dict
+  plan:
+    description:
+      - What M(dgx_spark.speculative.benchmark_plan) returned. Required with O(results).
+    type: dict
+  machine:
+    description:
+      - What M(dgx_spark.speculative.spark_info) returned as C(machine). Required with O(results).
     type: dict
   html_path:
     description:
@@ -65,14 +73,18 @@ EXAMPLES = r"""
 - name: Report
   dgx_spark.speculative.benchmark_report:
     results: "{{ lookup('ansible.builtin.file', 'results.json') | from_json }}"
-    context: "{{ what_was_measured }}"
+    record: "{{ records.present }}"
+    plan: "{{ plan }}"
+    machine: "{{ spark.machine }}"
     html_path: benchmark/single_eagle3.html
     json_path: benchmark/single_eagle3.json
 
 - name: Report what the new image changed
   dgx_spark.speculative.benchmark_report:
     results: "{{ lookup('ansible.builtin.file', 'results.json') | from_json }}"
-    context: "{{ what_was_measured }}"
+    record: "{{ records.present }}"
+    plan: "{{ plan }}"
+    machine: "{{ spark.machine }}"
     html_path: benchmark/new_image.html
     json_path: benchmark/new_image.json
     compare_with: benchmark/single_eagle3.json
@@ -102,6 +114,19 @@ report:
       returned: success
       type: list
       elements: dict
+chosen:
+  description:
+    - C(draft_length), C(method), C(date) and C(sentence), what they were found for (C(recipe), C(image), C(models)),
+      and C(speculative_config), by which a deployment without drafts can be measured again. Later runs read it.
+    - Empty without a verdict, or if O(plan) has no C(recipe).
+  returned: when O(results) is given
+  type: dict
+not_restored:
+  description:
+    - Why the deployment's own options do not serve again. Empty if they do.
+  returned: when O(results) is given
+  type: str
+  sample: ""
 lines:
   description:
     - The lines that were printed.

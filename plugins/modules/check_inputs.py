@@ -14,6 +14,8 @@ description:
     says nothing.
   - Fails when a variable of the host begins like an input of one of this collection's roles and is none, and names the
     nearest one. All of them are reported at once.
+  - Fails, too, when a port or a number of streams is out of its limits, or C(speculative_serve_environment) has what is
+    no name of a variable, which would only be noticed after what served was replaced.
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes

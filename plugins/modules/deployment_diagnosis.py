@@ -70,6 +70,11 @@ options:
     description:
       - Where on the host to write a redacted archive of the evidence (C(.tar.gz)). Its mode is V(0600).
     type: path
+  fetch_to:
+    description:
+      - Where on the controller to have that archive; the host does not keep it then. A relative path is one from where
+        the command was given. Where several hosts are in the run, each has a file of its own, with its name.
+    type: str
 notes:
   - The kernel's log can often be read by root and the group C(adm) only.
 """
@@ -86,7 +91,7 @@ EXAMPLES = r"""
 
 - name: Gather what a report needs
   dgx_spark.speculative.deployment_diagnosis:
-    bundle: /tmp/report.tar.gz
+    fetch_to: report.tar.gz
 """
 
 RETURN = r"""
@@ -320,6 +325,8 @@ def main() -> None:
             "failure": {"type": "str"},
             "host": {"type": "str"},
             "bundle": {"type": "path"},
+            # The action sees to it.
+            "fetch_to": {"type": "str"},
         },
         supports_check_mode=True,
     )

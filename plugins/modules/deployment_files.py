@@ -119,6 +119,7 @@ sha256:
   sample: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -152,11 +153,17 @@ def mode_of(path: Path, mode: str) -> str:
 def written(path: Path, content: str, mode: str) -> None:
     """A file that is on the disk, with the directories that it needs."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        file.write(content.encode("utf-8"))
-        os.fchmod(file.fileno(), int(mode, 8))
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with path.open("wb") as file:
+            file.write(content.encode("utf-8"))
+            os.fchmod(file.fileno(), int(mode, 8))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        # A write that fails does not say where.
+        error.filename = str(path.parent)
+        raise
 
 
 def on_disk(directory: Path) -> None:
@@ -166,6 +173,13 @@ def on_disk(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def remedy(error: OSError, directory: str) -> str:
+    """What to do about a file that cannot be written."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"make room on its disk ('df -h {directory}'), then run again. What serves goes on."
+    return "the directory has to belong to the login user."
 
 
 class DeploymentFiles:
@@ -250,9 +264,10 @@ class DeploymentFiles:
             self.note(path, before.decode("utf-8", "replace"), content)
             if self.module.check_mode:
                 return
-            with tempfile.NamedTemporaryFile(dir=self.module.tmpdir, delete=False) as draft:
-                draft.write(content.encode("utf-8"))
-            self.module.atomic_move(draft.name, str(path))
+            # Beside it, so that a disk without room is noticed here and not where it takes the other's place.
+            draft = path.with_name(f"{records.DRAFT}{path.name}")
+            written(draft, content, mode)
+            self.module.atomic_move(str(draft), str(path))
             if is_new:
                 self.module.set_mode_if_different(str(path), mode, False)
         self.have_mode(path, mode)
@@ -298,7 +313,7 @@ def main() -> None:
     except OSError as error:
         module.fail_json(
             msg=f"Writing the deployment to {module.params['directory']} failed: {error.strerror} ({error.filename}); "
-            "the directory has to belong to the login user."
+            + remedy(error, module.params["directory"])
         )
 
 

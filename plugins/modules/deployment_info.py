@@ -29,11 +29,12 @@ options:
         server is asked for a few tokens, unless O(ask=false); besides Docker, the records, the models and the memory
         are looked at. See RV(state) and the other values.
       - V(log) is the last lines that the server wrote. Only Docker and the log are looked at. See RV(log).
+      - V(slot) is what is in the serving slot, which Docker is asked. See RV(slot) and RV(addresses).
       - V(records) is what a deployment leaves that was seen to serve, and from which it can be deployed again. Only
         files are looked at. See RV(records).
     type: list
     elements: str
-    choices: [status, log, records]
+    choices: [status, log, slot, records]
     default: [status]
   deployment:
     description:
@@ -41,7 +42,8 @@ options:
     type: str
   labels:
     description:
-      - The labels of the container in the serving slot, for V(records) in O(gather). Empty if there is none.
+      - The labels of the container in the serving slot, for V(records) in O(gather). Empty if there is none. With
+        V(slot) in O(gather) they are those that it has.
     type: dict
     default: {}
   log:
@@ -443,8 +445,8 @@ unknown:
   sample: ["Docker cannot be asked: the user spark may not open /var/run/docker.sock."]
 lines:
   description:
-    - The same for a person.
-  returned: with V(status) in O(gather)
+    - The same for a person, with V(log) the end of the log below where it is.
+  returned: with V(status) or V(log) in O(gather)
   type: list
   elements: str
   sample: ["spark-1 serves openai/gpt-oss-120b with EAGLE-3, draft length 5"]
@@ -474,6 +476,17 @@ log:
         - A sentence on a log that is not there, is empty, or may not be the one that is meant. Null otherwise.
       type: str
       sample: null
+slot:
+  description:
+    - What is in the serving slot, as RV(dgx_spark.speculative.docker_access_info#module:slot). Null if it is empty, or
+      Docker cannot be asked.
+  returned: with V(slot) in O(gather)
+  type: dict
+addresses:
+  description: The addresses of this machine.
+  returned: with V(slot) in O(gather)
+  type: list
+  elements: str
 records:
   description:
     - The records that matter at one moment. A record that is damaged, or lacks what bringing its deployment back needs,
@@ -533,11 +546,12 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import remembered
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import EngineError, Machine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.look import DockerAccessInfo, defaults
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status_look import StatusLook
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.written import written
 
-GATHERED = ["status", "log", "records"]
+GATHERED = ["status", "log", "slot", "records"]
 
 
 def main() -> None:
@@ -577,8 +591,17 @@ def main() -> None:
             module.fail_json(msg=f"lines is {wanted['lines']}, but at least 1 line has to be asked for.")
         where = Path(params["state_directory"]), params["socket"], params["container"]
         found["log"] = written(*where, wanted["lines"], wanted["raw"], wanted["all_runs"])
+    labels = params["labels"]
+    if "slot" in params["gather"]:
+        asked = {**defaults(), "container": params["container"], "socket": params["socket"]}
+        try:
+            docker = DockerAccessInfo(asked, Machine()).act()
+        except EngineError as e:
+            module.fail_json(msg=str(e))
+        found.update({name: docker[name] for name in ("slot", "addresses")})
+        labels = (docker["slot"] or {"labels": {}})["labels"]
     if "records" in params["gather"]:
-        found["records"] = remembered(Path(params["state_directory"]), params["deployment"], params["labels"])
+        found["records"] = remembered(Path(params["state_directory"]), params["deployment"], labels)
     module.exit_json(changed=False, **found)
 
 

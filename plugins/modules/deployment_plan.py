@@ -13,10 +13,12 @@ description:
   - Plans the containers of a deployment for all its Sparks at once, says how a deployment is made to run that was
     planned or recorded, whether what served before can come back, and what is recorded of one that was seen to answer.
   - A Spark that serves alone is a cluster of one. It gets nothing of what a fabric needs.
-  - Before that, it says how the Sparks are joined, whether they go together, what lets one into the next, what the
-    models need of the memory, whether image and models fit on the disks, and whether there is a place for a container.
-  - A task asks one of O(fabric), O(cluster), O(needs), O(room), O(trust), O(place), O(share), O(nodes), O(run), O(back)
-    and O(record).
+  - Before that, it says how the Sparks are joined, whether they go together, what lets one into the next, what is
+    served and what that needs of the memory, whether image and models fit on the disks, and whether there is a place
+    for a container. Of a run, it says what the server is asked and what becomes of a run that fails.
+  - A task asks one of O(fabric), O(cluster), O(served), O(room), O(trust), O(place), O(firewall),
+    O(model_copies), O(image_copies), O(page), O(share), O(nodes), O(run), O(back), O(record), O(listen), O(question),
+    O(failure), O(ended) and O(start).
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
@@ -99,6 +101,16 @@ options:
           - Whether the network card is to stay on without a cable, V(true), V(false), or V(auto), which is as it is.
         type: raw
         default: auto
+      ssh_port:
+        description:
+          - Where the containers of the others are to be reached, for RV(ports).
+        type: int
+        default: 0
+      copy_port:
+        description:
+          - Where the others are to take in copies, for RV(ports).
+        type: int
+        default: 0
   cluster:
     description:
       - Whether Sparks can serve as one. Compared are machine, memory, driver, clock and Docker.
@@ -120,89 +132,61 @@ options:
         type: list
         elements: str
         default: []
-  needs:
+  served:
     description:
-      - What models need of the memory of a Spark.
+      - What is served, and where each value comes from that is not the recipe's; what that needs of the memory of a
+        Spark; and what the engine is told. Fails with options that the engine would refuse, as they are written or with
+        what the plan adds, as M(dgx_spark.speculative.trtllm_config) does.
+      - What somebody has given is stronger than what a benchmark has chosen, and that stronger than the recipe. A
+        choice holds as long as recipe, image and models are those that were measured.
       - Adds up the weights of target and draft model, the KV cache of the wanted context, and 10 GB of workspace, and
         compares the sum with the memory there is, before anything is downloaded.
-      - The KV cache is counted for O(needs.parallel) conversations. Each takes O(needs.context) tokens and three times
-        O(needs.draft_length), as TensorRT-LLM makes a sequence longer for its drafts, rounded up to whole blocks, and a
-        block more. Another block is for the dummy request that fills up the batches of CUDA graphs.
-      - A value in it takes two bytes unless C(kv_cache_config.dtype) in O(needs.options) says less. With C(auto) it
-        takes one where the checkpoint asks for FP8, as TensorRT-LLM follows it; the head of O(needs.method=eagle3) has
-        its target's type.
+      - The KV cache is counted for C(parallel) conversations. Each takes C(context) tokens and three times
+        C(draft_length), as TensorRT-LLM makes a sequence longer for its drafts, rounded up to whole blocks, and a block
+        more. Another block is for the dummy request that fills up the batches of CUDA graphs.
+      - A value in it takes two bytes unless C(kv_cache_config.dtype) in the options says less. With C(auto) it takes
+        one where the checkpoint asks for FP8, as TensorRT-LLM follows it; the head of C(eagle3) has its target's type.
       - The share of C(kv_cache_config.free_gpu_memory_fraction) stays a cap, for the KV cache, on what the weights
         leave.
+      - With C(kv_cache) V(planned) the KV cache is as large as C(context) and C(parallel) need it. V(fraction) leaves
+        its size to that share, and the context to the model; needed is room for 2048 tokens then.
       - On several Sparks the target's weights and the KV cache are split; draft, workspace and reserve are counted on
         each.
-      - Chunked prefill is switched on where the context is longer than C(max_num_tokens) and O(needs.options) do not
-        say, since the server refuses longer prompts without it. It works together with all methods of drafting, and
-        keeps the workspace at the size of C(max_num_tokens) tokens.
+      - Chunked prefill is switched on where the context is longer than C(max_num_tokens) and the options do not say,
+        since the server refuses longer prompts without it. It works together with all methods of drafting, and keeps
+        the workspace at the size of C(max_num_tokens) tokens.
       - It is left off for models with multi-head latent attention, for which TensorRT-LLM does not support it on a
         GB10.
       - Layers with a sliding window count like the others, because TensorRT-LLM gives them as much unless
         C(kv_cache_config.max_attention_window) says otherwise.
     type: dict
     suboptions:
-      target:
+      recipe:
         description:
-          - The target model.
+          - The recipe, as M(dgx_spark.speculative.recipe_info) returned it. Its C(sparks) has to divide the attention
+            heads of the target model.
         type: dict
         required: true
-        suboptions:
-          name:
-            description:
-              - What it is called.
-            type: str
-          facts:
-            description:
-              - What its files say, in the form in which M(dgx_spark.speculative.huggingface_snapshot) returns it.
-              - Used are C(weights_bytes), C(layers), C(attention_heads), C(kv_heads), C(head_dim), C(max_context),
-                C(kv_cache_dtype) and C(model_type).
-            type: dict
-      draft:
+      given:
         description:
-          - The draft model, in the same form. Empty without one.
+          - The inputs of the role C(speculative_serve), by the recipe's names C(target), C(draft), C(method),
+            C(draft_length), C(context), C(parallel), C(kv_cache) and C(family), and C(image) and C(break_even) (what
+            drafts cost).
+          - C(method) and C(draft_length) are null where nobody has given them. Any other one that is the recipe's
+            counts as the recipe's. C(method) is empty if C(speculative_config) in the options says it.
         type: dict
-        suboptions:
-          name:
-            description:
-              - What it is called.
-            type: str
-          facts:
-            description:
-              - What its files say. The head of O(needs.method=eagle3) has one layer unless they say otherwise.
-            type: dict
-      method:
+        required: true
+      options:
         description:
-          - How drafts are made, such as V(eagle3), V(draft_target) or V(none).
-          - Empty if C(speculative_config) in O(needs.options) says it.
-        type: str
-        default: none
-      draft_length:
+          - Engine options in TensorRT-LLM's own spelling, merged over the recipe's. C(max_seq_len) in them wins over
+            C(context) and may be more than the model was made for, C(max_batch_size) over C(parallel).
+        type: dict
+        default: {}
+      use_benchmark:
         description:
-          - Tokens drafted for each pass of the target model.
-        type: int
-        default: 0
-      context:
-        description:
-          - Tokens of one conversation, prompt and answer together.
-          - C(max_seq_len) in O(needs.options) wins over it, and may be more than the model was made for.
-        type: raw
-        default: 32768
-      parallel:
-        description:
-          - Conversations at once. C(max_batch_size) in O(needs.options) wins over it.
-        type: raw
-        default: 1
-      kv_cache:
-        description:
-          - V(planned) makes the KV cache as large as O(needs.context) and O(needs.parallel) need it.
-          - V(fraction) leaves its size to C(kv_cache_config.free_gpu_memory_fraction), and the context to the model.
-            Needed is room for 2048 tokens then.
-        type: str
-        default: planned
-        choices: [planned, fraction]
+          - Whether a benchmark's choice is wanted.
+        type: bool
+        default: true
       reserve_gib:
         description:
           - GiB of the memory that are kept for the desktop and the system.
@@ -221,34 +205,58 @@ options:
           - C(cuda) is what a container of the image was told, where one was asked. Its C(free) is what CUDA calls free,
             and C(unused) and C(available) are C(MemFree) and C(MemAvailable) at the same moment. On a GB10 CUDA counts
             what files hold as used, so a C(free) that is too small only leads to a warning with the remedy.
-          - Without C(available) or C(slot), everything but O(needs.reserve_gib) counts as free.
+          - Without C(available) or C(slot), everything but O(served.reserve_gib) counts as free.
         type: dict
-      sparks:
+      slot:
         description:
-          - How many Sparks serve together. It has to divide the attention heads of O(needs.target).
-        type: int
-        default: 1
-      options:
-        description:
-          - The explicit engine options in TensorRT-LLM's own spelling.
+          - What is in the serving slot, as RV(dgx_spark.speculative.docker_access_info#module:slot).
         type: dict
+        default: {}
+      records:
+        description:
+          - Of every Spark, by name, RV(dgx_spark.speculative.deployment_info#module:records). The head's has the
+            benchmark's choice.
+        type: dict
+        default: {}
+      facts:
+        description:
+          - Of every Spark, by name, what the files of its models say, by model, in the form in which
+            M(dgx_spark.speculative.huggingface_snapshot) returns it. The head's count.
+          - Used are C(weights_bytes), C(layers), C(attention_heads), C(kv_heads), C(head_dim), C(max_context),
+            C(kv_cache_dtype) and C(model_type). The head of C(eagle3) has one layer unless they say otherwise.
+        type: dict
+        default: {}
+      models:
+        description:
+          - Of every Spark, by name, its models with their commits or fingerprints. The head's count. One that is not
+            known yet is taken for the same.
+        type: dict
+        default: {}
+      looked_up:
+        description:
+          - The same as the Hub has them, until they are fetched.
+        type: dict
+        default: {}
   room:
     description:
       - Whether image and models fit on the disks of the host of the task, which takes them from the Spark before it,
-        and on the head's.
+        and on the head's. Without O(room.looks), whether what the host downloads itself does.
     type: dict
     suboptions:
       looks:
         description:
           - As O(cluster.looks).
         type: dict
-        required: true
       models:
         description:
-          - What M(dgx_spark.speculative.huggingface_snapshot) returned on this host, with C(cache), C(cache_filesystem)
-            and C(cache_free_bytes).
+          - What M(dgx_spark.speculative.huggingface_snapshot) returned on this host, with C(cache).
         type: dict
         required: true
+      image_bytes:
+        description:
+          - What an image will take on the disk of a host that downloads.
+        type: int
+        default: 0
       packed_bytes:
         description:
           - What the registry has of the image, for one that is not pulled yet.
@@ -259,6 +267,17 @@ options:
           - What is to stay free.
         type: int
         default: 0
+  model_copies:
+    description:
+      - Which Sparks have models copied to them by the one before, and whether those in directories of the host of the
+        task are as large as on the head.
+    type: dict
+    suboptions:
+      views:
+        description:
+          - What M(dgx_spark.speculative.huggingface_snapshot) returned on each host, in the order of the ranks.
+        type: dict
+        required: true
   trust:
     description:
       - What lets the head into the containers of the others, and each Spark hand on what it has to the next.
@@ -285,9 +304,24 @@ options:
           - Where copies are taken in.
         type: int
         required: true
+      key:
+        description:
+          - The file with the private half of the key of this host.
+        type: str
+        required: true
+      streams:
+        description:
+          - In how many connections is copied.
+        type: int
+        required: true
+      patience:
+        description:
+          - After how many seconds without a byte a copy ends.
+        type: int
+        required: true
   place:
     description:
-      - What was found where a container is to be.
+      - What was found where a container is to be. The task fails with everything that stands in the way.
     type: dict
     suboptions:
       name:
@@ -305,25 +339,12 @@ options:
           - What M(dgx_spark.speculative.docker_access_info) returned.
         type: dict
         required: true
-      uses:
-        description:
-          - The ports that it would listen on, as RV(dgx_spark.speculative.docker_access_info#module:port). One that has
-            another name than C(port) in O(place.inputs) brings it as C(input).
-        type: list
-        elements: dict
-        default: []
-      taken:
-        description:
-          - Those of them that somebody else has.
-        type: list
-        elements: dict
-        default: []
       seen:
         description:
-          - The same as the login user sees them, who may see more of the user's own processes.
-        type: list
-        elements: dict
-        default: []
+          - What it returned to the login user, who may see more of the user's own processes. Needed where O(place.look)
+            has C(taken).
+        type: dict
+        default: {}
       registry:
         description:
           - What M(dgx_spark.speculative.registry_image_info) returned of an image that is not here yet.
@@ -339,15 +360,118 @@ options:
           - What C(name), C(image), C(port) and C(address) are called where they are set, for the messages.
         type: dict
         required: true
+      listens:
+        description:
+          - Addresses and ports that are not set by C(port) in O(place.inputs), with the name of the C(input) that does.
+        type: list
+        elements: dict
+        default: []
       labels:
         description:
           - The labels that tell this collection's own container of that name from somebody else's. Without any, any
             container may be replaced.
         type: dict
         default: {}
+      publish:
+        description:
+          - What it publishes. On Docker's bridge a server has to be reached by that, and not by everybody.
+        type: dict
+        suboptions:
+          network:
+            description:
+              - Its network. Nothing is published without V(bridge).
+            type: str
+            required: true
+          ports:
+            description:
+              - What it is to publish, as it was asked for.
+            type: list
+            elements: str
+            default: []
+          server:
+            description:
+              - The port on which the server listens in it. With V(0) it may publish anything.
+            type: int
+            default: 0
+          allow_unauthenticated:
+            description:
+              - Whether it may be published on other addresses than the loopback address.
+            type: bool
+            default: false
+  firewall:
+    description:
+      - Which rules let containers in to what one of them publishes. Containers on Docker's default bridge reach a port
+        of the host only where its firewall lets packets in from C(docker0).
+    type: dict
+    suboptions:
+      network:
+        description:
+          - The network of the container that publishes. Nothing is published without V(bridge).
+        type: str
+        required: true
+      published_ports:
+        description:
+          - What it publishes, each as C(ADDRESS:PORT:CONTAINER_PORT), as Docker spells them. A leading address may be
+            left out, and C(/tcp) or C(/udp) may follow.
+        type: list
+        elements: str
+        default: []
+      former:
+        description:
+          - What earlier ones may have published.
+        type: list
+        elements: str
+        default: []
+  image_copies:
+    description:
+      - Who lacks the image that the head has for all.
+    type: dict
+    suboptions:
+      looks:
+        description:
+          - As O(cluster.looks).
+        type: dict
+        required: true
+  page:
+    description:
+      - A chat page for the model, in a container on Docker's bridge.
+    type: dict
+    suboptions:
+      name:
+        description:
+          - The name of its container and volume.
+        type: str
+        required: true
+      address:
+        description:
+          - The IP address of the host on which it is published.
+        type: str
+        required: true
+      port:
+        description:
+          - The port on which it is published.
+        type: int
+        required: true
+      endpoint:
+        description:
+          - Where a container reaches the model, with or without C(/v1).
+        type: str
+        required: true
+      reached_as:
+        description:
+          - The name or address by which the controller reaches the host.
+        type: str
+        required: true
+      user:
+        description:
+          - As whom it does so. Empty where SSH knows that.
+        type: str
+        default: ""
   share:
     description:
-      - What a Spark brings into a deployment, as the role C(speculative_serve) puts it together in C(tasks/nodes.yml).
+      - What a Spark brings into a deployment, as the role C(speculative_serve) puts it together in C(tasks/render.yml),
+        with the directory of the C(programs) that run in the container, and its C(own) last record of the deployment of
+        that name. If that serves, and says the same but for the programs, it is planned to go on as it is.
     type: dict
   nodes:
     description:
@@ -356,35 +480,19 @@ options:
     type: dict
   recipe:
     description:
-      - With O(nodes), the recipe, as M(dgx_spark.speculative.recipe_info) returned it.
+      - With O(share) and O(nodes), the recipe, as M(dgx_spark.speculative.recipe_info) returned it.
     type: dict
     default: {}
-  values:
+  plan:
     description:
-      - With O(nodes), what is served, as P(dgx_spark.speculative.deployment_values#filter) returned it.
+      - With O(share) and O(nodes), what O(served) returned.
     type: dict
     default: {}
-  memory:
+  script:
     description:
-      - With O(nodes), the plan of the memory, as O(needs) returned it.
-    type: dict
-    default: {}
-  config:
-    description:
-      - With O(share) and O(nodes), the engine options, as M(dgx_spark.speculative.trtllm_config) returned them.
-    type: dict
-    default: {}
-  files:
-    description:
-      - With O(share) and O(nodes), the texts that the deployment keeps, by the name of their file, but for the options.
-    type: dict
-    default: {}
-  own:
-    description:
-      - With O(share) and O(nodes), the last record of the deployment of that name. If it serves, and says the same but
-        for the programs in the container, it is planned to go on as it is.
-    type: dict
-    default: {}
+      - With O(nodes), the template of what starts the server, a file on the controller.
+    type: path
+    default: ""
   run:
     description:
       - A deployment that is to run.
@@ -453,10 +561,11 @@ options:
           - As O(nodes) returned it.
         type: dict
         required: true
-      own:
+      records:
         description:
-          - Its record, if it has served all along.
+          - The Spark's RV(dgx_spark.speculative.deployment_info#module:records) from before.
         type: dict
+        required: true
       is_new:
         description:
           - Whether it was deployed in this run.
@@ -464,16 +573,172 @@ options:
         required: true
       seen:
         description:
-          - What was seen of it (C(answered), C(figures), C(image), C(container), C(option_check), C(memory_available)),
-            as the role C(speculative_serve) puts it together in C(tasks/record.yml).
+          - What was seen of it here (C(image), C(container), C(option_check), C(memory_available)), as the role
+            C(speculative_serve) puts it together in C(tasks/record.yml).
         type: dict
         required: true
       files:
         description:
           - Files of the Spark, in Base64, or empty. C(option_check) is what the image said of the options in an earlier
-            run, C(ranks) what the ranks said of themselves before they started.
+            run.
         type: dict
         default: {}
+      answered:
+        description:
+          - Of every Spark, by name, the answer to the question, as M(dgx_spark.speculative.completions_probe) returned
+            it. The head's server speaks for all.
+        type: dict
+        required: true
+      figures:
+        description:
+          - The same of what was measured.
+        type: dict
+        required: true
+      ranks:
+        description:
+          - Of every Spark, by name, what its ranks said of themselves before they started, in Base64. The head's count.
+        type: dict
+        default: {}
+  listen:
+    description:
+      - Where a Spark listens. Fails where that would let in everybody, or where two Sparks could not reach each other.
+    type: dict
+    suboptions:
+      host:
+        description:
+          - The address of the API.
+        type: str
+        required: true
+      port:
+        description:
+          - Its port.
+        type: raw
+        required: true
+      expose:
+        description:
+          - Who else may use it, V(local) for nobody.
+        type: str
+        default: local
+      allow_unauthenticated:
+        description:
+          - Whether everybody may who reaches that address.
+        type: bool
+        default: false
+      network:
+        description:
+          - The container's network, V(host) or V(bridge).
+        type: str
+        default: host
+  question:
+    description:
+      - Whether what runs is new, and what its server is asked.
+    type: dict
+    suboptions:
+      probe:
+        description:
+          - The recipe's question, with C(prompt), C(expect) and C(max_tokens).
+        type: dict
+        default: {}
+      chat:
+        description:
+          - Whether the target model is a chat model.
+        type: bool
+        required: true
+      tools:
+        description:
+          - Whether it can call tools.
+        type: bool
+        required: true
+      recorded:
+        description:
+          - Of every Spark, by name, RV(recorded) of O(run).
+        type: dict
+        required: true
+      known:
+        description:
+          - Of every Spark, by name, RV(known) of O(run).
+        type: dict
+        required: true
+      changed:
+        description:
+          - Of every Spark, by name, whether its container was made or started.
+        type: dict
+        required: true
+  failure:
+    description:
+      - What becomes of a run that failed.
+    type: dict
+    suboptions:
+      result:
+        description:
+          - The result of the task that failed. Empty on a Spark that is here because another one failed.
+        type: dict
+        required: true
+      before:
+        description:
+          - The record of what served before.
+        type: dict
+      again:
+        description:
+          - What is said if that serves again.
+        type: str
+        required: true
+      slots:
+        description:
+          - Of every Spark, by name, RV(dgx_spark.speculative.docker_access_info#module:slot) from before the run. With
+            it, O(failure.before) comes back only if any of them ran.
+        type: dict
+        default: {}
+      changed:
+        description:
+          - As O(question.changed).
+        type: dict
+        default: {}
+  ended:
+    description:
+      - Fails with what became of a run that has gone back, or could not.
+    type: dict
+    suboptions:
+      whys:
+        description:
+          - Of every Spark, by name, RV(why) of O(failure).
+        type: dict
+        required: true
+      log:
+        description:
+          - Where the log of what did not get ready is kept.
+        type: str
+        default: ""
+      again:
+        description:
+          - As RV(again).
+        type: str
+        default: ""
+      result:
+        description:
+          - The result of the task by which what served before could not be started again either.
+        type: dict
+        default: {}
+  start:
+    description:
+      - What a start waits for. Fails where a Spark does not have the addresses that its container was made for.
+    type: dict
+    suboptions:
+      labels:
+        description:
+          - The labels of the container in the serving slot.
+        type: dict
+        required: true
+      recorded:
+        description:
+          - The record of that.
+        type: dict
+      addresses:
+        description:
+          - The addresses of the Spark.
+        type: list
+        elements: str
+        required: true
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 seealso:
@@ -509,16 +774,17 @@ EXAMPLES = r"""
     of_all: {hosts: look.fabric}
   register: plan
 
-- name: Plan the memory
+- name: Decide what is served
   dgx_spark.speculative.deployment_plan:
-    needs:
-      target:
-        name: openai/gpt-oss-120b
-        facts: "{{ models.facts['openai/gpt-oss-120b'] }}"
-      context: 131072
+    served:
+      recipe: "{{ deployment_recipe }}"
+      given:
+        image: "{{ deployment_recipe.image }}"
+        draft_length: 3
+        method: null
+        context: 131072
       memory: "{{ docker.memory }}"
-      options:
-        max_num_tokens: 4096
+    of_all: {facts: models.facts}
   register: plan
 
 - name: Refuse what does not fit
@@ -528,16 +794,17 @@ EXAMPLES = r"""
 
 - name: Plan what each Spark runs
   dgx_spark.speculative.deployment_plan:
-    of_all: {nodes: brings.node}
+    of_all: {nodes: brings}
     recipe: "{{ deployment_recipe }}"
-    values: "{{ served }}"
-  register: plan
+    plan: "{{ plan }}"
+    script: serve.sh.j2
+  register: node
 
 - name: Work out how it is run
   dgx_spark.speculative.deployment_plan:
     run:
-      deployment: "{{ plan.deployment }}"
-      turn: "{{ plan.turn }}"
+      deployment: "{{ node.deployment }}"
+      turn: "{{ node.turn }}"
       state_directory: "{{ ansible_facts['user_dir'] }}/.local/share/dgx-spark-speculative"
   register: way
 """
@@ -549,14 +816,31 @@ rank:
   type: int
   sample: 0
 before:
-  description: The host before this one, from which it takes what both need. Empty for the head.
-  returned: with O(fabric)
-  type: str
+  description:
+    - The host before this one, from which it takes what both need. Empty for the head.
+    - With O(failure) the record of what comes back. Null if nothing does.
+  returned: with O(fabric) or O(failure)
+  type: raw
   sample: spark-1
 after:
   description: The host after this one, which takes that from it. Empty for the last one.
   returned: with O(fabric)
   type: str
+others:
+  description: The other hosts, in words. Empty for one alone.
+  returned: with O(fabric)
+  type: str
+ports:
+  description: The ports on which others will connect to this host, each with C(address), C(port), C(input) and C(use).
+  returned: with O(fabric)
+  type: list
+  elements: dict
+streams:
+  description: For the test of the bandwidth, each interface with its address and that of the other end.
+  returned: with O(fabric)
+  type: list
+  elements: str
+  sample: [enp1s0f1np1=192.168.100.10=192.168.100.11]
 rails:
   description: The interfaces of the cable, as this host sees them, one for each twin.
   returned: with O(fabric)
@@ -632,7 +916,7 @@ findings:
   sample: []
 lines:
   description: The plan for people, of the memory as a table with a sentence.
-  returned: with O(fabric) or O(needs)
+  returned: with O(fabric) or O(served)
   type: list
   elements: str
   sample:
@@ -642,20 +926,20 @@ verdict:
     - V(fits), V(less_context) if it fits with RV(fitting_context), V(does_not_fit), or V(unknown) where the models
       or the memory are not known well enough.
     - It is V(does_not_fit), too, if already what is known does not fit.
-  returned: with O(needs)
+  returned: with O(served)
   type: str
   sample: fits
 rows:
   description: What is needed on each Spark. C(bytes) is null where it is not known.
-  returned: with O(needs)
+  returned: with O(served)
   type: list
   elements: dict
   sample:
     - name: weights of openai/gpt-oss-120b
       bytes: 65248815744
 options:
-  description: Engine options for what O(needs.options) leave open; those are to be merged over them, recursively.
-  returned: with O(needs)
+  description: Engine options for what the given ones leave open; those are to be merged over them, recursively.
+  returned: with O(served)
   type: dict
   sample:
     max_batch_size: 1
@@ -667,66 +951,111 @@ options:
     enable_chunked_prefill: true
 context:
   description: Tokens of one conversation that are served. Null where nobody has said so.
-  returned: with O(needs)
+  returned: with O(served)
   type: int
   sample: 131072
 fitting_context:
   description:
     - The largest context, in steps of 1024 tokens, that fits. Null if that is less than 2048 tokens, or not known.
-  returned: with O(needs)
+  returned: with O(served)
   type: int
   sample: 131072
 needed:
   description: Bytes that are needed on each Spark, as far as they are known.
-  returned: with O(needs)
+  returned: with O(served)
   type: int
   sample: 85614296088
 room:
   description: Bytes that may be used. Null if they are not known.
-  returned: with O(needs)
+  returned: with O(served)
   type: int
   sample: 115636723712
 takes:
   description:
     - The bytes that the server takes on each Spark, with RV(share) without those of its KV cache. Null if they are not
       known.
-  returned: with O(needs)
+  returned: with O(served)
   type: int
   sample: 76300000000
 share:
-  description: The share of the rest that the KV cache takes by O(needs.kv_cache=fraction), otherwise V(0.0).
-  returned: with O(needs)
+  description: The share of the rest that the KV cache takes by C(kv_cache) V(fraction), otherwise V(0.0).
+  returned: with O(served)
   type: float
   sample: 0.0
 guard:
   description: What the memory guard is told of its limits. Empty for the usual ones.
-  returned: with O(needs)
+  returned: with O(served)
   type: str
   sample: ""
 free_for_gpu:
   description: What CUDA calls free beside what the kernel calls available. Empty where no image was asked.
-  returned: with O(needs)
+  returned: with O(served)
   type: str
   sample: 104 GB by CUDA, 118 GB available
 message:
   description:
     - Why it is refused, by whom memory is held, and what to do. Empty with RV(verdict=fits) and RV(verdict=unknown).
-  returned: with O(needs)
+  returned: with O(served)
   type: str
   sample: ""
 warnings:
   description: What works but not as one may expect, or what could not be counted. Ansible shows them, too.
-  returned: with O(needs)
+  returned: with O(served)
   type: list
   elements: str
   sample: []
 problems:
-  description:
-    - What keeps the Sparks from serving as one, or the container from being made, each with what to do. The latter has
-      the name of the host.
-  returned: with O(cluster) or O(place)
+  description: What keeps the Sparks from serving as one, each with what to do.
+  returned: with O(cluster)
   type: list
   elements: str
+rules:
+  description:
+    - Rules that accept what comes from C(docker0), each with C(chain), C(port), which is null for every port, and
+      C(state). Those that are V(absent) come last.
+  returned: with O(firewall)
+  type: list
+  elements: dict
+  sample:
+    - chain: INPUT
+      port: 8000
+      state: present
+    - chain: DOCKER-USER
+      port:
+      state: present
+fingerprint:
+  description: The layers and settings of the image that the head has for all, as one text.
+  returned: with O(image_copies)
+  type: str
+bytes:
+  description: The size of that image.
+  returned: with O(image_copies)
+  type: int
+to:
+  description: The hosts that lack it, or models, in the order in which they are copied.
+  returned: with O(image_copies) and O(model_copies)
+  type: list
+  elements: str
+  sample: [spark-2]
+published:
+  description: What its container publishes, in Docker's spelling.
+  returned: with O(page)
+  type: str
+  sample: 127.0.0.1:3000:8080
+url:
+  description: Where it is on the host itself.
+  returned: with O(page)
+  type: str
+  sample: http://127.0.0.1:3000
+asks:
+  description: Where it reaches the model.
+  returned: with O(page)
+  type: str
+  sample: http://172.17.0.1:8000/v1
+sees:
+  description: The beginning of a sentence about what a container sees there.
+  returned: with O(page)
+  type: str
 image_copied:
   description: Whether all have the image that the head has made for all.
   returned: with O(cluster)
@@ -737,13 +1066,23 @@ copies:
   type: list
   elements: dict
 way:
-  description: The Spark to which this one copies, C(worker), with its C(user) and C(addresses). Empty for the last.
+  description:
+    - The Spark to which this one copies, C(worker), with its C(user), C(addresses) and C(port), and how, with C(key),
+      C(known_hosts), C(streams) and C(patience). Empty for the last.
   returned: with O(trust)
   type: dict
 node:
-  description: What the Spark brings.
+  description: What the Spark brings, as containers are planned with it.
   returned: with O(share) or O(nodes)
   type: dict
+own:
+  description: The last record of the deployment of that name.
+  returned: with O(share)
+  type: dict
+log_level:
+  description: The server's log level.
+  returned: with O(share)
+  type: str
 container:
   description: What Docker is asked for, as the input C(trtllm_container_planned) of the role trtllm_container takes it.
   returned: with O(nodes) or O(run)
@@ -790,21 +1129,22 @@ beside:
   type: list
   elements: str
 files:
-  description: Its files, of O(run) as they were, if it comes from a record; or those by which Sparks trust each other.
-  returned: with O(nodes), O(run) or O(trust)
-  type: list
-  elements: dict
+  description:
+    - Its files, of O(run) as they were, if it comes from a record; or those by which Sparks trust each other. With
+      O(share) a mapping of the texts of the programs by their name.
+  returned: with O(share), O(nodes), O(run) or O(trust)
+  type: raw
 answers:
   description: Whether this Spark has the API.
-  returned: with O(run)
+  returned: with O(run) or O(start)
   type: bool
 address:
   description: The address of the API.
-  returned: with O(run)
+  returned: with O(run) or O(listen)
   type: str
 port:
-  description: The port of the API.
-  returned: with O(run)
+  description: The port of the API. V(0) with O(listen) on a Spark that has none.
+  returned: with O(run) or O(listen)
   type: int
 stop:
   description: Whether what is in the slot has to be stopped before anything is run.
@@ -819,11 +1159,97 @@ known:
   returned: with O(run)
   type: bool
 refusal:
-  description: Why it cannot be run, or come back, or what keeps Sparks from serving as one. Empty if it can.
-  returned: with O(run), O(back), O(cluster) or O(room)
+  description:
+    - What keeps Sparks from serving as one, or why what waits for others that are not there is not waited for. Empty if
+      nothing does.
+  returned: with O(cluster), O(room), O(model_copies) or O(start)
   type: str
 record:
   description: The record.
   returned: with O(record)
   type: dict
+replaced:
+  description: The record of what it takes the place of, for the way back. Null if that was the same.
+  returned: with O(record)
+  type: dict
+served:
+  description:
+    - The values by the recipe's names, C(benchmark) (C(draft_length), C(method), C(date) and C(sentence) of the choice
+      that was taken, or empty), C(break_even), C(origins) and C(lines).
+    - In C(origins), by name, C(from) is V(benchmark) or V(given), and C(says) tells a person value and place.
+    - C(break_even) has the acceptance lengths from which drafts pay, for one request at a time on hardware whose limit
+      is reading memory. With a mixture of experts it depends on how far the tokens of a pass share their experts, hence
+      C(best) and C(worst). It is null without drafts, and when nothing is known of their cost.
+  returned: with O(served)
+  type: dict
+sparks:
+  description: How many Sparks serve as one.
+  returned: with O(served)
+  type: int
+engine_options:
+  description: RV(options), and over them those that were given.
+  returned: with O(served)
+  type: dict
+config:
+  description:
+    - What M(dgx_spark.speculative.trtllm_config) makes of them. With O(share) models are where the container has them.
+  returned: with O(served) or O(share)
+  type: dict
+checked:
+  description: A hash of image and options, by which what the image says of them is remembered.
+  returned: with O(served)
+  type: str
+options_served:
+  description: Whether what is in O(served.slot) was started with just these options.
+  returned: with O(served)
+  type: bool
+from_registry:
+  description: Whether the Spark takes the image from its registry.
+  returned: with O(listen)
+  type: bool
+is_new:
+  description: Whether any Spark runs what was not seen to answer before.
+  returned: with O(question)
+  type: bool
+kind:
+  description: V(chat) or V(completion).
+  returned: with O(question)
+  type: str
+prompt:
+  description: The question. Empty for the one of M(dgx_spark.speculative.completions_probe).
+  returned: with O(question)
+  type: str
+expect:
+  description: What the answer must match. Null for what that expects.
+  returned: with O(question)
+  type: list
+  elements: str
+max_tokens:
+  description: How long the answer may be.
+  returned: with O(question)
+  type: int
+tools:
+  description: Whether a tool call is tried.
+  returned: with O(question)
+  type: bool
+why:
+  description: Why the run failed.
+  returned: with O(failure)
+  type: str
+untouched:
+  description: Whether the run has changed no container.
+  returned: with O(failure)
+  type: bool
+again:
+  description: What is said of what served before.
+  returned: with O(failure)
+  type: str
+lets_in:
+  description: The address at which a worker lets its head in. Empty for a head, and for a Spark alone.
+  returned: with O(start)
+  type: str
+gone:
+  description: Which addresses are not there any more. Empty if they are.
+  returned: with O(start)
+  type: str
 """

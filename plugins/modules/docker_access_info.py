@@ -371,6 +371,12 @@ published_ports:
       address_here: true
       container_port: 8000
       text: 127.0.0.1:8000:8000/tcp
+taken:
+  description: Those of RV(published_ports) and RV(port) that somebody else than O(container) has.
+  returned: success
+  type: list
+  elements: dict
+  sample: []
 addresses:
   description: The addresses of this host on which something can listen, without those that only hold on one link.
   returned: success

@@ -50,6 +50,15 @@ options:
     description:
       - The RV(change) to confirm or to revert. Another one, of another run, is refused.
     type: str
+  because:
+    description:
+      - Why the change of this host is given up, with O(state=reverted), and empty if it is because of another host. The
+        task then fails in any case, with that and with what has become of the addresses. O(change) may be empty.
+    type: str
+  others:
+    description:
+      - The hosts with which this one was to be joined, in words, for what O(because) makes it say.
+    type: str
   ask:
     description:
       - What to ask with O(state=asked), as M(dgx_spark.speculative.deployment_plan) returns it. C(addresses) are to be
@@ -318,6 +327,9 @@ def main() -> None:
             "document": {"type": "dict"},
             "change": {"type": "str"},
             "ask": {"type": "dict"},
+            # These are the action's.
+            "because": {"type": "str"},
+            "others": {"type": "str"},
             "timeout": {"type": "int", "default": 120},
         },
         required_if=[("state", "present", ["document"]), ("state", "asked", ["ask"])],

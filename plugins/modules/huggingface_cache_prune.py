@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: huggingface_cache_prune
-short_description: Remove what is of no use from a host's Hugging Face cache
+short_description: Remove models, or what is of no use, from a host's Hugging Face cache
 version_added: 0.1.0
 description:
-  - Removes whole models that no deployment uses, and of the others the files that are not served and incomplete
-    downloads that nobody is just writing.
-  - A model that has no receipt of this collection in just this cache is never touched, nor is anything outside of a
-    model's own directory. Links to elsewhere are not followed.
+  - Removes the models of O(models). Without them, whole models that no deployment uses, and of the others the files
+    that are not served and incomplete downloads that nobody is just writing.
+  - A model that nobody has named and that has no receipt of this collection in just this cache is never touched, nor is
+    anything outside of a model's own directory. Links to elsewhere are not followed.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
 attributes:
@@ -43,7 +43,18 @@ options:
       - The labels of the serving container, which name its deployment. An empty dictionary if there is
         no such container.
     type: dict
-    required: true
+  models:
+    description:
+      - Names of models to remove, or V(all). They are removed whether a deployment uses them or not, and nothing else
+        is. O(labels) is not needed for it.
+      - Any other model than those that have a receipt or stand in O(also) is refused, before anything is removed.
+    type: raw
+  also:
+    description:
+      - Names of models that O(models) may have though they have no receipt.
+    type: list
+    elements: str
+    default: []
 seealso:
   - module: dgx_spark.speculative.huggingface_snapshot
 author:
@@ -60,6 +71,10 @@ EXAMPLES = r"""
 - name: Remove what it does not need
   dgx_spark.speculative.huggingface_cache_prune:
     labels: "{{ docker.slot.labels | default({}) }}"
+
+- name: Remove a model
+  dgx_spark.speculative.huggingface_cache_prune:
+    models: [openai/gpt-oss-120b]
 """
 
 RETURN = r"""
@@ -72,7 +87,7 @@ removed:
   contains:
     kind:
       description:
-        - V(model), V(unserved) or V(part).
+        - V(model), V(unserved) or V(part); V(named) for those of O(models).
       type: str
     id:
       description:
@@ -123,6 +138,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import (
     Prune,
     PruneError,
+    Removal,
     cached_models,
     removals,
 )
@@ -137,19 +153,39 @@ def unreadable_records(state: Path, labels: t.Mapping[str, str]) -> list[Path]:
     return [path for path in paths if not models_of(read_record(path))]
 
 
+def named(prune: Prune, models: t.Any, also: t.Iterable[str]) -> list[Removal]:
+    """The models that somebody names. Raises PruneError for those that are not this collection's."""
+    known = list(dict.fromkeys([*prune.known(), *also]))
+    wanted = known if models == "all" else [models] if isinstance(models, str) else [str(name) for name in models]
+    strange = [name for name in wanted if name not in known]
+    if strange:
+        raise PruneError(
+            f"{', '.join(strange)} cannot be removed, since it was not fetched by this collection. Those that were: "
+            f"{', '.join(known) or 'none'}."
+        )
+    return [prune.named(name) for name in wanted]
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "cache_directory": {"type": "path", "default": "~/.cache/huggingface/hub"},
             "receipts_directory": {"type": "path"},
             "state_directory": {"type": "path", "default": "~/.local/share/dgx-spark-speculative"},
-            "labels": {"type": "dict", "required": True},
+            "labels": {"type": "dict"},
+            "models": {"type": "raw"},
+            "also": {"type": "list", "elements": "str", "default": []},
         },
+        mutually_exclusive=[("labels", "models")],
+        required_one_of=[("labels", "models")],
         supports_check_mode=True,
     )
     params = module.params
     cache, state, labels = Path(params["cache_directory"]), Path(params["state_directory"]), params["labels"]
     receipts = Path(params["receipts_directory"] or state / "models")
+    prune = Prune(cache, receipts)
+    if params["models"] is not None:
+        remove(module, prune, lambda: named(prune, params["models"], params["also"]))
     deployment = deployment_directory(state, labels)
     if deployment and current(state, labels) is None:
         module.fail_json(
@@ -162,10 +198,14 @@ def main() -> None:
             msg=f"Which models are in use is not known, since {' and '.join(map(str, unreadable))} cannot be read or "
             "names no model: deploy again, or remove the file if nothing is to be kept for it, then run again"
         )
-    prune = Prune(cache, receipts)
+    remove(module, prune, lambda: removals(cached_models(cache, receipts, models_in_use(state, labels))))
+
+
+def remove(module: AnsibleModule, prune: Prune, wanted: t.Callable[[], list[Removal]]) -> t.NoReturn:
+    """Remove what is wanted and free, and end the module."""
     try:
-        found = cached_models(cache, receipts, models_in_use(state, labels))
-        removed = [removal for removal in removals(found) if prune.is_free(removal)]
+        removed = [removal for removal in wanted() if prune.is_free(removal)]
+        changed = any(removal.kind != "named" or prune.holds(removal.id) for removal in removed)
         if not module.check_mode:
             for removal in removed:
                 prune.remove(removal)
@@ -173,12 +213,12 @@ def main() -> None:
         module.fail_json(msg=str(error))
     except PermissionError as error:
         module.fail_json(
-            msg=f"The Hugging Face cache {cache} cannot be read ({error.filename}: {error.strerror}): give it back to "
-            "the login user with 'sudo chown -R', then run again"
+            msg=f"The Hugging Face cache {prune.cache} cannot be read ({error.filename}: {error.strerror}): give it "
+            "back to the login user with 'sudo chown -R', then run again"
         )
     lines = [removal.line() for removal in removed]
     module.exit_json(
-        changed=bool(removed),
+        changed=changed,
         removed=[dataclasses.asdict(removal) for removal in removed],
         bytes_freed=sum(removal.bytes for removal in removed),
         lines=lines,

@@ -23,6 +23,7 @@ extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._attributes.info_module
   - dgx_spark.speculative._following
+  - dgx_spark.speculative._of_all
 options:
   repositories:
     description:
@@ -124,6 +125,8 @@ options:
     description:
       - What this module returned in RV(repositories) on another host. It is then compared with the cache in the place
         of the Hub, which is not asked, and each model is wanted at the commit that the other host has.
+      - O(of_all) may name the variable with what it returned on the head, as C(known). What the head has read of the
+        models then completes RV(facts), and RV(bytes) is the head's.
     type: list
     elements: dict
   files:
@@ -131,6 +134,17 @@ options:
       - Further files that belong to the models, such as vocabularies. Keys are paths, values are SHA-256 checksums.
     type: dict
     default: {}
+  vocabularies:
+    description:
+      - Tokenizer files of gpt-oss that are looked for in O(vocabulary_directory), as O(files) are.
+    type: list
+    elements: str
+    choices: [o200k_base, cl100k_base]
+    default: []
+  vocabulary_directory:
+    description:
+      - Where they are or will be.
+    type: str
   foreign_paths:
     description:
       - What to do about directories that a download must write to and that belong to another user. V(refuse) is an
@@ -492,6 +506,23 @@ facts:
       experts: 128
       active_experts: 4
       kv_cache_dtype: null
+bytes:
+  description:
+    - Size of the wanted files of all models, without those of which it is not known.
+  returned: success
+  type: int
+  sample: 65682000000
+vocabularies:
+  description:
+    - The SHA-256 checksums of O(vocabularies) by their paths.
+  returned: success
+  type: dict
+downloads:
+  description:
+    - Those of O(vocabularies) that are missing, each with C(path), C(url) and C(checksum).
+  returned: success
+  type: list
+  elements: dict
 complete:
   description:
     - Whether all models are complete.
@@ -557,6 +588,12 @@ calls:
 token_needed:
   description:
     - Whether the Hub refused an anonymous request for one of the models.
+  returned: success
+  type: bool
+  sample: false
+authorized:
+  description:
+    - Whether the Hub was asked with a token.
   returned: success
   type: bool
   sample: false
@@ -720,6 +757,7 @@ class SnapshotSurvey:
             "cache_filesystem": str(mount_point),
             "pair_problems": problems,
             "token_needed": bool(found.token_needed),
+            "authorized": bool(self.module.params["token"]),
             "files_missing": [
                 path
                 for path, checksum in self.module.params["files"].items()
@@ -752,6 +790,15 @@ def main() -> None:
             **following(by_default=False),
             "known": {"type": "list", "elements": "dict"},
             "files": {"type": "dict", "default": {}},
+            # These are the action's, which makes other options of them.
+            "vocabularies": {
+                "type": "list",
+                "elements": "str",
+                "choices": ["o200k_base", "cl100k_base"],
+                "default": [],
+            },
+            "vocabulary_directory": {"type": "str"},
+            "of_all": {"type": "dict"},
             "foreign_paths": {"type": "str", "choices": ["refuse", "accept"], "default": "refuse"},
             "pair": PAIR_ARGUMENT,
             "cache": {

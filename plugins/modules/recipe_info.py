@@ -36,6 +36,17 @@ options:
       - Only with O(recipe).
     type: bool
     default: true
+  overrides:
+    description:
+      - What takes the place of what the recipe says, by its keys. Only with O(recipe).
+    type: dict
+    default: {}
+  counted:
+    description:
+      - Which hosts must be as many as the recipe needs, those of the group C(sparks) in the V(inventory), or those of
+        this V(run). Without it they are not counted.
+    type: str
+    choices: [inventory, run]
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """

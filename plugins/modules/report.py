@@ -17,6 +17,7 @@ description:
   - This is an action plugin. It runs on the controller, and only O(reveal) needs a connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
+  - dgx_spark.speculative._of_all
 attributes:
   check_mode:
     support: full
@@ -29,7 +30,6 @@ attributes:
       - This action does not modify the host's state.
   idempotent:
     support: full
-  - dgx_spark.speculative._of_all
 options:
   lines:
     description:
@@ -45,8 +45,8 @@ options:
       - Of two Sparks that serve as one the head speaks for both, and tells how they are joined and what both ranks said
         of themselves. With the worker's record nothing is printed.
       - It says so when the acceptance length is below the one from which drafts pay, and what was checked besides.
-      - The record's keys C(break_even) (see P(dgx_spark.speculative.deployment_values#filter)), C(checks) (a list of
-        sentences) and C(pair) may be missing.
+      - The record's keys C(break_even) (see RV(dgx_spark.speculative.deployment_plan#module:served)), C(checks) (a
+        list of sentences) and C(pair) may be missing.
     type: dict
   preflight:
     description:

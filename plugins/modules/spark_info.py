@@ -492,10 +492,13 @@ pair:
       sample: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE0
     key:
       description:
-        - The public half of O(pair.key), if both files of the key pair are whole and belong together, and nobody else
-          can read the private one. Null where there is none or it has to be made anew.
+        - The public half of O(pair.key), if both files of the key pair are whole and belong together. Null where there
+          is none or it has to be made anew.
       type: str
       sample: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE0
+    key_is_open:
+      description: Whether the private key has another mode than V(0600), with which ssh refuses it.
+      type: bool
     authorized:
       description: Whose key this host's container accepts. Null where there is none.
       type: dict

@@ -53,7 +53,7 @@ options:
     type: str
   arguments:
     description:
-      - The program's arguments. Everybody on the host can see them.
+      - The program's arguments. Everybody on the host can see them. A dictionary is handed over as JSON.
     type: list
     elements: str
     default: []

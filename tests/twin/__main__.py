@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-from tests.twin import lifecycle
+from tests.twin import cables, lifecycle
 from tests.twin.control import Internet
 from tests.twin.names import MAX_SPARKS, STORES, SYSTEMS, TwinError, spark_name
 
@@ -31,6 +31,7 @@ def parser() -> argparse.ArgumentParser:
     up.add_argument(
         "--store", nargs="+", default=(), choices=STORES, help="their Docker's store of images, one for all or each"
     )
+    up.add_argument("--wiring", default="", choices=cables.WIRINGS, help="default: a cable for two, a switch for more")
     up.add_argument("--hotplug", action="store_true", help="a card without a cable leaves the bus, as with one Spark")
     down = commands.add_parser("down", help="remove the twin's containers, network and volumes")
     down.add_argument("--images", action="store_true", help="remove its images, too")
@@ -49,7 +50,7 @@ def run(options: argparse.Namespace) -> None:
     """Do what was asked for."""
     if options.command == "up":
         started = time.monotonic()
-        how = (options.network, options.system, options.store, options.hotplug)
+        how = (options.network, options.system, options.store, options.hotplug, options.wiring)
         lifecycle.up(options.sparks, options.fresh, *how)
         print(f"The twin is up after {time.monotonic() - started:.1f} s; its inventory is {lifecycle.INVENTORY}.")
     elif options.command == "down":

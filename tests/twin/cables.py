@@ -1,11 +1,14 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cable between two Sparks, and what can be wrong with it.
+"""What is between the Sparks, and what can be wrong with it.
 
 Each Spark makes the interfaces of its own ConnectX-7: see `spark/fabric.py`, also for when it has one at all.
 A cable is two wires, one for each of the two interfaces that a port has; a wire is a veth pair between the far ends of
-the interfaces. Nothing of it is ever in the machine's own network namespace.
+the interfaces. Two Sparks have one between them. More have a switch, a container with a bridge in it and a cable from
+each Spark; one bridge for all, since a switch that nobody has divided is one network, where each interface of a Spark
+hears the other one, too. A ring is a cable from each Spark's port 1 to port 0 of the next.
+Nothing of it is ever in the machine's own network namespace.
 
 How the Sparks are cabled is on record: what a test has pulled out stays out when a Spark restarts.
 """
@@ -24,19 +27,39 @@ from pathlib import Path
 
 from tests.twin import engine
 from tests.twin.images import as_root
-from tests.twin.names import STATE, TwinError, spark_name
+from tests.twin.names import MAX_SPARKS, STATE, SWITCH, TwinError, spark_name
 from tests.twin.spark.fabric import ARMED, CABLE, FACTS, MTU, PORTS, Port
 
 RECORD = STATE / "cables.json"
 FABRIC = "/usr/bin/python3 -I -S /usr/local/lib/dgx-spark-twin/fabric.py once"
 HANDLER = "/opt/nvidia/dgx-spark-mlnx-hotplug/mtk-hotplug-handler.sh"
 RAILS = (0, 1)
+CABLE_BETWEEN, ON_SWITCH, IN_RING = WIRINGS = ("cable", "switch", "ring")
+BRIDGE = "switch"
 LAYING = threading.Lock()
 
 
 @dataclasses.dataclass(frozen=True)
+class End:
+    """Where a wire ends: in a port of a Spark, or in the switch, which is number 0."""
+
+    spark: int
+    port: Port | None = None
+
+    @property
+    def bridge(self) -> str:
+        return self.port.bridge if self.port else BRIDGE
+
+    def __str__(self) -> str:
+        return f"{self.spark}p{self.port.index}" if self.port else BRIDGE
+
+
+Wire = tuple[End, End]
+
+
+@dataclasses.dataclass(frozen=True)
 class Cable:
-    """From a port of the first Spark to a port of the second."""
+    """From a port of the first Spark to a port of the second, or how more of them are joined."""
 
     port_a: int = 1
     port_b: int = 1
@@ -46,10 +69,30 @@ class Cable:
     mtu: int = MTU
     # What a wire carries in a second, in each direction; 0: what the machine is good for.
     mbit: int = 0
+    wiring: str = CABLE_BETWEEN
+    sparks: int = 2
 
-    def wires(self) -> list[tuple[Port, Port]]:
+    def wires(self) -> list[Wire]:
         """The two ends of each wire."""
-        return [(port(self.port_a, rail), port(self.port_b, rail)) for rail in self.rails]
+        if self.wiring == ON_SWITCH:
+            ends = range(1, self.sparks + 1)
+            return [(End(one, port(self.port_a, rail)), End(0)) for rail in self.rails for one in ends]
+        pairs = [((1, self.port_a), (2, self.port_b))]
+        if self.wiring == IN_RING:
+            pairs = [((one, 1), (one % self.sparks + 1, 0)) for one in range(1, self.sparks + 1)]
+        return [
+            (End(a, port(port_a, rail)), End(b, port(port_b, rail)))
+            for rail in self.rails
+            for (a, port_a), (b, port_b) in pairs
+        ]
+
+
+def delivered(sparks: int, wiring: str = "") -> Cable | None:
+    """What is between so many Sparks unless something else is asked for; nothing for one."""
+    wiring = wiring or (CABLE_BETWEEN if sparks < 3 else ON_SWITCH)
+    if wiring == CABLE_BETWEEN and sparks > 2:
+        raise TwinError(f"The twin's cable joins two Sparks; {sparks} are joined by a {' or a '.join(WIRINGS[1:])}.")
+    return Cable(wiring=wiring, sparks=sparks) if sparks > 1 else None
 
 
 def port(number: int, rail: int) -> Port:
@@ -80,7 +123,9 @@ def record(cable: Cable | None) -> None:
 
 def plug(port_a: int = 1, port_b: int = 1) -> None:
     """Put a sound cable in, in the place of the one there is, and wait for the link."""
-    record(Cable(port_a, port_b))
+    sound = Cable(port_a, port_b)
+    there = recorded() or sound
+    record(dataclasses.replace(sound, wiring=there.wiring, sparks=there.sparks))
     connect(by_hand=True)
 
 
@@ -111,9 +156,7 @@ def changed(**values: t.Any) -> t.Iterator[None]:
 @contextlib.contextmanager
 def leads_elsewhere(*ends: tuple[int, int]) -> t.Iterator[None]:
     """Have something in these ports, each a Spark and its port, that has a link and is not the other Spark."""
-    there = [
-        (both, port(number, rail)) for spark, number in ends for both in [namespaces()[spark - 1]] for rail in RAILS
-    ]
+    there = [(both, port(number, rail)) for spark, number in ends for both in [namespaces()[spark]] for rail in RAILS]
     for end, one in there:
         end.run("ip", "link", "add", f"wire{one.index}", "type", "veth", "peer", "name", f"other{one.index}")
         for link, master in ((f"wire{one.index}", ["master", one.bridge]), (f"other{one.index}", [])):
@@ -129,7 +172,7 @@ def leads_elsewhere(*ends: tuple[int, int]) -> t.Iterator[None]:
 @contextlib.contextmanager
 def stranger(address: str, number: int = 1, rail: int = 0) -> t.Iterator[None]:
     """Somebody else on the wire, as on a switch, has an address."""
-    end = namespaces()[0]
+    end = namespaces()[1]
     change = (address, "dev", port(number, rail).bridge)
     end.run("ip", "address", "add", *change)
     try:
@@ -179,17 +222,23 @@ def rdma(number: int, **values: str) -> t.Iterator[None]:
         engine.attempt("exec", spark_name(number), "sh", "-c", f'rm -f "$1" && {FABRIC}', "-", path)
 
 
-def name(here: Port, there: Port) -> str:
-    """What the end of a wire is called: both ends tell from where to where it goes, the first Spark's port first."""
-    return f"wire{here.index}-{there.index}"
+def name(here: End, there: End) -> str:
+    """What the end of a wire is called: both ends tell from where to where it goes."""
+    return f"wire{here}-{there}"
 
 
 class Namespace:
-    """The far end of a Spark's interfaces, seen from this machine."""
+    """The far end of a Spark's interfaces, or the switch, seen from this machine."""
 
-    def __init__(self, process: int) -> None:
-        self.path = f"/proc/{process}/root{CABLE}"
+    def __init__(self, number: int, process: int) -> None:
+        self.number = number
+        self.path = f"/proc/{process}/root{CABLE}" if number else f"/proc/{process}/ns/net"
         self.process = Path("/proc", str(process))
+
+    @property
+    def inside(self) -> list[str]:
+        """What a command of Docker's begins with that runs there, with the Spark's own programs."""
+        return ["exec", spark_name(self.number), "nsenter", f"--net={CABLE}"] if self.number else ["exec", SWITCH]
 
     @property
     def ended(self) -> bool:
@@ -219,14 +268,11 @@ class Namespace:
             time.sleep(0.05)
 
 
-def namespaces() -> list[Namespace]:
-    """The far ends of the interfaces of all Sparks that run."""
-    found = []
-    for number in (1, 2):
-        container = engine.inspect("container", spark_name(number))
-        if container and container["State"]["Running"]:
-            found.append(Namespace(container["State"]["Pid"]))
-    return found
+def namespaces() -> dict[int, Namespace]:
+    """The far ends of the interfaces of all Sparks that run, by number, and the switch as number 0."""
+    names = {0: SWITCH, **{number: spark_name(number) for number in range(1, MAX_SPARKS + 1)}}
+    states = {number: (engine.inspect("container", one) or {}).get("State", {}) for number, one in names.items()}
+    return {number: Namespace(number, state["Pid"]) for number, state in states.items() if state.get("Running")}
 
 
 def connect(by_hand: bool = False) -> None:
@@ -241,35 +287,39 @@ def connect(by_hand: bool = False) -> None:
 def lay(by_hand: bool) -> None:
     """One at a time, since Sparks may start at once; whoever starts one that goes down meanwhile does it then."""
     cable = recorded()
-    both = namespaces()
-    if cable is None or len(both) < 2:
+    there = namespaces()
+    if cable is None or len(there) < 2:
         return
-    for end in both:
-        end.wait(functools.partial(has_ports, end), "the ports of a Spark")
-    if any(end.ended for end in both):
+    for end in there.values():
+        if end.number:
+            end.wait(functools.partial(has_ports, end), "the ports of a Spark")
+    if any(end.ended for end in there.values()):
         return
-    wanted = {name(*ends): ends for ends in cable.wires()}
-    present = [wires(end) for end in both]
-    whole = wanted.keys() & present[0].keys() & present[1].keys()
-    for end, found in zip(both, present, strict=True):
-        for wire in found.keys() - whole:
+    wanted = {name(*wire): wire for wire in cable.wires() if all(end.spark in there for end in wire)}
+    present = {number: wires(end) for number, end in there.items()}
+    whole = {one for one, ends in wanted.items() if all(one in present[end.spark] for end in ends)}
+    for number, end in there.items():
+        for wire in present[number].keys() - whole:
             # With one end goes the other, perhaps before its own turn.
             if wire in end.links():
                 end.run("ip", "link", "del", wire)
     for wire in wanted.keys() - whole:
-        both[0].run("ip", "link", "add", wire, "type", "veth", "peer", "name", wire, "netns", both[1].path)
-    for number, (end, found) in enumerate(zip(both, present, strict=True)):
-        bridges = {wire: ends[number].bridge for wire, ends in wanted.items()}
-        lines = [f"link set {wire} mtu {cable.mtu} master {bridge} up\n" for wire, bridge in bridges.items()]
+        near, far = (there[end.spark] for end in wanted[wire])
+        near.run("ip", "link", "add", wire, "type", "veth", "peer", "name", wire, "netns", far.path)
+    for number, end in there.items():
+        # The wires that end here, and where.
+        own = {wire: one for wire, ends in wanted.items() for one in ends if one.spark == number}
+        lines = [f"link set {wire} mtu {cable.mtu} master {one.bridge} up\n" for wire, one in own.items()]
         end.run("ip", "-batch", "-", text="".join(lines))
-        before = [found[wire] for wire in whole]
+        before = [present[number][wire] for wire in own.keys() & whole]
         if cable.mtu < MTU or cable.mbit or any(link["mtu"] < MTU or link["qdisc"] == "htb" for link in before):
-            shape(number + 1, cable, list(wanted))
-    for number, end in enumerate(both):
-        if by_hand and wanted.keys() - whole:
-            engine.docker("exec", spark_name(number + 1), HANDLER, "plug-in")
-        interfaces = {ends[number].interface for ends in wanted.values()}
-        end.wait(functools.partial(alive, interfaces, by_hand), "the carrier of a port")
+            shape(end, cable, list(own))
+    for number in sorted(there.keys() - {0}):
+        ends = {wire: one for wire, pair in wanted.items() for one in pair if one.spark == number}
+        if by_hand and ends.keys() - whole:
+            engine.docker("exec", spark_name(number), HANDLER, "plug-in")
+        interfaces = {one.port.interface for one in ends.values() if one.port}
+        there[number].wait(functools.partial(alive, interfaces, by_hand), "the carrier of a port")
 
 
 def has_ports(end: Namespace, links: t.Mapping[str, t.Any]) -> bool:
@@ -295,7 +345,7 @@ def alive(interfaces: set[str], by_hand: bool, links: dict[str, dict[str, t.Any]
     return {one for one in there if "UP" in links[one]["flags"]} == (interfaces if there or by_hand else set())
 
 
-def shape(number: int, cable: Cable, names: t.Sequence[str]) -> None:
+def shape(end: Namespace, cable: Cable, names: t.Sequence[str]) -> None:
     """Have these wires carry no larger packets and no more of them than the cable does."""
     # A stream would pass in pieces that are larger than any packet; this has them cut before.
     whole = "off" if cable.mtu < MTU else "on"
@@ -306,4 +356,4 @@ def shape(number: int, cable: Cable, names: t.Sequence[str]) -> None:
             rate = f"{cable.mbit}mbit burst 256kb cburst 256kb"
             lines.append(f"tc qdisc add dev {wire} root handle 1: htb default 1")
             lines.append(f"tc class add dev {wire} parent 1: classid 1:1 htb rate {rate}")
-    engine.docker("exec", spark_name(number), "nsenter", f"--net={CABLE}", "sh", "-c", "\n".join(lines))
+    engine.docker(*end.inside, "sh", "-c", "\n".join(lines))

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import typing as t
 
 from tests.twin import engine
 from tests.twin.keys import CA_CERTIFICATE, SSH_KEY
@@ -29,6 +30,8 @@ from tests.twin.names import (
 from tests.twin.trtllm.build import BuildError, packages
 
 INPUTS = f"{PREFIX}.inputs"
+# On images with the keys of a checkout: where that is.
+OWNER = f"{PREFIX}.checkout"
 # Another name, because every image has the labels of the one that it starts from.
 BASE_INPUTS = f"{PREFIX}.base"
 IGNORED = ("__pycache__", "*.pyc")
@@ -91,7 +94,13 @@ def digest_of(*places: pathlib.Path) -> str:
     return result.hexdigest()
 
 
-def build(tag: str, directory: pathlib.Path, extra: dict[str, pathlib.Path], base: str = BASE_IMAGE) -> str:
+def build(
+    tag: str,
+    directory: pathlib.Path,
+    extra: dict[str, pathlib.Path],
+    base: str = BASE_IMAGE,
+    labels: t.Sequence[str] = (),
+) -> str:
     """Build an image from a directory and extra files, unless one of exactly these exists; return its id."""
     start = engine.image_id(base) or ""
     inputs = hashlib.sha256(f"{start} {digest_of(directory, *extra.values())}".encode()).hexdigest()
@@ -107,7 +116,8 @@ def build(tag: str, directory: pathlib.Path, extra: dict[str, pathlib.Path], bas
         engine.logged(
             CACHE / "log" / f"build-{tag.rpartition('/')[2].replace(':', '-')}.log",
             *("docker", "build", "--network", "host", "--build-arg", f"BASE={base}"),
-            *("--label", f"{INPUTS}={inputs}", "-t", tag, str(context)),
+            *(part for label in (f"{INPUTS}={inputs}", *labels) for part in ("--label", label)),
+            *("-t", tag, str(context)),
         )
     built = engine.image_id(tag)
     if not built:
@@ -119,7 +129,7 @@ def build_spark(system: str) -> str:
     """The image of a Spark of this system."""
     extra = {"ca.crt": CA_CERTIFICATE, "authorized_keys": SSH_KEY.with_suffix(".pub")}
     extra["tiny_library.py"] = PACKAGE / "trtllm" / "tiny_library.py"
-    return build(spark_image(system), PACKAGE / "spark", extra, base_image(system))
+    return build(spark_image(system), PACKAGE / "spark", extra, base_image(system), [f"{OWNER}={CACHE}"])
 
 
 def package_archive() -> pathlib.Path:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keys of the twin, made once on each machine: its certificate authority, its server certificate, its SSH key."""
+"""Keys of the twin, made once in each checkout: its certificate authority, its server certificate, its SSH key."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from tests.twin.models import write_models
 from tests.twin.names import (
     BASE_SYSTEM,
     CACHE,
+    CHECKOUT,
     FOREIGN_TAG,
     INTERNET,
     INTERNET_ADDRESS,
@@ -42,6 +43,7 @@ from tests.twin.names import (
     STATE,
     STORES,
     SUBNET,
+    SWITCH,
     SYSTEMS,
     USER,
     TwinError,
@@ -51,6 +53,7 @@ from tests.twin.names import (
     spark_name,
 )
 from tests.twin.registry import Registry
+from tests.twin.spark.fabric import MTU
 from tests.twin.trtllm.build import BuildError
 from tests.twin.trtllm.build import build as build_trtllm
 from tests.twin.vocabularies import VOCABULARIES, ensure_vocabularies
@@ -109,15 +112,18 @@ def ensure_network() -> None:
         engine.docker("network", "create", "--subnet", SUBNET, NETWORK)
 
 
-def ensure_container(name: str, image: str, options: t.Sequence[str], volumes: t.Sequence[str]) -> None:
+def ensure_container(
+    name: str, image: str, options: t.Sequence[str], volumes: t.Sequence[str], command: t.Sequence[str] = ()
+) -> None:
     """Have this container run as specified; one that was specified otherwise is replaced, with its volumes."""
-    specification = hashlib.sha256(json.dumps([engine.image_id(image), options]).encode()).hexdigest()
+    specification = hashlib.sha256(json.dumps([engine.image_id(image), options, command]).encode()).hexdigest()
     container = engine.inspect("container", name)
     if container and container["Config"]["Labels"].get(SPECIFICATION) != specification:
         remove(name, volumes)
         container = None
     if container is None:
-        engine.docker("run", "--detach", "--name", name, "--label", f"{SPECIFICATION}={specification}", *options, image)
+        labelled = ("--label", f"{SPECIFICATION}={specification}")
+        engine.docker("run", "--detach", "--name", name, *labelled, *options, image, *command)
     elif not container["State"]["Running"]:
         engine.docker("start", name)
 
@@ -176,7 +182,7 @@ def registry() -> str:
 
 def release_tag(release: str) -> str:
     """What the stand-in of this TensorRT-LLM release is called on this machine."""
-    return f"{PREFIX}/trtllm:{release}"
+    return f"{PREFIX}/trtllm:{release}-{CHECKOUT}"
 
 
 def build_release(release: str) -> None:
@@ -187,7 +193,7 @@ def build_release(release: str) -> None:
     context = CACHE / "trtllm" / release
     context.mkdir(parents=True, exist_ok=True)
     try:
-        build_trtllm(context, CA_CERTIFICATE, tag, release)
+        build_trtllm(context, CA_CERTIFICATE, tag, release, f"{images.OWNER}={CACHE}")
     except BuildError as error:
         raise TwinError(str(error)) from None
 
@@ -225,9 +231,13 @@ def build_all(system: str) -> None:
 
 
 def remove_outdated() -> None:
-    """Remove what a build has left without a name; what another twin still runs stays."""
+    """Remove what a build has left without a name, or a checkout that is gone; what another twin still runs stays."""
     with alone(BUILD_LOCK):
         engine.docker("image", "prune", "--force", "--filter", f"label={images.INPUTS}")
+        owned = ("--filter", "dangling=false", "--filter", f"label={images.OWNER}")
+        for tag in engine.docker("image", "ls", *owned, "--format", "{{.Repository}}:{{.Tag}}").split():
+            if not pathlib.Path(engine.image_label(tag, images.OWNER) or CACHE).exists():
+                engine.attempt("rmi", tag)
 
 
 def fill_registry() -> None:
@@ -270,6 +280,18 @@ def remove_spark(number: int) -> None:
     engine.attempt("exec", spark_name(number), "pkill", "sshd")
     remove(spark_name(number), tuple(volumes(number)))
     groups.remove(spark_name(number))
+
+
+def renew_switch(wanted: bool, system: str) -> None:
+    """Have the switch where one is wanted: what a Spark is made of has what it takes."""
+    if not wanted:
+        remove(SWITCH)
+        return
+    bridge = f"ip link add {cables.BRIDGE} mtu {MTU} type bridge forward_delay 0 stp_state 0 mcast_snooping 0"
+    script = f"{bridge} && ip link set {cables.BRIDGE} up && exec sleep infinity"
+    silent = ("--sysctl", "net.ipv6.conf.all.disable_ipv6=1", "--sysctl", "net.ipv6.conf.default.disable_ipv6=1")
+    options = ("--init", "--network", "none", "--cap-add", "NET_ADMIN", *silent, "--entrypoint", "/bin/sh")
+    ensure_container(SWITCH, spark_image(system), options, (), ("-c", script))
 
 
 def write_known_hosts(sparks: int) -> None:
@@ -328,14 +350,16 @@ def up(
     system: str = SYSTEMS[0],
     stores: t.Sequence[str] = (),
     hotplug: bool = False,
+    wiring: str = "",
 ) -> None:
     """Have the twin run with this many Sparks, building what is missing or outdated; fresh ones are as delivered.
 
-    Two Sparks have a cable between them, and their cards stay when it is pulled, unless asked for with hot-plug; one
-    Spark has none, and so no card. Their network is managed as on DGX OS or as asked for, and their stores of images
-    are the system's own, one for all, or one for each.
+    Two Sparks have a cable between them, more of them a switch, and their cards stay when it is pulled, unless asked
+    for with hot-plug; one Spark has none, and so no card. Their network is managed as on DGX OS or as asked for, and
+    their stores of images are the system's own, one for all, or one for each.
     """
     wanted = deliveries(sparks, system, stores, network)
+    cable = cables.delivered(sparks, wiring)
     with alone(OWN_LOCK):
         engine.cgroup_version()
         groups.announce()
@@ -345,7 +369,8 @@ def up(
         if fresh:
             Internet().clear_faults()
             Internet().reset_counters()
-        cables.record(cables.Cable() if sparks > 1 else None)
+        cables.record(cable)
+        renew_switch(bool(cable and cable.wiring == cables.ON_SWITCH), system)
         numbers = range(1, MAX_SPARKS + 1)
         with concurrent.futures.ThreadPoolExecutor() as pool:
             # All at once; whatever failed is raised here.
@@ -367,6 +392,7 @@ def down(with_images: bool = False) -> None:
         for number in range(1, MAX_SPARKS + 1):
             remove_spark(number)
         remove(NEIGHBOUR)
+        remove(SWITCH)
         remove(INTERNET, (REGISTRY_VOLUME,))
         if engine.inspect("network", NETWORK):
             engine.docker("network", "rm", NETWORK)

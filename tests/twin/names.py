@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pathlib
 import re
 
 PACKAGE = pathlib.Path(__file__).resolve().parent
-# What all twins of this machine share: keys, what the Hub serves, what images are built from.
+# What all twins of this checkout share: keys, what the Hub serves, what images are built from.
 CACHE = PACKAGE.parents[1] / ".cache" / "twin"
+# Those of a checkout: it has keys of its own, and so images of its own where keys are in them.
+CHECKOUT = hashlib.sha256(str(CACHE).encode()).hexdigest()[:8]
 
 # More than one twin can be up on a machine, each with a letter: TWIN=b. Without one it is the only one.
 TWIN = os.environ.get("TWIN", "")
@@ -39,7 +42,9 @@ INTERNET = f"{NAME}-internet"
 INTERNET_ADDRESS = f"{HOSTS}.2"
 CONTROL_URL = f"http://{INTERNET_ADDRESS}:8099"
 REGISTRY_VOLUME = f"{NAME}-registry"
-MAX_SPARKS = 2
+MAX_SPARKS = 4
+# What joins them where that is no cable from one to the next.
+SWITCH = f"{NAME}-switch"
 # A third host on the Sparks' network, which has nothing to do with them.
 NEIGHBOUR = f"{NAME}-neighbour"
 NEIGHBOUR_ADDRESS = f"{HOSTS}.20"
@@ -91,7 +96,7 @@ def base_image(system: str) -> str:
 
 def spark_image(system: str) -> str:
     """The image of a Spark of this system."""
-    return f"{PREFIX}/spark:{system}"
+    return f"{PREFIX}/spark:{system}-{CHECKOUT}"
 
 
 def spark_name(number: int) -> str:

@@ -70,10 +70,21 @@ class Proxy:
     def key(self, name: str) -> str:
         return self.keys.path(name).read_text().strip()
 
+    def variables(self) -> dict[str, t.Any]:
+        """What the role has under these names."""
+        inputs = ("upstream", "docker_port", "port", "addresses", "max_body_mb", "max_requests")
+        return {
+            **{f"api_proxy_{name}": self.site[name] for name in inputs},
+            "inventory_hostname": self.site["host"],
+            "__api_proxy_plan": {name: self.site[name] for name in ("names", "gateway")},
+            "__api_proxy_scope": "lan" if self.site["lan"] else "docker",
+            "__api_proxy_certificate_id": self.site["certificate"],
+        }
+
     def caddyfile(self) -> str:
         # As Ansible renders it.
         environment = jinja2.Environment(trim_blocks=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-        text = environment.from_string(TEMPLATE.read_text()).render(api_proxy_site=self.site)
+        text = environment.from_string(TEMPLATE.read_text()).render(self.variables())
         for inside, outside in (("/etc/caddy", "config"), ("/keys", "keys"), ("/data", "data")):
             text = text.replace(f"{inside}/", f"{self.directory / outside}/")
         return text.replace("file_system /data", f"file_system {self.directory / 'data'}")

@@ -31,7 +31,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look
     Files,
     Look,
     ServerLook,
-    seconds_of,
+    started_at,
     tail,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import hotplug as _hotplug
@@ -155,7 +155,7 @@ class Evidence:
     @property
     def started(self) -> float | None:
         """When the container was started."""
-        return seconds_of(((self.slot or {}).get("State") or {}).get("StartedAt"))
+        return started_at(((self.slot or {}).get("State") or {}).get("StartedAt"), self.now)
 
     @property
     def said(self) -> str:

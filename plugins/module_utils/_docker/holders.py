@@ -21,6 +21,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.acce
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import GpuProcess
 
 OUR_LABEL = "dgx_spark.speculative."
+# The role whose container has more ports than a label names.
+PROXY = "api_proxy"
 # Who holds less than this is in nobody's way.
 NOTABLE_BYTES = 256 * 2**20
 
@@ -373,10 +375,9 @@ def describe_process(process: t.Mapping[str, t.Any], own_user: str) -> str:
 
 
 def is_slots(use: t.Mapping[str, t.Any], slot: t.Mapping[str, t.Any] | None) -> bool:
-    """Whether it is the slot that has a port. Where only root can tell, its label says whether it is that port."""
+    """Whether it is the slot that has a port. Where only root can tell, its labels do: the proxy has several."""
     if slot is None:
         return False
-    url = str(slot["labels"].get(f"{OUR_LABEL}url", ""))
-    return bool(
-        use["container"] == slot["name"] or (slot["name"] in use["suspects"] and url.endswith(f":{use['port']}"))
-    )
+    url, role = (str(slot["labels"].get(f"{OUR_LABEL}{name}", "")) for name in ("url", "role"))
+    its = url.endswith(f":{use['port']}") or role == PROXY
+    return bool(use["container"] == slot["name"] or (slot["name"] in use["suspects"] and its))

@@ -147,6 +147,8 @@ class DockerAccessInfo:
             for one in self._published
             if one.protocol == "tcp"
         ]
+        rows = [*result["published_ports"], *([result["port"]] if result["port"] else [])]
+        result["taken"] = [row for row in rows if row["in_use"] and not row["slot"]]
         result["addresses"] = addresses_of(self._machine)
         return result
 

@@ -99,7 +99,7 @@ class Response:
     def json(self) -> t.Any:
         try:
             return json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
 
 
@@ -183,9 +183,7 @@ class Registry:
                 "check the name, and whether the image is public."
             )
         if response.status == 429:
-            raise RegistryError(
-                f"The registry refuses requests for {self.name} for now because there were too many; wait a while."
-            )
+            raise self._too_many()
         content = response.json()
         if response.status != 200 or not isinstance(content, dict):
             raise RegistryError(
@@ -193,6 +191,11 @@ class Registry:
                 "is this the address of an image registry, and does it work?"
             )
         return content
+
+    def _too_many(self) -> RegistryError:
+        return RegistryError(
+            f"The registry refuses requests for {self.name} for now because there were too many; wait a while."
+        )
 
     def _get(self, path: str, accept: str) -> Response:
         url = urljoin(self._base_url, path)
@@ -220,9 +223,18 @@ class Registry:
         wanted.pop("error", None)
         response = self._fetch(f"{realm}{'&' if '?' in realm else '?'}{urlencode(wanted)}", {})
         content = response.json()
-        if response.status != 200 or not isinstance(content, dict):
-            return ""
-        return str(content.get("token") or content.get("access_token") or "")
+        if response.status == 200 and isinstance(content, dict):
+            return str(content.get("token") or content.get("access_token") or "")
+        if response.status == 429:
+            raise self._too_many()
+        asked = f"For {self.name} the registry wants a token, and {urlsplit(realm).netloc}, which hands them out,"
+        if response.status >= 500:
+            raise RegistryError(
+                f"{asked} does not work for now (status {response.status}); wait some minutes, then run again."
+            )
+        if response.status == 200:
+            raise RegistryError(f"{asked} answers with something else; check for a proxy or a login page in between.")
+        return ""
 
 
 def platform_name(platform: dict[str, t.Any]) -> str:

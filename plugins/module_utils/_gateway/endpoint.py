@@ -225,7 +225,7 @@ class Check:
 
 def model_of(body: bytes) -> str | None:
     """The first model in a list of models."""
-    with contextlib.suppress(ValueError, LookupError, TypeError):
+    with contextlib.suppress(ValueError, LookupError, TypeError, RecursionError):
         return str(json.loads(body)["data"][0]["id"])
     return None
 

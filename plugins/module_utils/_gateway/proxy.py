@@ -181,6 +181,11 @@ def _lan_problems(wish: Wish, host: Host) -> list[str]:
     return found
 
 
+def listen(address: str, port: int, name: str) -> dict[str, t.Any]:
+    """One of the addresses and ports, by which input it is that, and how Docker would spell it."""
+    return {"address": address, "port": port, "input": name, "text": f"{in_url(address)}:{port}:{port}"}
+
+
 def plan(wish: Wish, host: Host) -> dict[str, t.Any]:
     """Everything the proxy's configuration and its users need."""
     found = problems(wish, host)
@@ -194,15 +199,13 @@ def plan(wish: Wish, host: Host) -> dict[str, t.Any]:
     }
     if found:
         return result
-    result["listens"] = [{"address": host.gateway, "port": wish.docker_port, "input": "api_proxy_docker_port"}]
+    result["listens"] = [listen(str(host.gateway), wish.docker_port, "api_proxy_docker_port")]
     result["urls"] = [{"scope": "docker", "url": f"http://{host.gateway}:{wish.docker_port}"}]
     if wish.expose != "lan":
         return result
     names = good_names(wish, host)
     result["names"] = names
-    result["listens"] += [
-        {"address": one, "port": wish.port, "input": "api_proxy_port"} for one in wish.addresses or ["0.0.0.0"]
-    ]
+    result["listens"] += [listen(one, wish.port, "api_proxy_port") for one in wish.addresses or ["0.0.0.0"]]
     result["urls"] += [{"scope": "lan", "url": f"https://{in_url(name)}:{wish.port}"} for name in names]
     known = host_names(wish, host)
     way_in = [*wish.addresses, *host.reachable][0]

@@ -211,7 +211,9 @@ class Removal:
             "unserved": f"{self.path} of {self.id}, which is not served",
             "part": f"{Path(self.path).name} of {self.id}, an incomplete download",
         }
-        return f"{words[self.kind]} ({amount(self.bytes)})"
+        # What somebody has named needs no reason.
+        size = amount(self.bytes)
+        return f"{self.id}, {size}" if self.kind == "named" else f"{words[self.kind]} ({size})"
 
 
 def removals(models: t.Iterable[CachedModel]) -> list[Removal]:
@@ -262,7 +264,8 @@ class Prune:
 
     def remove(self, removal: Removal) -> None:
         try:
-            {"model": self._model, "unserved": self._unserved, "part": self._part}[removal.kind](removal)
+            kinds = {"model": self._model, "named": self._named, "unserved": self._unserved, "part": self._part}
+            kinds[removal.kind](removal)
         except OSError as e:
             raise PruneError(
                 f"{e.filename or removal.path} of the Hugging Face cache {self.cache} could not be removed "
@@ -277,6 +280,28 @@ class Prune:
                 shutil.rmtree(directory)
         with contextlib.suppress(FileNotFoundError):
             (self.receipts / f"{folder}.json").unlink()
+
+    def _named(self, removal: Removal) -> None:
+        """Of a model that somebody keeps elsewhere, the link to it."""
+        folder = folder_name(removal.id)
+        for path in (self.cache / folder, self.cache / ".locks" / folder):
+            if path.is_symlink():
+                path.unlink()
+        self._model(removal)
+
+    def holds(self, name: str) -> bool:
+        """Whether there is anything of a model."""
+        folder = folder_name(name)
+        places = (self.cache / folder, self.cache / ".locks" / folder, self.receipts / f"{folder}.json")
+        return any(path.exists() or path.is_symlink() for path in places)
+
+    def known(self) -> list[str]:
+        """The models that have a receipt, whether anything else is there of them or not."""
+        return sorted(repository_name(path.stem) for path in self.receipts.glob("models--*.json"))
+
+    def named(self, name: str) -> Removal:
+        model = CachedRepository(self.cache, name)
+        return Removal("named", name, str(model.directory), model.bytes_on_disk())
 
     def _unserved(self, removal: Removal) -> None:
         directory = self.cache / folder_name(removal.id)

@@ -33,6 +33,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.acce
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.holders import port_use
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import store_of
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import owner_name
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import (
     QUERY,
     GpuError,
@@ -191,9 +192,11 @@ class PairLook:
         self.machine = machine
         self.state = state
         self.pair = self.state / "pair"
+        self.private = Path(self.params["key"] or "/nonexistent")
         self.engine = Engine(self.params["socket"])
 
     def look(self) -> dict[str, t.Any]:
+        self.check_own()
         # First, since what follows takes its time.
         clock = None if self.params["sent"] is None else round(time.time() - self.params["sent"], 3)
         containers, found = self.docker()
@@ -215,6 +218,7 @@ class PairLook:
             "has_directory": self.has_directory(),
             "client_key": key[0] if key else None,
             "key": self.key(),
+            "key_is_open": self.key_is_open(),
             "authorized": authorized(read(self.pair / "authorized_keys")),
             "spooled_bytes": self.spooled(),
         }
@@ -291,16 +295,36 @@ class PairLook:
         state, running = Job(self.state / "jobs", "copies").settled()
         return running and state is not None
 
+    def check_own(self) -> None:
+        """Raise PairError for the first of what is kept that is not this user's, before anything trips over it."""
+        for path in (self.state, self.pair, self.private):
+            if not path.exists():
+                continue
+            wanted = os.R_OK | (os.W_OK | os.X_OK if path.is_dir() else 0)
+            # ssh wants its files to be the user's own.
+            mine = path.is_dir() or path.stat().st_uid == path.parent.stat().st_uid
+            if mine and os.access(path, wanted, effective_ids=True):
+                continue
+            owner, user = owner_name(path.stat().st_uid), owner_name(os.geteuid())
+            if owner == user:
+                raise PairError(
+                    f"{path} is closed to its owner {user}: open it with 'chmod -R u+rwX {self.state}', then run again."
+                )
+            raise PairError(
+                f"{path} belongs to {owner} and not to {user}, as a run with sudo or a restored backup leaves it: "
+                f"give it back with 'sudo chown -R {user}: {self.state}', then run again."
+            )
+
     def key(self) -> str | None:
-        """The key pair that this Spark needs, if it can be used as it is."""
-        path = Path(self.params["key"] or "/nonexistent")
+        """The key pair that this Spark needs, if it is whole."""
+        return whole_key(read(self.private), read(self.private.with_name(f"{self.private.name}.pub")))
+
+    def key_is_open(self) -> bool:
+        """Whether others may use the private key, which ssh refuses then."""
         try:
-            status, directory = path.stat(), path.parent.stat()
+            return self.private.stat().st_mode & 0o7777 != 0o600
         except OSError:
-            return None
-        if status.st_mode & 0o7777 != 0o600 or status.st_uid != directory.st_uid:
-            return None
-        return whole_key(read(path), read(path.with_name(f"{path.name}.pub")))
+            return False
 
     def has_directory(self) -> bool:
         try:

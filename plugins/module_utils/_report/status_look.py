@@ -209,13 +209,13 @@ class StatusLook:
         if self._is_worker():
             if slot is None:
                 return look.Look(None, "Docker cannot be asked whether its container runs.")
-            return look.of_worker(files, look.seconds_of(slot["started_at"]), slot["health"])
+            return look.of_worker(files, look.started_at(slot["started_at"]), slot["health"])
         if not status.url:
             if slot is None:
                 return look.Look(None, "Docker cannot be asked, and no deployment is on record.")
             return look.Look(None, f"The container {slot['name']} runs, but has no label that says where it serves.")
         try:
-            asked = look.ServerLook(status.url, files, look.seconds_of(slot["started_at"]) if slot else None)
+            asked = look.ServerLook(status.url, files, look.started_at(slot["started_at"]) if slot else None)
         except ValueError as e:
             return look.Look(None, str(e))
         found = asked.look(question, status.method not in (None, "none"), self._params["deadline"])

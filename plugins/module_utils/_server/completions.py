@@ -31,6 +31,7 @@ _MOST_BYTES = 16 * 1024 * 1024
 # Below this many tokens an acceptance length of 1 may be chance.
 _TOKENS_TO_JUDGE = 32
 _NO_DRAFT_ACCEPTED = 1.01
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class ProbeError(Exception):
@@ -79,7 +80,7 @@ class Reply:
     def json(self) -> t.Any:
         """The body as data; None when it is no JSON."""
         try:
-            return json.loads(self.body)
+            return read_json(self.body)
         except ValueError:
             return None
 
@@ -165,6 +166,15 @@ def one_line(text: str, longest: int = 300) -> str:
     """Text for a message: no line breaks, not endless."""
     text = " ".join(text.split())
     return text if len(text) <= longest else text[: longest - 3] + "..."
+
+
+def read_json(text: str | bytes) -> t.Any:
+    """The data in a text; half a surrogate pair, which nothing takes, is U+FFFD. ValueError for what is no JSON."""
+    try:
+        data = json.loads(text)
+        return json.loads(_LONE_SURROGATE.sub("\ufffd", json.dumps(data, ensure_ascii=False)))
+    except RecursionError as exc:
+        raise ValueError("it is nested too deeply") from exc
 
 
 def error_text(data: t.Any) -> str | None:
@@ -434,7 +444,7 @@ def _read_stream(response: http.client.HTTPResponse, answer: Answer, start: floa
                 answer.complete = True
                 break
             try:
-                data = json.loads(event)
+                data = read_json(event)
             except ValueError:
                 # What a cut connection leaves behind is no message of the server's.
                 if piece:
@@ -613,7 +623,7 @@ def read_tool_call(reply: Reply) -> ToolCall:
         raise ValueError(f"it said instead: {content}" if content else "its answer is empty")
     try:
         function = calls[0]["function"]
-        name, arguments = function["name"], json.loads(function["arguments"])
+        name, arguments = function["name"], read_json(function["arguments"])
         city = arguments["city"]
     except (TypeError, KeyError, IndexError, ValueError) as exc:
         raise ValueError(f"the call is malformed: {one_line(json.dumps(calls), 120)}") from exc

@@ -110,6 +110,13 @@ def seconds_of(moment: t.Any) -> float | None:
         return None
 
 
+def started_at(moment: t.Any, now: float | None = None) -> float | None:
+    """When a container was started; None, too, if that is still to come: since the clock was set back, what was written
+    before cannot be told from what was written after it."""
+    started = seconds_of(moment)
+    return None if started is None or started > (time.time() if now is None else now) + 1 else started
+
+
 def _moment(value: t.Any) -> float:
     return float(value) if isinstance(value, (int, float)) else 0.0
 

@@ -33,6 +33,25 @@ DEAD_FOR_S = 3.0
 QUIET_S = 60
 
 
+# What a worker's container may take until it lets the head in, also after the worker has started anew.
+REFUSED_FOR_S = 90.0
+# How the head's program says that a worker is up, and its container is not.
+REFUSED = "nothing listens at "
+
+
+def refused_for(server: t.Mapping[str, t.Any]) -> float:
+    """For how many seconds a worker that is up has let nobody in, by what the head notes of its peers; else 0."""
+    peers = server.get("peers")
+    since = [
+        peer["since"]
+        for peer in (peers if isinstance(peers, list) else [])
+        if isinstance(peer, dict)
+        and str(peer.get("reason") or "").startswith(REFUSED)
+        and isinstance(peer.get("since"), (int, float))
+    ]
+    return time.time() - min(since) if since else 0.0
+
+
 @dataclasses.dataclass
 class Look:
     """What one look at the server showed."""
@@ -122,7 +141,7 @@ class Waiting:
             data = json.loads(self.state_file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as exc:
+        except (OSError, ValueError, RecursionError) as exc:
             self.warn(f"The state file {self.state_file} cannot be read: {exc}.")
             return None
         return data if isinstance(data, dict) else None
@@ -167,6 +186,13 @@ class Waiting:
 
     def without_half(self, server: dict[str, t.Any], missing: str) -> Look:
         """The head of two Sparks waits for its worker, however its server has ended."""
+        refused = refused_for(server)
+        if refused >= REFUSED_FOR_S:
+            text = (
+                f"{missing} That Spark has answered so for {int(refused)} s: its container ends again and again, or "
+                "was never started; 'docker logs' and diagnose.yml on it say why."
+            )
+            return Look("waiting", text, server=server)
         if self.patience and time.time() - (server.get("since") or 0) >= self.patience:
             text = f"{missing} The head goes on waiting, and serves when its worker is there: start that, too."
             return Look("waiting", text, server=server)

@@ -37,6 +37,26 @@ NO_PROGRESS: dict[str, t.Any] = {"percent": None, "text": ""}
 
 State = dict[str, t.Any]
 
+NUMBER = (int, float)
+# What a state holds: of which type, and what it is as long as that is not known.
+FIELDS: dict[str, tuple[t.Any, t.Any]] = {
+    "id": (str, ""),
+    "key": (str, ""),
+    "boot": (str, ""),
+    "pid": (int, None),
+    "start_time": (int, None),
+    "program_pid": (int, None),
+    "program_start": (int, None),
+    "started": (NUMBER, 0.0),
+    "ended": (NUMBER, None),
+    "progress": (dict, NO_PROGRESS),
+    "finished": (bool, False),
+    "seen": (bool, False),
+    "rc": (int, None),
+    "result": (dict, None),
+    "error": (str, None),
+}
+
 
 class WatchedJobError(Exception):
     """The job could not be started, read or stopped; the text is one sentence for the user."""
@@ -135,6 +155,13 @@ def last_line(path: Path) -> str:
     return next((line for line in reversed(lines) if line), "")[:500]
 
 
+def of_any(state: t.Mapping[str, t.Any]) -> State:
+    """A state as it has to be, from one that another release or a hand may have written."""
+    return {
+        name: state[name] if isinstance(state.get(name), kind) else unknown for name, (kind, unknown) in FIELDS.items()
+    }
+
+
 def how_it_ended(rc: int) -> str:
     return f"exit code {rc}" if rc >= 0 else f"signal {-rc}"
 
@@ -173,11 +200,11 @@ class Job:
                 state = json.loads(self._state_file.read_bytes())
             except FileNotFoundError:
                 return None
-            except ValueError:
+            except (ValueError, RecursionError):
                 # Caught in the middle of the overwriting that a full disk makes necessary, or cut by a power loss.
                 time.sleep(0.05 * attempt)
                 continue
-            return state if isinstance(state, dict) else None
+            return of_any(state) if isinstance(state, dict) else None
         return None
 
     def write(self, state: State) -> None:
@@ -207,23 +234,7 @@ class Job:
         give_to_owner(self.directory)
         program_file = self.directory / "program.py"
         write_private(program_file, program.encode())
-        state: State = {
-            "id": secrets.token_hex(8),
-            "key": key,
-            "boot": boot_id(),
-            "pid": None,
-            "start_time": None,
-            "program_pid": None,
-            "program_start": None,
-            "started": time.time(),
-            "ended": None,
-            "progress": NO_PROGRESS,
-            "finished": False,
-            "seen": False,
-            "rc": None,
-            "result": None,
-            "error": None,
-        }
+        state = of_any({"id": secrets.token_hex(8), "key": key, "boot": boot_id(), "started": time.time()})
         command = [sys.executable, "-u", str(program_file), *arguments]
         ready, ready_in_child = os.pipe()
         child = os.fork()

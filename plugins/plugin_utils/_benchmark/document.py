@@ -56,6 +56,29 @@ def registry_of(reference: t.Any) -> str:
     return host if is_host and host not in PUBLIC_REGISTRIES else ""
 
 
+def context(record: Report, plan: Report, machine: Report, results: Report, date: str) -> Report:
+    """What a report says of what was measured; nothing by which the Spark or its owner could be found.
+
+    The record of the deployment, what benchmark_plan and spark_info (as `machine`) returned, and the day.
+    """
+    gpu = machine["gpus"][0]
+    return {
+        "recipe": record["deployment"],
+        **{key: record[key] for key in ("title", "deployment", "draft_length", "method", "image")},
+        "models": {name: model.get("commit") for name, model in record["models"].items()},
+        "hardware": {
+            "gpu": gpu["name"],
+            "driver": gpu["driver"],
+            "memory_bytes": machine["memory_total"],
+            "sparks": 2 if record.get("pair") else 1,
+        },
+        "versions": {"collection": plan["collection_version"], "tensorrt_llm": results.get("version")},
+        "date": date,
+        "settings": plan["settings"],
+        "roofline": record.get("break_even_figures") or {},
+    }
+
+
 def redacted(report: t.Mapping[str, t.Any], hosts: t.Iterable[str], users: t.Iterable[str]) -> Report:
     """The report without tokens, addresses, and names of hosts and users."""
     image = report.get("image") or {}

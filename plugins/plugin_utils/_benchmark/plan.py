@@ -213,6 +213,44 @@ def read_prompt(line: str, number: int) -> dict[str, t.Any]:
     return {name: prompt[name] for name in (*FIELDS, "optional")}
 
 
+def task(
+    record: t.Mapping[str, t.Any],
+    points_: t.Sequence[t.Any],
+    prompts: t.Sequence[t.Any],
+    settings: Settings,
+    told: t.Mapping[str, t.Any],
+) -> dict[str, t.Any]:
+    """What the program on the Spark is to measure, with the paths, times and limits that it is told besides."""
+    return {
+        "title": record.get("title"),
+        "url": record.get("url"),
+        "model": record.get("served_model"),
+        "points": points_,
+        "prompts": prompts,
+        **told,
+        **dataclasses.asdict(settings),
+    }
+
+
+def key(points_: t.Iterable[t.Mapping[str, t.Any]]) -> str:
+    """By what a run knows whether the benchmark at work is its own."""
+    return hashlib.sha256("".join(point["fingerprint"] for point in points_).encode()).hexdigest()
+
+
+def check_recipe(recipe: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> None:
+    """Raises BenchmarkError where the winner could not be chosen for what serves on these hosts."""
+    if recipe["name"] != record["deployment"]:
+        raise BenchmarkError(
+            f"{record['deployment']} serves here, but the recipe is {recipe['name']}. Give the recipe that it was "
+            "deployed with, as -e recipe=NAME or PATH."
+        )
+    if recipe["sparks"] != len(hosts):
+        raise BenchmarkError(
+            "serving with the winner is for one deployment at a time, and this run has "
+            f"{', '.join(hosts)}. Choose with --limit."
+        )
+
+
 def duration(seconds: float) -> str:
     """A time as a person says it."""
     if seconds < 90:

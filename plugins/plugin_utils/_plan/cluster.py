@@ -278,12 +278,23 @@ def _known(nodes: t.Sequence[Facts], rank: int, ssh_port: int, copy_port: int) -
     )
 
 
-def trust(hosts: t.Mapping[str, Facts], host: str, directory: str, ssh_port: int, copy_port: int) -> dict[str, t.Any]:
+def trust(
+    hosts: t.Mapping[str, Facts],
+    host: str,
+    directory: str,
+    ssh_port: int,
+    copy_port: int,
+    key: str,
+    streams: int,
+    patience: int,
+) -> dict[str, t.Any]:
     """What a node has to know of the others, in the order of the ranks: each with its C(addresses) on the link, the
     public half of its one C(key), and C(user) and C(python), as whom and with what it takes in copies.
 
     The head's key opens the containers of all others. Copies go in a chain: the one before is let in, and the same key
     that proves a node to it opens the next. Each key is valid for one command, and from its owner's addresses only.
+    What a copy is told is the way to the next node: its own key's file, in how many streams, and how many seconds of
+    silence end it.
     """
     nodes, rank = list(hosts.values()), list(hosts).index(host)
     known = _known(nodes, rank, ssh_port, copy_port)
@@ -292,10 +303,11 @@ def trust(hosts: t.Mapping[str, Facts], host: str, directory: str, ssh_port: int
     if rank:
         files.append(_file("authorized_keys", authorized_keys(nodes[0]["addresses"], LAUNCH, nodes[0]["key"])))
         copies = _copies(nodes[rank - 1], nodes[rank], directory, copy_port)
-    way = [
-        {"worker": name, **{key: hosts[name][key] for key in ("user", "addresses")}} for name in list(hosts)[rank + 1 :]
-    ]
-    return {"files": files, "copies": copies, "way": way[0] if way else {}}
+    way: dict[str, t.Any] = {}
+    for name in list(hosts)[rank + 1 :][:1]:
+        way = {"worker": name, "user": hosts[name]["user"], "addresses": hosts[name]["addresses"], "port": copy_port}
+        way |= {"key": key, "known_hosts": f"{directory}/known_hosts", "streams": streams, "patience": patience}
+    return {"files": files, "copies": copies, "way": way}
 
 
 def _copies(before: Facts, node: Facts, directory: str, port: int) -> Files:

@@ -174,6 +174,16 @@ def reviewed(record: Mapping, answered: Mapping, origins: Mapping) -> Record:
     return {**record, **judged(answered["findings"], record["findings"]), "origins": origins}
 
 
+def replaced(planned: Deployment, records: Mapping) -> Mapping | None:
+    """The record of what it takes the place of, for the way back; None if that was the same.
+
+    If a run was cut off after it had made the container, the slot is this deployment's already.
+    """
+    slot = records["slot"] or {}
+    before = records["own"] if slot.get("deployment", "") in ("", planned.deployment) else slot
+    return before if before and before["container"]["labels"] != planned.container["labels"] else None
+
+
 # How it is run
 
 

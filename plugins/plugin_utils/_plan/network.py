@@ -13,6 +13,7 @@ import typing as t
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.card import plan_cards
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import end_of_stream, given, plan
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import PlanError, Wish
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
 
 
 def wish(asked: t.Mapping[str, t.Any]) -> Wish:
@@ -29,6 +30,47 @@ def wish(asked: t.Mapping[str, t.Any]) -> Wish:
     )
 
 
+def ports(rails: t.Sequence[t.Mapping[str, t.Any]], ssh_port: int, copy_port: int) -> list[dict[str, t.Any]]:
+    """The ports that others will connect to, on the first of the addresses that this Spark has or will have."""
+    return [
+        {"address": rail["address"], "port": port, "input": f"spark_network_{name}_port", "use": use}
+        for rail in rails[:1]
+        for name, port, use in (("ssh", ssh_port, "container"), ("copy", copy_port, "copies"))
+    ]
+
+
+def outcome(why: str, others: str, stage: str, stuck: str) -> str:
+    """How a change ended that was not kept on all: why, if it was this host, and what has become of its addresses.
+
+    The stage is fabric_network's; stuck is why they could not be taken back.
+    """
+    ended = (
+        f"the addresses are configured and stay, but configuring {others} failed. Run again."
+        if stage == "confirmed"
+        else f"the network was not configured, because that failed on {others}."
+    )
+    left = ""
+    if stuck:
+        left = f"Taking the addresses back failed, too: {stuck}"
+    elif stage == "undone":
+        left = "The addresses were taken back."
+    elif stage == "confirmed" and why:
+        left = "The addresses are configured and stay."
+    return f"{why.strip() or ended} {left}".rstrip()
+
+
+def check_machines(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:
+    """Raise PlanError where names lead to one machine: what its ports lack is nothing to stop a pair for."""
+    names: dict[tuple[str, ...], list[str]] = {}
+    for name, info in hosts.items():
+        cards = [one.get("mac") for port in info.get("ports") or [] for one in port["interfaces"]]
+        names.setdefault(tuple(sorted(card for card in cards if card)), []).append(name)
+    for same in (same for cards, same in names.items() if cards and len(same) > 1):
+        raise PlanError(
+            f"{listed(same)} lead to the same machine: correct ansible_host of one of them in the inventory."
+        )
+
+
 def part(host: str, asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """The host's part. Raises PlanError: a refusal is the same for all, and so said once."""
     hosts = asked["hosts"]
@@ -37,6 +79,7 @@ def part(host: str, asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     order = ["", *hosts, ""]
     before, after = order[order.index(host) - 1], order[order.index(host) + 1]
     try:
+        check_machines(hosts)
         found = plan(hosts, wish(asked))
         configure = {name: one["configure"] for name, one in found["hosts"].items()}
         cards = plan_cards(hosts, asked["start_with_card"], asked["keep_card"], configure)
@@ -44,10 +87,15 @@ def part(host: str, asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         if not before:
             raise
         raise PlanError(f"{host}: the Sparks cannot be joined, as the message of {order[1]} says.") from error
+    own = found["hosts"][host]
     return {
-        **found["hosts"][host],
+        **own,
         "before": before,
         "after": after,
+        # In words.
+        "others": " or ".join(name for name in hosts if name != host),
+        "ports": ports(own["rails"], asked["ssh_port"], asked["copy_port"]) if before else [],
+        "streams": [f"{rail['interface']}={rail['address']}={rail['peer_address']}" for rail in own["rails"]],
         # By whom the way is proven, round the ranks.
         "peer": after or order[1],
         "any_configure": found["configure"],

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
@@ -23,23 +24,34 @@ class Place:
     name: str
     # Empty if it comes from elsewhere.
     image: str
-    # As docker_access_info returned it, and the ports that somebody else has as the login user sees them.
+    # As docker_access_info returned it, and what it returned to the login user; skipped where no port is taken.
     look: Row
-    seen: t.Sequence[Row]
-    # The ports that it would listen on, and those of them that somebody else has.
-    uses: t.Sequence[Row]
-    taken: t.Sequence[Row]
-    # As registry_image_info returned it; empty where nobody was asked.
+    seen: Row
+    # As registry_image_info returned it; empty or skipped where nobody was asked.
     registry: Row
     # The room that a pull takes, as a multiple of the packed size; 0 for what Docker's image store takes.
     unpack_factor: float
-    # What image, port, address and name are called where they are set. A port may bring a name of its own, as `input`.
+    # What image, port, address and name are called where they are set.
     inputs: t.Mapping[str, str]
+    # Addresses and ports whose `input` has another name than port.
+    listens: t.Sequence[Row]
+    # Its `network`, the `ports` to publish as they were asked for, the port of the `server` in it or 0, and whether it
+    # may be published to others, `allow_unauthenticated`. None for what was seen to elsewhere.
+    publish: Row | None
     # The labels of this collection's own container of that name; without any, whose it is was seen to elsewhere.
     labels: t.Mapping[str, str]
 
     def input_of(self, use: Row) -> str:
-        return str(use.get("input") or self.inputs["port"])
+        return next((str(one["input"]) for one in self.listens if _where(one) == _where(use)), self.inputs["port"])
+
+
+def _where(row: Row) -> tuple[str, int]:
+    return row["address"], row["port"]
+
+
+def ports(look: Row) -> list[Row]:
+    """What a look tells of the ports that it was asked for; nothing of one that did not take place."""
+    return [*(look.get("published_ports") or []), *filter(None, [look.get("port")])]
 
 
 def problems(place: Place) -> list[str]:
@@ -47,15 +59,40 @@ def problems(place: Place) -> list[str]:
     if place.look["state"] != "usable":
         # Who may open the socket only now sees only now that nobody answers there.
         return [f"{place.look['detail']} Start it with 'sudo systemctl start docker'."]
+    refused = bridge_problem(place.publish, place.look["published_ports"]) if place.publish else ""
+    if refused:
+        return [refused]
     told = (
         stranger(place),
         *absent_addresses(place),
-        *(taken_port(place, use) for use in place.taken),
+        *(taken_port(place, use) for use in place.look["taken"]),
         other_processor(place),
         unknown_image(place),
         small_disk(place),
     )
     return [problem for problem in told if problem]
+
+
+def bridge_problem(asked: Row, published: t.Sequence[Row]) -> str:
+    """A bridge that leads nowhere, or one that leads everybody in by accident."""
+    if asked["network"] != "bridge":
+        return ""
+    port = asked["server"]
+    if port > 0 and port not in [one["container_port"] for one in published]:
+        given = asked["ports"]
+        said = f"({', '.join(given)}) has none for it" if given else "is empty"
+        return (
+            f"trtllm_container_network is bridge, and trtllm_container_published_ports {said}, so nothing would reach "
+            f"the server's port {port}. Publish it, as in {[f'127.0.0.1:{port}:{port}']}."
+        )
+    others = (one for one in published if not re.match(r"127[.]|::1$", one["address"]))
+    to_all = None if asked["allow_unauthenticated"] else next(others, None)
+    if to_all is None:
+        return ""
+    return (
+        f"{to_all['text']} in trtllm_container_published_ports opens a server without authentication to everybody who "
+        "reaches this host, past ufw. Publish on 127.0.0.1, or set trtllm_container_allow_unauthenticated: true."
+    )
 
 
 def stranger(place: Place) -> str:
@@ -74,13 +111,13 @@ def absent_addresses(place: Place) -> list[str]:
     return [
         f"this host does not have the address {away}. It has {', '.join(place.look['addresses'])}; choose one of them "
         f"({place.inputs['address']})."
-        for away in dict.fromkeys(use["address"] for use in place.uses if not use["address_here"])
+        for away in dict.fromkeys(use["address"] for use in ports(place.look) if not use["address_here"])
     ]
 
 
 def taken_port(place: Place, use: Row) -> str:
     """Docker's containers are seen through its socket, the user's own processes without the group that opens it."""
-    mine = next((row for row in place.seen if (row["address"], row["port"]) == (use["address"], use["port"])), None)
+    mine = next((row for row in ports(place.seen) if _where(row) == _where(use)), None)
     holds = mine if mine and mine["process"] and not use["container"] else use
     stop = f"{holds['description']}. Or" if holds["description"] else "Stop it, or"
     return (
@@ -106,7 +143,7 @@ def other_processor(place: Place) -> str:
 def unknown_image(place: Place) -> str:
     """The registry has none of that name, or none for this machine."""
     said = place.registry
-    if not said or said["platform_digest"] is not None:
+    if not said or said.get("skipped") or said["platform_digest"] is not None:
         return ""
     if not said["exists"]:
         near = f"; the nearest tags are {', '.join(said['tags'])}" if said["tags"] else ""

@@ -15,6 +15,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.imag
     UNPACKED,
     sizes,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import cache
 
 # What openssh-server and what it needs take, and more.
 ADDED_BYTES = 300_000_000
@@ -132,3 +133,20 @@ def needed(looks: t.Mapping[str, Facts], host: str, models: Facts, packed: int, 
     if any(lacking[rank:][:1]):
         own += for_the_next(node, sent)
     return found + too_much(host, own, node["docker"]["way_out"])
+
+
+def too_small(host: str, models: Facts, image: int, reserve: int) -> str:
+    """Why a download would not fit on the disk of a Spark, beside an image and what is to stay free, in bytes.
+
+    Models is what huggingface_snapshot returned. Left-over parts are deleted before the download begins.
+    """
+    missing = models["bytes_missing"]
+    needed, free = missing + image + reserve, models["cache_free_bytes"] + models["bytes_orphaned"]
+    if not missing or needed <= free:
+        return ""
+    return (
+        f"{host}: {cache.amount(needed)} are needed (models {cache.amount(missing)}, image {cache.amount(image)}, "
+        f"reserve {cache.amount(reserve)}), but the file system {models['cache_filesystem']} of the cache "
+        f"{models['cache']['directory']} has only {cache.amount(free)} free. Make room there, or set "
+        "huggingface_cache_directory to a directory on a larger disk."
+    )

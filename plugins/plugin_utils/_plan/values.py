@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import of_figures
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import honoured
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import MOST_DRAFTED
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import (
     CHOICES,
     METHODS,
@@ -59,9 +60,12 @@ def length_of(value: t.Any) -> int:
     try:
         if isinstance(value, bool) or int(value) != float(value):
             raise ValueError
-        return int(value)
+        length = int(value)
     except (TypeError, ValueError):
         raise ValueError(f"speculative_serve_draft_length is {value!r}, but must be a whole number") from None
+    if length > MOST_DRAFTED:
+        raise ValueError(f"speculative_serve_draft_length is {length}, but must be {MOST_DRAFTED} or less")
+    return length
 
 
 def check_name(name: str, value: t.Any, known: t.Sequence[str]) -> None:

@@ -8,12 +8,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 from pathlib import Path
 
 import yaml
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import nearest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
+    check_environment,
+    nearest,
+)
 
 # What roles hand out with set_fact, which later plays of a run see as variables; tests compare this with the tasks.
 OUTPUTS = (
@@ -58,6 +62,15 @@ OUTPUTS = (
     "trtllm_container_slot",
     "trtllm_container_started_at",
 )
+
+# The least and the most that a number may be whose mistake would only be noticed when something serves no more.
+LIMITS = {
+    "spark_network_copy_port": (1, 65535),
+    "spark_network_copy_streams": (1, 64),
+    "spark_network_ssh_port": (1, 65535),
+    "speculative_serve_port": (1, 65535),
+}
+ENVIRONMENT = "speculative_serve_environment"
 
 # What inputs of an earlier release are called now.
 RENAMED = {
@@ -108,6 +121,19 @@ def undecided(flags: t.Mapping[str, t.Any]) -> list[str]:
         except TypeError:
             wrong.append(f"{name} is {value!r}, but must be true or false")
     return wrong
+
+
+def unusable(values: t.Mapping[str, t.Any]) -> list[str]:
+    """One line for each number out of its limits, and each name of a variable that is none."""
+    wrong = []
+    for name, (least, most) in LIMITS.items():
+        # Whether it is a number at all, the role's argument spec says.
+        with contextlib.suppress(TypeError, ValueError):
+            if name in values and not least <= int(values[name]) <= most:
+                wrong.append(f"{name} is {values[name]}, but must be from {least} to {most}")
+    given = values.get(ENVIRONMENT)
+    environment = {"environment": given if isinstance(given, dict) else {}}
+    return wrong + [f"speculative_serve_{error}" for error in check_environment(environment)]
 
 
 def misspelt(variables: t.Iterable[str], known: t.Mapping[str, set[str]]) -> list[str]:

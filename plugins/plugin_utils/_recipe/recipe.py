@@ -33,10 +33,44 @@ HUB_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]*/[\w-][\w.-]*", re.ASCII)
 DIRECTORY = re.compile(r"(?!.*/\.\.?(?:/|$))/+[^\x00-\x1f/][^\x00-\x1f]*")
 VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 VOCABULARIES = ("o200k_base", "cl100k_base")
+# Nothing drafts as many tokens; what is larger is a slip, and not a question of memory.
+MOST_DRAFTED = 1024
+# A file holds some hundred keys and values. Aliases of aliases make a short one endless.
+MOST_PARTS = 10_000
 
 
 class RecipeError(Exception):
     """A recipe that cannot be used; the message holds every reason, one a line."""
+
+
+class Loader(yaml.SafeLoader):
+    """Refuses a key that is there twice, of which the last would win, and aliases that make it endless."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        # How many parts a node has, by its identity; an alias is as large as what it stands for.
+        self._sizes: dict[int, int] = {}
+
+    def compose_sequence_node(self, anchor: t.Any) -> t.Any:
+        node = super().compose_sequence_node(anchor)
+        self._count(node, node.value)
+        return node
+
+    def compose_mapping_node(self, anchor: t.Any) -> t.Any:
+        node = super().compose_mapping_node(anchor)
+        self._count(node, [part for pair in node.value for part in pair])
+        seen = set()
+        for key in (key for key, _value in node.value if isinstance(key, yaml.ScalarNode)):
+            if (key.tag, key.value) in seen:
+                raise yaml.MarkedYAMLError(problem=f"the key '{key.value}' is there twice", problem_mark=key.start_mark)
+            seen.add((key.tag, key.value))
+        return node
+
+    def _count(self, node: yaml.Node, parts: t.Sequence[yaml.Node]) -> None:
+        self._sizes[id(node)] = 1 + sum(self._sizes.get(id(part), 1) for part in parts)
+        if self._sizes[id(node)] > MOST_PARTS:
+            problem = f"with what its aliases stand for it has more than {MOST_PARTS:,} parts"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +85,7 @@ class Field:
     # What fits the pattern, in words.
     form: str = ""
     least: int | None = None
+    most: int | None = None
     elements: type | None = None
     fields: t.Mapping[str, Field] | None = None
 
@@ -76,12 +111,12 @@ RECIPE: dict[str, Field] = {
     # Among how many the attention heads of the target are divided; whether they can be, its own files say.
     "sparks": Field(int, required=True, least=1),
     "image": Field(str, required=True),
-    "port": Field(int, default=8000, least=1),
+    "port": Field(int, default=8000, least=1, most=65535),
     # Whose engine options an image knows whose tag does not say it.
     "family": Field(str, default="auto", choices=(AUTO, *FAMILY_NAMES)),
     # Absent when options.speculative_config says everything itself.
     "method": Field(str, default="", choices=METHOD_NAMES),
-    "draft_length": Field(int, default=0),
+    "draft_length": Field(int, default=0, most=MOST_DRAFTED),
     "target_model": Field(
         dict,
         required=True,
@@ -157,6 +192,8 @@ def check_value(path: str, value: t.Any, field: Field) -> list[str]:
         return [f"{path} is {value!r}, but must be one of {choices}{nearest(str(value), map(str, field.choices))}"]
     if field.least is not None and value < field.least:
         return [f"{path} is {value}, but must be {field.least} or more"]
+    if field.most is not None and value > field.most:
+        return [f"{path} is {value}, but must be {field.most} or less"]
     if field.pattern and not field.pattern.fullmatch(value):
         return [f"{path} is {value!r}, but must be {field.form}"]
     return []
@@ -357,7 +394,7 @@ def load(path: Path) -> dict[str, t.Any]:
             "beside the deployments; give the file another name"
         )
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = Loader(path.read_text(encoding="utf-8")).get_single_data()
     except (OSError, UnicodeDecodeError) as error:
         raise RecipeError(f"The recipe {path} cannot be read: {error}") from error
     except (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError) as error:
@@ -399,3 +436,26 @@ def find(recipe: str, directory: Path, working_directory: Path) -> Path:
     problem = f"There is no recipe '{recipe}'{nearest(recipe, known) or '.'}" if recipe else "No recipe was given."
     remedy = "Say which with -e recipe=, the path of a file or a shipped one:"
     raise RecipeError("\n".join([f"{problem} {remedy}", *listing(directory)]))
+
+
+def check_inventory(recipe: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> None:
+    """Raises RecipeError where the inventory has another number of Sparks than a recipe needs."""
+    needed = recipe["sparks"]
+    if len(hosts) == needed:
+        return
+    remedy = "Edit inventory/hosts.yml ('make setup' makes it from the example) or give another inventory with -i."
+    if needed == 1 and hosts:
+        remedy = f"For one of them add --limit, such as --limit {hosts[0]}."
+    raise RecipeError(
+        f"Recipe '{recipe['name']}' needs {needed} host(s) in the inventory's group 'sparks', but it has {len(hosts)}. "
+        f"{remedy}"
+    )
+
+
+def check_run(recipe: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> None:
+    """Raises RecipeError where a run has another number of Sparks than its recipe needs."""
+    if len(hosts) != recipe["sparks"]:
+        raise RecipeError(
+            f"Recipe '{recipe['name']}' needs {recipe['sparks']} host(s) of the inventory's group 'sparks', but this "
+            f"run has {len(hosts)} ({', '.join(hosts)}). Choose them with --limit, or in the inventory."
+        )

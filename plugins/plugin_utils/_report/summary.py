@@ -82,7 +82,7 @@ def read_back(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
             f"{cores[0]} cores each" if len(set(cores)) == 1 else f"{pairs.listed(list(map(str, cores)))} cores"
         )
     if pairs.by_rdma(record.get("pair")):
-        parts.append("RDMA through the cable")
+        parts.append(f"RDMA through the {'cable' if len(ranks) == 2 else 'switch'}")
     versions = [rank.get("versions") for rank in ranks]
     if isinstance(versions[0], dict) and all(one == versions[0] for one in versions):
         listed = ", ".join(f"{name} {version}" for name, version in sorted(versions[0].items()) if version)

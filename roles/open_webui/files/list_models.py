@@ -54,7 +54,7 @@ def ask(base_url: str, key: str) -> list[str]:
         raise EndpointError(refused(base_url, e.code)) from None
     except (OSError, http.client.HTTPException) as e:
         raise EndpointError(unreachable(base_url, getattr(e, "reason", None) or e)) from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise EndpointError(f"{base_url}/models does not answer a container with a list of models.") from None
     if not names:
         raise EndpointError(f"{base_url}/models lists no model; status.yml says what the server does.")

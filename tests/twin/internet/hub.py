@@ -118,6 +118,12 @@ class Faults:
                     return dict(fault)
         return None
 
+    def rate(self, slow: Json | None) -> float | None:
+        """What such a fault allows a transfer, in bytes a second, as long as any is in force."""
+        with self._lock:
+            lasts = slow and any(fault["action"] == "slow" for fault in self._faults)
+        return slow["bytes_per_second"] if slow and lasts else None
+
     def gated(self, repository: str) -> bool:
         """Whether a test has gated this repository."""
         with self._lock:
@@ -751,10 +757,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return
         # Faults of a transfer hit content, not the errors and links on the way to it.
         faults = self.world.faults if answer.status in (200, 206) else Faults()
+        slow = faults.strike("slow", places)
         self.transfer(
             answer,
             lambda count: self.world.counters.sent(entry, answer.name or f"{entry['host']}{entry['path']}", count),
-            faults.strike("slow", places),
+            lambda: faults.rate(slow),
             faults.strike("corrupt", places),
             faults.strike("cut", places),
         )
@@ -763,11 +770,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self,
         answer: Answer,
         count: t.Callable[[int], None],
-        slow: Json | None,
+        allowed: t.Callable[[], float | None],
         corrupt: Json | None,
         cut: Json | None,
     ) -> None:
-        rate = slow["bytes_per_second"] if slow else None
+        rate = allowed()
         size = max(1, min(CHUNK, int(rate / 10))) if rate else CHUNK
         end = min(answer.length, cut["after_bytes"]) if cut else answer.length
         spoilt = corrupt.get("after_bytes") if corrupt else None
@@ -786,7 +793,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             count(len(chunk))
             self.wfile.write(chunk)
             sent += len(chunk)
-            if rate:
+            if rate and (rate := allowed()):
                 time.sleep(max(0.0, started + sent / rate - time.monotonic()))
         if sent < answer.length:
             raise Cut

@@ -32,7 +32,7 @@ class BuildError(RuntimeError):
     """The image could not be built."""
 
 
-def build(context_dir: Path, ca_certificate: Path, tag: str, release: str) -> str:
+def build(context_dir: Path, ca_certificate: Path, tag: str, release: str, label: str) -> str:
     """Build the image unless the tag already has these inputs; the id of the image."""
     inputs = _inputs(ca_certificate, release)
     existing = _inspect(tag)
@@ -41,7 +41,7 @@ def build(context_dir: Path, ca_certificate: Path, tag: str, release: str) -> st
     _prepare(context_dir, ca_certificate)
     arguments = {"BASE": BASE, "RELEASE": release, "INPUTS": inputs}
     options = [option for name, value in arguments.items() for option in ("--build-arg", f"{name}={value}")]
-    _run(["docker", "build", "--network", "host", "--tag", tag, *options, str(context_dir / "image")])
+    _run(["docker", "build", "--network", "host", "--tag", tag, "--label", label, *options, str(context_dir / "image")])
     built = _inspect(tag)
     if built is None:
         raise BuildError(f"docker build left no image with the tag {tag}.")

@@ -69,6 +69,7 @@ PLAY: dict[str, t.Any] = {
         "huggingface_cache_facts": {"example/target": FACTS},
         "trtllm_container_memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []},
         "huggingface_cache_models": {"example/target": {"commit": "1"}},
+        "__speculative_serve_look": {"slot": None, "records": {"choice": None, "own": None}},
         **{"speculative_serve_state_directory": "/srv/state", "speculative_serve_cache_directory": "/srv/cache"},
     },
     "tasks": [
@@ -83,9 +84,8 @@ PLAY: dict[str, t.Any] = {
         {
             "name": "Plan what runs",
             "ansible.builtin.include_role": {
-                **{"name": "dgx_spark.speculative.speculative_serve", "tasks_from": "nodes", "public": True},
+                **{"name": "dgx_spark.speculative.speculative_serve", "tasks_from": "render", "public": True},
             },
-            "vars": {"__speculative_serve_texts": {}},
         },
         {
             "name": "Show",
@@ -95,7 +95,7 @@ PLAY: dict[str, t.Any] = {
                 "found": {
                     "listed": "{{ listed.lines }}",
                     "plan": "{{ speculative_serve_plan }}",
-                    "validated": "{{ __speculative_serve_validated }}",
+                    "validated": "{{ speculative_serve_plan.config }}",
                     "nodes": "{{ {inventory_hostname: __speculative_serve_node} }}",
                 }
             },

@@ -24,7 +24,7 @@ PLAY = """
   any_errors_fatal: true
   vars:
     ansible_facts: {user_id: me, user_dir: /home/me, python: {executable: /usr/bin/python3.12}}
-    deployment_image: release:1
+    deployment: {image: release:1}
   tasks:
     - name: Do it
       ansible.builtin.include_role:
@@ -69,7 +69,7 @@ def chain(many: int) -> dict[str, dict[str, t.Any]]:
             "spark_network_before": names[rank],
             "spark_network_after": names[rank + 2],
             "spark_network_rails": [{"address": f"10.0.{rail}.{rank + 1}"} for rail in (0, 1)],
-            "spark_network_look": {"has_directory": False, "key": None},
+            "spark_network_look": {"has_directory": False, "key": None, "key_is_open": False},
         }
         for rank, name in enumerate(names[1:-1])
     }
@@ -81,7 +81,7 @@ def public(directory: Path, name: str) -> str:
 
 
 def test_each_of_three_lets_the_one_before_in_and_has_a_key_for_the_one_after(tmp_path: Path) -> None:
-    shown = "{{ __spark_network_shared | combine({'key': __spark_network_key_file}) }}"
+    shown = "{{ __spark_network_cluster | combine({'key': __spark_network_key_file}) }}"
     found = play(tmp_path, chain(3), shown, "trust")
     keys = {name: public(tmp_path, name) for name in found}
     assert len(set(keys.values())) == 3
@@ -101,6 +101,20 @@ def test_each_of_three_lets_the_one_before_in_and_has_a_key_for_the_one_after(tm
         + [f"[10.0.{rail}.3]:2233 {keys['spark-3']}" for rail in (0, 1)]
     )
     assert found["spark-2"]["key"].endswith("/pair/ssh_host_ed25519_key")
+
+
+def test_a_key_that_others_may_read_is_closed_and_stays_the_key(tmp_path: Path) -> None:
+    shown = "{{ spark_network_trust_changed }}"
+    play(tmp_path, chain(2), shown, "trust")
+    keys = {name: public(tmp_path, name) for name in ("spark-1", "spark-2")}
+    private = tmp_path / "spark-2/pair/ssh_host_ed25519_key"
+    private.chmod(0o644)
+    hosts = chain(2)
+    for name, values in hosts.items():
+        values["spark_network_look"] = {"has_directory": True, "key": keys[name], "key_is_open": name == "spark-2"}
+    assert play(tmp_path, hosts, shown, "trust") == {"spark-1": False, "spark-2": False}
+    assert private.stat().st_mode & 0o777 == 0o600
+    assert public(tmp_path, "spark-2") == keys["spark-2"]
 
 
 @pytest.mark.parametrize("entries", [("preflight", "compare", "main", "trust", "image"), ("main",)])

@@ -55,7 +55,7 @@ def looked(tmp_path: Path, fails: dict[str, list[str]]) -> dict[str, t.Any]:
     hosts = {name: {"ansible_connection": "local", "ansible_python_interpreter": sys.executable} for name in ("a", "b")}
     every = yaml.safe_load((ROOT / "playbooks/vars/deployment.yml").read_text(encoding="utf-8"))
     given = {name: every[name] for name in ("deployment_hosts", "deployment_missing_for")}
-    inventory = {"all": {"hosts": hosts, "vars": {**given, "fails": fails, "deployment_expose": "local"}}}
+    inventory = {"all": {"hosts": hosts, "vars": {**given, "fails": fails, "deployment": {"expose": "local"}}}}
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
     (tmp_path / "play.yml").write_text(PLAY % (("section.yml",) * 4), encoding="utf-8")
     command = ["ansible-playbook", "-i", str(tmp_path / "hosts.yml"), str(tmp_path / "play.yml")]

@@ -51,14 +51,12 @@ def test_all_know_what_the_head_was_told_of_the_image(tmp_path: Path) -> None:
     ],
 )
 def test_a_head_does_not_wait_for_any_that_was_not_started(tmp_path: Path, cluster: t.Any, said: str) -> None:
-    variables = {
-        "__speculative_serve_cluster": {**cluster, "rails": []},
-        "__speculative_serve_docker": {"addresses": []},
-        "__speculative_serve_answers": "{{ inventory_hostname == 'spark-1' }}",
-    }
-    tasks = ROOT / "roles/speculative_serve/tasks/start_cluster.yml"
+    labels = {"dgx_spark.speculative.rank": "{{ ansible_play_hosts_all.index(inventory_hostname) | string }}"}
+    start = {"labels": labels, "record": {"pair": {**cluster, "rails": []}}, "addresses": []}
+    look = {"dgx_spark.speculative.deployment_plan": {"start": start}, "register": "found"}
+    refuse = {"ansible.builtin.fail": {"msg": "{{ found.refusal }}"}, "when": "found.refusal | length > 0"}
     ended = {"ansible.builtin.fail": {"msg": "It does not start."}, "when": "inventory_hostname == 'spark-3'"}
-    done = play(tmp_path, [ended, {"ansible.builtin.include_tasks": str(tasks)}], vars=variables)
+    done = play(tmp_path, [ended, look, refuse])
     told = " ".join(done.stdout.split())
     assert "It does not start." in told
     assert (said in told) if said else ("could not be started" not in told), done.stdout + done.stderr

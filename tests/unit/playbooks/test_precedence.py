@@ -14,14 +14,16 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import chosen
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RECIPES, load
 
 ROOT = Path(__file__).parents[3]
 INPUT = "speculative_serve_draft_length"
 ROLE = {"name": "dgx_spark.speculative.speculative_serve", "tasks_from": "plan"}
 SHOWN = (
-    "{{ {'port': speculative_serve_port, 'length': __speculative_serve_values.draft_length,"
-    " 'method': __speculative_serve_values.method, 'benchmark': __speculative_serve_values.benchmark,"
-    " 'says': __speculative_serve_values.origins.values() | map(attribute='says') | list,"
+    "{{ {'port': speculative_serve_port, 'length': speculative_serve_plan.served.draft_length,"
+    " 'method': speculative_serve_plan.served.method, 'benchmark': speculative_serve_plan.served.benchmark,"
+    " 'says': speculative_serve_plan.served.origins.values() | map(attribute='says') | list,"
     " 'lines': speculative_serve_plan.lines} | to_json }}"
 )
 RECIPE = [
@@ -30,11 +32,9 @@ RECIPE = [
 ]
 # What a benchmark has chosen for just this recipe and image.
 REPORT = {"date": "2026-11-22", "verdict": {"kind": "use", "draft_length": 4, "sentence": "Use draft length 4."}}
-CHOICE = (
-    "{{ report | dgx_spark.speculative.benchmark_chosen("
-    "{'image': {'reference': __recipe.recipe.image}, 'models': {}}, __recipe.recipe, {}) }}"
-)
-CHOSEN: dict[str, t.Any] = {"report": REPORT, "__speculative_serve_records": {"choice": CHOICE}}
+MEASURED = load(RECIPES / "single_eagle3.yml")
+CHOICE = chosen(REPORT, {"image": {"reference": MEASURED["image"]}, "models": {}}, MEASURED, {})
+CHOSEN: dict[str, t.Any] = {"__speculative_serve_look": {"records": {"choice": CHOICE}}}
 
 
 def asked(way: str, **variables: t.Any) -> list[dict[str, t.Any]]:
@@ -213,9 +213,9 @@ def test_a_value_that_leads_nowhere_is_no_open_value(tmp_path: Path) -> None:
 
 
 def test_whoever_includes_the_role_again_is_heard_again() -> None:
-    """The plan is made once; what is written is decided each time."""
+    """The plan is shown once; what is written is decided each time."""
     tasks = yaml.safe_load((ROOT / "roles/speculative_serve/tasks/main.yml").read_text(encoding="utf-8"))
     names = [task["name"] for task in tasks]
     decide = tasks[names.index("Write the deployment") - 1]
-    assert decide["ansible.builtin.set_fact"] == {"__speculative_serve_values": "{{ __speculative_serve_decided }}"}
+    assert decide["ansible.builtin.include_tasks"] == "decide.yml"
     assert "when" not in decide

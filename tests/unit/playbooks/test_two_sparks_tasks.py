@@ -70,9 +70,11 @@ class Played(t.NamedTuple):
         return " ".join(self.output.split())
 
 
+# An empty slot, and nothing recorded.
+LOOK = {"slot": None, "records": {"choice": None, "own": None, "slot": None}}
 Play = t.Callable[..., Played]
 # What is planned, and made to run.
-UP = ("nodes", "run")
+UP = ("decide", "render", "run")
 
 
 def spark(rank: int) -> dict[str, t.Any]:
@@ -86,23 +88,7 @@ def spark(rank: int) -> dict[str, t.Any]:
             name: {"commit": "0123"}
             for name in ("nvidia/Qwen3-235B-A22B-FP4", "nvidia/Qwen3-235B-A22B-Eagle3", "draft", "target")
         },
-        "__speculative_serve_validated": {"text": "x: 1"},
-        "__speculative_serve_config": {"text": "x: 1"},
-        "__speculative_serve_records": {"choice": None, "own": None, "slot": None},
-        "__speculative_serve_slot": None,
-        "__speculative_serve_values": {
-            **{"method": "eagle3", "draft": "nvidia/Qwen3-235B-A22B-Eagle3", "draft_length": 5, "origins": {}},
-        },
-        "__speculative_serve_plan": {
-            "context": 1024,
-            "rows": [],
-            "free_for_gpu": "",
-            "guard": "",
-            "takes": None,
-            "share": 0.0,
-            "options": {},
-        },
-        "__speculative_serve_texts": {},
+        "__speculative_serve_look": LOOK,
         "__speculative_serve_run": "{{ __speculative_serve_node.deployment }}",
         "__trtllm_container_bridged": [],
     }
@@ -154,7 +140,7 @@ def test_the_workers_container_is_run_before_the_heads_and_each_once(play: Play)
     assert labels[0][CONFIGURATION] == labels[1][CONFIGURATION]
     # What both have served all along needs no order, and gets no more calls.
     running = {"state": "running", "labels": labels[0]}
-    assert sorted(ranks(play(UP, "--check", __speculative_serve_slot=running))) == ["0", "1"]
+    assert sorted(ranks(play(UP, "--check", __speculative_serve_look={**LOOK, "slot": running}))) == ["0", "1"]
 
 
 def test_of_one_spark_alone_the_container_is_run_once(play: Play) -> None:
@@ -175,10 +161,11 @@ def test_devices_of_the_users_own_are_added_to(play: Play, given: str, sparks: i
     assert [container["devices"] for container in played.containers] == [["/dev/fuse:/dev/fuse", *further]] * sparks
 
 
-def test_the_patience_with_a_lost_worker_is_handed_to_both(play: Play) -> None:
-    played = play(UP, "--check", speculative_serve_peer_lost_s=7)
+def test_the_patience_with_a_lost_worker_and_the_memory_guards_limits_are_handed_to_both(play: Play) -> None:
+    played = play(UP, "--check", speculative_serve_peer_lost_s=7, speculative_serve_guard={"seconds": 5})
     assert ranks(played) == ["1", "0"]
     assert [container["env"]["DGX_SPARK_PEER_LOST_S"] for container in played.containers] == ["7", "7"]
+    assert [container["env"]["DGX_SPARK_GUARD"] for container in played.containers] == ["seconds=5", "seconds=5"]
 
 
 def test_a_bridge_between_two_sparks_is_refused(play: Play) -> None:
@@ -228,10 +215,10 @@ def test_what_was_recorded_comes_back_as_what_was_planned_is_run(play: Play, tmp
 def test_programs_that_went_on_and_do_not_answer_are_not_tried_again() -> None:
     tasks = yaml.safe_load((ROOT / "roles/speculative_serve/tasks/main.yml").read_text(encoding="utf-8"))
     (rescue,) = [task["rescue"] for task in tasks if task["name"] == "Bring it up"]
-    *_others, stop, plan, again = rescue
+    *_others, stop, look, plan, again = rescue
     assert stop["ansible.builtin.include_role"]["tasks_from"] == "stop"
-    # What is planned for an empty slot has the programs of this release.
+    # What is planned for what does not run has the programs of this release.
+    assert look["ansible.builtin.include_tasks"] == "look.yml"
     assert plan["ansible.builtin.include_tasks"] == "render.yml"
-    assert plan["vars"] == {"__speculative_serve_slot": None}
     assert plan["when"] == "__speculative_serve_node.kept"
     assert again["ansible.builtin.include_tasks"] == "run.yml"

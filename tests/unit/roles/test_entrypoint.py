@@ -226,6 +226,16 @@ def test_health_says_whether_it_serves(tmp_path: Path, url: str, state: str, exp
     assert health.main(tmp_path, "http://127.0.0.1:1") == 1
 
 
+@pytest.mark.parametrize("text", ["{}", "[]", "7", '"state"', "[" * 100_000])
+def test_health_of_a_state_of_another_shape(
+    tmp_path: Path, url: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "state.json").write_text(text, encoding="utf-8")
+    assert health.main(tmp_path, url) == 1
+    assert capsys.readouterr().out.startswith("no state: ")
+
+
 def test_the_last_words_of_a_server_that_ends_between_two_looks_are_heard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,6 +152,7 @@ def test_the_models_are_listed(tmp_path: Path, endpoint: Endpoint) -> None:
         (503, b"{}", "/models answers a container with status 503: nothing serves behind it; status.yml says"),
         (500, b"{}", "status 500: it is no endpoint of this collection; correct open_webui_endpoint."),
         (200, b"<html>", "/models does not answer a container with a list of models."),
+        (200, b"[" * 100_000, "/models does not answer a container with a list of models."),
         (200, b"[]", "/models does not answer a container with a list of models."),
         (200, b'{"data": []}', "/models lists no model; status.yml says what the server does."),
     ],
@@ -204,28 +205,26 @@ def play_it(directory: Path) -> None:
 
 
 def shown(directory: Path, **variables: t.Any) -> dict[str, t.Any]:
-    """What the role makes of these inputs."""
-    names = ("base_url", "local_url", "lines", "loopback", "login", "slot_labels")
+    """What the role makes of these inputs, with its own first and last task."""
+    first, *_others, last = yaml.safe_load((ROLE / "tasks/main.yml").read_text(encoding="utf-8"))
+    names = ("published", "url", "asks")
+    document = {name: f"{{{{ __open_webui_page.{name} }}}}" for name in names}
+    document["lines"] = last["dgx_spark.speculative.report"]["lines"]
+    path = str(directory / "shown.json")
     play = {
         "hosts": "spark-1",
         "connection": "local",
         "gather_facts": False,
         "tasks": [
             {"ansible.builtin.import_role": {"name": "dgx_spark.speculative.open_webui"}, "when": False},
-            {
-                "dgx_spark.speculative.report": {
-                    "lines": [],
-                    "document": {name: f"{{{{ __open_webui_{name} }}}}" for name in names},
-                    "json_path": str(directory / "shown.json"),
-                }
-            },
+            first,
+            {"dgx_spark.speculative.report": {"lines": [], "document": document, "json_path": path}},
         ],
     }
     given = {
         "open_webui_endpoint": "http://172.17.0.1:8000",
         "open_webui_state_directory": "/home/spark/.local/share/dgx-spark-speculative",
-        "__open_webui_check": {"container": {"Output": "openai/gpt-oss-120b\nother\n"}},
-        "__open_webui_docker": {"containers": []},
+        "__open_webui_models": {"container": {"Output": "openai/gpt-oss-120b\nother\n"}},
         **variables,
     }
     hosts = {"sparks": {"hosts": {"spark-1": {"ansible_host": "10.0.0.7", "ansible_user": "nvidia"}}}}
@@ -248,28 +247,11 @@ def test_what_people_are_told(tmp_path: Path) -> None:
 
 
 def test_on_every_address(tmp_path: Path) -> None:
-    labels = {"dgx_spark.speculative.url": "http://127.0.0.1:8000"}
-    found = shown(
-        tmp_path,
-        open_webui_address="0.0.0.0",
-        open_webui_endpoint="http://172.17.0.1:8000/v1/",
-        open_webui_environment={"WEBUI_AUTH": "False"},
-        __open_webui_docker={"containers": [{"name": "dgx-spark-speculative", "labels": labels}]},
-    )
-    assert found["base_url"] == "http://172.17.0.1:8000/v1"
-    assert found["local_url"] == "http://127.0.0.1:3000"
+    found = shown(tmp_path, open_webui_address="0.0.0.0", open_webui_endpoint="http://172.17.0.1:8000/v1/")
+    assert found["asks"] == "http://172.17.0.1:8000/v1"
+    assert (found["published"], found["url"]) == ("0.0.0.0:3000:8080", "http://127.0.0.1:3000")
     assert found["lines"][0] == "spark-1: Open WebUI is at http://10.0.0.7:3000"
     assert "Be the first" in found["lines"][1]
-    assert not found["loopback"]
-    assert not found["login"]
-    assert found["slot_labels"] == labels
-
-
-def test_an_ipv6_address(tmp_path: Path) -> None:
-    found = shown(tmp_path, open_webui_address="::1", open_webui_port=3001)
-    assert found["local_url"] == "http://[::1]:3001"
-    assert found["loopback"]
-    assert found["slot_labels"] == {}
 
 
 FREE = {
@@ -302,7 +284,7 @@ REFUSED: dict[str, tuple[dict[str, t.Any], dict[str, t.Any], str]] = {
         "the container dgx-spark-speculative-open-webui (image nginx) was not made by this collection",
     ),
     "port": (
-        {"port": {**FREE, "in_use": True, "container": "grafana", "holder": "container 'grafana'"}},
+        {"taken": [{**FREE, "in_use": True, "container": "grafana", "holder": "container 'grafana'"}]},
         {},
         "port 3000 on 127.0.0.1 is in use by container 'grafana'. Stop it, or choose another port",
     ),
@@ -367,6 +349,8 @@ def fixture_refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]
         "addresses": ["127.0.0.1", "192.168.1.20"],
         "architecture": "arm64",
         "image_store": None,
+        "published_ports": [],
+        "taken": [],
         "containers": [],
         "image": {"id": "sha256:1"},
     }

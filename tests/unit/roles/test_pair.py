@@ -304,6 +304,17 @@ def test_the_end_of_a_server_without_its_worker_does_not_count(start: Start, lis
     assert (state["last_exit"]["reason"], state["last_exit"]["excused"]) == ("lost communication", True)
 
 
+def test_nor_does_that_of_one_whose_worker_is_back_already(start: Start, listener: Listener) -> None:
+    listener.open()
+    head = start(port=listener.port, script="sleep 4; echo ----; exit 1", lost_s=6)
+    head.wait_for("loading")
+    listener.close()
+    time.sleep(2)
+    listener.open()
+    state = head.wait_until(lambda state: state["last_exit"] is not None)
+    assert (state["restarts"], state["last_exit"]["excused"]) == (0, True)
+
+
 def test_with_its_worker_there_it_counts(start: Start, listener: Listener) -> None:
     listener.open()
     state = start(port=listener.port, script="exit 3").wait_for("failed")
@@ -492,6 +503,16 @@ def test_a_worker_is_ready_when_sshd_is(
     assert how_it_is(container, port, capsys) == (1, "stopped")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((WORKER, port))
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, lambda path: path.write_text('{"state": null}')])
+def test_a_worker_writes_its_state_again_where_that_was_lost(
+    worker: t.Callable[..., PairContainer], spoil: t.Callable[[Path], object]
+) -> None:
+    container = worker()
+    since = container.wait_for("ready")["since"]
+    spoil(container.directory / "state" / "state.json")
+    assert container.wait_for("ready")["since"] == since
 
 
 def test_an_sshd_that_dies_comes_back(

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import CONNECTX7, count_functions
 
 from tests.twin import cables
-from tests.twin.names import TwinError
+from tests.twin.names import TwinError, spark_name
 from tests.twin.spark import fabric
 
 ZERO = "0000:0000:0000:0000:0000:0000:0000:0000"
@@ -239,6 +239,14 @@ def test_what_is_on_record_stays_until_it_is_changed(laid: list[cables.Cable | N
     assert cables.recorded() is None
 
 
+def test_a_switch_stays_one_when_it_is_cabled_anew(laid: list[cables.Cable | None]) -> None:
+    on_switch = cables.delivered(4)
+    cables.record(on_switch)
+    cables.unplug()
+    cables.plug()
+    assert laid[-1] == on_switch
+
+
 def test_a_changed_cable_is_put_back_whatever_happens(laid: list[cables.Cable | None]) -> None:
     cables.plug()
     with pytest.raises(RuntimeError), cables.changed(mtu=1500, mbit=200):
@@ -248,10 +256,40 @@ def test_a_changed_cable_is_put_back_whatever_happens(laid: list[cables.Cable | 
 
 def test_a_cable_has_a_wire_for_each_rail() -> None:
     names = [[cables.name(*ends) for ends in cable.wires()] for cable in (cables.Cable(), cables.Cable(0, 1, (1,)))]
-    assert names == [["wire1-1", "wire3-3"], ["wire2-3"]]
-    assert [(a.interface, b.interface) for a, b in cables.Cable(0, 1, (1,)).wires()] == [
-        ("enP2p1s0f0np0", "enP2p1s0f1np1")
-    ]
+    assert names == [["wire1p1-2p1", "wire1p3-2p3"], ["wire1p2-2p3"]]
+    [(here, there)] = cables.Cable(0, 1, (1,)).wires()
+    assert (here.port, there.port) == (cables.port(0, 1), cables.port(1, 1))
+
+
+@pytest.mark.parametrize(
+    ("sparks", "wiring", "names"),
+    [
+        (2, "", ["wire1p1-2p1", "wire1p3-2p3"]),
+        (2, "switch", ["wire1p1-switch", "wire2p1-switch", "wire1p3-switch", "wire2p3-switch"]),
+        (4, "", [f"wire{spark}p{index}-switch" for index in (1, 3) for spark in (1, 2, 3, 4)]),
+        (
+            3,
+            "ring",
+            [
+                f"wire{ends}"
+                for index in ("1p1-2p0 2p1-3p0 3p1-1p0", "1p3-2p2 2p3-3p2 3p3-1p2")
+                for ends in index.split()
+            ],
+        ),
+    ],
+)
+def test_what_is_between_so_many_sparks(sparks: int, wiring: str, names: list[str]) -> None:
+    cable = cables.delivered(sparks, wiring)
+    assert cable
+    assert [cables.name(*wire) for wire in cable.wires()] == names
+    # As the kernel has it.
+    assert all(len(name) < 16 for name in names)
+
+
+def test_one_spark_has_no_cable_and_three_have_more_than_one() -> None:
+    assert cables.delivered(1) is None
+    with pytest.raises(TwinError, match="3 are joined by a switch or a ring"):
+        cables.delivered(3, "cable")
 
 
 def test_the_link_is_there_when_exactly_these_interfaces_have_it() -> None:
@@ -274,7 +312,7 @@ def test_a_poor_cable_is_made_with_the_kernels_own_means(
 ) -> None:
     calls: list[tuple[str, ...]] = []
     monkeypatch.setattr(cables.engine, "docker", lambda *arguments: calls.append(arguments))
-    cables.shape(2, cable, ["wire1-1"])
+    cables.shape(cables.Namespace(2, 7), cable, ["wire1-1"])
     [call] = calls
     assert all(part in call[-1] for part in expected)
     assert unexpected not in call[-1]
@@ -284,8 +322,8 @@ def test_a_poor_cable_is_made_with_the_kernels_own_means(
 def test_nothing_is_laid_where_a_spark_is_off(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cables, "RECORD", tmp_path / "cables.json")
     cables.record(cables.Cable())
-    states = iter([{"State": {"Running": True, "Pid": 7}}, {"State": {"Running": False, "Pid": 0}}])
-    monkeypatch.setattr(cables.engine, "inspect", lambda _kind, _name: next(states))
+    states = {spark_name(1): {"State": {"Running": True, "Pid": 7}}, spark_name(2): {"State": {"Running": False}}}
+    monkeypatch.setattr(cables.engine, "inspect", lambda _kind, name: states.get(name))
     monkeypatch.setattr(cables.subprocess, "run", lambda *_arguments, **_options: pytest.fail("touched a Spark"))
     cables.connect()
 
@@ -293,4 +331,4 @@ def test_nothing_is_laid_where_a_spark_is_off(tmp_path: pathlib.Path, monkeypatc
 def test_a_command_that_fails_says_what_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cables, "as_root", lambda *_command: ["sh", "-c", "echo no such device >&2; exit 1"])
     with pytest.raises(TwinError, match=r"`ip link del wire1-1`: no such device"):
-        cables.Namespace(7).run("ip", "link", "del", "wire1-1")
+        cables.Namespace(1, 7).run("ip", "link", "del", "wire1-1")

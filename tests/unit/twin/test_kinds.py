@@ -9,7 +9,7 @@ import pathlib
 
 import pytest
 
-from tests.twin import groups
+from tests.twin import groups, lifecycle
 from tests.twin.__main__ import parser
 from tests.twin.lifecycle import Delivery, deliveries
 from tests.twin.names import TwinError
@@ -33,7 +33,7 @@ def test_each_spark_comes_as_asked_for(
 @pytest.mark.parametrize(
     ("sparks", "system", "stores", "network", "message"),
     [
-        (3, "trixie", (), "wifi", "The twin has 1 to 2 Sparks, not 3."),
+        (5, "trixie", (), "wifi", "The twin has 1 to 4 Sparks, not 5."),
         (1, "jammy", (), "wifi", "The twin's system can be trixie, bookworm, not jammy."),
         (
             1,
@@ -98,3 +98,15 @@ def test_groups_are_removed_with_those_below(tmp_path: pathlib.Path, monkeypatch
     (tmp_path / "other" / "file").touch()
     with pytest.raises(TwinError, match=r"^The control groups of other cannot be removed: rmdir: .*not empty$"):
         groups.remove("other")
+
+
+def test_images_of_a_checkout_go_with_it(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "BUILD_LOCK", tmp_path / "lock")
+    owners = {"spark:here": str(tmp_path), "spark:gone": str(tmp_path / "gone"), "spark:unknown": None}
+    removed: list[tuple[str, ...]] = []
+    monkeypatch.setattr(lifecycle.engine, "docker", lambda *_arguments: "\n".join(owners))
+    monkeypatch.setattr(lifecycle.engine, "image_label", lambda tag, _label: owners[tag])
+    monkeypatch.setattr(lifecycle.engine, "attempt", lambda *arguments: removed.append(arguments))
+    lifecycle.remove_outdated()
+    # Without force: what runs stays.
+    assert removed == [("rmi", "spark:gone")]

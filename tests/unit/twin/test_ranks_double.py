@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The stand-in's engine on two hosts: who reaches whom, what each of them loads, and what a lost one does."""
+"""The stand-in's engine on several hosts: who reaches whom, what each of them loads, and what a lost one does."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_this_machines_loopback_has_its_address() -> None:
 @pytest.mark.parametrize(("level", "warned"), [("WARN", True), ("INFO", True), ("", False)])
 def test_a_name_that_does_not_exist(level: str, warned: bool, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(nccl.NcclError, match="invalid usage"):
-        nccl.Communicator({"NCCL_SOCKET_IFNAME": "enp9s9", "NCCL_DEBUG": level})
+        nccl.Communicator(0, 2, {"NCCL_SOCKET_IFNAME": "enp9s9", "NCCL_DEBUG": level})
     assert ("NCCL WARN Bootstrap : no socket interface found" in capsys.readouterr().out) is warned
 
 
@@ -99,10 +99,10 @@ def test_the_network_that_is_taken_is_told(
 ) -> None:
     environment = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_DEBUG": "INFO", "NCCL_IB_HCA": "rocep1s0f1,roceP2p1s0f1"}
     monkeypatch.setattr(nccl, "RDMA_NODES", tmp_path)
-    nccl.Communicator(environment)
+    nccl.Communicator(0, 2, environment)
     assert "Using network Socket" in capsys.readouterr().out
     (tmp_path / "uverbs0").touch()
-    nccl.Communicator(environment)
+    nccl.Communicator(0, 2, environment)
     said = capsys.readouterr().out
     assert "NET/IB : Using [0]rocep1s0f1:1/RoCE [1]roceP2p1s0f1:1/RoCE" in said
     assert "Using network IB" in said
@@ -112,59 +112,70 @@ def test_the_network_that_is_taken_is_told(
 
 
 class Elsewhere(nccl.Communicator):
-    """A rank on a host of another name."""
+    """A rank on a host of its own."""
 
     @property
     def me(self) -> nccl.Peer:
-        return super().me._replace(host="elsewhere")
+        return super().me._replace(host=f"host of {self._rank}")
 
 
 LOOPBACK = {"NCCL_SOCKET_IFNAME": "=lo"}
 
 
 @contextlib.contextmanager
-def ring(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[tuple[nccl.Communicator, nccl.Communicator]]:
-    """Two joined ranks with two rails."""
+def ring(monkeypatch: pytest.MonkeyPatch, size: int = 2) -> t.Iterator[tuple[Elsewhere, list[Elsewhere]]]:
+    """Joined ranks with two rails: the leader, and the others."""
     monkeypatch.setattr(nccl, "interface_addresses", lambda: {"lo": "127.0.0.1", "lo2": "127.0.0.2"})
-    environment = {"NCCL_SOCKET_IFNAME": "lo"}
-    leader, worker = Elsewhere(environment), Elsewhere(environment)
-    joining = threading.Thread(target=worker.follow, args=(leader.identity,))
-    joining.start()
+    leader, *workers = (Elsewhere(rank, size, {"NCCL_SOCKET_IFNAME": "lo"}) for rank in range(size))
+    joining = [threading.Thread(target=one.follow, args=(leader.identity,)) for one in workers]
+    for one in joining:
+        one.start()
     leader.lead()
-    joining.join(timeout=10)
-    yield leader, worker
-    for connection in (*leader._in, *leader._out, *worker._in, *worker._out):
-        connection.close()
+    for one in joining:
+        one.join(timeout=10)
+    yield leader, workers
+    for rank in (leader, *workers):
+        for connection in (*rank._in, *rank._out):
+            connection.close()
 
 
-def test_every_exchange_takes_every_rail(monkeypatch: pytest.MonkeyPatch) -> None:
-    with ring(monkeypatch) as (leader, worker):
-        kinds: list[bytes] = []
-        answering = threading.Thread(target=lambda: kinds.extend(worker.answer() for _ in range(3)))
-        answering.start()
+@pytest.mark.parametrize("size", [2, 4])
+def test_every_exchange_takes_every_rail_and_every_rank(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    with ring(monkeypatch, size) as (leader, workers):
+        kinds: list[list[bytes]] = [[] for _worker in workers]
+
+        def answer(number: int) -> None:
+            kinds[number] += [workers[number].answer() for _ in range(3)]
+
+        answering = [threading.Thread(target=answer, args=(number,)) for number in range(len(workers))]
+        for one in answering:
+            one.start()
         leader.exchange(nccl.REQUEST, 100_001)
         leader.exchange(nccl.PASS, 8192)
         leader.stop()
-        answering.join(timeout=10)
-        assert kinds == [nccl.REQUEST, nccl.PASS, nccl.STOP]
-        assert [connection.getpeername()[0] for connection in leader._out] == ["127.0.0.1", "127.0.0.2"]
-        # The second rail is out: nothing comes back any more.
+        for one in answering:
+            one.join(timeout=10)
+        assert kinds == [[nccl.REQUEST, nccl.PASS, nccl.STOP]] * (size - 1)
+        for rank in (leader, *workers):
+            assert [connection.getpeername()[0] for connection in rank._out] == ["127.0.0.1", "127.0.0.2"]
+        # The last rank answers no more: nothing comes round.
         monkeypatch.setattr(nccl, "SECONDS", 0.2)
         monkeypatch.setattr(nccl, "hang", lambda: (_ for _ in ()).throw(TimeoutError("hanging")))
         with pytest.raises(TimeoutError, match="hanging"):
             leader.exchange(nccl.PASS, 8192)
 
 
-def test_a_rank_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    with ring(monkeypatch) as (leader, worker):
-        for connection in (*worker._in, *worker._out):
+@pytest.mark.parametrize("size", [2, 4])
+def test_a_rank_that_is_gone(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    with ring(monkeypatch, size) as (leader, [*_others, last]):
+        for connection in (*last._in, *last._out):
             connection.close()
         with pytest.raises(nccl.NcclError, match="remote process exited"):
             leader.exchange(nccl.PASS, 8192)
 
 
 def test_two_ranks_on_one_host_share_a_gpu() -> None:
-    leader, worker = nccl.Communicator(LOOPBACK), nccl.Communicator(LOOPBACK)
+    leader, worker = (nccl.Communicator(rank, 2, LOOPBACK) for rank in (0, 1))
     failures: list[Exception] = []
 
     def follow() -> None:
@@ -182,7 +193,7 @@ def test_two_ranks_on_one_host_share_a_gpu() -> None:
 
 
 def test_a_peer_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = nccl.Communicator(LOOPBACK)
+    worker = nccl.Communicator(1, 2, LOOPBACK)
 
     def unreachable(*_arguments: t.Any) -> t.NoReturn:
         raise OSError(113, "No route to host")
@@ -355,7 +366,7 @@ def leader(monkeypatch: pytest.MonkeyPatch, answer: t.Any) -> t.Iterator[Leader]
         environment = {proxy.ADDRESS: f"tcp://127.0.0.1:{listener.getsockname()[1]}", proxy.KEY: "secret"}
         monkeypatch.setenv(proxy.KEY, "secret")
         monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "0")
-        monkeypatch.setattr(ranks.nccl, "Communicator", lambda: ring)
+        monkeypatch.setattr(ranks.nccl, "Communicator", lambda *_place: ring)
         monkeypatch.setattr(ranks, "load", lambda _task, _gpu: LIMITS)
         mpi = FakeMpi(answer)
         made = ranks._Leader(t.cast(t.Any, mpi))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import ctypes
 import dataclasses
@@ -362,8 +363,8 @@ def test_a_byte_is_counted_before_anybody_has_it() -> None:
 
     handler = object.__new__(hub.Handler)
     handler.wfile = client = Client()
-    slow = {"bytes_per_second": 1_000_000}
-    handler.transfer(hub.Answer(200, {}, io.BytesIO(WEIGHTS), len(WEIGHTS)), counted.append, slow, None, None)
+    answer = hub.Answer(200, {}, io.BytesIO(WEIGHTS), len(WEIGHTS))
+    handler.transfer(answer, counted.append, lambda: 1_000_000, None, None)
     assert client.getvalue() == WEIGHTS
 
 
@@ -411,6 +412,17 @@ def test_slow_fault_takes_its_time(twin: TwinWorld) -> None:
     started = hub.time.monotonic()
     assert twin.resolve("model.safetensors").body == WEIGHTS
     assert hub.time.monotonic() - started > 0.15
+
+
+def test_a_slow_transfer_is_fast_as_soon_as_the_fault_is_gone(twin: TwinWorld) -> None:
+    twin.internet.set_faults([{"path": "*/model.safetensors", "action": "slow", "bytes_per_second": 50}])
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        reply = pool.submit(twin.resolve, "model.safetensors")
+        while not twin.internet.counters()["bytes"]:
+            assert not reply.done()
+        twin.internet.set_faults([])
+        # Its other bytes would take minutes.
+        assert reply.result(timeout=30).body == WEIGHTS
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,8 @@ TRIES = 2
 MOST_GREETING_LINES = 1000
 # Docker says nothing until it has written the whole image into files of its own: more than a slow disk takes for that.
 SILENCE_S = 900.0
+# How long what lets copies in may take to begin.
+REFUSED_S = 30.0
 # Members of an image that are no larger are always compared by their checksum.
 SMALL = CHUNK
 
@@ -371,7 +373,9 @@ class Copy:
         self.reason = str(error).rstrip(".")
         log(f"{self.worker}: {self.reason}")
         self.progress.note = f"the connection failed ({self.reason}), trying again"
-        if self.tally.idle() > self.spec["patience"]:
+        # What is up and takes in no copy will not do so again before the next run.
+        refused = "refused" in self.reason and self.tally.idle() > REFUSED_S
+        if refused or self.tally.idle() > self.spec["patience"]:
             where = " and ".join(self.spec["addresses"])
             raise CopyError(
                 f"nothing has reached it for {round(self.tally.idle())} s on {where}, port {self.spec['port']} "
@@ -387,7 +391,7 @@ class Copy:
 def advice(reason: str) -> str:
     """What to look at when nothing gets through."""
     if "refused" in reason:
-        return "see that nobody has stopped the copy there"
+        return "see that nobody has stopped the copy there or restarted that Spark"
     if "timed out" in reason or "No route" in reason or "unreachable" in reason:
         return "look at the cable, and for a firewall between the two Sparks ('sudo ufw status' on both)"
     return "look at the cable between the two Sparks"

@@ -29,6 +29,8 @@ LOOK_EVERY_S = 10.0
 FRONT = "trtllm-serve"
 FRONT_EVERY_S = 5.0
 FRONT_GONE_S = 60.0
+# A server may end some time after the worker that it lost is back.
+AWAY_LATELY_S = 60.0
 
 
 class Peer(threading.Thread):
@@ -42,6 +44,7 @@ class Peer(threading.Thread):
         self.reason: str | None = None
         self.lost_for = 0.0
         self.changed_at = time.time()
+        self.away_at: float | None = None
         self.unwanted = threading.Event()
 
     def run(self) -> None:
@@ -57,6 +60,12 @@ class Peer(threading.Thread):
             # The first look in vain begins the loss.
             self.lost_for = 0.0 if reason is None or self.reason is None else self.lost_for + step
             self.reason = reason
+            if reason is not None:
+                self.away_at = now
+
+    def was_away(self) -> bool:
+        """Whether it has not answered lately, although it may do so again."""
+        return self.away_at is not None and time.monotonic() - self.away_at < AWAY_LATELY_S
 
     def stop(self) -> None:
         self.unwanted.set()
@@ -101,7 +110,7 @@ class Head(Supervisor):
 
     def last_exit(self, code: int) -> dict[str, t.Any]:
         """Says with it whether it was for want of a worker, which is looked for before a word is written."""
-        self.alone = self.peer_lost or bool(self.missing())
+        self.alone = self.peer_lost or bool(self.missing()) or any(peer.was_away() for peer in self.peers)
         return {**super().last_exit(code), "excused": self.alone}
 
     def make_ready(self) -> None:

@@ -24,8 +24,11 @@ def main(deployment: Path, url: str) -> int:
         return 1
     try:
         state = json.loads((deployment / "state" / "state.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         print(f"no state: {error}")
+        return 1
+    if not isinstance(state, dict) or "state" not in state:
+        print("no state: state.json holds something else")
         return 1
     text, well = of_worker(state, cluster) if cluster is not None and cluster.rank else of_server(state, url)
     print(text)

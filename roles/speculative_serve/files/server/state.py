@@ -23,6 +23,8 @@ class State:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        # By which the file is known again that was written last.
+        self.written: tuple[int, int, int] | None = None
         self.values: dict[str, t.Any] = {
             "state": "starting",
             "pid": None,
@@ -51,6 +53,12 @@ class State:
             draft.write_text(json.dumps(self.values) + "\n", encoding="utf-8")
             give_to_owner(draft)
             draft.replace(path)
+            self.written = identity(path)
+
+    def keep(self) -> None:
+        """Write it again where it was lost or changed: what goes on serving has no news of its own to write."""
+        if identity(self.directory / "state.json") != self.written:
+            self.note()
 
 
 class Log:
@@ -89,6 +97,15 @@ class Log:
         # That a request was answered, the watchdog's own among them, is no last word.
         lines = [line for line in self.tail if not line.startswith("[entrypoint]") and 'HTTP/1.1" 200' not in line]
         return lines[-1].strip() if lines else "the server printed nothing"
+
+
+def identity(path: Path) -> tuple[int, int, int] | None:
+    """What tells a file from another one in its place, and from itself with another content; None if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def give_to_owner(path: Path) -> None:

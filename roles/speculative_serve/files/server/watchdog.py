@@ -315,7 +315,7 @@ class Watchdog(threading.Thread):
             raise Failed(f"{path}: {describe_reply(status, data)}")
         try:
             return json.loads(data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Failed(f"{path}: status 200, but no JSON") from error
 
 

@@ -196,6 +196,7 @@ class Worker:
         return rest
 
     def look(self) -> None:
+        self.state.keep()
         if not is_here(self.cluster.own):
             self.enter("waiting for the fabric", no_address(self.cluster.own))
             return

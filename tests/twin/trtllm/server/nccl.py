@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What stands in for NCCL: a ring of two over real TCP connections, on the interfaces that NCCL would take.
+"""What stands in for NCCL: a ring of all ranks over real TCP connections, on the interfaces that NCCL would take.
 
 Each rank reads its own environment. Every interface is a rail of its own, and every exchange uses all of them; what the
 real one moves by RDMA over the devices in NCCL_IB_HCA goes over the interfaces, too.
@@ -35,7 +35,7 @@ class NcclError(RuntimeError):
 
 
 class Peer(t.NamedTuple):
-    """What a rank tells the other one about itself."""
+    """What a rank tells the others about itself."""
 
     host: str
     addresses: list[tuple[str, int]]
@@ -97,9 +97,10 @@ class Log:
 
 
 class Communicator:
-    """One end of the ring: what it sends goes out by its own connections, what it gets comes in by the other's."""
+    """A place in the ring: what it sends goes to the rank after it, what it gets comes from the one before."""
 
-    def __init__(self, environment: t.Mapping[str, str] = os.environ) -> None:
+    def __init__(self, rank: int, size: int, environment: t.Mapping[str, str] = os.environ) -> None:
+        self._rank, self._size = rank, size
         self._log = Log(environment)
         wanted = environment.get("NCCL_SOCKET_IFNAME", "")
         if wanted:
@@ -137,38 +138,49 @@ class Communicator:
 
     @property
     def identity(self) -> tuple[str, int]:
-        """Where the other rank finds this one: the unique id that is sent round by MPI."""
+        """Where the other ranks find this one: the unique id that is sent round by MPI."""
         address: tuple[str, int] = self._listeners[0].getsockname()
         return address
 
     def lead(self) -> None:
-        """Wait for the other rank, and join the ring."""
-        with self._listeners[0].accept()[0] as bootstrap:
-            other = _receive_peer(bootstrap)
-            _send_peer(bootstrap, self.me)
-        self._join(other)
+        """Wait for the other ranks, tell each of all, and join the ring."""
+        with contextlib.ExitStack() as bootstraps:
+            found: dict[int, socket.socket] = {}
+            peers = {self._rank: self.me}
+            while len(peers) < self._size:
+                bootstrap = bootstraps.enter_context(self._listeners[0].accept()[0])
+                rank, peer = _receive(bootstrap)
+                found[rank], peers[rank] = bootstrap, Peer(*peer)
+            ring = [peers[rank] for rank in range(self._size)]
+            for bootstrap in found.values():
+                _send(bootstrap, ring)
+        self._join(ring)
 
     def follow(self, leader: tuple[str, int]) -> None:
         """Go to the rank with this identity, and join the ring."""
         with self._connect(leader) as bootstrap:
-            _send_peer(bootstrap, self.me)
-            other = _receive_peer(bootstrap)
-        self._join(other)
+            _send(bootstrap, (self._rank, self.me))
+            ring = [Peer(*peer) for peer in _receive(bootstrap)]
+        self._join(ring)
 
-    def _join(self, other: Peer) -> None:
-        if other.host == socket.gethostname():
-            self._log.warn(f"Duplicate GPU detected : rank 0 and rank 1 both on CUDA device {DEVICE}")
-            raise NcclError("invalid usage (run with NCCL_DEBUG=WARN for details)")
-        rails = max(len(self._listeners), len(other.addresses))
-        for rail in range(rails):
-            self._out.append(self._connect(other.addresses[rail % len(other.addresses)]))
-            self._log.info(f"Channel {rail:02d}/0 : 0[0] <-> 1[0] via NET/{self._network}/{rail}")
-        for rail in range(rails):
+    def _join(self, ring: t.Sequence[Peer]) -> None:
+        first: dict[str, int] = {}
+        for rank, peer in enumerate(ring):
+            if first.setdefault(peer.host, rank) != rank:
+                ranks = f"rank {first[peer.host]} and rank {rank}"
+                self._log.warn(f"Duplicate GPU detected : {ranks} both on CUDA device {DEVICE}")
+                raise NcclError("invalid usage (run with NCCL_DEBUG=WARN for details)")
+        after = (self._rank + 1) % self._size
+        there = ring[after].addresses
+        for rail in range(max(len(self._listeners), len(there))):
+            self._out.append(self._connect(there[rail % len(there)]))
+            self._log.info(f"Channel {rail:02d}/0 : {self._rank}[0] <-> {after}[0] via NET/{self._network}/{rail}")
+        for rail in range(max(len(self._listeners), len(ring[self._rank - 1].addresses))):
             connection, _ = self._listeners[rail % len(self._listeners)].accept()
             self._in.append(connection)
         for connection in (*self._in, *self._out):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._log.info("ncclCommInitRank comm nranks 2 cudaDev 0 - Init COMPLETE")
+        self._log.info(f"ncclCommInitRank comm nranks {self._size} cudaDev 0 - Init COMPLETE")
 
     def _connect(self, address: tuple[str, int]) -> socket.socket:
         """The kernel chooses the way, as for the real one; only a refusal is tried again."""
@@ -188,14 +200,13 @@ class Communicator:
         return NcclError("unhandled system error (run with NCCL_DEBUG=INFO for details)")
 
     def exchange(self, kind: bytes, size: int) -> None:
-        """Send the other rank its share over every rail, and wait for what it sends back."""
+        """Send the next rank its share over every rail, and wait for what comes round."""
         share = -(-size // len(self._out))
         try:
-            for connection in self._out:
-                connection.sendall(HEAD.pack(kind, share) + bytes(share))
+            self._hand_on(kind, [share] * len(self._out))
             for connection in self._in:
                 connection.settimeout(SECONDS)
-                _read(connection, share)
+                _read_share(connection)
         except TimeoutError:
             self._log.warn("NET/IB : Got completion from peer with status=12 opcode=0 (IBV_WC_RETRY_EXC_ERR)")
             hang()
@@ -208,20 +219,22 @@ class Communicator:
         try:
             kind, shares = b"", []
             for connection in self._in:
-                kind, share = HEAD.unpack(_read(connection, HEAD.size))
-                _read(connection, share)
+                kind, share = _read_share(connection)
                 shares.append(share)
-            if kind != STOP:
-                for connection, share in zip(self._out, shares):
-                    connection.sendall(bytes(share))
+            # The leader, who comes after the last, is not told to stop.
+            if kind != STOP or self._rank + 1 < self._size:
+                self._hand_on(kind, [shares[rail % len(shares)] for rail in range(len(self._out))])
         except OSError as error:
             self._log.warn(f"socketProgress: Connection closed by remote peer ({error})")
             raise NcclError("remote process exited or there was a network error") from error
         return kind
 
+    def _hand_on(self, kind: bytes, shares: t.Sequence[int]) -> None:
+        for connection, share in zip(self._out, shares):
+            connection.sendall(HEAD.pack(kind, share) + bytes(share))
+
     def stop(self) -> None:
-        for connection in self._out:
-            connection.sendall(HEAD.pack(STOP, 0))
+        self._hand_on(STOP, [0] * len(self._out))
 
 
 def hang() -> t.NoReturn:
@@ -240,12 +253,18 @@ def _read(connection: socket.socket, size: int) -> bytes:
     return bytes(data)
 
 
-def _send_peer(connection: socket.socket, peer: Peer) -> None:
-    data = json.dumps(peer).encode()
+def _read_share(connection: socket.socket) -> tuple[bytes, int]:
+    """What is done, and how many bytes of it came by this rail."""
+    kind, share = HEAD.unpack(_read(connection, HEAD.size))
+    _read(connection, share)
+    return kind, share
+
+
+def _send(connection: socket.socket, message: t.Any) -> None:
+    data = json.dumps(message).encode()
     connection.sendall(HEAD.pack(PASS, len(data)) + data)
 
 
-def _receive_peer(connection: socket.socket) -> Peer:
+def _receive(connection: socket.socket) -> t.Any:
     _, size = HEAD.unpack(_read(connection, HEAD.size))
-    host, addresses = json.loads(_read(connection, size))
-    return Peer(host, [(address, port) for address, port in addresses])
+    return json.loads(_read(connection, size))

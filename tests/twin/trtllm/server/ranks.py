@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ranks of a tensor-parallel engine: the leader on the host of the front, the worker on the other one.
+"""The ranks of a tensor-parallel engine: the leader on the host of the front, a worker on each other one.
 
 MPI carries what is to be loaded and the way to the leader; then each rank joins the ring, loads its share of the model,
 and takes part in every pass.
@@ -54,7 +54,7 @@ def work() -> None:
     task = Task(**message["task"])
     start_log(task.log_level, mpi.rank)
     with _ending_with_nccl():
-        ring = nccl.Communicator()
+        ring = nccl.Communicator(mpi.rank, mpi.size)
         host, port = message["leader"]
         ring.follow((host, port))
         mpi.send(0, json.dumps(_loaded(task)).encode())
@@ -88,7 +88,7 @@ class _Leader:
     def _load(self, task: Task) -> Message:
         start_log(task.log_level, self._mpi.rank)
         with _ending_with_nccl():
-            self._ring = nccl.Communicator()
+            self._ring = nccl.Communicator(self._mpi.rank, self._mpi.size)
             plan = {"task": dataclasses.asdict(task), "leader": self._ring.identity}
             for rank in range(1, self._mpi.size):
                 self._mpi.send(rank, json.dumps(plan).encode())

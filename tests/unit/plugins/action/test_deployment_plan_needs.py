@@ -44,7 +44,7 @@ SMALL = {"total": 60_000_000_000, "available": 55_000_000_000, "slot": 0, "holde
 
 
 def play(directory: Path, *arguments: str, **changes: t.Any) -> subprocess.CompletedProcess[str]:
-    shown = "{'plan': speculative_serve_plan, 'options': __speculative_serve_validated.options}"
+    shown = "{'plan': speculative_serve_plan, 'options': speculative_serve_plan.config.options}"
     show = {
         "name": "Show",
         "ansible.builtin.copy": {

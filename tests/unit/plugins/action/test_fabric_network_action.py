@@ -8,7 +8,7 @@ import types
 import typing as t
 
 import pytest
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.dgx_spark.speculative.plugins.action import fabric_network
 
 TRIED = {"changed": True, "trial": True, "change": "1"}
@@ -107,3 +107,35 @@ def test_a_local_connection_has_nothing_to_close() -> None:
     action = Action([TRIED, stage("waiting")], document={})
     action._connection = object()
     assert action.run()["stage"] == "waiting"
+
+
+def given_up(answers: list[Answer], **arguments: t.Any) -> tuple[str, list[dict[str, t.Any]]]:
+    """What is said in the end, and what the host was asked to do."""
+    action = Action(answers, state="reverted", others="spark-2", **{"because": "", "change": "1", **arguments})
+    result = action.run(task_vars={"inventory_hostname": "spark-1"})
+    assert result["failed"]
+    return result["msg"], action.calls
+
+
+def test_what_was_tried_is_taken_back_and_told() -> None:
+    said, calls = given_up([stage("undone")], because="No way.")
+    assert said == "spark-1: No way. The addresses were taken back."
+    assert calls == [{"state": "reverted", "change": "1"}]
+
+
+def test_where_nothing_was_tried_nothing_is_taken_back() -> None:
+    said, calls = given_up([], change="")
+    assert said == "spark-1: the network was not configured, because that failed on spark-2."
+    assert calls == []
+
+
+@pytest.mark.parametrize("answer", [{"failed": True, "msg": "spark-1: no sudo."}, AnsibleError("no sudo.")])
+def test_addresses_that_cannot_be_taken_back_are_told(answer: Answer) -> None:
+    assert given_up([answer], because="No way.")[0] == (
+        "spark-1: No way. Taking the addresses back failed, too: no sudo."
+    )
+
+
+def test_a_host_that_is_lost_stays_lost() -> None:
+    with pytest.raises(AnsibleConnectionFailure):
+        given_up([AnsibleConnectionFailure("gone")])

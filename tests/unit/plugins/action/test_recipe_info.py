@@ -59,3 +59,15 @@ def test_speculation_is_yes_or_no(tmp_path: Path) -> None:
     done = run(tmp_path, {"recipe": "single_eagle3", "speculation": "sometimes"})
     assert done.returncode == 2
     assert "speculation" in done.stderr + done.stdout
+
+
+def test_what_is_newer_takes_the_place_of_what_the_recipe_says(tmp_path: Path) -> None:
+    recipe = result(tmp_path, {"recipe": "single_eagle3", "overrides": {"image": "newer"}})["recipe"]
+    assert (recipe["image"], recipe["method"]) == ("newer", "eagle3")
+
+
+def test_the_hosts_that_serve_are_counted(tmp_path: Path) -> None:
+    assert result(tmp_path, {"recipe": "single_eagle3", "counted": "run"})["recipe"]["sparks"] == 1
+    done = run(tmp_path, {"recipe": "single_eagle3", "counted": "inventory"})
+    assert done.returncode == 2
+    assert "needs 1 host(s) in the inventory's group 'sparks', but it has 0." in done.stdout + done.stderr

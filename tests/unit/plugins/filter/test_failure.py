@@ -95,3 +95,21 @@ def test_a_banner_is_no_reason() -> None:
 def test_what_is_no_result() -> None:
     with pytest.raises(AnsibleFilterError, match="needs the result of a task"):
         failure("no")
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ({"failed": True, "refused": True, "msg": "spark-1: no way."}, "no way."),
+        ({"failed": True, "table": [], "msg": "no way."}, "no way."),
+        (
+            {"failed": True, "msg": "Task failed: sudo: a password is required."},
+            "configuring the network needs sudo, and that failed (sudo: a password is required.). Run again with -K "
+            "and give the sudo password, or set up the addresses by hand and set spark_network_mode to adopt.",
+        ),
+        # It went wrong on the other Spark.
+        ({}, "nothing was changed, because that failed on the other Spark."),
+    ],
+)
+def test_why_the_network_was_not_changed(result: dict[str, t.Any], said: str) -> None:
+    assert failure(result, "spark-1", "network") == said

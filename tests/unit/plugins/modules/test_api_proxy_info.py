@@ -37,7 +37,11 @@ IP = [
 ]
 HOST = Host("spark-1", read_addresses(json.dumps(IP)), 1000.0)
 
-FOR_CONTAINERS = {"address": "172.17.0.1", "port": 8000, "input": "api_proxy_docker_port"}
+FOR_CONTAINERS = {
+    **{"address": "172.17.0.1", "port": 8000, "input": "api_proxy_docker_port"},
+    "text": "172.17.0.1:8000:8000",
+}
+FOR_OTHERS = {"address": "0.0.0.0", "port": 8443, "input": "api_proxy_port", "text": "0.0.0.0:8443:8443"}
 
 
 def wish(**values: t.Any) -> Wish:
@@ -74,7 +78,7 @@ def test_for_other_machines() -> None:
     names = ["ai.example.org", "spark-1.local", "spark-1", "192.168.1.20", "2001:db8::5", "spark.lan"]
     assert found["problems"] == []
     assert found["names"] == names
-    assert found["listens"] == [FOR_CONTAINERS, {"address": "0.0.0.0", "port": 8443, "input": "api_proxy_port"}]
+    assert found["listens"] == [FOR_CONTAINERS, FOR_OTHERS]
     assert [one["url"] for one in found["urls"] if one["scope"] == "lan"] == [
         "https://ai.example.org:8443",
         "https://spark-1.local:8443",
@@ -88,7 +92,7 @@ def test_for_other_machines() -> None:
 
 def test_on_one_address_only() -> None:
     found = plan(wish(addresses=["192.168.1.20"], reached_as="10.9.9.9"), HOST)
-    assert found["listens"][1:] == [{"address": "192.168.1.20", "port": 8443, "input": "api_proxy_port"}]
+    assert found["listens"][1:] == [{**FOR_OTHERS, "address": "192.168.1.20", "text": "192.168.1.20:8443:8443"}]
     assert found["check"] == {"url": "https://192.168.1.20:8443", "connect_to": "192.168.1.20"}
     assert "2001:db8::5" not in found["names"]
 

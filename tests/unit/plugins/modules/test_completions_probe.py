@@ -313,6 +313,26 @@ def test_patience_with_the_worker_has_an_end(container: Container, probe: Probe)
     assert probe(patience=10, since=time.time() - 1, **container.args)["state"] == "loading"
 
 
+def test_a_worker_that_is_up_and_lets_nobody_in_is_not_waited_for(container: Container, probe: Probe) -> None:
+    reason = "nothing listens at 10.0.0.2 port 2233: its container does not run or is still starting"
+
+    def waiting(seconds: float, reason: str) -> dict[str, t.Any]:
+        peer = {"address": "10.0.0.2", "reachable": False, "since": time.time() - seconds, "reason": reason}
+        container.says("waiting for the worker", reason=reason, peers=[peer], since=time.time() - 600)
+        return probe(fail_on=["not_serving"], **container.args)
+
+    # It may just have been started.
+    assert waiting(30, reason)["state"] == "loading"
+    # That it is away may take as long as it likes.
+    assert waiting(300, "no answer from 10.0.0.2 port 2233 within 5 s")["state"] == "loading"
+    result = waiting(100, reason)
+    assert (result["state"], result["finished"]) == ("waiting", True)
+    assert result["msg"] == (
+        f"The worker has not come up: {reason}. That Spark has answered so for 100 s: its container ends again "
+        "and again, or was never started; 'docker logs' and diagnose.yml on it say why."
+    )
+
+
 @pytest.mark.parametrize(
     ("state", "outcome"), [("loading", "loading"), ("restarting", "loading"), ("failed", "absent")]
 )
@@ -382,7 +402,7 @@ def test_killed_container(container: Container, probe: Probe) -> None:
     )
 
 
-@pytest.mark.parametrize("content", ["{", "[]"])
+@pytest.mark.parametrize("content", ["{", "[]", "[" * 100_000])
 def test_unreadable_state_file(container: Container, probe: Probe, content: str) -> None:
     (container.directory / "state.json").write_text(content, encoding="utf-8")
     assert probe(**container.args)["state"] == "absent"

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import types
 import typing as t
 from pathlib import Path
@@ -72,6 +74,24 @@ def test_a_directory_that_cannot_be_made_says_so(capsys: pytest.CaptureFixture[s
     result = run(capsys, tmp_path / "file" / "below")
     assert result["failed"]
     assert result["msg"].startswith(f"Writing the deployment to {tmp_path / 'file' / 'below'} failed: Not a directory")
+
+
+@pytest.mark.parametrize("generation", [None, "0123456789ab"])
+def test_a_full_disk_is_told_as_that_and_leaves_what_is_there(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, generation: str | None
+) -> None:
+    run(capsys, tmp_path)
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    changed = {**SCRIPT, "content": "echo bye\n"}
+    result = run(capsys, tmp_path, files=[changed], **({"generation": generation} if generation else {}))
+    assert result["msg"].startswith(f"Writing the deployment to {tmp_path} failed: No space left on device ({tmp_path}")
+    assert result["msg"].endswith(f"make room on its disk ('df -h {tmp_path}'), then run again. What serves goes on.")
+    assert (tmp_path / "serve.sh").read_text(encoding="utf-8") == SCRIPT["content"]
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / "serve.sh"]
 
 
 def test_wrong_line_endings_are_a_difference(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

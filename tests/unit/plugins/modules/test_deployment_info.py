@@ -158,7 +158,7 @@ def fixture_look(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
         with patch_module_args(args), pytest.raises(SystemExit):
             deployment_info.main()
         result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
-        assert (result.get("failed", False), result["changed"]) == (False, False), result
+        assert (result.get("failed", False), result.get("changed")) == (False, False), result
         # As the action does.
         return {**result, "lines": render("spark-1", status_of(result))} if "disk" in result else result
 
@@ -682,6 +682,13 @@ def test_the_worker_is_not_asked(
     assert "rank 1 of mine; its head is spark-1" in result["lines"][0]
 
 
+def test_a_clock_that_was_set_back_makes_no_worker_dead(serving: Spark, look: Look) -> None:
+    paired(serving, 1)
+    serving.slot("running", started=time.time() + 86400)
+    serving.says("serving")
+    assert look()["state"] == "serving"
+
+
 def test_a_worker_whose_health_check_fails(serving: Spark, look: Look) -> None:
     paired(serving, 1)
     serving.docker.pages[CONTAINER]["State"]["Health"] = {"Status": "unhealthy"}
@@ -741,6 +748,17 @@ def test_a_pair_that_was_never_seen_to_serve(serving: Spark, look: Look) -> None
     result = look()
     assert (result["state"], result["pair"]["head"], result["pair"]["peer"]["answers"]) == ("serving", None, "open")
     assert result["lines"][0] == "spark-1 is rank 1 of mine; its head is 127.0.0.1"
+
+
+def test_what_is_in_the_slot_and_what_is_recorded_of_it(serving: Spark, look: Look) -> None:
+    serving.docker.pages.update({"/version": {"Version": "28.0.0"}, "/containers/json": []})
+    result = look(gather=["slot", "records"])
+    assert result["slot"]["labels"]["dgx_spark.speculative.deployment"] == "mine"
+    assert result["addresses"] == []
+    assert result["records"]["slot_directory"] == str(serving.state / "mine")
+    # What does not answer has nothing in its slot.
+    result = look(gather=["slot", "records"], socket="/nowhere")
+    assert (result["slot"], result["records"]["slot_directory"]) == (None, None)
 
 
 def test_a_status_needs_the_cache(capsys: pytest.CaptureFixture[str]) -> None:

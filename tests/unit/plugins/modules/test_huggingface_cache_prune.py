@@ -51,6 +51,7 @@ def run(capsys: pytest.CaptureFixture[str], host: Path, **more: t.Any) -> dict[s
         "labels": LABELS,
         **more,
     }
+    arguments = {name: value for name, value in arguments.items() if value is not None}
     with patch_module_args(arguments), pytest.raises(SystemExit):
         huggingface_cache_prune.main()
     return json.loads(capsys.readouterr().out)
@@ -142,3 +143,43 @@ def test_links_are_not_followed(capsys: pytest.CaptureFixture[str], host: Path) 
     run(capsys, host)
     assert (elsewhere / "precious").exists()
     assert (elsewhere / "unused" / "snapshots" / COMMIT / "config.json").exists()
+
+
+def test_named_models_go_whether_they_are_used_or_not(capsys: pytest.CaptureFixture[str], host: Path) -> None:
+    asked = {"labels": None, "models": ["lab/served", "lab/theirs"], "also": ["lab/theirs"]}
+    before = tree(host)
+    predicted = run(capsys, host, **asked, _ansible_check_mode=True)
+    assert tree(host) == before
+    result = run(capsys, host, **asked)
+    assert result["lines"] == predicted["lines"] == ["lab/served, 102 bytes", "lab/theirs, 102 bytes"]
+    assert result["changed"] is predicted["changed"] is True
+    assert sorted(path.name for path in (host / "hub").iterdir()) == ["models--lab--before", "models--lab--unused"]
+    assert sorted(path.name for path in (host / "state" / "models").iterdir()) == [
+        "models--lab--before.json",
+        "models--lab--unused.json",
+    ]
+    again = run(capsys, host, **{**asked, "also": ["lab/served", "lab/theirs"]})
+    assert (again["changed"], again["lines"]) == (False, ["lab/served, 0 bytes", "lab/theirs, 0 bytes"])
+
+
+def test_all_is_what_was_fetched_here(capsys: pytest.CaptureFixture[str], host: Path) -> None:
+    assert run(capsys, host, labels=None, models="all")["changed"] is True
+    assert [path.name for path in (host / "hub").iterdir()] == ["models--lab--theirs"]
+
+
+def test_of_a_model_that_is_kept_elsewhere_the_link_goes(capsys: pytest.CaptureFixture[str], host: Path) -> None:
+    (host / "hub" / "models--lab--served").rename(host / "elsewhere")
+    (host / "hub" / "models--lab--served").symlink_to(host / "elsewhere")
+    run(capsys, host, labels=None, models="lab/served")
+    assert not (host / "hub" / "models--lab--served").is_symlink()
+    assert (host / "elsewhere" / "snapshots" / COMMIT / "config.json").exists()
+
+
+def test_what_this_collection_did_not_fetch_is_not_removed(capsys: pytest.CaptureFixture[str], host: Path) -> None:
+    before = tree(host)
+    result = run(capsys, host, labels=None, models=["lab/theirs", "lab/served"])
+    assert result["msg"] == (
+        "lab/theirs cannot be removed, since it was not fetched by this collection. Those that were: lab/before, "
+        "lab/served, lab/unused."
+    )
+    assert tree(host) == before

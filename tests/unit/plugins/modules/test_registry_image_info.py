@@ -49,7 +49,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.server.requests.append(self.path)
         url = urlsplit(self.path)
-        if url.path == "/token":
+        if url.path == "/token" and self.server.token is not None:
+            self._send(*self.server.token)
+        elif url.path == "/token":
             query = parse_qs(url.query)
             granted = query == {"service": ["registry"], "scope": ["repository:nvidia/release:pull"]}
             self._send(200 if granted else 403, {"token": "t0k"} if granted else {})
@@ -87,6 +89,8 @@ class Handler(BaseHTTPRequestHandler):
 class Server(ThreadingHTTPServer):
     requests: list[str]
     refuses: int = 0
+    # What the token service answers instead of a token.
+    token: tuple[int, t.Any] | None = None
 
     @property
     def host(self) -> str:
@@ -188,6 +192,36 @@ def test_a_tag_that_does_not_exist(server: Server, ask: Ask) -> None:
 def test_refusals(server: Server, ask: Ask, status: int, message: str) -> None:
     server.refuses = status
     assert ask(f"{server.host}/nvidia/release:1.3")["msg"] == message.format(name=f"{server.host}/nvidia/release")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "message"),
+    [
+        (
+            503,
+            {},
+            "For {name} the registry wants a token, and {host}, which hands them out, does not work for now "
+            "(status 503); wait some minutes, then run again.",
+        ),
+        (
+            200,
+            "<html>Please log in</html>",
+            "For {name} the registry wants a token, and {host}, which hands them out, answers with something else; "
+            "check for a proxy or a login page in between.",
+        ),
+        (429, {}, "The registry refuses requests for {name} for now because there were too many; wait a while."),
+        (
+            401,
+            {},
+            "The registry does not hand out {name} to anonymous clients (status 401); "
+            "check the name, and whether the image is public.",
+        ),
+    ],
+)
+def test_a_token_service_that_gives_none(server: Server, ask: Ask, status: int, body: t.Any, message: str) -> None:
+    server.token = status, body
+    name = f"{server.host}/nvidia/release"
+    assert ask(f"{name}:1.3")["msg"] == message.format(name=name, host=server.host)
 
 
 def test_something_else_than_a_registry(server: Server, ask: Ask) -> None:

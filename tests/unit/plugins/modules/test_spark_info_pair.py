@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import socket
 import subprocess
 import time
@@ -18,6 +19,7 @@ from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import PairLook, mac_addresses
 from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info
 
+from tests.unit.another_user import another_user
 from tests.unit.docker_server import DockerServer
 
 BASE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
@@ -155,7 +157,7 @@ def test_only_network_cards_are_counted(tmp_path: Path) -> None:
     assert mac_addresses(tmp_path) == ["3c:6d:66:00:00:01", "3c:6d:66:00:00:02"]
 
 
-def test_the_own_key_counts_only_if_nobody_else_can_read_it(
+def test_the_own_key_is_told_and_whether_others_can_read_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], docker: DockerServer
 ) -> None:
     pair = tmp_path / "state/pair"
@@ -166,8 +168,34 @@ def test_the_own_key_counts_only_if_nobody_else_can_read_it(
     public = key.with_suffix(".pub").read_text(encoding="ascii")
     assert look(tmp_path, capsys, key=str(key))["key"] == " ".join(public.split()[:2])
     assert look(tmp_path, capsys)["key"] is None
+    assert look(tmp_path, capsys, key=str(key))["key_is_open"] is False
     key.chmod(0o644)
-    assert look(tmp_path, capsys, key=str(key))["key"] is None
+    found = look(tmp_path, capsys, key=str(key))
+    # It is closed, and not made anew: ssh-keygen refuses to touch one that is open.
+    assert (found["key"], found["key_is_open"]) == (" ".join(public.split()[:2]), True)
+
+
+@pytest.mark.parametrize("closed", ["state", "state/pair", "state/pair/id_ed25519"])
+def test_what_belongs_to_another_user_is_named(
+    docker: DockerServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], closed: str
+) -> None:
+    key = tmp_path / "state/pair/id_ed25519"
+    (tmp_path / "state/pair/spool").mkdir(parents=True)
+    key.touch()
+    for path in (tmp_path, *tmp_path.parents):
+        if path.stat().st_uid == os.getuid() and path != Path("/"):
+            path.chmod(path.stat().st_mode | 0o055)
+    for path, mode in ((key, 0o666), (key.parent, 0o777), (key.parent.parent, 0o777)):
+        path.chmod(mode)
+    (tmp_path / closed).chmod(0o000)
+    with another_user() as user:
+        found = look(tmp_path, capsys, key=str(key))
+    (tmp_path / closed).chmod(0o700)
+    own, name = pwd.getpwuid(os.getuid()).pw_name, pwd.getpwuid(user).pw_name
+    assert found["msg"] == (
+        f"{tmp_path / closed} belongs to {own} and not to {name}, as a run with sudo or a restored backup leaves it: "
+        f"give it back with 'sudo chown -R {name}: {tmp_path / 'state'}', then run again."
+    )
 
 
 def test_a_port_at_no_address_is_refused(

@@ -283,6 +283,19 @@ def test_a_stopped_job_is_not_started_by_the_one_who_watches(call: Caller, tmp_p
     assert len(starts(gate)) == 1
 
 
+@pytest.mark.parametrize(
+    "state", [{}, {"finished": True}, {"id": 7, "finished": "yes", "pid": "x", "started": "today", "progress": []}]
+)
+def test_a_state_of_another_shape_is_that_of_no_job(call: Caller, state: dict[str, t.Any]) -> None:
+    (call.directory / "pull").mkdir(parents=True)
+    (call.directory / "pull" / "job.json").write_text(json.dumps(state))
+    assert call(check_mode=True, program=SAY)["changed"]
+    watched = call(program=SAY, job="1")
+    assert watched["error"].startswith("The pull job was stopped while it was being watched")
+    anew = call(program=SAY + "say(result={'a': 1})")
+    assert (anew["attached"], anew["finished"], anew["result"]) == (False, True, {"a": 1})
+
+
 def test_check_mode_starts_nothing(call: Caller, tmp_path: Path) -> None:
     result = call(check_mode=True, program=PATIENT, arguments=[str(tmp_path / "gate")])
     assert (result["changed"], result["finished"], result["attached"], result["result"]) == (True, True, False, {})

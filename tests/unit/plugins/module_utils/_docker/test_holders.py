@@ -292,3 +292,10 @@ def test_a_port_is_the_slots(use: dict[str, t.Any], url: str, expected: bool) ->
     found = {"port": 8000, "container": None, "suspects": [], **use}
     assert dh.is_slots(found, {"name": "slot", "labels": {"dgx_spark.speculative.url": url}}) is expected
     assert dh.is_slots(found, None) is False
+
+
+def test_any_port_may_be_the_proxys() -> None:
+    proxy = {"name": "proxy", "labels": {"dgx_spark.speculative.role": "api_proxy"}}
+    assert dh.is_slots({"port": 8443, "container": None, "suspects": ["proxy", "a"]}, proxy)
+    assert not dh.is_slots({"port": 8443, "container": None, "suspects": ["a"]}, proxy)
+    assert not dh.is_slots({"port": 8443, "container": "a", "suspects": []}, proxy)

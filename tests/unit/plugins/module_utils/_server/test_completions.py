@@ -246,10 +246,25 @@ def test_error_shapes(server: Server, status: int, body: bytes, error: str, name
     assert verdict.error == f"The server refused the question on /v1/chat/completions with status {status}: {error}"
 
 
-@pytest.mark.parametrize("body", [b"<html>hello</html>", b"[1, 2]", b'"text"', b'{"choices": "none"}', b"{}"])
+@pytest.mark.parametrize(
+    "body", [b"<html>hello</html>", b"[1, 2]", b'"text"', b'{"choices": "none"}', b"{}", b"[" * 100_000]
+)
 def test_nonsense_replies(server: Server, body: bytes) -> None:
     server.ask = lambda handler: handler.reply(200, body)
     assert judge(ask(server, stream=False)).state == "unhealthy"
+
+
+def test_half_a_character_can_be_passed_on(server: Server) -> None:
+    part = b'{"choices": [{"delta": {"content": "a \\ud800 b \\ud83d\\ude00"}, "finish_reason": "stop"}]}'
+    server.ask = lambda handler: handler.stream([b"data: " + part + b"\n\n", b"data: [DONE]\n\n"])
+    assert ask(server).text == "a \ufffd b \U0001f600"
+    server.ask = lambda handler: handler.reply(200, part.replace(b"delta", b"message"))
+    assert ask(server, stream=False).text == "a \ufffd b \U0001f600"
+
+
+def test_brackets_without_end_in_stream(server: Server) -> None:
+    server.ask = lambda handler: handler.stream([b"data: " + b"[" * 100_000 + b"\n\n", b"data: [DONE]\n\n"])
+    assert str(ask(server).error).startswith("the server sent something that is no JSON: [[[")
 
 
 def test_nonsense_in_stream(server: Server) -> None:

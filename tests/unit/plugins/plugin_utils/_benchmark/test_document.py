@@ -197,3 +197,22 @@ def test_none_is_written_if_one_cannot_be(tmp_path: Path) -> None:
         documents.write({tmp_path / "page.html": "new", tmp_path / "directory": "{}"})
     assert (tmp_path / "page.html").read_text() == "of before"
     assert sorted(one.name for one in tmp_path.iterdir()) == ["directory", "file", "page.html"]
+
+
+def test_what_was_measured_is_told_without_where() -> None:
+    wanted = measured.context()
+    record = {
+        **{key: wanted[key] for key in ("title", "deployment", "draft_length", "method", "image")},
+        "models": {**{name: {"commit": one} for name, one in wanted["models"].items()}, "/here": {"fingerprint": "f"}},
+        "break_even_figures": None,
+        "pair": {"rank": 0},
+        "url": "http://10.1.2.3:8000",
+    }
+    plan = {"settings": wanted["settings"], "collection_version": "0.1.0"}
+    machine = {"gpus": [{"name": "NVIDIA GB10", "driver": "580.95.05"}], "memory_total": 5, "hostname": "athena"}
+    assert documents.context(record, plan, machine, {"version": "1.3.0rc12"}, wanted["date"]) == {
+        **wanted,
+        "models": {**wanted["models"], "/here": None},
+        "hardware": {**wanted["hardware"], "memory_bytes": 5, "sparks": 2},
+        "roofline": {},
+    }

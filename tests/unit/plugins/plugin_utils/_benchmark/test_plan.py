@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import datetime
 import json
 import typing as t
@@ -211,3 +212,39 @@ def test_the_collection_knows_its_version(tmp_path: Path) -> None:
     assert planning.collection_version(REPOSITORY) == yaml.safe_load((REPOSITORY / "galaxy.yml").read_text())["version"]
     (tmp_path / "MANIFEST.json").write_text('{"collection_info": {"version": "1.2.3"}}')
     assert planning.collection_version(tmp_path) == "1.2.3"
+
+
+def test_the_program_is_told_what_it_measures_and_where() -> None:
+    told = {"results": "/state/benchmark/mine", "lease_s": 60, "seconds_a_load": None}
+    found = planning.task({**RECORD, "title": "Mine", "served_model": "gpt"}, points(), PROMPTS, SETTINGS, told)
+    assert (found["title"], found["url"], found["model"]) == ("Mine", "http://127.0.0.1:8000", "gpt")
+    assert (found["points"], found["prompts"]) == (points(), PROMPTS)
+    assert told.items() <= found.items()
+    assert dataclasses.asdict(SETTINGS).items() <= found.items()
+
+
+def test_a_benchmark_at_work_is_known_by_its_points() -> None:
+    assert planning.key(points()) == planning.key(points()) != planning.key(points(lengths=(0, 2)))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "hosts", "reason"),
+    [
+        (
+            {"name": "other", "sparks": 1},
+            ["a"],
+            "single_eagle3 serves here, but the recipe is other. Give the recipe that it was deployed with, as -e "
+            "recipe=NAME or PATH.",
+        ),
+        (
+            {"name": "single_eagle3", "sparks": 1},
+            ["a", "b"],
+            "serving with the winner is for one deployment at a time, and this run has a, b. Choose with --limit.",
+        ),
+    ],
+)
+def test_a_winner_is_chosen_for_what_serves_only(recipe: dict[str, t.Any], hosts: list[str], reason: str) -> None:
+    with pytest.raises(BenchmarkError) as error:
+        planning.check_recipe(recipe, RECORD, hosts)
+    assert str(error.value) == reason
+    planning.check_recipe({"name": "single_eagle3", "sparks": 1}, RECORD, ["a"])

@@ -256,7 +256,7 @@ def spark(rank: int) -> dict[str, t.Any]:
 
 def doors(many: int, directory: str = "/s/pair", **changes: t.Any) -> list[dict[str, t.Any]]:
     hosts = {f"spark-{rank + 1}": {**spark(rank), **changes} for rank in range(many)}
-    return [trust(hosts, host, directory, 2233, 2234) for host in hosts]
+    return [trust(hosts, host, directory, 2233, 2234, f"{directory}/own", 8, 180) for host in hosts]
 
 
 def key(rank: int) -> str:
@@ -268,7 +268,16 @@ def test_of_two_each_side_gets_the_other_ones_key() -> None:
     (known,) = head["files"]
     assert (known["name"], head["copies"]) == ("known_hosts", [])
     assert known["content"] == known_hosts(["10.0.0.2", "10.0.1.2"], [2233, 2234], key(1))
-    assert head["way"] == {"worker": "spark-2", "user": "user1", "addresses": ["10.0.0.2", "10.0.1.2"]}
+    assert head["way"] == {
+        "worker": "spark-2",
+        "user": "user1",
+        "addresses": ["10.0.0.2", "10.0.1.2"],
+        "port": 2234,
+        "key": "/s/pair/own",
+        "known_hosts": "/s/pair/known_hosts",
+        "streams": 8,
+        "patience": 180,
+    }
     (container,) = worker["files"]
     assert container["content"] == (
         f'restrict,from="10.0.0.1,10.0.1.1",command="/usr/bin/python3 /deployment/entrypoint.py launch" {key(0)}\n'

@@ -59,11 +59,11 @@ def serve_script(script: dict[str, t.Any], recipe: dict[str, t.Any]) -> str:
     source = (normal.ROOT / "roles/speculative_serve/templates/serve.sh.j2").read_text(encoding="utf-8")
     written = environment.from_string(source).render(
         ansible_managed="Ansible managed",
-        __speculative_serve_reference=recipe["image"],
-        __speculative_serve_node={"script": script},
-        speculative_serve_port=recipe["port"],
-        speculative_serve_log_level="info",
-        speculative_serve_environment=recipe["environment"],
+        script=script,
+        node={
+            **{"reference": recipe["image"], "port": recipe["port"], "log_level": "info"},
+            "environment": recipe["environment"],
+        },
     )
     return normal.text(written.rstrip())
 

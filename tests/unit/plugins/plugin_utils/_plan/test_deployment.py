@@ -121,14 +121,16 @@ def test_a_record_is_a_deployment_with_what_was_seen() -> None:
 
 
 def test_what_is_in_files_is_seen_too() -> None:
-    known = {key: value for key, value in vars(seen()).items() if key != "ranks"}
-    given = {"deployment": vars(planned(pair=PAIR)), "is_new": True, "own": None, "seen": known}
+    known = vars(seen())
+    given = {"deployment": vars(planned(pair=PAIR)), "is_new": True, "records": {"own": None, "slot": None}}
+    given["seen"] = {key: known[key] for key in ("image", "container", "option_check", "memory_available")}
+    # The head speaks for all.
+    said = {name: {"spark-1": known[name], "spark-2": {}} for name in ("answered", "figures")}
 
-    def made(**files: str) -> dict[str, t.Any]:
-        encoded = {name: base64.b64encode(text.encode()).decode() for name, text in files.items()}
-        return t.cast(
-            "dict[str, t.Any]", ActionModule._record("spark-1", {"record": {**given, "files": encoded}})["record"]
-        )
+    def made(option_check: str, ranks: str) -> dict[str, t.Any]:
+        texts = [base64.b64encode(text.encode()).decode() for text in (option_check, ranks)]
+        asked = {**given, **said, "files": {"option_check": texts[0]}, "ranks": {"spark-1": texts[1], "spark-2": {}}}
+        return t.cast("dict[str, t.Any]", ActionModule._record("spark-1", {"record": asked})["record"])
 
     record = made(option_check='{"available": true}', ranks='{"ranks": [{"rank": 0}]}')
     assert record["checks"] == ["the image itself accepts the engine options"]

@@ -22,6 +22,8 @@ FREE: dict[str, t.Any] = {
 }
 # Seen through Docker's group, which hides whose process it is.
 TAKEN = {**FREE, "in_use": True, "holder": "a process that only root may name"}
+# A port that is set by another input.
+ANOTHER = {"address": "127.0.0.1", "port": 8443, "input": "another_port"}
 STORE = {"path": "/var/lib/docker", "free_bytes": 40e9, "unpack_factor": 3.0, "way_out": "Docker's data-root"}
 LOOK: dict[str, t.Any] = {
     "state": "usable",
@@ -30,6 +32,9 @@ LOOK: dict[str, t.Any] = {
     "architecture": "arm64",
     "image": None,
     "image_store": STORE,
+    "port": FREE,
+    "published_ports": [],
+    "taken": [],
 }
 THERE: dict[str, t.Any] = {
     "exists": True,
@@ -44,13 +49,13 @@ INPUTS = {"name": "its_name", "image": "its_image", "port": "its_port", "address
 
 def told(look: t.Mapping[str, t.Any] = LOOK, **other: t.Any) -> list[str]:
     given: dict[str, t.Any] = {
-        **{"uses": [FREE], "taken": [], "seen": [], "registry": {}, "unpack_factor": 0.0, "labels": {"made.by": "us"}},
-        **other,
+        **{"seen": {}, "registry": {}, "unpack_factor": 0.0, "listens": [], "publish": None},
+        **{"labels": {"made.by": "us"}, **other},
     }
     return problems(Place(**{"name": "server", "image": IMAGE, "inputs": INPUTS, "look": {**LOOK, **look}, **given}))
 
 
-@pytest.mark.parametrize("registry", [{}, THERE])
+@pytest.mark.parametrize("registry", [{}, {"skipped": True, "changed": False}, THERE])
 def test_a_place_for_it(registry: dict[str, t.Any]) -> None:
     assert told(registry=registry) == []
     assert told({"slot": {"image": "x", "labels": {"made.by": "us", "other": "label"}}}) == []
@@ -59,7 +64,7 @@ def test_a_place_for_it(registry: dict[str, t.Any]) -> None:
 
 def test_a_docker_that_does_not_answer_is_all_that_is_told() -> None:
     said = "Docker is installed and does not answer."
-    assert told({"state": "not_running", "detail": said}, taken=[TAKEN]) == [
+    assert told({"state": "not_running", "detail": said, "taken": [TAKEN]}) == [
         f"{said} Start it with 'sudo systemctl start docker'."
     ]
 
@@ -72,7 +77,7 @@ def test_a_container_of_somebody_elses() -> None:
 
 
 def test_an_address_of_another_host() -> None:
-    assert told(uses=[FREE, {**FREE, "address": "10.0.0.9", "address_here": False}]) == [
+    assert told({"published_ports": [FREE], "port": {**FREE, "address": "10.0.0.9", "address_here": False}}) == [
         "this host does not have the address 10.0.0.9. It has 127.0.0.1, 192.168.1.20; choose one of them "
         "(its_address)."
     ]
@@ -80,7 +85,7 @@ def test_an_address_of_another_host() -> None:
 
 def test_each_address_and_each_port_is_told() -> None:
     away = [{**FREE, "address": address, "address_here": False} for address in ("10.0.0.9", "10.0.0.8", "10.0.0.9")]
-    said = told(uses=[FREE, *away], taken=[TAKEN, {**TAKEN, "port": 8443, "input": "another_port"}])
+    said = told({"published_ports": away, "taken": [TAKEN, {**TAKEN, "port": 8443}]}, listens=[ANOTHER])
     assert [line.partition(" is in use")[0].partition(". It has")[0] for line in said] == [
         "this host does not have the address 10.0.0.9",
         "this host does not have the address 10.0.0.8",
@@ -91,7 +96,7 @@ def test_each_address_and_each_port_is_told() -> None:
 
 
 def port(use: dict[str, t.Any], *seen: dict[str, t.Any]) -> str:
-    (said,) = told(taken=[use], seen=seen)
+    (said,) = told({"taken": [use]}, seen={"published_ports": seen, "port": None}, listens=[ANOTHER])
     return said
 
 
@@ -107,7 +112,9 @@ def test_a_port_that_somebody_has() -> None:
     # What Docker knows of its containers is better.
     theirs = {**TAKEN, "container": "vllm", "holder": "container 'vllm'", "description": "vllm holds it; stop it"}
     assert port(theirs, own) == f"{start} container 'vllm'. vllm holds it; stop it. Or {end}"
-    assert port({**TAKEN, "input": "another_port"}).endswith("choose another port with another_port.")
+    assert port({**TAKEN, "port": 8443}).endswith("choose another port with another_port.")
+    # Without the login user's look.
+    assert told({"taken": [TAKEN]}, seen={"skipped": True}) == [port(TAKEN)]
 
 
 def test_an_image_for_another_processor() -> None:
@@ -147,5 +154,40 @@ def test_a_disk_too_small() -> None:
 
 def test_all_of_it_at_once() -> None:
     absent = {**THERE, "exists": False, "platform_digest": None}
-    said = told({"slot": {"image": "nginx", "labels": {}}}, taken=[TAKEN], registry=absent)
+    said = told({"slot": {"image": "nginx", "labels": {}}, "taken": [TAKEN]}, registry=absent)
     assert [line.split()[1] for line in said] == ["container", "8000", "registry"]
+
+
+BRIDGE = {"network": "bridge", "ports": ["127.0.0.1:8000:8000"], "server": 8000, "allow_unauthenticated": False}
+PUBLISHED = {**FREE, "container_port": 8000, "text": "127.0.0.1:8000:8000/tcp"}
+
+
+def bridged(*published: dict[str, t.Any], **asked: t.Any) -> list[str]:
+    look = {"port": None, "published_ports": published, "slot": {"image": "nginx", "labels": {"made.by": "them"}}}
+    return told(look, publish={**BRIDGE, **asked}, labels={})
+
+
+def test_a_bridge_that_leads_somewhere() -> None:
+    for address in ("127.0.0.1", "127.0.0.2", "::1"):
+        assert bridged({**PUBLISHED, "address": address}) == []
+    assert bridged(PUBLISHED, server=0) == []
+    assert bridged({**PUBLISHED, "address": "0.0.0.0"}, allow_unauthenticated=True) == []
+    # In the host's network nothing is published, whatever is asked for.
+    assert bridged(network="host") == []
+
+
+def test_a_bridge_that_leads_nowhere_is_all_that_is_told() -> None:
+    start = "trtllm_container_network is bridge, and trtllm_container_published_ports "
+    end = ", so nothing would reach the server's port 8000. Publish it, as in ['127.0.0.1:8000:8000']."
+    assert bridged(ports=[]) == [f"{start}is empty{end}"]
+    other = {**PUBLISHED, "container_port": 9000, "in_use": True}
+    assert bridged(other, ports=["8000:9000", "1:2/udp"]) == [f"{start}(8000:9000, 1:2/udp) has none for it{end}"]
+
+
+def test_a_bridge_that_leads_everybody_in() -> None:
+    wide = {**PUBLISHED, "address": "192.168.1.20", "text": "192.168.1.20:8000:8000/tcp"}
+    assert bridged(PUBLISHED, wide) == [
+        "192.168.1.20:8000:8000/tcp in trtllm_container_published_ports opens a server without authentication to "
+        "everybody who reaches this host, past ufw. Publish on 127.0.0.1, or set "
+        "trtllm_container_allow_unauthenticated: true."
+    ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.room import needed
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.room import needed, too_small
 
 from tests.unit.looks import node
 
@@ -138,3 +138,20 @@ def test_what_the_head_lacks_is_said_by_the_first_that_takes_it() -> None:
     head = with_room(30 * GB, 1, images={"base": BASE, "pair": None})
     looks = {"spark-1": head, "spark-2": node(2), "spark-3": node(3)}
     assert [len(needed(looks, name, models(0), 0, 20 * GB)) for name in ("spark-2", "spark-3")] == [1, 0]
+
+
+def test_a_download_fits_or_the_disk_is_named() -> None:
+    models = {
+        "bytes_missing": 60_000_000_000,
+        "bytes_orphaned": 5_000_000_000,
+        "cache_free_bytes": 90_000_000_000,
+        "cache_filesystem": "/",
+        "cache": {"directory": "/home/me/hub"},
+    }
+    assert too_small("spark-1", models, 10_000_000_000, 25_000_000_000) == ""
+    assert too_small("spark-1", {**models, "bytes_missing": 0}, 10**12, 10**12) == ""
+    assert too_small("spark-1", models, 10_000_000_000, 26_000_000_000) == (
+        "spark-1: 96.0 GB are needed (models 60.0 GB, image 10.0 GB, reserve 26.0 GB), but the file system / of the "
+        "cache /home/me/hub has only 95.0 GB free. Make room there, or set huggingface_cache_directory to a directory "
+        "on a larger disk."
+    )

@@ -10,8 +10,6 @@ import importlib
 import typing as t
 
 import pytest
-from ansible.errors import AnsibleFilterError
-from ansible_collections.dgx_spark.speculative.plugins.filter.deployment_values import deployment_values
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import chosen
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.values import merge
 
@@ -92,10 +90,8 @@ def test_where_ansible_does_not_tell_is_no_matter(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_is_no_number_is_said() -> None:
-    with pytest.raises(
-        AnsibleFilterError, match="speculative_serve_draft_length is 'many', but must be a whole number"
-    ):
-        deployment_values(RECIPE, {**GIVEN, "draft_length": "many"})
+    with pytest.raises(ValueError, match="speculative_serve_draft_length is 'many', but must be a whole number"):
+        merge(RECIPE, {**GIVEN, "draft_length": "many"})
 
 
 @pytest.mark.parametrize(
@@ -109,13 +105,14 @@ def test_what_is_no_number_is_said() -> None:
     ],
 )
 def test_a_method_or_family_that_nobody_knows_is_said(given: dict[str, t.Any], said: str) -> None:
-    with pytest.raises(AnsibleFilterError, match=said):
-        deployment_values(RECIPE, {**GIVEN, **given})
+    with pytest.raises(ValueError, match=said):
+        merge(RECIPE, {**GIVEN, **given})
 
 
-def test_a_number_too_large_to_compute_with_is_said() -> None:
-    with pytest.raises(AnsibleFilterError, match="What is to be served is not clear"):
-        deployment_values(RECIPE, {**GIVEN, "draft_length": 10**400, "break_even": {"draft_cost": 0.1}})
+@pytest.mark.parametrize("length", [1025, 10**9, "1000000000"])
+def test_a_draft_length_that_is_a_slip_is_said(length: t.Any) -> None:
+    with pytest.raises(ValueError, match=r"speculative_serve_draft_length is \d+, but must be 1024 or less"):
+        merge(RECIPE, {**GIVEN, "draft_length": length})
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inputs import (
+    ENVIRONMENT,
+    LIMITS,
     OUTPUTS,
     RENAMED,
     inputs,
     misspelt,
     mistaken,
     undecided,
+    unusable,
 )
 
 ROLES = Path(__file__).parents[5] / "roles"
@@ -83,3 +86,26 @@ def test_neither_yes_nor_no_is_not_taken_for_no() -> None:
         "image is [1], but must be true or false",
         "unused is 'yep', but must be true or false",
     ]
+
+
+def test_numbers_and_names_that_would_only_fail_when_nothing_serves_any_more() -> None:
+    assert unusable({"spark_network_ssh_port": "2233", "spark_network_copy_streams": 8, "other": 0}) == []
+    assert unusable({"spark_network_ssh_port": "two", "speculative_serve_environment": "text"}) == []
+    environment = {"A B": "x", "GOOD": 1, "BAD": [1]}
+    assert unusable(
+        {
+            "spark_network_ssh_port": 70000,
+            "spark_network_copy_streams": "0",
+            "speculative_serve_environment": environment,
+        }
+    ) == [
+        "spark_network_copy_streams is 0, but must be from 1 to 64",
+        "spark_network_ssh_port is 70000, but must be from 1 to 65535",
+        "speculative_serve_environment.A B is not the name of a variable",
+        "speculative_serve_environment.BAD must be a string or a number, not [1]",
+    ]
+
+
+def test_what_has_limits_is_an_input() -> None:
+    every = {name for names in inputs(ROLES).values() for name in names}
+    assert {*LIMITS, ENVIRONMENT} <= every

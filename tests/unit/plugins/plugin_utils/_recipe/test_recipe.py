@@ -13,14 +13,18 @@ import yaml
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import of_figures
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
     RecipeError,
+    check_inventory,
+    check_run,
     find,
     load,
     validate,
     with_models,
     without_drafts,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import CHOICES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import Built, Request, build
 
+EDIT = "Edit inventory/hosts.yml ('make setup' makes it from the example) or give another inventory with -i."
 RECIPES = Path(__file__).parents[5] / "playbooks" / "recipes"
 
 
@@ -176,7 +180,7 @@ def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) 
         ({"sparks": True}, "- sparks must be a whole number, not True"),
         (
             {"method": "eagle"},
-            "- method is 'eagle', but must be one of eagle3, draft_target, none; did you mean 'eagle3'?",
+            f"- method is 'eagle', but must be one of {', '.join(CHOICES)}; did you mean 'eagle3'?",
         ),
         ({"options": ["x"]}, "- options must be a mapping, not ['x']"),
         (
@@ -235,6 +239,8 @@ def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) 
             "- probe.expect[0] is not a regular expression: missing ), unterminated subpattern at position 0",
         ),
         ({"draft_model": None}, "- draft_model is missing, and method 'eagle3' needs one"),
+        ({"draft_length": 10**9}, "- draft_length is 1000000000, but must be 1024 or less"),
+        ({"port": 70000}, "- port is 70000, but must be 65535 or less"),
         ({"draft_length": 0}, "- draft_length must be 1 or more for method 'eagle3'"),
         ({"method": "none", "draft_length": None}, "- draft_model is given, but method is 'none'"),
     ],
@@ -315,6 +321,22 @@ def test_method_none_needs_no_draft() -> None:
     assert validate(recipe(method="none", draft_model=None, draft_length=None))["draft_model"] is None
 
 
+# Aliases eight levels deep, as large as 9^8 words.
+BOMB = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+    f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefg", "bcdefgh")
+)
+
+
+def test_an_alias_that_is_merged_may_be_overridden(tmp_path: Path) -> None:
+    options = "options:\n  a: &a {b: 1, c: 2}\n  d: &d {<<: *a, b: 3}\n  e: {<<: *d, c: 4}\n"
+    (tmp_path / "mine.yml").write_text(yaml.safe_dump(recipe(options=None)) + options, encoding="utf-8")
+    assert load(tmp_path / "mine.yml")["options"] == {
+        "a": {"b": 1, "c": 2},
+        "d": {"b": 3, "c": 2},
+        "e": {"b": 3, "c": 4},
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "text", "error"),
     [
@@ -323,6 +345,9 @@ def test_method_none_needs_no_draft() -> None:
         ("mine.yml", "a: [", "is not valid YAML: line 1, column "),
         ("mine.yml", "title: 2024-13-45", "is not valid YAML: month must be in 1..12"),
         ("mine.yml", "a: " + "[" * 3000, "is not valid YAML: "),
+        ("mine.yml", "title: a\noptions:\n  b: 1\n  b: 2\n", "line 4, column 3: the key 'b' is there twice"),
+        ("mine.yml", "title: a\nport: 1\ntitle: b\n", "line 3, column 1: the key 'title' is there twice"),
+        ("mine.yml", BOMB, "line 5, column 4: with what its aliases stand for it has more than 10,000 parts"),
         ("mine.yml", "- a", "it must be a mapping of keys"),
         ("mine.yml", "{}", "title is missing"),
         ("mine.yml", yaml.safe_dump(recipe(options=None)) + "options: &all {a: [*all]}", "options.a.0 contains itself"),
@@ -391,7 +416,7 @@ def test_a_section_of_ones_own_takes_the_place_of_the_method() -> None:
             {**RAW, "options": SECTION, "draft_length": 3},
             "draft_length is given, but options.speculative_config says it",
         ),
-        (RAW, "method is missing: it must be one of eagle3, draft_target, none"),
+        (RAW, f"method is missing: it must be one of {', '.join(CHOICES)}"),
         ({"break_even": {"draft_cost": True}}, "break_even.draft_cost must be a number, not True"),
         ({"break_even": {"experts": 128}}, "break_even.draft_cost is missing"),
         ({"break_even": {"draft_cost": float("nan")}}, "break_even.draft_cost must be above 0"),
@@ -404,3 +429,30 @@ def test_a_section_of_ones_own_takes_the_place_of_the_method() -> None:
 def test_who_says_how_to_draft(changes: dict[str, t.Any], error: str) -> None:
     with pytest.raises(RecipeError, match=error):
         validate(recipe(**changes))
+
+
+@pytest.mark.parametrize(
+    ("sparks", "hosts", "remedy"),
+    [
+        (1, ["a", "b"], "For one of them add --limit, such as --limit a."),
+        (1, [], EDIT),
+        (2, ["a"], EDIT),
+    ],
+)
+def test_the_inventory_has_as_many_sparks_as_the_recipe_needs(sparks: int, hosts: list[str], remedy: str) -> None:
+    with pytest.raises(RecipeError) as error:
+        check_inventory({"name": "mine", "sparks": sparks}, hosts)
+    assert str(error.value) == (
+        f"Recipe 'mine' needs {sparks} host(s) in the inventory's group 'sparks', but it has {len(hosts)}. {remedy}"
+    )
+    check_inventory({"name": "mine", "sparks": len(hosts)}, hosts)
+
+
+def test_a_run_has_as_many_sparks_as_its_recipe_needs() -> None:
+    with pytest.raises(RecipeError) as error:
+        check_run({"name": "mine", "sparks": 1}, ["a", "b"])
+    assert str(error.value) == (
+        "Recipe 'mine' needs 1 host(s) of the inventory's group 'sparks', but this run has 2 (a, b). Choose them with "
+        "--limit, or in the inventory."
+    )
+    check_run({"name": "mine", "sparks": 2}, ["a", "b"])

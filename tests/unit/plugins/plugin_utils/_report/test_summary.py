@@ -197,6 +197,8 @@ def test_ranks_say_that_they_use_rdma() -> None:
     verbs = {"rocep1s0f1": "uverbs1", "roceP2p1s0f1": "uverbs3"}
     text = render("x", paired(ranks=[rank(verbs=verbs), rank(verbs=verbs)]), LOCAL)
     assert "the same environment, 20 cores each, RDMA through the cable, the same" in text
+    text = render("x", paired(ranks=[rank(verbs=verbs)] * 4), LOCAL)
+    assert "  all ranks          the same environment, 20 cores each, RDMA through the switch, the same" in text
     text = render("x", paired(ranks=[rank(verbs=verbs), rank(verbs={"rocep1s0f1": None})]), LOCAL)
     assert "RDMA" not in text
 

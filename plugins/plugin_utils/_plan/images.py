@@ -1,0 +1,35 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""Who of several Sparks lacks the image that the head has for all."""
+
+from __future__ import annotations
+
+import typing as t
+
+Look = t.Mapping[str, t.Any]
+
+
+def copies(looks: t.Mapping[str, Look]) -> dict[str, t.Any]:
+    """Name what the head sends, and `to` whom it does, in the order of the ranks.
+
+    The looks are spark_info's pair by host, the head first. Compared are layers and settings: an image's ID depends
+    on how Docker stores images. Where the head's is not made of its base as that is now, nobody has it.
+    """
+    head, *others = looks
+    sent, base = _image(looks[head], "pair"), _image(looks[head], "base").get("fingerprint")
+    whole = sent.get("base", "") == base
+    lacking = [host for host in others if not (whole and sent["fingerprint"] == _fingerprint(looks[host]))]
+    return {"fingerprint": sent.get("fingerprint", ""), "bytes": sent.get("bytes", 0), "to": lacking}
+
+
+def _fingerprint(look: Look) -> str:
+    return str(_image(look, "pair").get("fingerprint", ""))
+
+
+def _image(look: Look, name: str) -> Look:
+    image: Look = (look.get("images") or {}).get(name) or {}
+    return image

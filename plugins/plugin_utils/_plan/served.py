@@ -1,0 +1,101 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""What is served and by whose wish, whether the memory suffices, and what the engine is told of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import typing as t
+
+from ansible.utils.vars import merge_hash
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import guard, memory, sizes, values
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import PREFIX
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import (
+    Built,
+    Request,
+    answer,
+    build,
+)
+
+Mapping = t.Mapping[str, t.Any]
+# The label by which a container tells which options it was started with.
+OPTIONS = f"{PREFIX}.options"
+
+
+def of_head(everybody: t.Mapping[str, t.Any]) -> t.Any:
+    """What the first of all has, by whose looks all go; it alone asks Hub and server. Empty where it has nothing."""
+    return next(iter(everybody.values()), {})
+
+
+def merged(asked: Mapping) -> dict[str, t.Any]:
+    """The values, and where they come from. A benchmark's choice holds for the models that it was made with."""
+    choice = (of_head(asked["records"]) or {}).get("choice") if asked["use_benchmark"] else None
+    models = of_head(asked["models"]) or of_head(asked["looked_up"])
+    try:
+        return values.merge(asked["recipe"], asked["given"], choice, models)
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
+        raise sizes.PlanError(f"What is to be served is not clear: {error}.") from None
+
+
+def request(served: Mapping, options: Mapping, draft: str, sparks: int) -> Request:
+    """What is wanted of the engine; of the draft model, the name or where the container has it."""
+    wanted = {
+        **{"release": str(served["image"]), "family": str(served["family"]), "method": served["method"] or None},
+        **{"target_model": str(served["target"]), "draft_model": draft or None},
+        **{"max_draft_len": served["draft_length"] or None, "options": options, "world_size": sparks},
+    }
+    # YAML writes no value that carries Ansible's tags.
+    return Request(**json.loads(json.dumps(wanted, default=str)))
+
+
+def told(built: Built) -> dict[str, t.Any]:
+    """What a task returns of the engine's options; with errors it fails."""
+    found = {**answer(built), "warnings": [str(warning) for warning in built.warnings]}
+    return {**found, "failed": True} if built.errors else found
+
+
+def needs(asked: Mapping, served: Mapping, options: Mapping) -> dict[str, t.Any]:
+    """What the plan of the memory counts. It fills in what the options leave open."""
+    facts = of_head(asked["facts"]) or {}
+    models = {use: {"name": served[use], "facts": facts.get(served[use]) or {}} for use in ("target", "draft")}
+    sparks = int(asked["recipe"].get("sparks", 1))
+    return {
+        **{key: served[key] for key in ("method", "draft_length", "context", "parallel", "kv_cache")},
+        **{key: asked[key] for key in ("reserve_gib", "memory")},
+        **{**models, "sparks": sparks, "options": options},
+    }
+
+
+def decided(asked: Mapping, host: str) -> dict[str, t.Any]:
+    """The plan of the memory with the values, the engine's options as `config`, and their hash as `checked`.
+
+    Validated are the options as they are written, and again with what the plan adds to them.
+    """
+    served = merged(asked)
+    explicit = merge_hash(asked["recipe"].get("options") or {}, asked["options"])
+    wanted = needs(asked, served, explicit)
+    written = told(build(request(served, explicit, served["draft"], wanted["sparks"])))
+    if "errors" in written:
+        return written
+    wish = sizes.read(wanted)
+    plan = {**memory.plan(wish, host), "guard": guard.handed_over(asked["guard"], wish.reserve)}
+    options = merge_hash(plan["options"], explicit)
+    config = told(build(request(served, options, served["draft"], wanted["sparks"])))
+    plan = {
+        **plan,
+        "lines": plan["lines"] + served["lines"],
+        "warnings": list(dict.fromkeys([*written["warnings"], *plan["warnings"], *config["warnings"]])),
+        "served": served,
+        "sparks": wanted["sparks"],
+        "engine_options": options,
+    }
+    if "errors" in config:
+        return {**plan, **config, "warnings": plan["warnings"]}
+    checked = hashlib.sha256(f"{served['image']}{config['text']}".encode()).hexdigest()
+    labels = asked["slot"].get("labels") or {}
+    return {**plan, "config": config, "checked": checked, "options_served": labels.get(OPTIONS) == checked}

@@ -1,0 +1,77 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""What a Spark brings into a deployment, and what all of them make of that: their containers and the files in them."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers, deployment, served, wish
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import build
+
+Mapping = t.Mapping[str, t.Any]
+# Puts what the script has to know, and what the Spark brings that runs it, into the script's template.
+Render = t.Callable[[Mapping, Mapping], str]
+
+
+def programs(directory: Path) -> dict[str, str]:
+    """What runs in the container, by name."""
+    found = [directory / "entrypoint.py", *sorted((directory / "server").glob("*.py"))]
+    return {path.relative_to(directory).as_posix(): path.read_text(encoding="utf-8") for path in found}
+
+
+def brought(asked: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]:
+    """What a Spark brings: `node`, as the containers are planned with; programs and engine options; its own record.
+
+    The options name the models as the container finds them.
+    """
+    own, directory, log_level = asked["own"], asked["programs"], asked["log_level"]
+    given = {key: value for key, value in asked.items() if key not in ("own", "programs", "log_level")}
+    values, address = plan["served"], "127.0.0.1" if given["host"] == "0.0.0.0" else given["host"]
+    bridged = given["settings"].get("network") == "bridge"
+    settings = {key: value for key, value in given["settings"].items() if bridged or key != "published_ports"}
+    whole: dict[str, t.Any] = {
+        **{**given, "settings": settings},
+        **{"reference": values["image"], "target": values["target"], "draft": values["draft"]},
+        **{"url": f"http://{address}:{given['port']}", "bridged": bridged, "checked": plan["checked"]},
+        **{key: plan[key] for key in ("guard", "takes", "share")},
+        "beside": ["state", "trial", *(["vocabularies"] if recipe.get("vocabularies") else [])],
+        **{"generation": "", "recorded": None},
+    }
+    node = containers.Node(**whole)
+    _target, draft = (containers.place(node, use, values[use]) for use in ("target", "draft"))
+    config = served.told(build(served.request(values, plan["engine_options"], draft, plan["sparks"])))
+    if "errors" in config:
+        return config
+    files = programs(Path(directory))
+    return {"node": dict(vars(node)), "config": config, "files": files, "own": own or {}, "log_level": log_level}
+
+
+def completed(everybody: t.Sequence[Mapping], render: Render) -> list[tuple[dict[str, t.Any], dict[str, str]]]:
+    """What each brings with what only all together tell: its generation, and its record if that is for the same; and
+    its files but for the options. Only the head starts the server."""
+    nodes = containers.read([each["node"] for each in everybody])
+    script = render(containers.script(nodes, nodes[0]), everybody[0])
+    found = []
+    for rank, (node, each) in enumerate(zip(nodes, everybody)):
+        files = {**each["files"], **({} if rank else {"serve.sh": script})}
+        texts = deployment.texts(files, each["config"])
+        recorded = wish.container(each["own"], texts, node.models, node.host)
+        generation = containers.generation(texts, node.beside)
+        found.append(({**each["node"], "generation": generation, "recorded": recorded}, files))
+    return found
+
+
+def planned(host: str, everybody: t.Mapping[str, Mapping], plan: Mapping, recipe: Mapping, render: Render) -> Mapping:
+    """What runs on a Spark: its container and files, and the deployment that they are."""
+    found = completed(list(everybody.values()), render)
+    container = containers.plan([node for node, _files in found])[host]
+    (files,) = (files for node, files in found if node["name"] == host)
+    own = everybody[host]
+    whole = deployment.of(container, recipe, plan["served"], plan, own["config"], files, own["own"])
+    return {**container, **deployment.in_place(whole.container, whole.files), "deployment": dict(vars(whole))}

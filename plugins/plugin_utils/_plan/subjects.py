@@ -1,0 +1,196 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""What a plan may be asked, as Ansible's argument specs; the module's documentation says what each means."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import MODES, RENDERERS
+
+DICT: dict[str, t.Any] = {"type": "dict"}
+NEEDED: dict[str, t.Any] = {"type": "dict", "required": True}
+PORTS: dict[str, t.Any] = {"type": "list", "elements": "str", "default": []}
+# Values of type raw are read by the plan, whose errors name the inputs that people set.
+FABRIC: dict[str, dict[str, t.Any]] = {
+    "hosts": NEEDED,
+    "mode": {"type": "str", "default": "auto", "choices": list(MODES)},
+    "plan": {"type": "raw"},
+    "interfaces": {"type": "raw"},
+    "mtu": {"type": "int", "default": 9000},
+    "renderer": {"type": "str", "default": "auto", "choices": list(RENDERERS)},
+    "speed": {"type": "int", "default": 200_000},
+    "minimum_speed": {"type": "int", "default": 0},
+    "bandwidth_test": {"type": "raw", "default": "auto"},
+    "start_with_card": {"type": "raw", "default": "auto"},
+    "keep_card": {"type": "raw", "default": "auto"},
+    "ssh_port": {"type": "int", "default": 0},
+    "copy_port": {"type": "int", "default": 0},
+}
+SERVED: dict[str, dict[str, t.Any]] = {
+    "recipe": NEEDED,
+    "given": NEEDED,
+    "options": {"type": "dict", "default": {}},
+    "use_benchmark": {"type": "bool", "default": True},
+    "reserve_gib": {"type": "raw", "default": 12},
+    "guard": {"type": "raw", "default": True},
+    "memory": DICT,
+    "slot": {"type": "dict", "default": {}},
+    **{name: {"type": "dict", "default": {}} for name in ("records", "facts", "models", "looked_up")},
+}
+CLUSTER: dict[str, dict[str, t.Any]] = {
+    "looks": NEEDED,
+    "clock_skew": {"type": "float", "default": 60},
+    "tolerate": {"type": "list", "elements": "str", "default": []},
+}
+ROOM: dict[str, dict[str, t.Any]] = {
+    "looks": DICT,
+    "models": NEEDED,
+    "image_bytes": {"type": "int", "default": 0},
+    "packed_bytes": {"type": "int", "default": 0},
+    "reserve_bytes": {"type": "int", "default": 0},
+}
+TRUST: dict[str, dict[str, t.Any]] = {
+    "hosts": NEEDED,
+    "directory": {"type": "str", "required": True},
+    "ssh_port": {"type": "int", "required": True},
+    "copy_port": {"type": "int", "required": True},
+    "key": {"type": "str", "required": True, "no_log": False},
+    "streams": {"type": "int", "required": True},
+    "patience": {"type": "int", "required": True},
+}
+PLACE: dict[str, dict[str, t.Any]] = {
+    "name": {"type": "str", "required": True},
+    "image": {"type": "str", "required": True},
+    "look": NEEDED,
+    "seen": {"type": "dict", "default": {}},
+    "registry": {"type": "dict", "default": {}},
+    "unpack_factor": {"type": "float", "default": 0.0},
+    "inputs": NEEDED,
+    "listens": {"type": "list", "elements": "dict", "default": []},
+    "labels": {"type": "dict", "default": {}},
+    "publish": {
+        "type": "dict",
+        "options": {
+            "network": {"type": "str", "required": True},
+            "ports": PORTS,
+            "server": {"type": "int", "default": 0},
+            "allow_unauthenticated": {"type": "bool", "default": False},
+        },
+    },
+}
+FIREWALL: dict[str, dict[str, t.Any]] = {
+    "network": {"type": "str", "required": True},
+    "published_ports": PORTS,
+    "former": PORTS,
+}
+PAGE: dict[str, dict[str, t.Any]] = {
+    "name": {"type": "str", "required": True},
+    "address": {"type": "str", "required": True},
+    "port": {"type": "int", "required": True},
+    "endpoint": {"type": "str", "required": True},
+    "reached_as": {"type": "str", "required": True},
+    "user": {"type": "str", "default": ""},
+}
+# What is asked; a task asks one of them.
+SUBJECTS: dict[str, dict[str, t.Any]] = {
+    "fabric": {"type": "dict", "options": FABRIC},
+    "cluster": {"type": "dict", "options": CLUSTER},
+    "served": {"type": "dict", "options": SERVED},
+    "room": {"type": "dict", "options": ROOM},
+    "model_copies": {"type": "dict", "options": {"views": NEEDED}},
+    "trust": {"type": "dict", "options": TRUST},
+    "place": {"type": "dict", "options": PLACE},
+    "firewall": {"type": "dict", "options": FIREWALL},
+    "image_copies": {"type": "dict", "options": {"looks": NEEDED}},
+    "page": {"type": "dict", "options": PAGE},
+    "share": DICT,
+    "nodes": DICT,
+    "run": {
+        "type": "dict",
+        "options": {
+            "deployment": NEEDED,
+            "turn": {"type": "str"},
+            "slot": DICT,
+            "addresses": {"type": "list", "elements": "str"},
+            "own": DICT,
+            "state_directory": {"type": "str", "required": True},
+        },
+    },
+    "back": {
+        "type": "dict",
+        "options": {
+            "records": NEEDED,
+            "state_directory": {"type": "str", "required": True},
+            "addresses": {"type": "list", "elements": "str", "default": []},
+            "has_image": {"type": "bool", "required": True},
+        },
+    },
+    "record": {
+        "type": "dict",
+        "options": {
+            "deployment": NEEDED,
+            "records": NEEDED,
+            "is_new": {"type": "bool", "required": True},
+            "seen": NEEDED,
+            "files": {"type": "dict", "default": {}},
+            "answered": NEEDED,
+            "figures": NEEDED,
+            "ranks": {"type": "dict", "default": {}},
+        },
+    },
+    "listen": {
+        "type": "dict",
+        "options": {
+            "host": {"type": "str", "required": True},
+            "port": {"type": "raw", "required": True},
+            "expose": {"type": "str", "default": "local"},
+            "allow_unauthenticated": {"type": "bool", "default": False},
+            "network": {"type": "str", "default": "host"},
+        },
+    },
+    "question": {
+        "type": "dict",
+        "options": {
+            "probe": {"type": "dict", "default": {}},
+            "chat": {"type": "bool", "required": True},
+            "tools": {"type": "bool", "required": True},
+            **dict.fromkeys(("recorded", "known", "changed"), NEEDED),
+        },
+    },
+    "failure": {
+        "type": "dict",
+        "options": {
+            "result": NEEDED,
+            "before": DICT,
+            "again": {"type": "str", "required": True},
+            **{name: {"type": "dict", "default": {}} for name in ("slots", "changed")},
+        },
+    },
+    "ended": {
+        "type": "dict",
+        "options": {
+            "whys": NEEDED,
+            "log": {"type": "str", "default": ""},
+            "again": {"type": "str", "default": ""},
+            "result": {"type": "dict", "default": {}},
+        },
+    },
+    "start": {
+        "type": "dict",
+        "options": {
+            "labels": NEEDED,
+            "recorded": DICT,
+            "addresses": {"type": "list", "elements": "str", "required": True},
+        },
+    },
+}
+# What the plan of the nodes is completed with, on each Spark.
+PARTS: dict[str, dict[str, t.Any]] = {
+    **{name: {"type": "dict", "default": {}} for name in ("recipe", "plan")},
+    "script": {"type": "path", "default": ""},
+}

@@ -1,0 +1,67 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the playbooks hand to roles is one mapping, of which only what is read is worked out; a role needs none."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parents[3]
+READ = ("api_proxy_become", "api_proxy_become_method", "api_proxy_expose", "api_proxy_upstream", "open_webui_endpoint")
+ROLES = ("docker_permissions", "api_proxy", "open_webui")
+
+
+def shown(directory: Path, *tasks: dict[str, t.Any], given: dict[str, t.Any], **play: t.Any) -> list[t.Any]:
+    """What two roles take for their inputs, after these tasks."""
+    roles = [
+        {"ansible.builtin.import_role": {"name": f"dgx_spark.speculative.{role}"}, "when": False} for role in ROLES
+    ]
+    content = "{{ [" + ", ".join(READ) + "] | to_json }}"
+    show = {"ansible.builtin.copy": {"content": content, "dest": str(directory / "shown.json")}}
+    begin = {"hosts": "localhost", "connection": "local", "gather_facts": False}
+    (directory / "play.yml").write_text(yaml.safe_dump([{**begin, "tasks": [*roles, *tasks, show], **play}]))
+    program = Path(sys.executable).with_name("ansible-playbook")
+    extra = json.dumps({"ansible_python_interpreter": sys.executable, **given})
+    command = [str(program), "-i", "localhost,", str(directory / "play.yml"), "-e", extra]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return t.cast(list[t.Any], json.loads((directory / "shown.json").read_text(encoding="utf-8")))
+
+
+FOUND = {
+    "ansible.builtin.set_fact": {
+        "docker_permissions_become": True,
+        "docker_permissions_become_method": "dgx_spark.speculative.sg",
+        "api_proxy_urls": [{"scope": "docker", "url": "http://172.17.0.1:8200"}],
+    }
+}
+
+
+def test_a_role_alone_has_its_own_defaults(tmp_path: Path) -> None:
+    local = "http://127.0.0.1:8000"
+    found = shown(tmp_path, FOUND, given={})
+    assert found == [False, "ansible.builtin.sudo", "local", local, "http://172.17.0.1:8000"]
+
+
+def test_what_is_handed_over_without_a_recipe(tmp_path: Path) -> None:
+    """The name of a deployment leads to the recipe, and is nobody's business here."""
+    files = [str(ROOT / "playbooks/vars/deployment.yml")]
+    given = {"speculative_serve_port": 8100, "speculative_serve_expose": "lan"}
+    found = shown(tmp_path, given=given, vars_files=files)
+    assert found == [False, "ansible.builtin.sudo", "lan", "http://127.0.0.1:8100", "http://172.17.0.1:8100"]
+    found = shown(tmp_path, FOUND, given=given, vars_files=files)
+    assert found == [True, "dgx_spark.speculative.sg", "lan", "http://127.0.0.1:8100", "http://172.17.0.1:8200"]
+
+
+def test_a_deployment_of_ones_own_may_say_a_part(tmp_path: Path) -> None:
+    own = {"deployment": {"become": "{{ docker_permissions_become }}", "port": 8300}}
+    found = shown(tmp_path, FOUND, given={}, vars=own)
+    assert found == [True, "ansible.builtin.sudo", "local", "http://127.0.0.1:8300", "http://172.17.0.1:8300"]

@@ -1,0 +1,76 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The evidence comes to the controller, and stays nowhere else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.action.deployment_diagnosis import place
+
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.mark.parametrize(
+    ("where", "hosts", "expected"),
+    [
+        ("report.tar.gz", ["spark-1"], "/here/report.tar.gz"),
+        ("/there/report.tar.gz", ["spark-1"], "/there/report.tar.gz"),
+        ("~/report.tgz", ["spark-1", "spark-2"], "/home/me/report-spark-1.tar.gz"),
+        ("report", ["spark-1", "spark-2"], "/here/report-spark-1.tar.gz"),
+    ],
+)
+def test_where_it_goes(where: str, hosts: list[str], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PWD", "/here")
+    monkeypatch.setenv("HOME", "/home/me")
+    assert str(place(where, "spark-1", hosts)) == expected
+
+
+def play(directory: Path, *arguments: str, **options: t.Any) -> dict[str, t.Any]:
+    (directory / "home").mkdir(exist_ok=True)
+    asked = {"state_directory": str(directory / "state"), "socket": str(directory / "none"), "ask": False, **options}
+    tasks = [
+        {"dgx_spark.speculative.deployment_diagnosis": asked, "register": "found"},
+        {
+            "ansible.builtin.copy": {"content": "{{ found | to_json }}", "dest": f"{directory}/found.json"},
+            "check_mode": False,
+        },
+    ]
+    one = {"name": "Look", "hosts": "all", "gather_facts": False, "tasks": tasks}
+    (directory / "play.yml").write_text(json.dumps([one]), encoding="utf-8")
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "spark-1,", "-c", "local", *arguments]
+    done = subprocess.run(
+        [*command, "-e", f"ansible_python_interpreter={sys.executable}", str(directory / "play.yml")],
+        cwd=ROOT,
+        env={**os.environ, "HOME": str(directory / "home"), "PWD": str(directory)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return t.cast("dict[str, t.Any]", json.loads((directory / "found.json").read_text(encoding="utf-8")))
+
+
+def test_the_host_does_not_keep_it(tmp_path: Path) -> None:
+    found = play(tmp_path, fetch_to="out/report.tar.gz")
+    path = tmp_path / "out/report.tar.gz"
+    assert (found["bundle"], path.stat().st_mode & 0o777) == (str(path), 0o600)
+    assert found["lines"][-1] == f"  The evidence is in {path}; look through it before you give it away."
+    with tarfile.open(path) as archive:
+        assert archive.getnames()
+    assert list((tmp_path / "home").glob("*.tar.gz")) == list((tmp_path / "home").glob(".*.tar.gz")) == []
+
+
+def test_in_check_mode_there_is_none(tmp_path: Path) -> None:
+    found = play(tmp_path, "--check", fetch_to="report.tar.gz")
+    assert (found["bundle"], (tmp_path / "report.tar.gz").exists()) == (None, False)
+    assert "evidence" not in found["lines"][-1]

@@ -1,0 +1,72 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import types
+import typing as t
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.action import huggingface_snapshot, watched_job
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.models import VOCABULARIES
+
+PATH = "/state/vocabularies/o200k_base.tiktoken"
+FOUND = {
+    "models": {"lab/one": {"commit": "1", "bytes": 7}},
+    "facts": {"lab/one": {}},
+    "files_missing": [PATH, "/else"],
+}
+HEAD = {**FOUND, "facts": {"lab/one": {"layers": 3}}, "repositories": [{"id": "lab/one", "commit": "1"}]}
+VARIABLES = {
+    "inventory_hostname": "spark-2",
+    "ansible_play_hosts_all": ["spark-1", "spark-2"],
+    "hostvars": {"spark-1": {"view": HEAD}, "spark-2": {}},
+}
+
+
+@pytest.fixture(name="asked")
+def fixture_asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, t.Any]:
+    """What a host was asked, and what it answers."""
+    kept: dict[str, t.Any] = {"answer": FOUND}
+
+    def run(self: t.Any, _tmp: t.Any = None, _task_vars: t.Any = None) -> dict[str, t.Any]:
+        kept["args"] = self._task.args
+        return dict(kept["answer"])
+
+    monkeypatch.setattr(huggingface_snapshot.Following, "run", run)
+    return kept
+
+
+def look(**arguments: t.Any) -> dict[str, t.Any]:
+    action = huggingface_snapshot.ActionModule.__new__(huggingface_snapshot.ActionModule)
+    action._task = t.cast("t.Any", types.SimpleNamespace(args=arguments))
+    action._templar = t.cast("t.Any", types.SimpleNamespace(template=lambda value: value))
+    return action.run(task_vars=VARIABLES)
+
+
+def test_vocabularies_are_files_and_are_fetched_where_they_are_missing(asked: dict[str, t.Any]) -> None:
+    found = look(vocabularies=["o200k_base"], vocabulary_directory="/state/vocabularies", files={"/else": "1"})
+    assert asked["args"] == {"files": {"/else": "1", PATH: VOCABULARIES["o200k_base"]}}
+    assert [one["path"] for one in found["downloads"]] == [PATH]
+    assert (found["bytes"], found["facts"], list(found["vocabularies"])) == (7, {"lab/one": {}}, [PATH])
+
+
+def test_what_the_head_knows_is_not_asked_again(asked: dict[str, t.Any]) -> None:
+    found = look(of_all={"known": "view"})
+    assert asked["args"] == {"files": {}, "known": HEAD["repositories"]}
+    assert (found["bytes"], found["facts"]) == (7, HEAD["facts"])
+
+
+def test_a_spark_that_cannot_have_what_the_head_has_is_named(asked: dict[str, t.Any]) -> None:
+    asked["answer"] = {"failed": True, "msg": "No.", "errors": ["/here is empty"]}
+    assert look(of_all={"known": "view"})["msg"].startswith("spark-2: No. Models in directories are not copied")
+    assert look()["msg"] == "No."
+
+
+def test_a_dictionary_is_handed_to_a_program_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    action = watched_job.ActionModule.__new__(watched_job.ActionModule)
+    action._task = t.cast("t.Any", types.SimpleNamespace(args={"arguments": ["a", {"b": [1]}], "stdin": "secret"}))
+    monkeypatch.setattr(watched_job.Following, "run", lambda *_a, **_k: {})
+    action.run()
+    assert action._task.args == {"arguments": ["a", '{"b": [1]}'], "stdin": "secret"}

@@ -1,0 +1,182 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The course of a run, decided."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import course
+
+HERE = "127.0.0.1"
+PROBE = {"prompt": "What is 6 times 7?", "expect": ["42"], "max_tokens": 500}
+
+
+@pytest.mark.parametrize(
+    ("host", "expose", "allowed", "network", "hosts", "said"),
+    [
+        (HERE, "local", False, "host", ["a"], ""),
+        ("::1", "lan", False, "host", ["a", "b"], ""),
+        (HERE, "lan", False, "bridge", ["a"], ""),
+        ("0.0.0.0", "local", True, "host", ["a"], ""),
+        (
+            "0.0.0.0",
+            "local",
+            False,
+            "host",
+            ["a"],
+            "speculative_serve_host is 0.0.0.0, where TensorRT-LLM would answer",
+        ),
+        # A name may lead anywhere.
+        ("localhost", "local", False, "host", ["a"], "speculative_serve_host is localhost, where TensorRT-LLM would"),
+        ("192.0.2.1", "lan", True, "host", ["a"], "speculative_serve_expose is lan, so the proxy answers other"),
+        (HERE, "local", False, "bridge", ["a", "b"], "trtllm_container_network is bridge, where the containers have"),
+    ],
+)
+def test_who_is_let_in(host: str, expose: str, allowed: bool, network: str, hosts: list[str], said: str) -> None:
+    refusal = course.exposed(host, expose, allowed, network, hosts)
+    assert refusal.startswith(said) if said else refusal == ""
+
+
+def test_only_the_head_has_the_api_and_asks_the_registry() -> None:
+    assert course.listens("a", ["a", "b"], "0.0.0.0", 8000) == {
+        **{"port": 8000, "address": "0.0.0.0", "from_registry": True},
+    }
+    assert course.listens("b", ["a", "b"], "0.0.0.0", 8000) == {"port": 0, "address": HERE, "from_registry": False}
+
+
+def asked(
+    recorded: t.Any, known: t.Any, changed: t.Any, probe: t.Any = PROBE, chat: bool = True, tools: bool = True
+) -> dict[str, t.Any]:
+    ways, knows, changes = (dict(zip("ab", each)) for each in (recorded, known, changed))
+    return course.question("a", ways, knows, changes, probe, chat, tools)
+
+
+JUDGED = {"kind": "chat", "prompt": PROBE["prompt"], "expect": ["42"], "max_tokens": 500, "tools": True}
+SIGN = {"expect": [], "max_tokens": 16, "tools": False}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "known", "changed", "is_new", "expected"),
+    [
+        ([False], [True], [True], True, JUDGED),
+        # The run that made the container may have been cut off.
+        ([False], [False], [False], True, JUDGED),
+        ([False], [True], [False], False, {"kind": "chat", "prompt": PROBE["prompt"], **SIGN}),
+        # What is new on one of them is new.
+        ([False, False], [True, True], [False, True], True, JUDGED),
+        # One that was lost on the way says nothing of it.
+        ([False, {}], [True, {}], [False, {}], False, {"kind": "chat", "prompt": PROBE["prompt"], **SIGN}),
+        ([True], [True], [True], False, {"kind": "completion", "prompt": "", **SIGN}),
+    ],
+)
+def test_what_is_new_is_judged_and_the_rest_gives_a_sign_of_life(
+    recorded: t.Any, known: t.Any, changed: t.Any, is_new: bool, expected: t.Any
+) -> None:
+    assert asked(recorded, known, changed) == {"is_new": is_new, **expected}
+
+
+def test_a_question_that_nobody_has_set_is_the_probes_own() -> None:
+    found = asked([False], [False], [True], probe={"expect": []}, chat=False)
+    assert found == {
+        **{"is_new": True, "kind": "completion", "prompt": "", "expect": None, "max_tokens": 1024, "tools": False},
+    }
+
+
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        ({"msg": "a: It failed."}, "It failed."),
+        ({"msg": "b: It failed.", "error": "The server died."}, "The server died."),
+        ({}, ""),
+    ],
+)
+def test_why_it_failed_is_said_without_the_name_of_the_host(result: t.Any, why: str) -> None:
+    found = course.failure("a", result, None, "It serves again.", {}, {})
+    assert (found["why"], found["before"], found["again"]) == (why, None, "Nothing serves now.")
+
+
+RECORD = {"deployment": "mine"}
+
+
+@pytest.mark.parametrize(
+    ("slots", "comes_back"),
+    [
+        ({}, True),
+        ({"a": {"state": "running"}}, True),
+        ({"a": {"state": "exited"}, "b": {"state": "running"}}, True),
+        ({"a": {"state": "exited"}, "b": {}}, False),
+        ({"a": {}, "b": {}}, False),
+    ],
+)
+def test_what_served_comes_back_on_all_or_on_none(slots: t.Any, comes_back: bool) -> None:
+    found = course.failure("a", {}, RECORD, "It serves again.", slots, {})
+    assert (found["before"], found["again"]) == (
+        (RECORD, "It serves again.") if comes_back else (None, "Nothing serves now.")
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "untouched"),
+    # A container that could not be made has handed out nothing.
+    [([False, False], True), ([False, True], False), ([False, {}], False)],
+)
+def test_whether_a_run_has_changed_anything(changed: list[t.Any], untouched: bool) -> None:
+    assert course.failure("a", {}, None, "", {}, dict(zip("ab", changed)))["untouched"] is untouched
+
+
+def test_what_a_run_ends_with() -> None:
+    whys = {"a": "The server died.", "b": "", "c": "The server died."}
+    assert course.ended("a", whys, "/state/failed.log", "It serves again.", {}) == (
+        "a: The server died. Its log is kept in /state/failed.log. It serves again."
+    )
+    assert course.ended("a", whys, "", "", {"msg": "a: It is gone."}) == (
+        "a: The server died. It has left no log. The previous deployment could not be started again either: It is gone."
+    )
+
+
+RAILS = [{"interface": "enp1s0f1np1", "address": "192.168.100.10"}]
+PAIR = {"pair": {"nodes": ["a", "b", "c"], "worker": "b", "rails": RAILS}}
+RANK = "dgx_spark.speculative.rank"
+
+
+def test_a_start_of_one_alone_waits_for_its_server() -> None:
+    nothing = {"answers": True, "lets_in": "", "gone": "", "refusal": ""}
+    assert course.start("a", {}, None, [], ["b"]) == nothing
+    assert course.start("a", {RANK: "0"}, PAIR, ["192.168.100.10"], []) == nothing
+
+
+def test_a_worker_waits_for_its_head() -> None:
+    found = course.start("b", {RANK: "1"}, PAIR, ["192.168.100.10"], ["c"])
+    assert (found["answers"], found["lets_in"], found["refusal"]) == (False, "192.168.100.10", "")
+
+
+def test_addresses_that_are_gone_are_said() -> None:
+    assert course.start("a", {RANK: "0"}, PAIR, [HERE], [])["gone"] == (
+        "a does not have 192.168.100.10 on enp1s0f1np1 any more, by which the other Spark was to find it. The "
+        "containers are started and wait for that: see that the cable is in, and run 'sudo netplan apply' there, or "
+        "the deployment's own playbook again, which looks at the network."
+    )
+
+
+@pytest.mark.parametrize(
+    ("pair", "missing", "lost"),
+    [
+        (PAIR["pair"], ["b", "c", "d"], "b and c"),
+        # Records of earlier releases know two, and one alone none.
+        ({"worker": "c"}, ["c"], "c"),
+        ({"worker": "b"}, ["c"], ""),
+        ({}, ["c"], ""),
+    ],
+)
+def test_a_head_does_not_wait_for_workers_that_are_missing(pair: t.Any, missing: list[str], lost: str) -> None:
+    refusal = course.start("a", {RANK: "0"}, {"pair": pair}, ["192.168.100.10"], missing)["refusal"]
+    assert refusal == (
+        f"a: {lost} could not be started; see the message. The container here waits for its worker and serves when "
+        "that is there."
+        if lost
+        else ""
+    )

@@ -1,0 +1,35 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.images import copies
+
+MADE = {"fingerprint": "made", "base": "base", "bytes": 13}
+HEAD = {"images": {"pair": MADE, "base": {"fingerprint": "base"}}}
+
+
+def look(fingerprint: str | None) -> dict[str, t.Any]:
+    return {"images": {"pair": fingerprint and {"fingerprint": fingerprint}, "base": None}}
+
+
+def test_who_has_the_very_same_lacks_nothing() -> None:
+    looks = {"a": HEAD, "b": look("made"), "c": look("other"), "d": look(None), "e": {}}
+    assert copies(looks) == {"fingerprint": "made", "bytes": 13, "to": ["c", "d", "e"]}
+    assert copies({"a": HEAD, "b": look("made")})["to"] == []
+    assert copies({"a": HEAD})["to"] == []
+
+
+def test_a_base_that_is_another_one_now() -> None:
+    renewed = {"images": {"pair": MADE, "base": {"fingerprint": "newer"}}}
+    assert copies({"a": renewed, "b": look("made")})["to"] == ["b"]
+    assert copies({"a": {"images": {"pair": MADE, "base": None}}, "b": look("made")})["to"] == ["b"]
+
+
+def test_a_head_without_an_image_as_in_check_mode() -> None:
+    nothing = {"fingerprint": "", "bytes": 0, "to": ["b"]}
+    assert copies({"a": look(None), "b": look(None)}) == nothing
+    assert copies({"a": {}, "b": {}}) == nothing

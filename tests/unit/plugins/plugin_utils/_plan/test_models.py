@@ -1,0 +1,74 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import models
+
+
+def view(verified: bool = True, missing: t.Sequence[str] = (), size: int = 5) -> dict[str, t.Any]:
+    return {
+        "verified": verified,
+        "files_missing": list(missing),
+        "models": {"lab/one": {"commit": "1", "bytes": 7}, "/here": {"commit": None, "bytes": size}},
+        "facts": {"lab/one": {"layers": 3}, "/here": {}},
+    }
+
+
+def test_a_vocabulary_is_fetched_by_its_name_and_checked() -> None:
+    files = models.vocabulary_files(["o200k_base"], "/state/vocabularies")
+    path = "/state/vocabularies/o200k_base.tiktoken"
+    assert files == {path: models.VOCABULARIES["o200k_base"]}
+    assert models.downloads([path], files) == [
+        {
+            "path": path,
+            "url": "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken",
+            "checksum": f"sha256:{files[path]}",
+        }
+    ]
+
+
+def test_sizes_that_are_not_known_do_not_count() -> None:
+    assert models.size({"models": {"a": {"bytes": 5}, "b": {"bytes": None}}}) == 5
+
+
+def test_what_a_spark_lacks_the_head_has_read() -> None:
+    head = {**view(size=9), "facts": {"lab/one": {"layers": 1}, "/here": {"layers": 2}}}
+    assert models.beside(view(), head) == {"facts": {"lab/one": {"layers": 3}, "/here": {"layers": 2}}, "bytes": 16}
+
+
+@pytest.mark.parametrize(
+    ("errors", "hint"),
+    [
+        (
+            ["/here is empty"],
+            " Models in directories are not copied: they have to lie in the same place on both Sparks.",
+        ),
+        (
+            ["The directory /here"],
+            " Models in directories are not copied: they have to lie in the same place on both Sparks.",
+        ),
+        (["The cache is a/b"], ""),
+        ([], ""),
+    ],
+)
+def test_models_in_directories_are_not_copied(errors: list[str], hint: str) -> None:
+    assert models.lacking("spark-2", "spark-2: No.", errors) == models.lacking("spark-2", "No.", errors)
+    assert models.lacking("spark-2", "No.", errors) == f"spark-2: No.{hint}"
+
+
+def test_who_lacks_something_has_it_copied() -> None:
+    views = {"a": view(verified=False), "b": view(), "c": view(missing=["/v"]), "d": view(verified=False)}
+    assert models.copies(views, "a") == {"to": ["c", "d"], "refusal": ""}
+
+
+def test_models_in_directories_are_as_large_as_on_the_head() -> None:
+    views = {"a": view(), "b": view(size=4), "c": view()}
+    assert models.copies(views, "a")["refusal"] == models.copies(views, "c")["refusal"] == ""
+    assert models.copies(views, "b")["refusal"] == (
+        "b: /here is not as large as on a. Copy the whole directory from there, as with 'rsync -a', and run again."
+    )

@@ -1,0 +1,69 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import network
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import PlanError
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.network import outcome, ports
+
+
+@pytest.mark.parametrize(
+    ("why", "stage", "stuck", "said"),
+    [
+        ("No way.", "", "", "No way."),
+        ("No way.", "undone", "", "No way. The addresses were taken back."),
+        ("No way.", "confirmed", "", "No way. The addresses are configured and stay."),
+        ("No way.", "", "No way back.", "No way. Taking the addresses back failed, too: No way back."),
+        # It went wrong on the other Spark; this one may have had nothing to do.
+        ("", "", "", "the network was not configured, because that failed on spark-2."),
+        (
+            "",
+            "undone",
+            "",
+            "the network was not configured, because that failed on spark-2. The addresses were taken back.",
+        ),
+        ("", "confirmed", "", "the addresses are configured and stay, but configuring spark-2 failed. Run again."),
+        (
+            "",
+            "",
+            "No way back.",
+            "the network was not configured, because that failed on spark-2. Taking the addresses back failed, too: No "
+            "way back.",
+        ),
+    ],
+)
+def test_how_a_change_ended_that_was_not_kept(why: str, stage: str, stuck: str, said: str) -> None:
+    assert outcome(why, "spark-2", stage, stuck) == said
+
+
+def test_others_connect_to_the_first_address() -> None:
+    rails = [{"address": "10.0.0.1"}, {"address": "10.0.1.1"}]
+    assert ports([], 2233, 2234) == []
+    assert ports(rails, 2233, 2234) == [
+        {"address": "10.0.0.1", "port": 2233, "input": "spark_network_ssh_port", "use": "container"},
+        {"address": "10.0.0.1", "port": 2234, "input": "spark_network_copy_port", "use": "copies"},
+    ]
+
+
+def info(*macs: str | None) -> dict[str, t.Any]:
+    return {"ports": [{"interfaces": [{"mac": mac}]} for mac in macs]}
+
+
+def test_two_names_of_one_machine_are_told_before_its_ports_are_planned() -> None:
+    hosts = {"spark-1": info("a", "b"), "spark-2": info("c", "d"), "spark-3": info("b", "a")}
+    wanted = "^spark-1 and spark-3 lead to the same machine: correct ansible_host of one of them in the inventory.$"
+    with pytest.raises(PlanError, match=wanted):
+        network.part("spark-1", {"hosts": hosts})
+    with pytest.raises(PlanError, match="spark-2: the Sparks cannot be joined, as the message of spark-1 says"):
+        network.part("spark-2", {"hosts": hosts})
+
+
+@pytest.mark.parametrize("unknown", [info(), info(None, ""), {}])
+def test_machines_whose_cards_are_not_known_are_not_the_same(unknown: dict[str, t.Any]) -> None:
+    network.check_machines({"spark-1": unknown, "spark-2": unknown})
+    network.check_machines({"spark-1": info("a"), "spark-2": info("b")})

@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.page import plan
+
+
+def page(**given: t.Any) -> dict[str, t.Any]:
+    return plan(
+        **{
+            **{"host": "spark-1", "name": "volume", "address": "127.0.0.1", "port": 3000},
+            **{"endpoint": "http://172.17.0.1:8000", "reached_as": "10.0.0.7", "user": "nvidia", **given},
+        }
+    )
+
+
+def test_what_people_are_told() -> None:
+    assert page() == {
+        "published": "127.0.0.1:3000:8080",
+        "url": "http://127.0.0.1:3000",
+        "asks": "http://172.17.0.1:8000/v1",
+        "lines": [
+            "spark-1: Open WebUI is at http://127.0.0.1:3000",
+            "  From another machine, after ssh -N -L 3000:127.0.0.1:3000 nvidia@10.0.0.7, it is at "
+            "http://127.0.0.1:3000.",
+            "  The first account that is made there becomes its administrator; accounts and chats stay in the volume "
+            "volume.",
+        ],
+        "sees": "  It asks http://172.17.0.1:8000/v1 with the key 'open-webui', and a container sees there: ",
+    }
+    assert "127.0.0.1:3000 10.0.0.7, it" in page(user="")["lines"][1]
+
+
+@pytest.mark.parametrize("endpoint", ["http://x:1", "http://x:1/", "http://x:1/v1", "http://x:1/v1/"])
+def test_what_it_asks(endpoint: str) -> None:
+    assert page(endpoint=endpoint)["asks"] == "http://x:1/v1"
+
+
+@pytest.mark.parametrize(
+    ("address", "published", "url", "told"),
+    [
+        ("0.0.0.0", "0.0.0.0:3000:8080", "http://127.0.0.1:3000", "http://10.0.0.7:3000"),
+        ("::", "[::]:3000:8080", "http://[::1]:3000", "http://10.0.0.7:3000"),
+        ("192.168.1.20", "192.168.1.20:3000:8080", "http://192.168.1.20:3000", "http://192.168.1.20:3000"),
+        ("fd00::7", "[fd00::7]:3000:8080", "http://[fd00::7]:3000", "http://[fd00::7]:3000"),
+        ("::1", "[::1]:3000:8080", "http://[::1]:3000", "http://[::1]:3000"),
+        ("127.0.0.2", "127.0.0.2:3000:8080", "http://127.0.0.2:3000", "http://127.0.0.2:3000"),
+    ],
+)
+def test_its_address(address: str, published: str, url: str, told: str) -> None:
+    found = page(address=address)
+    assert (found["published"], found["url"]) == (published, url)
+    assert found["lines"][0] == f"spark-1: Open WebUI is at {told}"
+    assert ("Be the first" in found["lines"][1]) is (address not in ("::1", "127.0.0.2"))

@@ -1,0 +1,118 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is served, whether it fits, and what the engine is told; the parts have tests of their own."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import chosen
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.served import decided
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import GIB, PlanError
+
+IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
+RECIPE: dict[str, t.Any] = {
+    **{"name": "mine", "image": IMAGE, "target": "a/target", "draft": "a/draft", "method": "eagle3", "draft_length": 5},
+    **{"context": 32768, "parallel": 1, "kv_cache": "planned", "family": "auto", "sparks": 1},
+    "options": {"kv_cache_config": {"free_gpu_memory_fraction": 0.8}},
+}
+GIVEN = {**RECIPE, "method": None, "draft_length": None}
+SHAPE = {"layers": 36, "kv_heads": 8, "head_dim": 64, "max_context": 131_072}
+FACTS = {"a/target": {"weights_bytes": 65_200_000_000, **SHAPE}, "a/draft": {"weights_bytes": 431_000_000, **SHAPE}}
+MEMORY = {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []}
+
+
+def choice() -> dict[str, t.Any]:
+    verdict = {"kind": "use", "draft_length": 3, "sentence": "Do it."}
+    record = {"image": {"reference": IMAGE}, "models": {"a/target": {"commit": "one"}}}
+    return chosen({"date": "2026-11-22", "verdict": verdict}, record, RECIPE, {})
+
+
+def made(given: t.Mapping[str, t.Any] | None = None, **changes: t.Any) -> dict[str, t.Any]:
+    asked = {
+        **{"recipe": RECIPE, "given": {**GIVEN, **(given or {})}, "options": {}, "use_benchmark": True},
+        **{"reserve_gib": 12, "guard": True, "memory": MEMORY},
+        **{"records": {}, "models": {}, "looked_up": {}, "slot": {}},
+        # The others have asked nobody.
+        "facts": {"spark-1": FACTS, "spark-2": {}},
+        **changes,
+    }
+    return decided(asked, "spark-2")
+
+
+def test_it_is_planned_and_the_engine_is_told() -> None:
+    plan = made(options={"max_batch_size": 2})
+    assert (plan["verdict"], plan["served"]["draft_length"], plan["sparks"]) == ("fits", 5, 1)
+    options = plan["config"]["options"]
+    assert options["speculative_config"]["max_draft_len"] == 5
+    # Given ones win over those of the plan, and go with the recipe's.
+    assert (options["max_batch_size"], options["max_seq_len"]) == (2, 32768)
+    assert options["kv_cache_config"]["free_gpu_memory_fraction"] == 0.8
+    assert plan["config"]["text"].endswith("\n")
+    assert len(plan["checked"]) == 64
+
+
+def test_what_was_checked_is_for_an_image_and_its_options() -> None:
+    assert made()["checked"] == made({"parallel": "1"})["checked"]
+    others = {made({"draft_length": 3})["checked"], made({"image": f"{IMAGE}.post1"})["checked"]}
+    assert len({made()["checked"], *others}) == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "length"),
+    [
+        ({}, 3),
+        ({"use_benchmark": False}, 5),
+        # Of the models that are here rather than those at the Hub.
+        ({"looked_up": {"spark-1": {"a/target": {"commit": "two"}}}}, 5),
+        ({"models": {"spark-1": {"a/target": {"commit": "one"}}}, "looked_up": {"spark-1": {"a/target": {}}}}, 3),
+    ],
+)
+def test_the_heads_benchmark_chooses_for_all(changes: dict[str, t.Any], length: int) -> None:
+    records = {"spark-1": {"choice": choice()}, "spark-2": {"choice": None}}
+    plan = made(records=records, **changes)
+    assert plan["served"]["draft_length"] == length
+    assert plan["lines"][-1].startswith("not from the recipe: draft length 3") == (length == 3)
+
+
+def test_what_serves_with_just_these_options_is_known() -> None:
+    plan = made()
+    assert plan["options_served"] is False
+    for checked, served in ((plan["checked"], True), ("other", False)):
+        slot = {"labels": {"dgx_spark.speculative.options": checked}}
+        assert made(slot=slot)["options_served"] is served
+
+
+def test_options_that_the_engine_would_refuse_are_refused_as_they_are_written() -> None:
+    found = made(options={"max_sequence": 1})
+    assert found["failed"]
+    assert "max_sequence" in found["msg"]
+    assert "lines" not in found
+
+
+def test_what_does_not_fit_is_no_failure() -> None:
+    plan = made(memory={**MEMORY, "total": 60_000_000_000, "available": 55_000_000_000})
+    assert plan["verdict"] == "does_not_fit"
+    assert plan["message"]
+    assert plan["config"]["text"]
+
+
+def test_the_memory_guard_is_told_its_limits_and_what_the_server_takes() -> None:
+    plan = made()
+    assert (plan["guard"], plan["takes"], plan["share"]) == ("", plan["needed"], 0.0)
+    # Where less is kept for everything else, it leaves as much of it.
+    assert made(reserve_gib="6")["guard"] == f"floor={2 * GIB}"
+    assert made(guard=False, reserve_gib=6)["guard"] == "off"
+    with pytest.raises(PlanError, match=r"guard\.floor_gib is 7, but must be a number from 0\.5 to 6"):
+        made(guard={"floor_gib": 7}, reserve_gib=6)
+
+
+@pytest.mark.parametrize(
+    "given", [{"draft_length": "many"}, {"draft_length": 10**400, "break_even": {"draft_cost": 0.1}}]
+)
+def test_what_is_not_clear_is_said(given: dict[str, t.Any]) -> None:
+    with pytest.raises(PlanError, match="What is to be served is not clear: "):
+        made(given)

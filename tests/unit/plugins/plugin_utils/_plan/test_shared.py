@@ -1,0 +1,115 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What Sparks bring, and the files that come of it."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers, shared
+
+COMMIT = "0123"
+SERVED = {
+    **{"image": "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12", "target": "a/target", "draft": "/models/draft"},
+    **{"method": "eagle3", "draft_length": 3, "family": "auto", "origins": {}, "parallel": 1},
+}
+PLAN = {
+    **{"served": SERVED, "engine_options": {"max_batch_size": 1}, "sparks": 1, "checked": "abc", "context": 1024},
+    **{"guard": "", "takes": 64_000_000_000, "share": 0.0},
+}
+
+
+def asked(rank: int = 0, **changes: t.Any) -> dict[str, t.Any]:
+    rail = {"interface": "enp1s0f1np1", "rdma": None, "subnet": "192.168.100.0/24", "address": f"192.168.100.1{rank}"}
+    return {
+        **{"name": f"spark-{rank + 1}", "deployment": "mine", "directory": "/state/mine", "cache": "/hub"},
+        **{"pair_directory": "/state/pair", "pair_image": "pair:1", "volume": "slot-cache", "host": "127.0.0.1"},
+        **{"port": 8000, "models": {"a/target": {"commit": COMMIT}}, "stall_s": 300, "probe_interval_s": 60},
+        **{"peer_lost_s": 60, "ready_timeout": 3600, "environment": {}, "log_level": "info", "rails": [rail]},
+        **{"ssh_port": 2233, "trust": "t", "trust_changed": False, "devices": [], "settings": {"network": "host"}},
+        **{"slot": None, "own": None, **changes},
+    }
+
+
+@pytest.fixture(name="programs")
+def fixture_programs(tmp_path: Path) -> Path:
+    (tmp_path / "server").mkdir()
+    for name in ("entrypoint.py", "server/b.py", "server/a.py", "check_options.py"):
+        (tmp_path / name).write_text(f"# {name}\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_what_runs_in_the_container_is_brought(programs: Path) -> None:
+    found = shared.brought(asked(programs=str(programs)), PLAN, {"vocabularies": ["one"]})
+    assert list(found["files"]) == ["entrypoint.py", "server/a.py", "server/b.py"]
+    assert found["files"]["server/a.py"] == "# server/a.py\n"
+    node = found["node"]
+    assert (node["reference"], node["checked"], node["beside"]) == (
+        *(SERVED["image"], "abc"),
+        ["state", "trial", "vocabularies"],
+    )
+    # As the container finds it.
+    assert "/models/draft/draft" in found["config"]["text"]
+
+
+@pytest.mark.parametrize(
+    ("host", "network", "url", "published"),
+    [
+        ("127.0.0.1", "host", "http://127.0.0.1:8000", False),
+        ("0.0.0.0", "host", "http://127.0.0.1:8000", False),
+        ("192.0.2.1", "bridge", "http://192.0.2.1:8000", True),
+    ],
+)
+def test_where_it_listens(programs: Path, host: str, network: str, url: str, published: bool) -> None:
+    settings = {"network": network, "published_ports": ["8000:8000"]}
+    node = shared.brought(asked(programs=str(programs), host=host, settings=settings), PLAN, {})["node"]
+    assert (node["url"], node["bridged"], "published_ports" in node["settings"]) == (url, published, published)
+
+
+def test_the_memory_guard_is_told_what_the_plan_says(programs: Path) -> None:
+    told = {"guard": "off", "takes": 1_000_000_000, "share": 0.9}
+    node = shared.brought(asked(programs=str(programs)), {**PLAN, **told}, {})["node"]
+    assert {key: node[key] for key in told} == told
+
+
+def test_models_that_are_not_known_are_named(programs: Path) -> None:
+    with pytest.raises(KeyError, match="a/target"):
+        shared.brought(asked(programs=str(programs), models={}), PLAN, {})
+
+
+def render(script: t.Mapping[str, t.Any], head: t.Mapping[str, t.Any]) -> str:
+    return f"export LEVEL={head['log_level']}\nexec trtllm-serve {script['target']} --ranks {script['ranks']}\n"
+
+
+def test_only_the_head_starts_the_server(programs: Path) -> None:
+    everybody = [shared.brought(asked(rank, programs=str(programs)), PLAN, {}) for rank in range(2)]
+    (head, head_files), (worker, worker_files) = shared.completed(everybody, render)
+    assert head_files["serve.sh"].endswith("--ranks 2\n")
+    assert "serve.sh" not in worker_files
+    for node, files, brought in zip((head, worker), (head_files, worker_files), everybody):
+        texts = {**files, "options.yml": brought["config"]["text"]}
+        assert node["generation"] == containers.generation(texts, ["state", "trial"])
+
+
+def test_what_is_recorded_for_the_same_is_known(programs: Path) -> None:
+    first = shared.brought(asked(programs=str(programs)), PLAN, {})
+    ((_node, files),) = shared.completed([first], render)
+    texts = {**files, "options.yml": first["config"]["text"]}
+    own = {"files": texts, "models": {"a/target": {"commit": COMMIT}}, "container": {"image": "r:1"}}
+    for record, known in ((own, {"image": "r:1"}), ({**own, "models": {}}, None)):
+        brought = shared.brought(asked(programs=str(programs), own=record), PLAN, {})
+        ((node, _files),) = shared.completed([brought], render)
+        assert node["recorded"] == known
+
+
+def test_a_spark_gets_its_part(programs: Path) -> None:
+    everybody = {f"spark-{rank + 1}": shared.brought(asked(rank, programs=str(programs)), PLAN, {}) for rank in (0, 1)}
+    plan = shared.planned("spark-2", everybody, PLAN, {"title": "Mine"}, render)
+    assert (plan["turn"], plan["deployment"]["title"], plan["deployment"]["context"]) == ("first", "Mine", 1024)
+    assert plan["container"]["command"][-1] == "worker"
+    assert [file["name"] for file in plan["files"]] == ["entrypoint.py", "server/a.py", "server/b.py", "options.yml"]
+    assert plan["generation"] == plan["container"]["labels"]["dgx_spark.speculative.generation"]

@@ -1,0 +1,66 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is said where a container cannot be started: the remedy is that of the cause."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+REPOSITORY = Path(__file__).parents[3]
+NOT_THERE = 'Error starting container 1: 400 Client Error ("invalid mount config: bind source path does not exist: /x")'
+NO_DEVICE = 'Error starting container 1: 500 Server Error ("error gathering device information: /dev/none")'
+
+
+def refusal(path: str, name: str) -> str:
+    """The message of a task."""
+    found: list[dict[str, t.Any]] = yaml.safe_load((REPOSITORY / "roles" / path).read_text(encoding="utf-8"))
+    return next(str(task["ansible.builtin.fail"]["msg"]) for task in found if task["name"] == name)
+
+
+def said(directory: Path, message: str, variables: dict[str, t.Any]) -> str:
+    """What Ansible makes of a message."""
+    keep = {"content": "{{ message }}", "dest": str(directory / "said"), "mode": "0600"}
+    task = {"name": "Keep", "ansible.builtin.copy": keep, "vars": {"message": message, **variables}}
+    play = {"name": "Play", "hosts": "all", "gather_facts": False, "connection": "local", "tasks": [task]}
+    (directory / "play.yml").write_text(json.dumps([play]), encoding="utf-8")
+    environment = {
+        **os.environ,
+        "ANSIBLE_CONFIG": str(directory / "none.cfg"),
+        "ANSIBLE_LOCAL_TEMP": str(directory / "local"),
+        "ANSIBLE_REMOTE_TEMP": str(directory / "remote"),
+    }
+    command = [sys.executable, "-m", "ansible", "playbook", "-i", "spark-1,", "play.yml"]
+    command += ["-e", f"ansible_python_interpreter={sys.executable}"]
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return (directory / "said").read_text(encoding="utf-8").strip()
+
+
+@pytest.mark.parametrize(
+    ("reason", "remedy"),
+    [
+        (NOT_THERE, "Run the playbook again that deployed it, which writes what is not there."),
+        (NO_DEVICE, "_network and _ulimits are handed to Docker as they are) and run again."),
+    ],
+)
+def test_why_docker_does_not_start_a_container(tmp_path: Path, reason: str, remedy: str) -> None:
+    message = refusal("trtllm_container/tasks/refuse_start.yml", "Say why the container does not start")
+    failed = {"trtllm_container_name": "slot", "ansible_failed_result": {"msg": reason}}
+    text = said(tmp_path, message, failed)
+    assert text.startswith(f"spark-1: Docker could not start the container slot: {reason.split(chr(34))[1]}. ")
+    assert text.endswith(remedy)
+
+
+def test_half_of_a_pair_is_not_told_to_serve_alone() -> None:
+    message = refusal("speculative_serve/tasks/start.yml", "Refuse to start what was never deployed")
+    assert message.endswith("Run the playbook that deployed it, such as single_eagle3.yml or two_sparks.yml, first.")
