@@ -76,6 +76,11 @@ class Result:
     name: str
     seconds: float
     passed: bool
+    said: str = ""
+
+    def last(self, lines: int = 12) -> list[str]:
+        """The end of its output, which says why where only the end of a run is kept."""
+        return [f"           {line}" for line in self.said.strip().splitlines()[-lines:]]
 
     def __str__(self) -> str:
         return f"{self.seconds:6.0f} s  {'passed' if self.passed else 'FAILED'}  {self.name}"
@@ -127,7 +132,7 @@ def summary(results: t.Sequence[Result], seconds: float) -> str:
     failed = [result for result in results if not result.passed]
     lines = [f"==> Wall times, slowest ten of {len(results)} stages in {seconds:.0f} s", *map(str, slowest), ""]
     if failed:
-        lines += ["Failed:", *map(str, failed), ""]
+        lines += ["Failed:", *(line for result in failed for line in (str(result), *result.last())), ""]
     return "\n".join([*lines, f"{len(results) - len(failed)} passed, {len(failed)} failed"])
 
 
@@ -223,13 +228,12 @@ class Run:
             self._groups.discard(process.pid)
             if self.stopped.is_set():
                 return False
-            result = Result(stage.name, time.monotonic() - started, code == 0)
+            said = stage.log.read_text(encoding="utf-8", errors="replace")
+            result = Result(stage.name, time.monotonic() - started, code == 0, said)
             self.results.append(result)
             if self.disk:
                 self.disk.look()
-            print(
-                f"\n==> {stage.name}\n{stage.log.read_text(encoding='utf-8', errors='replace')}\n{result}\n", flush=True
-            )
+            print(f"\n==> {stage.name}\n{said}\n{result}\n", flush=True)
         return result.passed
 
     def take(self) -> Stage | None:

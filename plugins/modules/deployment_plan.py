@@ -694,6 +694,11 @@ options:
           - As O(question.changed).
         type: dict
         default: {}
+      known:
+        description:
+          - As O(question.known).
+        type: dict
+        default: {}
   ended:
     description:
       - Fails with what became of a run that has gone back, or could not.

@@ -298,7 +298,14 @@ class PairLook:
     def check_own(self) -> None:
         """Raise PairError for the first of what is kept that is not this user's, before anything trips over it."""
         for path in (self.state, self.pair, self.private):
-            if not path.exists():
+            try:
+                path.lstat()
+            except PermissionError:
+                raise PairError(
+                    f"{path.parent} is closed to {owner_name(os.geteuid())}, or a directory above it is: give it back "
+                    f"with 'sudo chown -R {owner_name(os.geteuid())}: {path.parent}', then run again."
+                ) from None
+            except OSError:
                 continue
             wanted = os.R_OK | (os.W_OK | os.X_OK if path.is_dir() else 0)
             # ssh wants its files to be the user's own.

@@ -70,7 +70,7 @@ def context(record: Report, plan: Report, machine: Report, results: Report, date
             "gpu": gpu["name"],
             "driver": gpu["driver"],
             "memory_bytes": machine["memory_total"],
-            "sparks": 2 if record.get("pair") else 1,
+            "sparks": len(record["pair"].get("nodes") or [1, 2]) if record.get("pair") else 1,
         },
         "versions": {"collection": plan["collection_version"], "tensorrt_llm": results.get("version")},
         "date": date,

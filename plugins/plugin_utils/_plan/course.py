@@ -83,18 +83,19 @@ def reason(name: str, result: Mapping) -> str:
 
 
 def failure(
-    name: str, result: Mapping, before: Mapping | None, again: str, slots: ByHost, changed: ByHost
+    name: str, result: Mapping, before: Mapping | None, again: str, slots: ByHost, changed: ByHost, known: ByHost
 ) -> dict[str, t.Any]:
     """Why a run failed, whether it has changed nothing, and the record of what served before, which comes back.
 
     With slots, what served of several Sparks did so on all or on none, also if a run was cut off in between. A
-    container that could not be made or started has handed out nothing, and may have replaced the one that served.
+    container that could not be made or started has handed out nothing, and may have replaced the one that served. One
+    that is not known, of which there is no record, was made by a run that was cut off.
     """
     served = not slots or any(slot and slot.get("state") == "running" for slot in slots.values())
     comes_back = before if served else None
     return {
         "why": reason(name, result),
-        "untouched": all(each is False for each in changed.values()),
+        "untouched": all(each is False for each in changed.values()) and False not in known.values(),
         "before": comes_back,
         "again": again if comes_back is not None else "Nothing serves now.",
     }
@@ -104,7 +105,8 @@ def ended(name: str, whys: ByHost, log: str, again: str, result: Mapping) -> str
     """What a run fails with that has gone back, or could not."""
     kept = f"Its log is kept in {log}." if log else "It has left no log."
     if result:
-        again = f"The previous deployment could not be started again either: {reason(name, result)}"
+        why = reason(name, result) or "that failed on another Spark."
+        again = f"The previous deployment could not be started again either: {why}"
     return " ".join([f"{name}:", *dict.fromkeys(str(why) for why in whys.values() if why), kept, again])
 
 

@@ -168,7 +168,7 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
             "result": NEEDED,
             "before": DICT,
             "again": {"type": "str", "required": True},
-            **{name: {"type": "dict", "default": {}} for name in ("slots", "changed")},
+            **{name: {"type": "dict", "default": {}} for name in ("slots", "changed", "known")},
         },
     },
     "ended": {

@@ -72,6 +72,13 @@ LIMITS = {
 }
 ENVIRONMENT = "speculative_serve_environment"
 
+# What the playbooks put together themselves; given with -e, it would take the place of all that.
+RESERVED = {
+    "deployment": "the name of a deployment is speculative_serve_deployment",
+    "deployment_hosts": "choose Sparks with --limit, or in the inventory",
+    "deployment_missing_for": "what is missing is found out by a look",
+}
+
 # What inputs of an earlier release are called now.
 RENAMED = {
     "spark_pair_base_image": "spark_network_base_image",
@@ -105,7 +112,7 @@ def inputs(roles: Path) -> dict[str, set[str]]:
 def mistaken(given: t.Iterable[str], known: t.Mapping[str, set[str]], also: t.Sequence[str]) -> list[str]:
     """One line for each variable of the command line that is most likely one of a playbook's own, wrongly spelt."""
     every = {name for names in known.values() for name in names}
-    return [
+    return [f"{name} is no input; {said}" for name, said in RESERVED.items() if name in given] + [
         f"{name} is not known{nearest(name, also)}"
         for name in sorted(given)
         if name not in also and name not in every and not name.startswith("ansible_") and nearest(name, also)
@@ -128,7 +135,7 @@ def unusable(values: t.Mapping[str, t.Any]) -> list[str]:
     wrong = []
     for name, (least, most) in LIMITS.items():
         # Whether it is a number at all, the role's argument spec says.
-        with contextlib.suppress(TypeError, ValueError):
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
             if name in values and not least <= int(values[name]) <= most:
                 wrong.append(f"{name} is {values[name]}, but must be from {least} to {most}")
     given = values.get(ENVIRONMENT)

@@ -72,7 +72,7 @@ def test_a_failed_stage_keeps_no_other_from_running(capsys: pytest.CaptureFixtur
     assert "==> stage 0\none\n" in printed
     assert "two a" in printed or "two b" in printed
     text = test.summary(run.results, 7)
-    assert "Failed:\n     0 s  FAILED  stage 0\n" in text
+    assert "Failed:\n     0 s  FAILED  stage 0\n           one\n" in text
     assert text.endswith("2 passed, 1 failed")
 
 

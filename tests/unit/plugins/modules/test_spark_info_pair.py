@@ -198,6 +198,19 @@ def test_what_belongs_to_another_user_is_named(
     )
 
 
+def test_what_lies_below_a_closed_directory_is_named(
+    docker: DockerServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "state/pair").mkdir(parents=True)
+    for path in (tmp_path, *tmp_path.parents):
+        if path.stat().st_uid == os.getuid() and path != Path("/"):
+            path.chmod(path.stat().st_mode | 0o055)
+    tmp_path.chmod(0o700)
+    with another_user():
+        found = look(tmp_path, capsys, key=str(tmp_path / "state/pair/id_ed25519"))
+    assert found["msg"].startswith(f"{tmp_path} is closed to ")
+
+
 def test_a_port_at_no_address_is_refused(
     docker: DockerServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -95,7 +95,7 @@ def test_a_question_that_nobody_has_set_is_the_probes_own() -> None:
     ],
 )
 def test_why_it_failed_is_said_without_the_name_of_the_host(result: t.Any, why: str) -> None:
-    found = course.failure("a", result, None, "It serves again.", {}, {})
+    found = course.failure("a", result, None, "It serves again.", {}, {}, {})
     assert (found["why"], found["before"], found["again"]) == (why, None, "Nothing serves now.")
 
 
@@ -113,7 +113,7 @@ RECORD = {"deployment": "mine"}
     ],
 )
 def test_what_served_comes_back_on_all_or_on_none(slots: t.Any, comes_back: bool) -> None:
-    found = course.failure("a", {}, RECORD, "It serves again.", slots, {})
+    found = course.failure("a", {}, RECORD, "It serves again.", slots, {}, {})
     assert (found["before"], found["again"]) == (
         (RECORD, "It serves again.") if comes_back else (None, "Nothing serves now.")
     )
@@ -125,7 +125,14 @@ def test_what_served_comes_back_on_all_or_on_none(slots: t.Any, comes_back: bool
     [([False, False], True), ([False, True], False), ([False, {}], False)],
 )
 def test_whether_a_run_has_changed_anything(changed: list[t.Any], untouched: bool) -> None:
-    assert course.failure("a", {}, None, "", {}, dict(zip("ab", changed)))["untouched"] is untouched
+    known = {"a": True, "b": True}
+    assert course.failure("a", {}, None, "", {}, dict(zip("ab", changed)), known)["untouched"] is untouched
+
+
+def test_what_a_run_that_was_cut_off_has_made_gives_way_to_what_served_before() -> None:
+    slots = {"a": {"state": "running"}}
+    found = course.failure("a", {}, RECORD, "It serves again.", slots, {"a": False}, {"a": False})
+    assert (found["untouched"], found["before"]) == (False, RECORD)
 
 
 def test_what_a_run_ends_with() -> None:
@@ -136,6 +143,8 @@ def test_what_a_run_ends_with() -> None:
     assert course.ended("a", whys, "", "", {"msg": "a: It is gone."}) == (
         "a: The server died. It has left no log. The previous deployment could not be started again either: It is gone."
     )
+    # It is only here because another one could not.
+    assert course.ended("a", whys, "", "", {"msg": ""}).endswith("either: that failed on another Spark.")
 
 
 RAILS = [{"interface": "enp1s0f1np1", "address": "192.168.100.10"}]

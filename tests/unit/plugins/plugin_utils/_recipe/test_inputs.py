@@ -109,3 +109,13 @@ def test_numbers_and_names_that_would_only_fail_when_nothing_serves_any_more() -
 def test_what_has_limits_is_an_input() -> None:
     every = {name for names in inputs(ROLES).values() for name in names}
     assert {*LIMITS, ENVIRONMENT} <= every
+
+
+def test_what_the_playbooks_put_together_is_no_input() -> None:
+    assert mistaken({"deployment": "mine"}, inputs(ROLES), []) == [
+        "deployment is no input; the name of a deployment is speculative_serve_deployment"
+    ]
+
+
+def test_infinity_is_no_traceback() -> None:
+    assert unusable({"speculative_serve_port": float("inf")}) == []
