@@ -93,6 +93,7 @@ class Keeper:
         self._run, self._lease, self._ask = run, lease, ask
 
     def keep(self) -> None:
+        self._nap(RENEW_S)
         while self._run.lives():
             sent = now()
             # A run that was stopped does nothing that somebody else would have to wait for.

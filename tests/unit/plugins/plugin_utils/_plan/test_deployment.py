@@ -122,7 +122,11 @@ def test_a_record_is_a_deployment_with_what_was_seen() -> None:
 
 def test_what_is_in_files_is_seen_too() -> None:
     known = vars(seen())
-    given = {"deployment": vars(planned(pair=PAIR)), "is_new": True, "records": {"own": None, "slot": None}}
+    given: dict[str, t.Any] = {
+        "deployment": vars(planned(pair=PAIR)),
+        "is_new": True,
+        "records": {"own": None, "slot": None},
+    }
     given["seen"] = {key: known[key] for key in ("container", "option_check", "memory_available")}
     given["seen"]["docker"] = {"image": known["image"], "slot": {"labels": LABELS}}
     # The head speaks for all.
