@@ -71,8 +71,7 @@ class ActionModule(ActionBase):
             why = self._refusal(lease.host, result["holder"])
             lease.refuse(why, python)
             return {"failed": True, "msg": why}
-        lease.note(sent, python=python)
-        # What waits for somebody to let go may have taken longer than what it was told is good for.
+        lease.note(sent, python=python, taken=held.now())
         lease.note(sent, keeper=keeper.start(lease, lambda do: held.ask(self, python, do)))
         return {"changed": False}
 

@@ -102,10 +102,10 @@ class Lease:
         if run != self._holder.run:
             self._hear(run, now, gone=do == "gone")
             return self._told("refused" if do == "take" else "lost", now)
-        if do == "take" and any(now - heard <= ACTS_S for heard in self._formers.values()):
-            return None
         self._released = do == "release"
         self._holder.heard, self._holder.ttl = now, float(request.get("ttl", TTL_S))
+        if do == "take" and any(now - heard <= ACTS_S for heard in self._formers.values()):
+            return None
         return {"state": "held"}
 
     def _hear(self, run: str, now: float, gone: bool) -> None:

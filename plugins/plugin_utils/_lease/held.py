@@ -98,8 +98,10 @@ class Lease:
 
     def drop(self) -> None:
         """Have it no more, and nobody who renews it."""
-        with contextlib.suppress(OSError):
-            os.kill((self.read() or {}).get("keeper") or 0, signal.SIGKILL)
+        keeper = (self.read() or {}).get("keeper")
+        if keeper:
+            with contextlib.suppress(OSError):
+                os.kill(keeper, signal.SIGKILL)
         self._file.unlink(missing_ok=True)
 
     def refuse(self, why: str, python: str) -> None:
@@ -171,7 +173,9 @@ def require(action: ActionBase, host: str) -> None:
     held = lease.read()
     if held is None or now() - held["sent"] <= ACTS_S:
         return
-    if not held.get("kept") and not held.get("told"):
+    # The keeper's turn comes ten seconds after the lease was taken.
+    kept = held.get("kept") or now() - held["taken"] <= ACTS_S
+    if not kept and not held.get("told"):
         display.warning(
             f"{host}: the lease of this run cannot be renewed beside its tasks. One that takes longer than "
             f"{TTL_OF_TASKS_S / 60:.0f} minutes loses it."
@@ -185,4 +189,4 @@ def require(action: ActionBase, host: str) -> None:
         )
     if answer["state"] != "held":
         raise AnsibleActionFail(lease.lose(answer))
-    lease.note(sent, told=True)
+    lease.note(sent, told=held.get("told") or not kept)

@@ -49,7 +49,7 @@ def require(action: Action, host: str = "spark-1") -> None:
 
 def confirmed(ago: float, host: str = "spark-1") -> held.Lease:
     lease = held.Lease(host)
-    lease.note(held.now() - ago, python="/usr/bin/python3", kept=True)
+    lease.note(held.now() - ago, python="/usr/bin/python3", taken=0.0, kept=True)
     return lease
 
 
@@ -100,11 +100,12 @@ def test_what_cannot_be_asked_is_not_taken_for_granted() -> None:
 def test_without_a_keeper_that_is_said_once_and_the_lease_lasts_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     warnings: list[str] = []
     monkeypatch.setattr(held.display, "warning", warnings.append)
-    action = Action({"state": "held"}, {"state": "held"})
-    for _time in range(2):
-        held.Lease("spark-1").note(held.now() - 60, python="python3")
+    action = Action(*[{"state": "held"}] * 3)
+    # The first time it was just taken, from somebody who had to be waited for.
+    for taken in (held.now(), held.now() - 60, held.now() - 60):
+        held.Lease("spark-1").note(held.now() - 60, python="python3", taken=taken)
         require(action)
-    assert [one["ttl"] for one in action.asked] == [900.0, 900.0]
+    assert [one["ttl"] for one in action.asked] == [900.0, 900.0, 900.0]
     assert len(warnings) == 1
     assert warnings[0].startswith("spark-1: the lease of this run cannot be renewed beside its tasks.")
 
