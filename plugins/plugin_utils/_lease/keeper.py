@@ -99,7 +99,9 @@ class Keeper:
             # A run that was stopped does nothing that somebody else would have to wait for.
             answer = None if self._run.is_stopped() else self._ask("renew")
             if answer and answer["state"] == "held":
-                self._lease.note(sent, kept=True)
+                # What it is written to goes with the run.
+                with contextlib.suppress(OSError):
+                    self._lease.note(sent, kept=True)
             elif answer:
                 self._lease.lose(answer)
                 self._let_go()

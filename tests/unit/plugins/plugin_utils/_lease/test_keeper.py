@@ -159,6 +159,11 @@ def test_it_is_renewed_while_the_run_lives_and_then_given_back(monkeypatch: pyte
     require(Action())
 
 
+def test_it_is_given_back_though_the_files_of_the_run_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    held.directory().rmdir()
+    assert kept(Run(1), monkeypatch) == ["renew", "release"]
+
+
 def test_a_run_that_was_stopped_is_not_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept(Run(3, stopped=True), monkeypatch) == ["release"]
 
