@@ -95,7 +95,8 @@ EXAMPLES = r"""
     state: checked
 """
 
-RETURN = r"""# """
+RETURN = r"""
+"""
 
 import sys
 

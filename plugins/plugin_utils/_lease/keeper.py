@@ -49,7 +49,7 @@ class Stat(t.NamedTuple):
 def stat(pid: int) -> Stat | None:
     """Nothing where there is no such process, or no /proc."""
     try:
-        name, _, rest = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")
+        name, _bracket, rest = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")
     except OSError:
         return None
     fields = rest.split()
@@ -131,18 +131,22 @@ class Silence:
         """Say nothing."""
 
 
+class Late(BaseException):
+    """No answer in time. Nothing on the way takes it for an error of its own."""
+
+
 def _limited(ask: Ask) -> Ask:
     """Ask, and give up after a while."""
 
-    def give_up(*_: t.Any) -> t.NoReturn:
-        raise TimeoutError
+    def give_up(*_signal: t.Any) -> t.NoReturn:
+        raise Late
 
     def asked(do: str) -> Said | None:
         signal.signal(signal.SIGALRM, give_up)
         signal.alarm(ANSWER_S)
         try:
             return ask(do)
-        except TimeoutError:
+        except Late:
             # What asks must not stay behind: it is all there is in this process group but this.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             os.killpg(0, signal.SIGTERM)
