@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import platform
 import random
 import time
@@ -21,11 +22,21 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease impor
 display = Display()
 
 MODULE = "dgx_spark.speculative.lease"
+ATTEMPTS = 3
+JUST_ENDED_S = 1.0
 LOOK_S = 3.0
 # So that two runs that wait for the same Sparks do not try again at the same moment.
 APART_S = 5.0
 
 Result = dict[str, t.Any]
+
+
+def user() -> str:
+    """Whose run it is; in a container there may be no name for it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
 
 
 class ActionModule(ActionBase):
@@ -56,15 +67,20 @@ class ActionModule(ActionBase):
 
     def _take(self, lease: held.Lease, take_over: bool, variables: dict[str, t.Any]) -> Result:
         lease.begin()
-        sent = held.now()
         request = {
             "run": held.run_name(),
-            "who": f"{getpass.getuser()}@{platform.node()}",
+            "who": f"{user()}@{platform.node()}",
             "doing": ", ".join(Path(name).name for name in context.CLIARGS.get("args") or ["a playbook"]),
             "take_over": take_over,
         }
-        result = t.cast("Result", self._execute_module(MODULE, request, task_vars=variables))
-        if result.get("failed") or "state" not in result:
+        # One that has just ended gives it back a moment later.
+        for attempt in range(ATTEMPTS):
+            time.sleep(JUST_ENDED_S if attempt else 0.0)
+            sent = held.now()
+            result = t.cast("Result", self._execute_module(MODULE, request, task_vars=variables))
+            if result.get("state") != "refused":
+                break
+        if "state" not in result:
             return result
         python = str(result["python"])
         if result["state"] != "held":

@@ -21,15 +21,15 @@ REFUSED = {"changed": False, "state": "refused", "holder": HOLDER, "python": "/u
 class Action(lease.ActionModule):
     """The action on a host whose module answers so."""
 
-    def __init__(self, answer: t.Any = None, check_mode: bool = False, **arguments: t.Any) -> None:
-        self._answer = answer
+    def __init__(self, *answers: t.Any, check_mode: bool = False, **arguments: t.Any) -> None:
+        self._answers = list(answers)
         self._task: t.Any = types.SimpleNamespace(args=arguments, check_mode=check_mode)
         self._templar: t.Any = types.SimpleNamespace(template=lambda value: value)
         self.requests: list[dict[str, t.Any]] = []
 
     def _execute_module(self, module_name: t.Any = None, module_args: t.Any = None, *_: t.Any, **__: t.Any) -> t.Any:
         self.requests.append(module_args)
-        return self._answer
+        return self._answers.pop(0) if self._answers[1:] else self._answers[0]
 
 
 class Spark:
@@ -51,6 +51,7 @@ def fixture_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Spark:
     monkeypatch.setattr(held, "ask", spark.ask)
     monkeypatch.setattr(lease.keeper, "start", lambda *_: 2**22 + 1)
     monkeypatch.setattr(lease, "LOOK_S", 0.0)
+    monkeypatch.setattr(lease, "JUST_ENDED_S", 0.0)
     monkeypatch.setattr(lease, "APART_S", 0.0)
     monkeypatch.setattr(lease.ActionBase, "run", lambda *_a, **_k: {})
     monkeypatch.setattr(lease.context, "CLIARGS", {"args": ("playbooks/stop.yml", "more/x.yml")})
@@ -70,6 +71,12 @@ def test_it_is_taken_once() -> None:
     second = Action(state="held")
     assert run(second) == {"changed": False}
     assert second.requests == []
+
+
+def test_a_run_that_has_just_ended_stands_in_nobodys_way() -> None:
+    action = Action(REFUSED, HELD, state="held")
+    assert run(action) == {"changed": False}
+    assert len(action.requests) == 2
 
 
 def test_in_check_mode_nothing_is_asked() -> None:
