@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 import typing as t
@@ -48,7 +49,9 @@ def fixture_start(tmp_path: Path) -> t.Iterator[Start]:
 
 
 def begun(run: playbook.Background) -> None:
-    run.wait_for(lambda: "TASK [Take a while]" in run.log.read_text("utf-8"))
+    """Its first Spark is busy; a task is only printed when it has ended."""
+    (seconds,) = re.findall(r"seconds=(\d+)", " ".join(run.process.args))  # type: ignore[arg-type]
+    run.wait_for(lambda: Spark(1).exec(["pgrep", "-f", f"^timeout {seconds} "]).returncode == 0)
 
 
 def ends(run: playbook.Background) -> str:
@@ -59,7 +62,7 @@ def ends(run: playbook.Background) -> str:
 
 
 def test_all_or_none_and_who_waits_has_none(sparks: list[Spark], start: Start) -> None:
-    first = start(30, *ONE)
+    first = start(300, *ONE)
     begun(first)
     for further in ([], ["-e", "ansible_user=member"]):
         refused = playbook.fail(HOLD, *further, variables={"seconds": 0})
@@ -71,6 +74,7 @@ def test_all_or_none_and_who_waits_has_none(sparks: list[Spark], start: Start) -
     second.wait_for(lambda: "spark-1 | waits: " in second.log.read_text("utf-8"))
     until(lambda: holder(sparks[1]) is None, 5)
     assert first.process.poll() is None
+    sparks[0].exec(["touch", "/tmp/go"])
     ends(first)
     ends(second)
     assert [holder(spark) for spark in sparks] == [None, None]
@@ -165,7 +169,7 @@ def test_who_takes_over_waits_for_what_has_begun(sparks: list[Spark], start: Sta
     sparks[0].exec(["rm", "-f", "/tmp/changed"])
     playbook.succeed("stop", *ONE)
     # The task that had begun has ended, and none has followed.
-    assert sparks[0].exec(["pgrep", "-x", "sleep"]).returncode != 0
+    assert sparks[0].exec(["pgrep", "-f", "^timeout 25 "]).returncode != 0
     assert run.process.wait(timeout=60) != 0
     output = " ".join(run.log.read_text("utf-8").split())
     assert "has been running stop.yml for" in output

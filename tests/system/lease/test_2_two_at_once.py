@@ -57,8 +57,10 @@ def test_what_was_stopped_stays_stopped(spark: Spark, deployed: Deployed, tmp_pa
     before = deployed.inspect()["Id"]
     with spark.gpu(seconds_per_gb=1.0):
         run = playbook.Background(tmp_path / "log", "single_eagle3", *wish(4))
-        run.wait_for(lambda: "Wait until the server is ready, and ask it" in run.log.read_text("utf-8"))
-        assert deployed.inspect()["Id"] != before
+        run.wait_for(
+            lambda: spark.exec(["docker", "inspect", SLOT]).returncode == 0 and deployed.inspect()["Id"] != before
+        )
+        run.wait_for(lambda: deployed.inspect()["State"]["Running"])
         stopped = playbook.succeed("stop", *ONE)
         assert run.process.wait(timeout=120) != 0
     assert "it stays down" in stopped.output
