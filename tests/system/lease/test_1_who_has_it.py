@@ -76,6 +76,7 @@ def test_all_or_none_and_who_waits_has_none(sparks: list[Spark], start: Start) -
     assert first.process.poll() is None
     sparks[0].exec(["touch", "/tmp/go"])
     ends(first)
+    sparks[0].exec(["rm", "/tmp/go"])
     ends(second)
     assert [holder(spark) for spark in sparks] == [None, None]
 
