@@ -135,7 +135,7 @@ class Background:
             time.sleep(0.1)
 
     def kill(self) -> None:
-        """As when the machine is switched off: a worker of Ansible is in a session of its own, and would stay for ever."""
+        """As when its machine is switched off: a worker is in a session of its own, and would stay for ever."""
         pid = self.process.pid
         workers = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
         os.killpg(pid, signal.SIGKILL)
