@@ -175,7 +175,7 @@ def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) 
     ("changes", "error"),
     [
         ({"image": None}, "- image is missing"),
-        ({"imgae": "x"}, "- imgae is not a key of a recipe; did you mean 'image'?"),
+        ({"imgae": "x"}, "- imgae is not known; did you mean 'image'?"),
         ({"sparks": 0}, "- sparks is 0, but must be 1 or more"),
         ({"sparks": True}, "- sparks must be a whole number, not True"),
         (
@@ -189,7 +189,7 @@ def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) 
         ),
         (
             {"target_model": {"id": "a/b", "exlude": []}},
-            "- target_model.exlude is not a key of a recipe; did you mean 'exclude'?",
+            "- target_model.exlude is not known; did you mean 'exclude'?",
         ),
         ({"target_model": {"id": "a/b", "exclude": [1]}}, "- target_model.exclude[0] must be a string, not 1"),
         (
