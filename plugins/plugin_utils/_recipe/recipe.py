@@ -19,6 +19,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe impo
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import did_you_mean
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import CHOICES as METHOD_NAMES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, NONE
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import Request, build
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import AUTO, FAMILY_NAMES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rows import (
     Field,
@@ -42,6 +43,11 @@ VOCABULARIES = ("o200k_base", "cl100k_base")
 MOST_DRAFTED = 1024
 # A file holds some hundred keys and values. Aliases of aliases make a short one endless.
 MOST_PARTS = 10_000
+# What the rules of the engine options call these keys; all else is in the options.
+ENGINE_NAMES = {
+    **{"release": "image", "max_draft_len": "draft_length", "world_size": "sparks"},
+    **{name: name for name in ("family", "method", "draft_model")},
+}
 
 
 class RecipeError(Exception):
@@ -249,6 +255,11 @@ def with_defaults(data: t.Mapping[str, t.Any], fields: t.Mapping[str, Field]) ->
     return filled
 
 
+def refuse(errors: t.Sequence[str]) -> None:
+    if errors:
+        raise RecipeError("\n".join(f"- {error}" for error in errors))
+
+
 def validate(data: t.Any) -> dict[str, t.Any]:
     """The recipe with every key present; raises RecipeError with all errors at once."""
     if not isinstance(data, dict):
@@ -263,8 +274,7 @@ def validate(data: t.Any) -> dict[str, t.Any]:
             *check_expectations(data),
             *check_plain("options", data.get("options")),
         ]
-    if errors:
-        raise RecipeError("\n".join(f"- {error}" for error in errors))
+    refuse(errors)
     recipe = with_defaults(data, RECIPE)
     for model in models(recipe):
         if model["directory"]:
@@ -304,6 +314,23 @@ def without_drafts(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     return with_models({**recipe, **changes, "title": f"{recipe['title']} without drafts"})
 
 
+def check_engine(recipe: t.Mapping[str, t.Any]) -> list[str]:
+    """What a server of the recipe's own image would refuse; nothing where the image does not say which rules hold."""
+    request = Request(
+        **{key: recipe[key] for key in ("options", "family")},
+        release=recipe["image"],
+        method=recipe["method"] or None,
+        draft_model=recipe["draft"] or None,
+        max_draft_len=recipe["draft_length"] or None,
+        target_model=recipe["target"],
+        world_size=recipe["sparks"],
+    )
+    built = build(request)
+    # By whose rules an image goes that does not say it, somebody may say with the image that is served.
+    told = [error for error in built.errors if built.family or error.path != "release"]
+    return [f"{ENGINE_NAMES.get(error.path) or f'options.{error.path}'}: {error.message}" for error in told]
+
+
 def load(path: Path) -> dict[str, t.Any]:
     """Read one recipe file, with `name` (the file's, without the ending) and what follows from its models added."""
     name = path.stem
@@ -324,9 +351,11 @@ def load(path: Path) -> dict[str, t.Any]:
     except (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise RecipeError(f"The recipe {path} is not valid YAML: {describe(error)}") from error
     try:
-        return {"name": name, **with_models(validate(data))}
+        recipe = {"name": name, **with_models(validate(data))}
+        refuse(check_engine(recipe))
     except RecipeError as error:
         raise RecipeError(f"The recipe {path} cannot be used:\n{error}") from error
+    return recipe
 
 
 def shipped(directory: Path) -> dict[str, Path]:
