@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import textwrap
 import typing as t
 
@@ -359,6 +360,14 @@ def render(
         *body,
         *(line for one in sentences for line in textwrap.wrap(one, WIDTH, initial_indent="  ", subsequent_indent="  ")),
     ]
+
+
+def tightest(plans: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]:
+    """The lines of all plans of a deployment. It needs the same of each Spark: the one with the least room tells."""
+    made = [one for one in plans if one.get("lines")]
+    least = min(made, key=lambda one: math.inf if one["room"] is None else one["room"] - one["needed"], default=None)
+    others = ["", "  The other Sparks need the same, and have no less room."] if len(made) > 1 else []
+    return [*least["lines"], *others] if least else []
 
 
 def plan(wish: Wish, host: str = "") -> dict[str, t.Any]:
