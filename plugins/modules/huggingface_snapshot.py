@@ -116,6 +116,12 @@ options:
         is V(none).
     type: bool
     default: false
+  verify:
+    description:
+      - Whether nothing is called verified, so that whoever downloads or copies reads every file again. A receipt
+        vouches for files that have the size and the time that they had, and not for their bytes.
+    type: bool
+    default: false
   follow:
     description:
       - Whether to ask again, instead of failing, while the Hub limits requests, and to show when that ends. A limit of
@@ -657,7 +663,7 @@ class SnapshotSurvey:
         self.found: dict[str, t.Any] = {}
         if params["cache"] is not None:
             take_over = params["foreign_paths"] == "accept"
-            given = {key: params[key] for key in ("repositories", "cache_directory", "receipts_directory")}
+            given = {key: params[key] for key in ("repositories", "cache_directory", "receipts_directory", "verify")}
             self.found = CacheLook({**given, **params["cache"], "take_over": take_over}).look()
         self.cache = Path(self.found.get("directory") or params["cache_directory"])
         self.receipts = Path(params["receipts_directory"])
@@ -703,7 +709,7 @@ class SnapshotSurvey:
         problems: list[str] = []
         try:
             accept = self.module.params["foreign_paths"] == "accept"
-            found = survey(self.wanted, self.cache, self.receipts, self.hub, accept)
+            found = survey(self.wanted, self.cache, self.receipts, self.hub, accept, self.module.params["verify"])
             if not found.errors and not found.token_needed:
                 try:
                     facts, problems = self.describe(found)
@@ -787,6 +793,7 @@ def main() -> None:
             "token": {"type": "str", "no_log": True},
             "missing_token": {"type": "str", "choices": ["fail", "report"], "default": "fail", "no_log": False},
             "offline": {"type": "bool", "default": False},
+            "verify": {"type": "bool", "default": False},
             **following(by_default=False),
             "known": {"type": "list", "elements": "dict"},
             "files": {"type": "dict", "default": {}},
