@@ -453,6 +453,11 @@ unverified:
       description:
         - The commit that it stands for. V(null) if not known.
       type: str
+    verify:
+      description:
+        - That its receipt is not to be trusted.
+      returned: with O(verify=true)
+      type: bool
     include:
       description:
         - The patterns of wanted files.
@@ -732,6 +737,7 @@ class SnapshotSurvey:
             return waited
         self.refuse(found.errors + (found.token_needed if self.module.params["missing_token"] == "fail" else []))
         directories = self.in_directories()
+        told = {"verify": True} if self.module.params["verify"] else {}
         complete = [f"{name} ({amount(model['bytes'])})" for name, model in directories.items()]
         facts.update(
             {name: facts_of(model.files, weight_bytes(model.sizes)) for name, model in self.directories.items()}
@@ -751,7 +757,7 @@ class SnapshotSurvey:
             "lines": [f"Complete in a directory: {', '.join(complete)}."] if complete else [],
             "facts": facts,
             "unverified": [
-                {key: view[key] for key in ("id", "revision", "commit", "include", "exclude")}
+                {**{key: view[key] for key in ("id", "revision", "commit", "include", "exclude")}, **told}
                 for view in found.views
                 if not view["verified"]
             ],

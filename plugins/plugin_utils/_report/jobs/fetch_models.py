@@ -7,8 +7,8 @@
 """Download models into the Hugging Face cache and check them.
 
 Runs inside the fetch container with the image's huggingface_hub, as the login user. The only argument is a JSON object:
-endpoint, cache and receipts (directories in the container), host_cache (the cache's name for messages), repositories
-(id, revision, commit, include, exclude), and verify if no receipt is to be trusted. The first line of the standard
+endpoint, cache and receipts (directories in the container), host_cache (the cache's name for messages) and repositories
+(id, revision, commit, include, exclude, and verify if its receipt is not to be trusted). The first line of the standard
 input is the token, or empty.
 Prints one JSON object a line: progress, and at last a result or an error.
 """
@@ -92,6 +92,7 @@ class Repository:
     include: list[str]
     exclude: list[str]
     cache: Path
+    verify: bool = False
     files: list[ModelFile] = dataclasses.field(default_factory=list)
 
     @property
@@ -309,12 +310,8 @@ class Fetch:
         self.cache_name = spec["host_cache"]
         self.receipts = Path(spec["receipts"])
         self.endpoint = spec["endpoint"]
-        self.verify = bool(spec.get("verify"))
         self.token = token
-        self.repositories = [
-            Repository(item["id"], item["revision"], item["commit"], item["include"], item["exclude"], cache=self.cache)
-            for item in spec["repositories"]
-        ]
+        self.repositories = [Repository(cache=self.cache, **item) for item in spec["repositories"]]
         self.fetched = 0
         self.progress: Progress | None = None
 
@@ -347,7 +344,8 @@ class Fetch:
         self.fetched += self.bytes_there() - before
 
     def receipts_here(self) -> dict[str, Receipt]:
-        return {item.id: read_receipt(self.receipts / f"{item.folder}.json") for item in self.repositories}
+        trusted = [item for item in self.repositories if not item.verify]
+        return {item.id: read_receipt(self.receipts / f"{item.folder}.json") for item in trusted}
 
     def bytes_there(self) -> int:
         return sum(repository.bytes_there() for repository in self.repositories)
@@ -499,7 +497,7 @@ class Fetch:
 
     def check(self) -> list[str]:
         """Compare every checksum, fetch again what is wrong, and write the receipts; returned is what was wrong."""
-        known = {} if self.verify else self.receipts_here()
+        known = self.receipts_here()
         wrong = self.compare(known)
         if wrong:
             log(f"fetching again: {', '.join(wrong)}")

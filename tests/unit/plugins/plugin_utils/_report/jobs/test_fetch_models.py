@@ -399,7 +399,7 @@ class TestWithHuggingfaceHub:
         os.utime(blob, ns=(time, time))
         lines, _log = run_program(spec)
         assert lines[-1]["result"]["bytes_fetched"] == 0
-        lines, _log = run_program({**spec, "verify": True})
+        lines, _log = run_program(specification(tmp_path, server.endpoint, verify=True))
         assert lines[-1]["result"]["bytes_fetched"] == 3_000_000
         (warning,) = lines[-1]["result"]["warnings"]
         assert warning.startswith("The checksum of weights-1.bin of lab/small was not the Hub's")
