@@ -59,4 +59,5 @@ def test_a_head_does_not_wait_for_any_that_was_not_started(tmp_path: Path, clust
     done = play(tmp_path, [ended, look, refuse])
     told = " ".join(done.stdout.split())
     assert "It does not start." in told
+    assert "Unsupported" not in told
     assert (said in told) if said else ("could not be started" not in told), done.stdout + done.stderr
