@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -134,5 +135,11 @@ class Background:
             time.sleep(0.1)
 
     def kill(self) -> None:
-        os.killpg(self.process.pid, signal.SIGKILL)
+        """As when its machine is switched off: a worker is in a session of its own, and would stay for ever."""
+        pid = self.process.pid
+        workers = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+        os.killpg(pid, signal.SIGKILL)
+        for worker in map(int, workers):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
         self.process.wait()

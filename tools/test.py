@@ -31,11 +31,11 @@ LANES = ("a", "b")
 TWIN_DOWN = ("tools/twin.sh", "down")
 CHECKS = ("lint", "units", "sanity", "build")
 # Of what goes wrong: what a user meets on the main paths.
-CORE = ("refused/test_1_refused.py", "secrets", "on_the_spark", "benchmark/test_1_measured.py", "watched_jobs")
+CORE = ("refused/test_1_refused.py", "secrets", "on_the_spark", "benchmark/test_1_measured.py")
 # Those that take longest, so that the lanes end at about the same time; any other comes before them.
 LONGEST_FIRST = (
     *("two_sparks", "benchmark/test_1_measured.py", "single_eagle3", "day_two", "on_the_spark", "exposed"),
-    *("refused/test_1_refused.py", "single_draft_target", "watched_jobs", "secrets"),
+    *("refused/test_1_refused.py", "single_draft_target", "secrets"),
 )
 FAULTS_LONGEST_FIRST = (
     *(

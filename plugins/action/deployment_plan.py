@@ -54,7 +54,9 @@ class ActionModule(ActionBase):
             return {"changed": False, **getattr(self, f"_{subject}")(host, given)}
         except (links.PlanError, sizes.PlanError) as error:
             raise AnsibleActionFail(str(error)) from None
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except KeyError as error:
+            raise AnsibleActionFail(nodes.needs(subject, error)) from None
+        except (TypeError, ValueError, OverflowError) as error:
             raise AnsibleActionFail(f"What the Sparks run cannot be planned: {error}.") from None
 
     def _known(self, host: str) -> dict[str, t.Any]:

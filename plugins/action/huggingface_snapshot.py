@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible.errors import AnsibleActionFail
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import models
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.nodes import of_all
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.nodes import needs, of_all
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.following import Following
 
 
@@ -25,7 +26,10 @@ class ActionModule(Following):
         if known:
             variables["deployment_recipe"] = self._templar.template(variables.get("deployment_recipe"))
             head = next(iter(of_all(variables, str(known)).values()))
-            given["known"] = head["repositories"]
+            try:
+                given["known"] = head["repositories"]
+            except KeyError as error:
+                raise AnsibleActionFail(needs("known", error)) from None
         self._task.args = {**given, "files": {**(given.get("files") or {}), **files}}
         found = super().run(tmp, task_vars)
         if head is not None and found.get("failed"):

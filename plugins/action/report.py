@@ -14,6 +14,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import is_worker
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.differences import differences
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.memory import tightest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.nodes import gathered
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import preflight, summary
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.document import Document, ReportError
@@ -24,6 +25,7 @@ WIDTH = 110
 # What is told; a task tells one of them.
 SUBJECTS: dict[str, dict[str, t.Any]] = {
     "lines": {"type": "list", "elements": "str"},
+    "plans": {"type": "dict"},
     "summary": {"type": "dict"},
     "preflight": {
         "type": "dict",
@@ -80,6 +82,8 @@ class ActionModule(ActionBase):
         lines: list[str] = given["lines"] or []
         problems: list[str] = []
         refusal = ""
+        if given["plans"] is not None:
+            lines = tightest(given["plans"].values())
         if given["summary"] is not None:
             lines = self._summary(host, variables, given["summary"])
         if given["preflight"] is not None:

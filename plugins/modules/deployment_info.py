@@ -489,7 +489,7 @@ log:
 slot:
   description:
     - What is in the serving slot, as RV(dgx_spark.speculative.docker_access_info#module:slot). Null if it is empty, or
-      Docker cannot be asked.
+      there is no Docker that runs. Where Docker does not let the user in, the task fails, and in check mode it is null.
   returned: with V(slot) in O(gather)
   type: dict
 addresses:
@@ -558,6 +558,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import remembered
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import EngineError, Machine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.look import DockerAccessInfo, defaults
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import cause_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status_look import StatusLook
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.written import written
 
@@ -608,6 +609,10 @@ def main() -> None:
             docker = DockerAccessInfo(asked, Machine()).act()
         except EngineError as e:
             module.fail_json(msg=str(e))
+        # A dry run has not let the user in yet.
+        if docker["state"] == "denied" and not module.check_mode:
+            fix = cause_of(docker["detail"], ("docker_denied",)).fix
+            module.fail_json(msg=f"Whether there is a server cannot be seen: {docker['detail']} {fix}")
         found.update({name: docker[name] for name in ("slot", "addresses")})
         labels = (docker["slot"] or {"labels": {}})["labels"]
     if "records" in params["gather"]:

@@ -116,6 +116,12 @@ options:
         is V(none).
     type: bool
     default: false
+  verify:
+    description:
+      - Whether nothing is called verified, so that whoever downloads or copies reads every file again. A receipt
+        vouches for files that have the size and the time that they had, and not for their bytes.
+    type: bool
+    default: false
   follow:
     description:
       - Whether to ask again, instead of failing, while the Hub limits requests, and to show when that ends. A limit of
@@ -447,6 +453,11 @@ unverified:
       description:
         - The commit that it stands for. V(null) if not known.
       type: str
+    verify:
+      description:
+        - That its receipt is not to be trusted.
+      returned: with O(verify=true)
+      type: bool
     include:
       description:
         - The patterns of wanted files.
@@ -657,7 +668,7 @@ class SnapshotSurvey:
         self.found: dict[str, t.Any] = {}
         if params["cache"] is not None:
             take_over = params["foreign_paths"] == "accept"
-            given = {key: params[key] for key in ("repositories", "cache_directory", "receipts_directory")}
+            given = {key: params[key] for key in ("repositories", "cache_directory", "receipts_directory", "verify")}
             self.found = CacheLook({**given, **params["cache"], "take_over": take_over}).look()
         self.cache = Path(self.found.get("directory") or params["cache_directory"])
         self.receipts = Path(params["receipts_directory"])
@@ -703,7 +714,7 @@ class SnapshotSurvey:
         problems: list[str] = []
         try:
             accept = self.module.params["foreign_paths"] == "accept"
-            found = survey(self.wanted, self.cache, self.receipts, self.hub, accept)
+            found = survey(self.wanted, self.cache, self.receipts, self.hub, accept, self.module.params["verify"])
             if not found.errors and not found.token_needed:
                 try:
                     facts, problems = self.describe(found)
@@ -726,6 +737,7 @@ class SnapshotSurvey:
             return waited
         self.refuse(found.errors + (found.token_needed if self.module.params["missing_token"] == "fail" else []))
         directories = self.in_directories()
+        told = {"verify": True} if self.module.params["verify"] else {}
         complete = [f"{name} ({amount(model['bytes'])})" for name, model in directories.items()]
         facts.update(
             {name: facts_of(model.files, weight_bytes(model.sizes)) for name, model in self.directories.items()}
@@ -745,7 +757,7 @@ class SnapshotSurvey:
             "lines": [f"Complete in a directory: {', '.join(complete)}."] if complete else [],
             "facts": facts,
             "unverified": [
-                {key: view[key] for key in ("id", "revision", "commit", "include", "exclude")}
+                {**{key: view[key] for key in ("id", "revision", "commit", "include", "exclude")}, **told}
                 for view in found.views
                 if not view["verified"]
             ],
@@ -787,6 +799,7 @@ def main() -> None:
             "token": {"type": "str", "no_log": True},
             "missing_token": {"type": "str", "choices": ["fail", "report"], "default": "fail", "no_log": False},
             "offline": {"type": "bool", "default": False},
+            "verify": {"type": "bool", "default": False},
             **following(by_default=False),
             "known": {"type": "list", "elements": "dict"},
             "files": {"type": "dict", "default": {}},

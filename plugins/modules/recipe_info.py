@@ -12,7 +12,8 @@ version_added: 0.1.0
 description:
   - A recipe is the data that says what is served and how, such as target model, draft model, method and engine options.
   - Reads one recipe, given by the name of a shipped one or by a path, and validates it.
-  - All errors are reported at once, each with the nearest valid name.
+  - All errors are reported at once, each with the nearest valid name. What a server of the recipe's own image would
+    refuse of its engine options is one of them, by the rules of M(dgx_spark.speculative.trtllm_config).
   - Without O(recipe), lists the shipped recipes; so does the error if there is no such recipe.
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:

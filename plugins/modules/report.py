@@ -10,8 +10,8 @@ module: report
 short_description: Tell a person what a run found, and keep facts in a JSON file
 version_added: 0.1.0
 description:
-  - Prints plain text, where a debug task would quote it. What it is about is one of O(lines), O(summary),
-    O(preflight) and O(reveal).
+  - Prints plain text, where a debug task would quote it. What it is about is one of O(lines), O(plans),
+    O(summary), O(preflight) and O(reveal).
   - Writes O(document) into a JSON file on the controller, one entry a host. Hosts that report at the same time wait for
     each other.
   - This is an action plugin. It runs on the controller, and only O(reveal) needs a connection to the host.
@@ -34,9 +34,15 @@ options:
   lines:
     description:
       - The lines to print.
-      - Exactly one of O(lines), O(summary), O(preflight) and O(reveal) is given.
+      - Exactly one of O(lines), O(plans), O(summary), O(preflight) and O(reveal) is given.
     type: list
     elements: str
+  plans:
+    description:
+      - RV(dgx_spark.speculative.deployment_plan#module:lines) and its siblings of each Spark that serves with others.
+        Printed is the plan of the one with the least room.
+      - O(of_all) may name the variable that has it on each of them, as C(plans).
+    type: dict
   summary:
     description:
       - A deployment's record, as the role C(speculative_serve) hands it out. Printed is a short text for the end of a

@@ -18,7 +18,8 @@ description:
     The program is run by the Python interpreter that runs the module, in the job's directory. It prints one JSON object
     a line: V({"progress": {"percent": 12.5, "text": "8.1 of 65.2 GB"}}) as often as it likes, and at the end
     V({"result": {...}}) with exit status 0 or V({"error": "One sentence."}) with exit status 1. Its standard error goes
-    to the log, as does any other line. It must end soon after SIGTERM.
+    to the log, as does any other line. It must end soon after SIGTERM. What a result has as C(warnings) is shown as
+    warnings.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._following
@@ -339,6 +340,8 @@ def main() -> None:
             msg=f"Keeping the {name} job in {directory} failed: {e.strerror} ({e.filename}); "
             "check the owner, the mode and the free space of the directory."
         )
+    for warning in answer.get("result", {}).get("warnings", []):
+        module.warn(warning)
     if "error" in answer:
         module.fail_json(msg=answer["error"], **answer)
     module.exit_json(**answer)

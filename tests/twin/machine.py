@@ -83,6 +83,22 @@ def snapshot() -> dict[str, t.Any]:
     }
 
 
+def empty(group: str) -> bool:
+    """Whether no process is in a control group."""
+    try:
+        return not pathlib.Path(group, "cgroup.procs").read_text().strip()
+    except OSError:
+        return False
+
+
+def counted(before: t.Sequence[str], now: t.Sequence[str]) -> list[str]:
+    """Of the control groups what a twin that is gone can have left: new ones without a process.
+
+    All others come and go with those who work on this machine.
+    """
+    return [*before, *(group for group in now if group not in before and empty(group))]
+
+
 def differences(before: dict[str, t.Any], after: dict[str, t.Any]) -> list[str]:
     """What changed between two snapshots, one readable line for each change."""
     lines = []
@@ -104,7 +120,8 @@ def main(arguments: list[str]) -> int:
         SAVED.write_text(json.dumps(snapshot()), encoding="utf-8")
         return 0
     if arguments == ["compare"]:
-        changes = differences(json.loads(SAVED.read_text(encoding="utf-8")), json.loads(json.dumps(snapshot())))
+        before, now = json.loads(SAVED.read_text(encoding="utf-8")), json.loads(json.dumps(snapshot()))
+        changes = differences(before, {**now, "cgroups": counted(before["cgroups"], now["cgroups"])})
         print("\n".join(changes) or "The machine is as it was before the twin.")
         return 1 if changes else 0
     print(__doc__)

@@ -276,10 +276,12 @@ def one_subnet(rails: t.Sequence[Rail]) -> str | None:
 
 
 def noticed(state: t.Mapping[str, t.Any] | None) -> dict[str, t.Any] | None:
-    """What the container's first program last noticed of the other Spark; before 0.1.0 was released, it knew one."""
+    """What the container's first program last noticed of the other Sparks: of one that it does not reach, if there is
+    one. Before 0.1.0 was released, it knew one."""
     said = state or {}
     peers = said.get("peers", [said.get("peer")])
-    return next((peer for peer in peers if isinstance(peer, dict)), None) if isinstance(peers, list) else None
+    known = [peer for peer in peers if isinstance(peer, dict)] if isinstance(peers, list) else []
+    return next((peer for peer in known if peer.get("reachable") is False), next(iter(known), None))
 
 
 def speed(megabits: int | None) -> str | None:
@@ -289,9 +291,10 @@ def speed(megabits: int | None) -> str | None:
     return f"{megabits / 1000:g} Gb/s" if megabits >= 1000 else f"{megabits} Mb/s"
 
 
-def describe_rail(rail: Rail, link: Link | None = None) -> str:
-    """One rail in a line: what it is, and what is not as it was set up."""
-    ways = f"{rail.address} - {rail.peer_address}" if rail.peer_address else rail.address
+def describe_rail(rail: Rail, link: Link | None = None, sparks: int = 2) -> str:
+    """One rail in a line: what it is, and what is not as it was set up. More than two Sparks share a network."""
+    two = f"{rail.address} - {rail.peer_address}" if rail.peer_address else rail.address
+    ways = f"{rail.address} in {rail.subnet}, with {sparks - 1} others" if sparks > 2 and rail.subnet else two
     parts = [f"{rail.interface} {ways}" if rail.interface else ways]
     parts += [part for part in (speed(rail.speed_mbps), f"MTU {rail.mtu}" if rail.mtu else None) if part]
     text = ", ".join(parts)

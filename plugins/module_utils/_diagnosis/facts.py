@@ -496,7 +496,8 @@ def twins_in_one_network(evidence: Evidence) -> Answer:
     network = one_subnet(evidence.pair.rails) if evidence.pair else None
     if not evidence.pair or network is None:
         return None
-    return f"{network}: {'; '.join(describe_rail(rail) for rail in evidence.pair.rails)}"
+    sparks = len(evidence.pair.nodes)
+    return f"{network}: {'; '.join(describe_rail(rail, None, sparks) for rail in evidence.pair.rails)}"
 
 
 def peer_unreachable(evidence: Evidence) -> Answer:

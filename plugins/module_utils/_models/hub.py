@@ -622,21 +622,33 @@ class Survey:
     token_needed: list[str]
 
 
-def view(wanted: Wanted, cache: Path, receipts: Path, hub: Hub | None, take_over: bool = False) -> View:
-    """One repository; the Hub is asked only when no receipt vouches for the files, and never if it is None."""
+def view(
+    wanted: Wanted, cache: Path, receipts: Path, hub: Hub | None, take_over: bool = False, verify: bool = False
+) -> View:
+    """One repository; the Hub is asked only when no receipt vouches for the files, and never if it is None.
+
+    To be verified are also those for which one vouches: what it says of sizes and times proves nothing of the bytes.
+    """
     receipt = read_receipt(receipts, wanted.id)
     snapshot = CachedRepository(cache, wanted.id).snapshot(receipt["commit"]) if receipt else None
     if receipt and snapshot and receipt_covers(receipt, wanted) and is_unchanged(receipt, snapshot):
-        return view_of_receipt(wanted, cache, receipt)
+        return {**view_of_receipt(wanted, cache, receipt), "verified": not verify}
     return view_of_hub(wanted, cache, receipt, hub, take_over) if hub else unknown_view(wanted, cache)
 
 
-def survey(wanted: t.Sequence[Wanted], cache: Path, receipts: Path, hub: Hub | None, take_over: bool = False) -> Survey:
+def survey(
+    wanted: t.Sequence[Wanted],
+    cache: Path,
+    receipts: Path,
+    hub: Hub | None,
+    take_over: bool = False,
+    verify: bool = False,
+) -> Survey:
     """Look at all repositories and collect what stands in the way of each."""
     found = Survey([], [], [])
     for item in wanted:
         try:
-            found.views.append(view(item, cache, receipts, hub, take_over))
+            found.views.append(view(item, cache, receipts, hub, take_over, verify))
             continue
         except TokenNeededError as e:
             found.token_needed.append(str(e))

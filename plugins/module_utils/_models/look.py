@@ -67,7 +67,8 @@ class CacheLook:
     def look(self) -> dict[str, t.Any]:
         environment = login_environment(self.user.pw_uid)
         cache, elsewhere = self.directories(environment)
-        verified = frozenset(item.id for item in self.wanted if is_verified(item, cache, self.receipts))
+        trusted = [] if self.params["verify"] else self.wanted
+        verified = frozenset(item.id for item in trusted if is_verified(item, cache, self.receipts))
         unverified = [item.id for item in self.wanted if item.id not in verified]
         found = Found(
             wanted=tuple(self.wanted),

@@ -622,7 +622,7 @@ CATALOGUE: tuple[Row, ...] = (
         "What was downloaded is not what the Hub has",
         "Run the same again, which fetches only the wrong files once more.",
         HUB_DOCS,
-        substrings=("is not the Hub's, so what was downloaded",),
+        substrings=("is not the Hub's, though it was fetched again",),
     ),
     Row(
         "hub_limited",

@@ -12,6 +12,7 @@ import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import PREFIX
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deployment import lost
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
 
 Records = t.Mapping[str, t.Any]
 TELLING = (f"{PREFIX}.deployment", f"{PREFIX}.options")
@@ -38,9 +39,9 @@ def _whole(host: str, hosts: t.Sequence[str], previous: t.Mapping[str, t.Any]) -
     before = pair.get("nodes") or ([pair["head"], pair["worker"]] if pair else [])
     if sorted(before or [host]) == sorted(hosts):
         return ""
-    of, way = (f"of {' and '.join(before)}", "out --limit") if before else ("of this Spark alone", f" --limit {host}")
+    of, way = (f"of {listed(before)}", "out --limit") if before else ("of this Spark alone", f" --limit {host}")
     return (
-        f"what served before is '{previous['deployment']}' {of}, but this run is for {' and '.join(hosts)}. Nothing "
+        f"what served before is '{previous['deployment']}' {of}, but this run is for {listed(hosts)}. Nothing "
         f"was changed. Run again with{way}."
     )
 
@@ -52,7 +53,7 @@ def _same(everybody: t.Sequence[Records]) -> str:
     if len(names) < 2:
         return ""
     return (
-        f"the two Sparks do not remember the same deployment from before ({' and '.join(names)}). Nothing was changed. "
+        f"the Sparks do not remember the same deployment from before ({' and '.join(names)}). Nothing was changed. "
         "Run the playbook of what is to serve, or serve.yml with its recipe."
     )
 

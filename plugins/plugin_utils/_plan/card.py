@@ -80,8 +80,8 @@ def card_findings(hosts: t.Mapping[str, Info], planned: t.Mapping[str, Steps], k
         )
     if aside:
         found.append(
-            f"{listed(aside)}: the network card stays on from the next start on, for {CARD_COST}: reboot both with "
-            "the cable in."
+            f"{listed(aside)}: the network card stays on from the next start on, for {CARD_COST}: reboot "
+            f"{'both' if len(hosts) == 2 else 'all'} with the cable in."
         )
     if back:
         found.append(

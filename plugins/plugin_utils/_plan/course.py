@@ -11,6 +11,8 @@ from __future__ import annotations
 import ipaddress
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
+
 Mapping = t.Mapping[str, t.Any]
 ByHost = t.Mapping[str, t.Any]
 
@@ -124,8 +126,8 @@ def start(
         "answers": answers,
         "lets_in": rails[0]["address"] if rails and not answers else "",
         "gone": _gone(name, [rail for rail in rails if rail["address"] not in addresses]),
-        "refusal": f"{name}: {' and '.join(lost)} could not be started; see the message. The container here waits for "
-        "its worker and serves when that is there."
+        "refusal": f"{name}: {listed(lost)} could not be started; see the message. The container here waits, and "
+        f"serves when {'that is' if len(lost) == 1 else 'they are'} there."
         if answers and lost
         else "",
     }
@@ -137,7 +139,7 @@ def _gone(name: str, rails: t.Sequence[Mapping]) -> str:
         return ""
     return (
         f"{name} does not have {' and '.join(rail['address'] for rail in rails)} on "
-        f"{' and '.join(rail['interface'] for rail in rails)} any more, by which the other Spark was to find it. The "
+        f"{' and '.join(rail['interface'] for rail in rails)} any more, where the others look for it. The "
         "containers are started and wait for that: see that the cable is in, and run 'sudo netplan apply' there, or "
         "the deployment's own playbook again, which looks at the network."
     )

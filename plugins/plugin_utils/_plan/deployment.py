@@ -216,7 +216,7 @@ def lost(deployment: Mapping, addresses: t.Collection[str]) -> str:
     return (
         f"'{deployment['deployment']}', deployed {deployment['deployed_at']}, cannot come back, since this Spark does "
         f"not have {' and '.join(rail['address'] for rail in gone)} on "
-        f"{' and '.join(rail['interface'] for rail in gone)} any more, by which the other Spark was to find it. See "
+        f"{' and '.join(rail['interface'] for rail in gone)} any more, where the others look for it. See "
         "that the cable is in and run 'sudo netplan apply' there, or run its playbook or serve.yml with its recipe, "
         "which looks at the network."
     )

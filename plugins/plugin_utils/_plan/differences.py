@@ -78,8 +78,8 @@ def _machines(own: Facts, other: str, its: Facts) -> t.Iterator[str]:
     for key, what in MACHINE.items():
         if mine.get(key) and theirs.get(key) and mine[key] != theirs[key]:
             yield (
-                f"The {what} is {mine[key]} here and {theirs[key]} on {other}; two Sparks that differ may be slow "
-                "together. Bring both to the same release."
+                f"The {what} is {mine[key]} here and {theirs[key]} on {other}; Sparks that differ may be slow "
+                f"together. Bring {_all_of(own)} to the same release."
             )
 
 

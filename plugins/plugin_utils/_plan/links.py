@@ -13,8 +13,8 @@ import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netplan import PENDING
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotplug import ASIDE, HANDLER, MARKER
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import nearest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import did_you_mean
 
 Interface = dict[str, t.Any]
 Info = dict[str, t.Any]
@@ -222,7 +222,7 @@ def given_interfaces(sparks: t.Sequence[Spark], given: t.Any) -> list[Members]:
             if interface is None:
                 reasons.append(
                     f"{spark.name}: there is no ConnectX interface {name} (spark_network_interfaces), only "
-                    f"{listed(known)}{nearest(name, known) or '.'}"
+                    f"{listed(known)}{did_you_mean(name, known) or '.'}"
                 )
             elif interface in found:
                 reasons.append(f"{spark.name}: spark_network_interfaces names {name} twice. Name each interface once.")

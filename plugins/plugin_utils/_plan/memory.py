@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import textwrap
 import typing as t
 
@@ -368,6 +369,14 @@ def taken(wish: Wish, size: Sizes, made: Bill, complete: bool) -> dict[str, t.An
     if size.by_fraction:
         return {"takes": made.weights + WORKSPACE, "share": free_fraction(wish)}
     return {"takes": made.needed, "share": 0.0}
+
+
+def tightest(plans: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]:
+    """The lines of all plans of a deployment. It needs the same of each Spark: the one with the least room tells."""
+    made = [one for one in plans if one.get("lines")]
+    least = min(made, key=lambda one: math.inf if one["room"] is None else one["room"] - one["needed"], default=None)
+    others = ["", "  The other Sparks need the same, and have no less room."] if len(made) > 1 else []
+    return [*least["lines"], *others] if least else []
 
 
 def plan(wish: Wish, host: str = "") -> dict[str, t.Any]:

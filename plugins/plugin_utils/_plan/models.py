@@ -46,7 +46,7 @@ def beside(view: View, head: View) -> dict[str, t.Any]:
 
 def lacking(host: str, said: str, errors: t.Iterable[str]) -> str:
     """Why a Spark cannot have what the one before it has: models in directories are not copied."""
-    hint = " Models in directories are not copied: they have to lie in the same place on both Sparks."
+    hint = " Models in directories are not copied: they have to lie in the same place on each Spark."
     in_directories = any(" /" in f" {error}" for error in errors)
     return f"{host}: {said.removeprefix(f'{host}: ')}{hint if in_directories else ''}"
 

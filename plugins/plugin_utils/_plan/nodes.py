@@ -10,6 +10,19 @@ import typing as t
 
 Variables = t.Mapping[str, t.Any]
 
+PAIR = "dgx_spark.speculative.spark_info with gather: [pair]"
+MODELS = "dgx_spark.speculative.huggingface_snapshot"
+# Whose results are planned with, by what is planned.
+GIVERS = {
+    "fabric": "dgx_spark.speculative.spark_info with gather: [fabric]",
+    **dict.fromkeys(("cluster", "image_copies"), PAIR),
+    "room": f"{PAIR}, and {MODELS}",
+    **dict.fromkeys(("model_copies", "known", "share"), MODELS),
+    "trust": "the role dgx_spark.speculative.spark_network, tasks_from: trust,",
+    "nodes": "dgx_spark.speculative.deployment_plan with share",
+    **dict.fromkeys(("back", "record", "start"), "dgx_spark.speculative.deployment_info"),
+}
+
 
 def members(variables: Variables) -> list[str]:
     """Name the Sparks that serve as one in the order of their ranks: all of the run, unless its recipe is for one.
@@ -24,6 +37,13 @@ def members(variables: Variables) -> list[str]:
 def of_all(variables: Variables, name: str) -> dict[str, t.Any]:
     """Read a variable of each of them, by host; `a.b` is what a has as b. What a Spark lacks is an empty mapping."""
     return {host: _value(variables["hostvars"][host], name) for host in members(variables)}
+
+
+def needs(subject: str, error: KeyError) -> str:
+    """What to do where a look is planned with that nobody has taken, as in a role that is run by itself."""
+    giver = GIVERS.get(subject)
+    way = f"register it with {giver} on each Spark" if giver else "give it"
+    return f"{subject} needs {error}: {way}, or use playbooks/serve.yml, which does that."
 
 
 def gathered(variables: Variables, arguments: Variables, subjects: t.Collection[str]) -> dict[str, t.Any]:

@@ -88,7 +88,7 @@ def of_head(head: Facts, unpacked: int, sent: int, packed: int) -> list[Demand]:
 def for_the_next(node: Facts, sent: int) -> list[Demand]:
     """What it takes to hand the image on. containerd's store hands out what it has."""
     packs = 0 if node["docker"]["store"] == CONTAINERD else sent
-    return [Demand("image, packed for the other Spark", packs, *_images(node))]
+    return [Demand("image, packed for the next Spark", packs, *_images(node))]
 
 
 def _images(node: Facts) -> tuple[str, str | None, int | None]:

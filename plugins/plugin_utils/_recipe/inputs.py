@@ -14,10 +14,8 @@ from pathlib import Path
 
 import yaml
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
-    check_environment,
-    nearest,
-)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import check_environment
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import did_you_mean
 
 # What roles hand out with set_fact, which later plays of a run see as variables; tests compare this with the tasks.
 OUTPUTS = (
@@ -113,9 +111,9 @@ def mistaken(given: t.Iterable[str], known: t.Mapping[str, set[str]], also: t.Se
     """One line for each variable of the command line that is most likely one of a playbook's own, wrongly spelt."""
     every = {name for names in known.values() for name in names}
     return [f"{name} is no input; {said}" for name, said in RESERVED.items() if name in given] + [
-        f"{name} is not known{nearest(name, also)}"
+        f"{name} is not known{did_you_mean(name, also)}"
         for name in sorted(given)
-        if name not in also and name not in every and not name.startswith("ansible_") and nearest(name, also)
+        if name not in also and name not in every and not name.startswith("ansible_") and did_you_mean(name, also)
     ]
 
 
@@ -148,7 +146,7 @@ def misspelt(variables: t.Iterable[str], known: t.Mapping[str, set[str]]) -> lis
     every = {name for names in known.values() for name in names}
     prefixes = tuple(f"{role}_" for role in known)
     return [f"{name} is called {RENAMED[name]} now" for name in sorted(variables) if name in RENAMED] + [
-        f"{name} is not an input of any role{nearest(name, every)}"
+        f"{name} is not an input of any role{did_you_mean(name, every)}"
         for name in sorted(variables)
         if name.startswith(prefixes) and name not in every and name not in OUTPUTS
     ]

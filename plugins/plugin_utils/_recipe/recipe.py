@@ -9,8 +9,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import difflib
 import math
 import re
 import typing as t
@@ -18,9 +16,17 @@ from pathlib import Path
 
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import table as recipe_table
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import did_you_mean
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import CHOICES as METHOD_NAMES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, NONE
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import Request, build
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import AUTO, FAMILY_NAMES
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rows import (
+    Field,
+    check_mapping,
+    describe,
+    refuse_doubles,
+)
 
 # Recipes ship with the playbooks; this way they are found from a clone, installed, and from a user's own playbook.
 RECIPES = Path(__file__).resolve().parents[3] / "playbooks" / "recipes"
@@ -37,6 +43,11 @@ VOCABULARIES = ("o200k_base", "cl100k_base")
 MOST_DRAFTED = 1024
 # A file holds some hundred keys and values. Aliases of aliases make a short one endless.
 MOST_PARTS = 10_000
+# What the rules of the engine options call these keys; all else is in the options.
+ENGINE_NAMES = {
+    **{"release": "image", "max_draft_len": "draft_length", "world_size": "sparks"},
+    **{name: name for name in ("family", "method", "draft_model")},
+}
 
 
 class RecipeError(Exception):
@@ -59,11 +70,7 @@ class Loader(yaml.SafeLoader):
     def compose_mapping_node(self, anchor: t.Any) -> t.Any:
         node = super().compose_mapping_node(anchor)
         self._count(node, [part for pair in node.value for part in pair])
-        seen = set()
-        for key in (key for key, _value in node.value if isinstance(key, yaml.ScalarNode)):
-            if (key.tag, key.value) in seen:
-                raise yaml.MarkedYAMLError(problem=f"the key '{key.value}' is there twice", problem_mark=key.start_mark)
-            seen.add((key.tag, key.value))
+        refuse_doubles(node)
         return node
 
     def _count(self, node: yaml.Node, parts: t.Sequence[yaml.Node]) -> None:
@@ -73,28 +80,11 @@ class Loader(yaml.SafeLoader):
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
 
 
-@dataclasses.dataclass(frozen=True)
-class Field:
-    """What a key of a recipe may hold."""
-
-    kind: type
-    required: bool = False
-    default: t.Any = None
-    choices: tuple[t.Any, ...] = ()
-    pattern: re.Pattern[str] | None = None
-    # What fits the pattern, in words.
-    form: str = ""
-    least: int | None = None
-    most: int | None = None
-    elements: type | None = None
-    fields: t.Mapping[str, Field] | None = None
-
-
 # What only a model from the Hub has.
 HUB: dict[str, Field] = {
     "revision": Field(str, default="main"),
-    "include": Field(list, default=[], elements=str),
-    "exclude": Field(list, default=[], elements=str),
+    "include": Field(list, default=[], each=Field(str)),
+    "exclude": Field(list, default=[], each=Field(str)),
 }
 # One of id and directory.
 MODEL: dict[str, Field] = {
@@ -123,13 +113,13 @@ RECIPE: dict[str, Field] = {
         fields={**MODEL, "chat": Field(bool, default=True), "tools": Field(bool, default=False)},
     ),
     # By whose makers it is recommended in place of those.
-    "draft_model": Field(dict, fields={**MODEL, "supersedes": Field(list, default=[], elements=str)}),
+    "draft_model": Field(dict, fields={**MODEL, "supersedes": Field(list, default=[], each=Field(str))}),
     # Tokens of one conversation, prompt and answer together, and how many conversations there may be at once.
     "context": Field(int, default=32768, least=1),
     "parallel": Field(int, default=1, least=1),
     # The KV cache is made for these two, or takes options.kv_cache_config.free_gpu_memory_fraction of what is free.
     "kv_cache": Field(str, default="planned", choices=KV_CACHES),
-    "vocabularies": Field(list, default=[], elements=str, choices=VOCABULARIES),
+    "vocabularies": Field(list, default=[], each=Field(str, choices=VOCABULARIES)),
     "environment": Field(dict, default={}),
     "options": Field(dict, default={}),
     "probe": Field(
@@ -137,7 +127,7 @@ RECIPE: dict[str, Field] = {
         default={},
         fields={
             "prompt": Field(str),
-            "expect": Field(list, default=[], elements=str),
+            "expect": Field(list, default=[], each=Field(str)),
             "max_tokens": Field(int, default=1024),
         },
     ),
@@ -156,58 +146,6 @@ RECIPE: dict[str, Field] = {
         },
     ),
 }
-
-
-def nearest(word: str, known: t.Iterable[str]) -> str:
-    """The end of a sentence that offers the nearest known word, or nothing."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"; did you mean '{close[0]}'?" if close else ""
-
-
-def type_name(kind: type) -> str:
-    names = {dict: "a mapping", list: "a list", str: "a string", bool: "true or false"}
-    return {**names, int: "a whole number", float: "a number"}[kind]
-
-
-def has_type(value: t.Any, kind: type) -> bool:
-    """Whether a YAML value has a type; true is not a number, and a whole number is one."""
-    if isinstance(value, bool):
-        return kind is bool
-    return isinstance(value, (int, float) if kind is float else kind)
-
-
-def check_value(path: str, value: t.Any, field: Field) -> list[str]:
-    if not has_type(value, field.kind):
-        return [f"{path} must be {type_name(field.kind)}, not {value!r}"]
-    if field.fields is not None:
-        return check_mapping(path, value, field.fields)
-    if field.elements is not None:
-        return [
-            error
-            for index, item in enumerate(value)
-            for error in check_value(f"{path}[{index}]", item, Field(field.elements, choices=field.choices))
-        ]
-    if field.choices and value not in field.choices:
-        choices = ", ".join(str(choice) for choice in field.choices)
-        return [f"{path} is {value!r}, but must be one of {choices}{nearest(str(value), map(str, field.choices))}"]
-    if field.least is not None and value < field.least:
-        return [f"{path} is {value}, but must be {field.least} or more"]
-    if field.most is not None and value > field.most:
-        return [f"{path} is {value}, but must be {field.most} or less"]
-    if field.pattern and not field.pattern.fullmatch(value):
-        return [f"{path} is {value!r}, but must be {field.form}"]
-    return []
-
-
-def check_mapping(path: str, data: t.Mapping[t.Any, t.Any], fields: t.Mapping[str, Field]) -> list[str]:
-    prefix = f"{path}." if path else ""
-    errors = [f"{prefix}{key} is not a key of a recipe{nearest(str(key), fields)}" for key in data if key not in fields]
-    for key, field in fields.items():
-        if data.get(key) is not None:
-            errors += check_value(f"{prefix}{key}", data[key], field)
-        elif field.required:
-            errors.append(f"{prefix}{key} is missing")
-    return errors
 
 
 def check_environment(recipe: t.Mapping[str, t.Any]) -> list[str]:
@@ -317,6 +255,11 @@ def with_defaults(data: t.Mapping[str, t.Any], fields: t.Mapping[str, Field]) ->
     return filled
 
 
+def refuse(errors: t.Sequence[str]) -> None:
+    if errors:
+        raise RecipeError("\n".join(f"- {error}" for error in errors))
+
+
 def validate(data: t.Any) -> dict[str, t.Any]:
     """The recipe with every key present; raises RecipeError with all errors at once."""
     if not isinstance(data, dict):
@@ -331,8 +274,7 @@ def validate(data: t.Any) -> dict[str, t.Any]:
             *check_expectations(data),
             *check_plain("options", data.get("options")),
         ]
-    if errors:
-        raise RecipeError("\n".join(f"- {error}" for error in errors))
+    refuse(errors)
     recipe = with_defaults(data, RECIPE)
     for model in models(recipe):
         if model["directory"]:
@@ -372,12 +314,21 @@ def without_drafts(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     return with_models({**recipe, **changes, "title": f"{recipe['title']} without drafts"})
 
 
-def describe(error: Exception) -> str:
-    """Where a YAML text is wrong, and how."""
-    mark = getattr(error, "problem_mark", None)
-    if mark is None:
-        return " ".join(str(error).split())
-    return f"line {mark.line + 1}, column {mark.column + 1}: {getattr(error, 'problem', None) or 'it ends too early'}"
+def check_engine(recipe: t.Mapping[str, t.Any]) -> list[str]:
+    """What a server of the recipe's own image would refuse; nothing where the image does not say which rules hold."""
+    request = Request(
+        **{key: recipe[key] for key in ("options", "family")},
+        release=recipe["image"],
+        method=recipe["method"] or None,
+        draft_model=recipe["draft"] or None,
+        max_draft_len=recipe["draft_length"] or None,
+        target_model=recipe["target"],
+        world_size=recipe["sparks"],
+    )
+    built = build(request)
+    # By whose rules an image goes that does not say it, somebody may say with the image that is served.
+    told = [error for error in built.errors if built.family or error.path != "release"]
+    return [f"{ENGINE_NAMES.get(error.path) or f'options.{error.path}'}: {error.message}" for error in told]
 
 
 def load(path: Path) -> dict[str, t.Any]:
@@ -400,9 +351,11 @@ def load(path: Path) -> dict[str, t.Any]:
     except (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise RecipeError(f"The recipe {path} is not valid YAML: {describe(error)}") from error
     try:
-        return {"name": name, **with_models(validate(data))}
+        recipe = {"name": name, **with_models(validate(data))}
+        refuse(check_engine(recipe))
     except RecipeError as error:
         raise RecipeError(f"The recipe {path} cannot be used:\n{error}") from error
+    return recipe
 
 
 def shipped(directory: Path) -> dict[str, Path]:
@@ -433,7 +386,7 @@ def find(recipe: str, directory: Path, working_directory: Path) -> Path:
             return path
     if len(recipe) > 200:
         recipe = f"{recipe[:197]}..."
-    problem = f"There is no recipe '{recipe}'{nearest(recipe, known) or '.'}" if recipe else "No recipe was given."
+    problem = f"There is no recipe '{recipe}'{did_you_mean(recipe, known) or '.'}" if recipe else "No recipe was given."
     remedy = "Say which with -e recipe=, the path of a file or a shipped one:"
     raise RecipeError("\n".join([f"{problem} {remedy}", *listing(directory)]))
 

@@ -18,7 +18,11 @@ import textwrap
 import typing as t
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import describe_rail, pair_of
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
+    describe_rail,
+    listed,
+    pair_of,
+)
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 
 Facts = t.Mapping[str, t.Any]
@@ -163,10 +167,11 @@ def obstacles(host: str, found: Findings) -> list[str]:
     return [*objection(found), *(problem.removeprefix(f"{host}: ") for problem in found.problems)]
 
 
-def fabric(rails: t.Sequence[Facts]) -> list[Row]:
-    """The ways through the cable as they are planned."""
+def fabric(rails: t.Sequence[Facts], sparks: int) -> list[Row]:
+    """The ways of so many Sparks through the cable as they are planned."""
     pair = pair_of({}, {}, {"pair": {"rank": 0, "rails": list(rails)}})
-    return [("fabric", describe_rail(rail)) for rail in pair.rails] if pair and pair.rails else [("fabric", NOT_SEEN)]
+    found = [("fabric", describe_rail(rail, None, sparks)) for rail in pair.rails] if pair else []
+    return found or [("fabric", NOT_SEEN)]
 
 
 def received(name: str, found: Findings) -> list[Row]:
@@ -185,14 +190,14 @@ def received(name: str, found: Findings) -> list[Row]:
     return [*rows, ("disk of models", free)]
 
 
-def rows(name: str, found: Findings) -> list[Row]:
-    """What was found on one Spark; name is the image's."""
+def rows(name: str, found: Findings, sparks: int) -> list[Row]:
+    """What was found on one of so many Sparks; name is the image's."""
     common = [*machine(found.spark), *engine(found.docker)]
     if found.role == "worker":
-        return [*common, *fabric(found.rails), *received(name, found)]
+        return [*common, *fabric(found.rails, sparks), *received(name, found)]
     return [
         *common,
-        *(fabric(found.rails) if found.role == "head" else []),
+        *(fabric(found.rails, sparks) if found.role == "head" else []),
         *listening(found.docker),
         *image(name, found.docker, found.registry),
         *models(found.models, found.directories),
@@ -245,18 +250,18 @@ def _shared(said: t.Mapping[str, t.Sequence[str]]) -> list[str]:
     whose: dict[str, list[str]] = {}
     named = set()
     begins = tuple(f"{name}{end}" for name in said for end in " ,:")
-    owners = {name: [name] for name in said} | {" and ".join(said): list(said)}
     for host, sentences in said.items():
         for sentence in sentences:
             start, colon, rest = sentence.partition(": ")
-            names, text = (owners[start], rest) if colon and start in owners else ([host], sentence)
+            owners = re.split(", | and ", start)
+            names, text = (owners, rest) if colon and said.keys() >= set(owners) else ([host], sentence)
             # What had a name taken off gets it back: it may go on with a word that is another's name.
             if text == sentence and text.startswith(begins):
                 named.add(text)
             known = whose.setdefault(text, [])
             known += [name for name in names if name not in known]
     return [
-        text if text in named else f"{' and '.join(name for name in said if name in names)}: {text}"
+        text if text in named else f"{listed([name for name in said if name in names])}: {text}"
         for text, names in whose.items()
     ]
 
@@ -300,13 +305,15 @@ def refusal(problems: t.Sequence[str]) -> str:
 def render(title: str, name: str, hosts: t.Mapping[str, Findings | None]) -> list[str]:
     """The whole report, a line each; name is the image's."""
     seen = {host: found for host, found in hosts.items() if found}
-    lines = [f"{' and '.join(hosts)}, for {title}", ""]
+    lines = [f"{listed(list(hosts))}, for {title}", ""]
     if len(hosts) == 1:
-        lines += [f"  {label:<{NAMES}}{text}" for found in seen.values() for label, text in rows(name, found)]
+        lines += [f"  {label:<{NAMES}}{text}" for found in seen.values() for label, text in rows(name, found, 1)]
     else:
         titles = [("", f"{host}{'' if found.role == 'alone' else f', {found.role}'}") for host, found in seen.items()]
-        columns = [[title, *rows(name, found)] for title, found in zip(titles, seen.values())]
-        lines += side_by_side(columns)
+        columns = [[title, *rows(name, found, len(hosts))] for title, found in zip(titles, seen.values())]
+        # Two of them are as wide as a screen.
+        for first in range(0, len(columns), 2):
+            lines += [*([""] if first else []), *side_by_side(columns[first : first + 2])]
     plan = next((found.plan for found in seen.values() if found.plan), ())
     if plan:
         lines += ["", *(f"  {line}" if line else "" for line in plan)]

@@ -90,7 +90,7 @@ def _is_worker(status: Status) -> bool:
 
 def _worker_heading(host: str, status: Status, pair: Facts) -> str:
     runs = status.state in ("serving", "waiting", "loading", "unhealthy")
-    of = status.deployment or "a deployment of two Sparks"
+    of = status.deployment or "a deployment of several Sparks"
     what = f"rank {pair['rank']} of {of}; its head is {pair['peer']['name']}"
     if status.state is None:
         return f"It is not known whether {host} runs {what}"
@@ -227,7 +227,10 @@ def _fabric(pair: Facts) -> t.Iterator[tuple[str, str]]:
     names = [field.name for field in dataclasses.fields(Rail)]
     for number, row in enumerate(pair["rails"]):
         link = Link(row["up"], row["address_here"], row["mtu_now"], row["speed_mbps_now"])
-        yield "" if number else "fabric", describe_rail(Rail(**{name: row[name] for name in names}), link)
+        yield (
+            "" if number else "fabric",
+            describe_rail(Rail(**{name: row[name] for name in names}), link, len(pair["nodes"])),
+        )
 
 
 def _half(pair: Facts) -> t.Iterator[tuple[str, str | None]]:

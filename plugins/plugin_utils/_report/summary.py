@@ -67,7 +67,8 @@ def fabric(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     """How a Spark is joined with others; nothing for one alone."""
     pair = pairs.pair_of({}, {}, record)
     rails = pair.rails if pair else ()
-    return [("" if number else "fabric", pairs.describe_rail(rail)) for number, rail in enumerate(rails)]
+    sparks = len(pair.nodes) if pair else 1
+    return [("" if number else "fabric", pairs.describe_rail(rail, None, sparks)) for number, rail in enumerate(rails)]
 
 
 def read_back(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:

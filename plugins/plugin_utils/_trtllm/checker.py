@@ -21,8 +21,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.find
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import Release
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import Field, Section
-
-ROOT = "TorchLlmArgs"
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.vocabulary import ROOT
 
 
 def _is_newer(word: str, patterns: t.Iterable[str]) -> bool:

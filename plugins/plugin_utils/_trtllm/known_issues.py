@@ -30,7 +30,10 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import Version, within
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import load
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import CHOICES
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rows import Field, load, refuse
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import FAMILIES
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.vocabulary import RELEASE, SPECULATION
 
 Values = t.Mapping[str, t.Sequence[t.Any]]
 
@@ -89,7 +92,43 @@ class KnownIssue:
         return f"{self.message}; see {self.url}"
 
 
-KNOWN_ISSUES = tuple(KnownIssue(id=name, **row) for name, row in load(Path(__file__).with_suffix(".yml")).items())
+# A decoding type stands for itself where it is that of no method.
+TYPES = (name for family in FAMILIES for name in family["sections"][SPECULATION]["variants"])
+VALUES = Field(dict, each=Field(list, required=True))
+ROW: dict[str, Field] = {
+    "message": Field(str, required=True),
+    "url": Field(str, required=True),
+    "path": Field(str),
+    "first": RELEASE,
+    "last": RELEASE,
+    "models": Field(str),
+    "method": Field(str, choices=tuple(dict.fromkeys((*CHOICES, *TYPES)))),
+    "sparks": Field(int, least=1),
+    "options": VALUES,
+    "unless": VALUES,
+}
+
+
+def _errors(name: str, row: t.Mapping[str, t.Any]) -> list[str]:
+    """What no single key of a row shows."""
+    errors = []
+    if row.get("last") and not row.get("first"):
+        errors.append(f"{name}.first is missing, and last is given: say from which release on")
+    try:
+        re.compile(row.get("models") or "")
+    except re.error as error:
+        errors.append(f"{name}.models is not a regular expression: {error}")
+    return errors
+
+
+def read(path: Path) -> tuple[KnownIssue, ...]:
+    """The issues of a file; raises DataError."""
+    rows = load(path, Field(dict, each=Field(dict, required=True, fields=ROW)))
+    refuse(path, [error for name, row in rows.items() for error in _errors(name, row)])
+    return tuple(KnownIssue(id=name, **row) for name, row in rows.items())
+
+
+KNOWN_ISSUES = read(Path(__file__).with_suffix(".yml"))
 
 
 def known_issues(case: Case) -> list[KnownIssue]:

@@ -21,7 +21,9 @@ import dataclasses
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import Family, load
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rows import Field, load, refuse
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import FAMILIES, Family
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.vocabulary import SPECULATION
 
 HEAD, MODEL = "head", "model"
 # The name of no method: the target model alone.
@@ -43,7 +45,30 @@ class Method:
         return next((self.decoding_type[name] for name in family["lineage"] if name in self.decoding_type), None)
 
 
-METHODS = {name: Method(**row) for name, row in load(Path(__file__).with_suffix(".yml")).items()}
+ROW: dict[str, Field] = {
+    "words": Field(str, required=True),
+    "description": Field(str, required=True),
+    "draft_model": Field(str, choices=(HEAD, MODEL)),
+    "draft_length": Field(str),
+    "decoding_type": Field(
+        dict,
+        required=True,
+        fields={
+            family["name"]: Field(str, choices=tuple(family["sections"][SPECULATION]["variants"]))
+            for family in FAMILIES
+        },
+    ),
+}
+
+
+def read(path: Path) -> dict[str, Method]:
+    """The methods of a file, by name; raises DataError."""
+    rows = load(path, Field(dict, each=Field(dict, required=True, fields=ROW)))
+    refuse(path, [f"{name} is the name of no method: give it another one" for name in rows if name == NONE])
+    return {name: Method(**row) for name, row in rows.items()}
+
+
+METHODS = read(Path(__file__).with_suffix(".yml"))
 CHOICES = (*METHODS, NONE)
 
 

@@ -57,8 +57,15 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
-import yaml
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import version_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm import rows
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.vocabulary import (
+    KINDS,
+    NEWER,
+    WORDS,
+    said_errors,
+    whole_errors,
+)
 
 Field = t.Mapping[str, t.Any]
 Section = t.Mapping[str, t.Any]
@@ -68,19 +75,9 @@ Said = dict[str, t.Any]
 DIRECTORY = Path(__file__).parent / "families"
 # What is said of one family only.
 OWN: Said = {"last": None, "tags": {}}
-WORDS: dict[str, Field] = {
-    **{name: {"type": name} for name in ("bool", "int", "float", "str", "any")},
-    "count": {"type": "int", "min": 0},
-    "size": {"type": "int", "min": 1},
-    "fraction": {"type": "float", "min": 0, "max": 1},
-}
-KINDS = ("is", "values", "list", "map", "section", "any_of", "never")
-NEWER = "newer"
-
-
-def load(path: Path) -> t.Any:
-    """A file of data, by the parser in C where there is one."""
-    return yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+MADE_OF = ("extends", "reasons")
+# What holds where no other family is extended.
+WITHOUT: Said = {"schedule_start": None, "sections": {}}
 
 
 # A family that extends another one
@@ -166,21 +163,34 @@ def _section(said: Section) -> Section:
 
 
 def read(directory: Path) -> tuple[Family, ...]:
-    """The families of a directory, the oldest first, each with its name and those of the families it goes back to."""
-    said = {path.stem: load(path) for path in directory.glob("*.yml")}
+    """The families of a directory, the oldest first, each with its name and those of the families it goes back to.
 
-    def whole(name: str) -> Said:
-        base = said[name].get("extends")
-        if base is None:
-            return {**OWN, **said[name], "lineage": [name]}
-        before = whole(base)
-        return {**overlaid(before, said[name]), "lineage": [name, *before["lineage"]]}
+    Raises DataError, with all that is wrong in the first file that cannot be used.
+    """
+    files = {path.stem: path for path in sorted(directory.glob("*.yml"))}
+    said = {name: rows.load(path, rows.Field(dict)) for name, path in files.items()}
+    made: dict[str, Said] = {}
 
-    # What the file is made of, and not about the family.
-    found = [{key: value for key, value in whole(name).items() if key not in ("extends", "reasons")} for name in said]
-    for family in found:
-        sections = {name: _section(one) for name, one in family["sections"].items()}
-        family.update(name=family["lineage"][0], sections=sections)
+    def whole(name: str, above: t.Sequence[str] = ()) -> Said:
+        if name not in made:
+            base = said[name].get("extends")
+            others = [other for other in said if other not in (name, *above)]
+            allowed = " or ".join(map(repr, others)) or "left out"
+            wrong = base is not None and base not in others
+            rows.refuse(files[name], [f"extends is {base!r}, but must be {allowed}"] if wrong else [])
+            before = dict(WITHOUT) if base is None else dict(whole(base, (name, *above)))
+            lineage = [name, *before.pop("lineage", [])]
+            rows.refuse(files[name], said_errors(said[name], before))
+            # What the file is made of is not about the family.
+            family = {key: value for key, value in overlaid(before, said[name]).items() if key not in MADE_OF}
+            rows.refuse(files[name], whole_errors(family))
+            made[name] = {**family, "lineage": lineage}
+        return made[name]
+
+    found = [
+        {**family, "name": name, "sections": {key: _section(one) for key, one in family["sections"].items()}}
+        for name, family in ((name, whole(name)) for name in files)
+    ]
     return tuple(sorted(found, key=lambda family: version_of(family["first"]) or ()))
 
 

@@ -132,6 +132,19 @@ def test_a_connection_cut_in_the_middle_costs_what_was_in_flight(internet: Inter
     assert complete == [], "finished files were fetched again"
 
 
+def test_a_byte_that_the_disk_has_spoilt_is_found_on_request_and_fetched_again(spark: Spark) -> None:
+    file = f"$(readlink -f ~spark/.cache/huggingface/hub/models--openai--gpt-oss-120b/snapshots/*/{SHARD})"
+    # A disk does not tell: neither size nor time is another one.
+    spoilt = f"printf '???' | dd of={file} bs=1 seek=99 conv=notrunc"
+    spoil = f"cp -p {file} /tmp/whole && {spoilt} && touch -r /tmp/whole {file}"
+    assert spark.exec(spoil).returncode == 0
+    assert playbook.succeed("single_eagle3").changed == []
+    outcome = playbook.succeed("single_eagle3", variables={"verify": True})
+    assert f"The checksum of {SHARD} of {TARGET} was not the Hub's" in " ".join(outcome.output.split())
+    assert spark.exec(f"cmp {file} /tmp/whole && rm /tmp/whole").returncode == 0
+    assert playbook.succeed("single_eagle3").changed == []
+
+
 def test_a_disk_that_fills_up_while_downloading(spark: Spark, internet: Internet, tmp_path: Path) -> None:
     playbook.succeed("cleanup", variables={"models": "all"})
     cache = "/home/spark/.cache/huggingface"

@@ -88,6 +88,25 @@ def test_another_image_of_the_same_name_on_the_worker_is_replaced_by_the_heads(
     assert internet.counters()["requests"] == []
 
 
+def test_a_byte_that_the_workers_disk_has_spoilt_is_found_on_request_and_copied_again(
+    head: Node, worker: Node, internet: Internet
+) -> None:
+    file = (
+        "$(readlink -f $(ls ~spark/.cache/huggingface/hub/models--nvidia--Qwen3*/snapshots/*/*.safetensors | head -1))"
+    )
+    # A disk does not tell: neither size nor time is another one.
+    spoilt = f"printf '???' | dd of={file} bs=1 seek=99 conv=notrunc"
+    assert worker.spark.exec(f"cp -p {file} /tmp/whole && {spoilt} && touch -r /tmp/whole {file}").returncode == 0
+    internet.reset_counters()
+    outcome = playbook.succeed("two_sparks", variables={"verify": True})
+    told = " ".join(outcome.output.split())
+    assert "had another checksum there than it was sent with, so it was deleted and sent again" in told
+    assert worker.spark.exec(f"cmp {file} /tmp/whole && rm /tmp/whole").returncode == 0
+    assert internet.requests("cdn-lfs.huggingface.co") == []
+    assert head.answers()
+    assert playbook.succeed("two_sparks").changed == []
+
+
 def test_another_deployment_takes_the_place_on_both_and_the_one_before_comes_back(head: Node, worker: Node) -> None:
     before = [node.inspect()["Id"] for node in (head, worker)]
     playbook.succeed("two_sparks", variables={"speculative_serve_deployment": "other", "speculation": False})

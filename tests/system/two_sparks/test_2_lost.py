@@ -170,16 +170,3 @@ def test_a_worker_that_starts_before_its_rdma_devices_gets_them(head: Node, work
     status = json.loads(path.read_text(encoding="utf-8"))
     assert status["spark-1"]["pair"]["rdma"] == "rocep1s0f1 and roceP2p1s0f1"
     assert [len(rank["rdma_nodes"]) for rank in head.json("state/ranks.json")["ranks"]] == [4, 4]
-
-
-def test_one_spark_goes_on_alone_while_the_other_one_is_off(head: Node, worker: Node) -> None:
-    refused = playbook.fail("single_eagle3")
-    assert "--limit" in refused.message
-    worker.spark.switch_off()
-    try:
-        playbook.succeed("single_eagle3", "--limit", "spark-1")
-        slot = head.spark.exec(["docker", "inspect", "--format", "{{json .Config.Labels}}", SLOT]).stdout
-        assert "single_eagle3" in slot
-    finally:
-        worker.spark.switch_on()
-    assert "spark-2" in playbook.run("status").output

@@ -90,3 +90,18 @@ def test_who_takes_part_is_known_before_the_loop(late: str) -> None:
     (whose,) = [loop for loop in loops if any(part["of"] == late for part in loop)]
     assert len(whose) == 1
     assert loops.index(whose) == len(loops) - 1
+
+
+def test_a_recipe_that_its_image_refuses_reaches_no_spark(tmp_path: Path) -> None:
+    recipe = yaml.safe_load((ROOT / "playbooks/recipes/single_eagle3.yml").read_text(encoding="utf-8"))
+    (tmp_path / "mine.yml").write_text(
+        yaml.safe_dump({**recipe, "options": {"enable_autotunr": True}}), encoding="utf-8"
+    )
+    (tmp_path / "hosts.yml").write_text("sparks: {hosts: {nowhere.invalid: {}}}\n", encoding="utf-8")
+    command = ["ansible-playbook", "-i", str(tmp_path / "hosts.yml"), "playbooks/preflight.yml"]
+    command += ["-e", f"recipe={tmp_path}/mine.yml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=120)
+    said = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode != 0
+    assert "options.enable_autotunr: is not a key of release family 1.3; did you mean 'enable_autotuner'?" in said
+    assert "nowhere.invalid" not in said

@@ -179,7 +179,7 @@ def test_a_bridge_between_two_sparks_is_refused(play: Play) -> None:
 def test_what_cannot_be_planned_is_said(play: Play) -> None:
     played = play(UP, "--check", huggingface_cache_models={})
     assert played.code != 0
-    assert "What the Sparks run cannot be planned: 'nvidia/Qwen3-235B-A22B-FP4'." in played.message
+    assert "share needs 'nvidia/Qwen3-235B-A22B-FP4': register it with dgx_spark.speculative." in played.message
 
 
 def recorded(address: str) -> dict[str, t.Any]:

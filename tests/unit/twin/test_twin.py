@@ -683,6 +683,14 @@ def test_digest_sees_content_and_mode(tmp_path: pathlib.Path) -> None:
     assert len({first, second, digest_of(tmp_path)}) == 3
 
 
+def test_of_new_control_groups_only_empty_ones_are_a_twins(tmp_path: pathlib.Path) -> None:
+    for name, processes in {"left": "", "somebody": "4711\n"}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "cgroup.procs").write_text(processes)
+    now = [str(tmp_path / name) for name in ("left", "somebody", "gone by now")]
+    assert machine.counted(["/sys/fs/cgroup/before"], now) == ["/sys/fs/cgroup/before", now[0]]
+
+
 def test_machine_differences_are_readable() -> None:
     before = {"sysctls": {"vm.swappiness": "60"}, "routes": [["default", "a"]]}
     after = {"sysctls": {"vm.swappiness": "10"}, "routes": [["default", "b"]]}

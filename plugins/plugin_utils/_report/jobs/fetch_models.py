@@ -8,7 +8,8 @@
 
 Runs inside the fetch container with the image's huggingface_hub, as the login user. The only argument is a JSON object:
 endpoint, cache and receipts (directories in the container), host_cache (the cache's name for messages) and repositories
-(id, revision, commit, include, exclude). The first line of the standard input is the token, or empty.
+(id, revision, commit, include, exclude, and verify if its receipt is not to be trusted). The first line of the standard
+input is the token, or empty.
 Prints one JSON object a line: progress, and at last a result or an error.
 """
 
@@ -91,6 +92,7 @@ class Repository:
     include: list[str]
     exclude: list[str]
     cache: Path
+    verify: bool = False
     files: list[ModelFile] = dataclasses.field(default_factory=list)
 
     @property
@@ -279,6 +281,15 @@ def noted_sha256(receipt: Receipt, file: ModelFile, status: os.stat_result) -> s
     return None
 
 
+def replaced_text(wrong: t.Sequence[str]) -> str:
+    """What a person is told of files that were fetched again."""
+    return (
+        f"The checksum of {' and of '.join(wrong)} was not the Hub's, so it was deleted and fetched again. A server "
+        "that has loaded it before answers with the wrong bytes: stop.yml and then start.yml load it anew. If this "
+        "comes again, memory or disk of this Spark is bad."
+    )
+
+
 def write_ref(repository: Repository) -> None:
     """Note the commit of a branch or tag as huggingface_hub does, for the user's own programs."""
     if repository.revision == repository.commit:
@@ -300,10 +311,8 @@ class Fetch:
         self.receipts = Path(spec["receipts"])
         self.endpoint = spec["endpoint"]
         self.token = token
-        self.repositories = [
-            Repository(item["id"], item["revision"], item["commit"], item["include"], item["exclude"], cache=self.cache)
-            for item in spec["repositories"]
-        ]
+        self.repositories = [Repository(cache=self.cache, **item) for item in spec["repositories"]]
+        self.fetched = 0
         self.progress: Progress | None = None
 
     def run(self) -> dict[str, t.Any]:
@@ -313,21 +322,30 @@ class Fetch:
             self.persist(repository, functools.partial(self.list_files, repository))
             discard_unusable(repository)
         freed = sum(remove_orphans(repository) for repository in self.repositories)
-        before = self.bytes_there()
-        with Progress(self.bytes_wanted(), self.bytes_there) as self.progress:
-            for repository in self.repositories:
-                self.persist(repository, functools.partial(self.download, repository))
-        fetched = self.bytes_there() - before
-        self.check()
+        self.fetch()
+        wrong = self.check()
         freed += sum(remove_orphans(repository) for repository in self.repositories)
         return {
-            "bytes_fetched": fetched,
+            **({"warnings": [replaced_text(wrong)]} if wrong else {}),
+            "bytes_fetched": self.fetched,
             "bytes_freed": freed,
             "repositories": [
                 {"id": item.id, "commit": item.commit, "bytes": sum(file.size for file in item.files)}
                 for item in self.repositories
             ],
         }
+
+    def fetch(self) -> None:
+        """Download what is missing of all."""
+        before = self.bytes_there()
+        with Progress(self.bytes_wanted(), self.bytes_there) as self.progress:
+            for repository in self.repositories:
+                self.persist(repository, functools.partial(self.download, repository))
+        self.fetched += self.bytes_there() - before
+
+    def receipts_here(self) -> dict[str, Receipt]:
+        trusted = [item for item in self.repositories if not item.verify]
+        return {item.id: read_receipt(self.receipts / f"{item.folder}.json") for item in trusted}
 
     def bytes_there(self) -> int:
         return sum(repository.bytes_there() for repository in self.repositories)
@@ -477,15 +495,35 @@ class Fetch:
             f"{amount(free)} are free, so make room for the difference and run again, which continues here"
         )
 
-    def check(self) -> None:
-        """Compare every checksum, delete what is wrong, write a receipt for each repository that is right."""
-        receipts = {item.id: read_receipt(self.receipts / f"{item.folder}.json") for item in self.repositories}
+    def check(self) -> list[str]:
+        """Compare every checksum, fetch again what is wrong, and write the receipts; returned is what was wrong."""
+        known = self.receipts_here()
+        wrong = self.compare(known)
+        if wrong:
+            log(f"fetching again: {', '.join(wrong)}")
+            self.fetch()
+            # What was right is not read again.
+            if again := self.compare(known):
+                raise FetchError(
+                    f"The checksum of {' and of '.join(again)} is not the Hub's, though it was fetched again, so it "
+                    "was deleted: see whether memory and disk of this Spark are sound, and what answers for the Hub, "
+                    "and run again"
+                )
+        for item in self.repositories:
+            write_ref(item)
+            self.write_receipt(item, known[item.id]["files"])
+        return wrong
+
+    def compare(self, known: dict[str, Receipt]) -> list[str]:
+        """Compare the checksums that are not known, and note what is right; what is wrong is deleted and returned."""
         work = [(item, file) for item in self.repositories for file in item.files]
         wrong = []
         noted: dict[str, dict[str, t.Any]] = {item.id: {} for item in self.repositories}
         hashed, total = 0, sum(file.size for _item, file in work)
         with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
-            futures = {pool.submit(self.check_file, item, file, receipts[item.id]): (item, file) for item, file in work}
+            futures = {
+                pool.submit(self.check_file, item, file, known.get(item.id, {})): (item, file) for item, file in work
+            }
             for number, future in enumerate(concurrent.futures.as_completed(futures), 1):
                 item, file = futures[future]
                 entry = future.result()
@@ -496,14 +534,8 @@ class Fetch:
                 hashed += file.size
                 percent = round(100 * hashed / total, 1) if total else 100.0
                 emit({"progress": {"percent": percent, "text": f"checking {number} of {len(work)} files"}})
-        if wrong:
-            raise FetchError(
-                f"The checksum of {' and of '.join(sorted(wrong))} is not the Hub's, so what was downloaded of it was "
-                "deleted: run again to download it once more"
-            )
-        for item in self.repositories:
-            write_ref(item)
-            self.write_receipt(item, noted[item.id], receipts[item.id])
+        known.update({name: {"files": files} for name, files in noted.items()})
+        return sorted(wrong)
 
     def check_file(self, repository: Repository, file: ModelFile, receipt: Receipt) -> dict[str, t.Any] | None:
         """What to note of a file; None if it was wrong and is deleted."""
@@ -518,8 +550,8 @@ class Fetch:
                 return None
         return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": sha256}
 
-    def write_receipt(self, repository: Repository, files: dict[str, t.Any], earlier: Receipt) -> None:
-        revisions = {repository.revision}
+    def write_receipt(self, repository: Repository, files: dict[str, t.Any]) -> None:
+        revisions, earlier = {repository.revision}, read_receipt(self.receipts / f"{repository.folder}.json")
         if earlier.get("commit") == repository.commit:
             revisions.update(earlier.get("revisions", []))
         chosen = {"include": repository.include, "exclude": repository.exclude}

@@ -259,6 +259,7 @@ class Receiver:
         target, lock = self.target(message)
         target.path.parent.mkdir(parents=True, exist_ok=True)
         with locked(lock):
+            here = size_of(target.path) == target.size
             if self.is_complete(target, message):
                 self.say(have=target.size, complete=True)
                 return
@@ -266,7 +267,7 @@ class Receiver:
             sums = target.sums()
             if have:
                 add_file(sums, target.part)
-            self.say(have=have, complete=False)
+            self.say(have=have, complete=False, wrong=here)
             self.take(target, have, sums)
             trailer = self.hear()
             if trailer is None:
@@ -300,7 +301,8 @@ class Receiver:
         if message["put"] == "member" and not target.sha256:
             # It was compared when it came, and has lain in a directory of ours since.
             return True
-        if message["put"] == "blob" and self.is_noted(target, message["repository"]):
+        trusted = message["put"] == "blob" and not message.get("verify")
+        if trusted and self.is_noted(target, message["repository"]):
             return True
         sums = target.sums()
         add_file(sums, target.path)

@@ -8,7 +8,8 @@
 
 The only argument is a JSON object. Always in it: worker (its name for messages), user, addresses, port, key and
 known_hosts (how to get there), streams, and patience (seconds without a byte until this gives up).
-For models: cache, receipts, repositories (id and commit) and vocabularies (path and sha256).
+For models: cache, receipts, repositories (id and commit), vocabularies (path and sha256), and verify if the other Spark
+is to trust no receipt of its own.
 For an image: reference, fingerprint and bytes.
 
 At the other end of each connection runs receive.py, which tells how the two speak.
@@ -397,11 +398,23 @@ def advice(reason: str) -> str:
     return "look at the cable between the two Sparks"
 
 
+def replaced_text(worker: str, wrong: t.Sequence[str]) -> str:
+    """What a person is told of files that were sent again."""
+    return (
+        f"{worker}: {' and '.join(wrong)} had another checksum there than it was sent with, so it was deleted and sent "
+        "again. A server that has loaded it before answers with the wrong bytes: stop.yml and then start.yml load it "
+        "anew. If this comes again, memory or disk of that Spark is bad."
+    )
+
+
 class Models(Copy):
     """Files of models, in several streams."""
 
     def __init__(self, spec: Message) -> None:
         self.cache, self.receipts = Path(spec["cache"]), Path(spec["receipts"])
+        self.verify = bool(spec.get("verify"))
+        # What lay there with another checksum.
+        self.replaced: set[str] = set()
         self.models = [self.read(repository) for repository in spec["repositories"]]
         items = {item.name: item for model in self.models for item in self.items(model)}
         items.update({item.name: item for item in map(self.vocabulary, spec["vocabularies"])})
@@ -444,7 +457,7 @@ class Models(Copy):
     def items(self, model: Message) -> t.Iterator[Item]:
         folder = model_folder(model["repository"])
         for path, file in model["files"].items():
-            put = {"put": "blob", "repository": model["repository"], **file}
+            put = {"put": "blob", "repository": model["repository"], "verify": self.verify, **file}
             where = self.pointer(folder, model["commit"], path)
             # Files with the same bytes are one blob.
             yield Item(f"{folder}/{file['blob']}", where, file["size"], file["sha256"], put)
@@ -474,7 +487,8 @@ class Models(Copy):
             self.progress.note = "noting what has come"
             self.persist(self.finish)
         seconds = time.monotonic() - begin
-        return {"bytes_sent": self.tally.sent, "bytes_total": self.tally.total, "seconds": round(seconds, 2)}
+        told = {"bytes_sent": self.tally.sent, "bytes_total": self.tally.total, "seconds": round(seconds, 2)}
+        return {**told, **({"warnings": [replaced_text(self.worker, sorted(self.replaced))]} if self.replaced else {})}
 
     def stream(self, number: int) -> None:
         """One connection after the other, until there is nothing left to send."""
@@ -521,6 +535,8 @@ class Models(Copy):
             self.tally.found(item.name, answer["have"])
             if answer["complete"]:
                 return
+            if answer.get("wrong"):
+                self.replaced.add(f"{item.path.name} of {item.put.get('repository', 'the vocabularies')}")
             try:
                 with item.path.open("rb") as file:
                     if os.fstat(file.fileno()).st_size != item.size:

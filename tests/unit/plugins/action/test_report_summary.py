@@ -75,8 +75,8 @@ def test_a_local_spark_needs_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("task", "refusal"),
     [
-        ({}, "one of the following is required: lines, summary, preflight, reveal"),
-        ({"summary": RECORD, "lines": []}, "parameters are mutually exclusive: lines|summary"),
+        ({}, "one of the following is required: lines, plans, summary, preflight, reveal"),
+        ({"summary": RECORD, "lines": []}, "parameters are mutually exclusive: lines|plans|summary"),
     ],
 )
 def test_a_task_tells_one_thing(tmp_path: Path, task: dict[str, t.Any], refusal: str) -> None:

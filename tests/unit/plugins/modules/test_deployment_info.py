@@ -775,6 +775,25 @@ def test_what_is_in_the_slot_and_what_is_recorded_of_it(serving: Spark, look: Lo
     assert (result["slot"], result["records"]["slot_directory"]) == (None, None)
 
 
+@pytest.mark.parametrize("dry", [False, True])
+def test_a_slot_that_docker_does_not_show_is_not_empty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, dry: bool
+) -> None:
+    def refuse(_self: t.Any, _path: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Engine, "get", refuse)
+    arguments = {"gather": ["slot"], "state_directory": str(tmp_path), "socket": "/s", "_ansible_check_mode": dry}
+    with patch_module_args(arguments), pytest.raises(SystemExit):
+        deployment_info.main()
+    result = json.loads(capsys.readouterr().out)
+    if dry:
+        assert result["slot"] is None
+    else:
+        assert result["msg"].startswith("Whether there is a server cannot be seen: The user ")
+        assert "may not open /s. Add the user with 'sudo usermod -aG docker <user>'" in result["msg"]
+
+
 def test_a_status_needs_the_cache(capsys: pytest.CaptureFixture[str]) -> None:
     with patch_module_args({"state_directory": "/nowhere"}), pytest.raises(SystemExit):
         deployment_info.main()

@@ -28,7 +28,7 @@ def document(address: str = "192.168.100.10/24", mtu: int = 9000) -> dict[str, t
 
 
 PROGRAMS = {
-    # The network is a file; netplan fills it from what it finds in its directories.
+    # The network is a file; netplan fills it from what it finds in its directories. Two changes may look at it at once.
     "ip": """
 import json, os, pathlib, sys
 net = pathlib.Path(os.environ["FAKE"], "net.json")
@@ -41,7 +41,10 @@ else:
     info = [{"family": "inet", "local": a.split("/")[0], "prefixlen": int(a.split("/")[1])} for a in data["addresses"]]
     link = {"ifname": "enp1s0f1np1", "flags": ["UP"], "mtu": data["mtu"], "address": "4c:bb:47:00:00:01"}
     print(json.dumps([{**link, "addr_info": info}]))
-net.write_text(json.dumps(data))
+    sys.exit()
+whole = net.with_suffix(f".{os.getpid()}")
+whole.write_text(json.dumps(data))
+whole.replace(net)
 """,
     "netplan": """
 import json, os, pathlib, sys
@@ -65,7 +68,9 @@ for line in active.splitlines():
         data["mtu"] = int(value)
     if key == "addresses":
         data["addresses"] += [a for a in value.strip("[]").split(", ") if a not in data["addresses"]]
-net.write_text(json.dumps(data))
+whole = net.with_suffix(f".{os.getpid()}")
+whole.write_text(json.dumps(data))
+whole.replace(net)
 """,
     # A device that is managed and has a profile, unless a test says otherwise.
     "nmcli": """

@@ -180,6 +180,11 @@ def test_what_another_host_has_takes_the_place_of_the_hub(
     received(tmp_path, COMMIT)
     result = run(capsys, server, tmp_path, [wanted], known=known)
     assert (result["bytes_missing"], result["verified"]) == (0, True)
+    # What is to be verified is here and complete, and nothing more.
+    result = run(capsys, server, tmp_path, [wanted], known=known, verify=True)
+    assert (result["bytes_missing"], result["complete"], result["verified"]) == (0, True, False)
+    assert [(model["id"], model["verify"]) for model in result["unverified"]] == [("lab/open", True)]
+    result = run(capsys, server, tmp_path, [wanted], known=known)
     # What was copied can be handed on.
     assert result["repositories"][0]["files"] == known[0]["files"]
     assert len(server.requests) == asked

@@ -79,6 +79,11 @@ def is_alive(pid: int) -> bool:
     return False
 
 
+def test_what_a_job_warns_of_is_a_warning(call: Caller) -> None:
+    result = call(program=SAY + 'say(result={"warnings": ["Look."]})', wait=20)
+    assert [warning["event"]["msg"] for warning in result["warnings"]] == ["Look."]
+
+
 def test_a_short_job_is_one_call(call: Caller) -> None:
     program = SAY + "say(progress={'percent': 100, 'text': 'done'}); say(result={'arguments': sys.argv[1:]})"
     result = call(program=program, arguments=["a b", "'"])

@@ -192,6 +192,18 @@ def test_a_rail_in_words(link: pairs.Link, words: str) -> None:
     assert pairs.describe_rail(pairs.Rail(None, "10.0.0.1", None)) == "10.0.0.1"
 
 
+def test_a_rail_of_four_leads_to_all_others() -> None:
+    told = pairs.describe_rail(RAIL, None, 4)
+    assert told == "enp1s0f1np1 192.168.100.11 in 192.168.100.0/24, with 3 others, 200 Gb/s, MTU 9000"
+
+
+def test_of_several_the_one_that_is_not_reached_is_told_of() -> None:
+    peers = [{"reachable": True}, {"reachable": False, "since": 5.0}, {"reachable": True}]
+    assert pairs.noticed({"peers": peers}) == peers[1]
+    assert pairs.noticed({"peers": peers[:1]}) == peers[0]
+    assert pairs.noticed({"peers": []}) is None
+
+
 def test_what_the_ranks_said() -> None:
     differences = [{"message": "a", "severity": "error"}, {"message": "b", "severity": "warning"}, "x", {}]
     data = {"ranks": [{"cores": 20}, "x"], "differences": differences}

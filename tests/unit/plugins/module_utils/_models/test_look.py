@@ -30,6 +30,7 @@ def run(tmp_path: Path, repositories: t.Sequence[dict[str, t.Any]] = (), **more:
         "state_directory": str(tmp_path / "state"),
         "receipts_directory": str(tmp_path / "state" / "models"),
         "take_over": True,
+        "verify": False,
         "repositories": [{"revision": "main", "include": [], "exclude": [], **one} for one in repositories],
     }
     return look.CacheLook({**parameters, **more}).look()

@@ -68,7 +68,7 @@ def remembers(previous: t.Any, damaged: bool = False, lacks: t.Sequence[str] = (
             [remembers(OF_TWO), remembers(OTHER)],
             [],
             True,
-            "the two Sparks do not remember the same deployment from before (mine abc and mine def). Nothing was "
+            "the Sparks do not remember the same deployment from before (mine abc and mine def). Nothing was "
             "changed. Run the playbook of what is to serve, or serve.yml with its recipe.",
         ),
         (
@@ -76,7 +76,7 @@ def remembers(previous: t.Any, damaged: bool = False, lacks: t.Sequence[str] = (
             ["127.0.0.1"],
             True,
             "'mine', deployed 2026-10-04T09:12:44Z, cannot come back, since this Spark does not have 192.168.100.10 on "
-            "enp1s0f1np1 any more, by which the other Spark was to find it. See that the cable is in and run 'sudo "
+            "enp1s0f1np1 any more, where the others look for it. See that the cable is in and run 'sudo "
             "netplan apply' there, or run its playbook or serve.yml with its recipe, which looks at the network.",
         ),
         (

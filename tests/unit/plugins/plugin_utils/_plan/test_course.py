@@ -165,7 +165,7 @@ def test_a_worker_waits_for_its_head() -> None:
 
 def test_addresses_that_are_gone_are_said() -> None:
     assert course.start("a", {RANK: "0"}, PAIR, [HERE], [])["gone"] == (
-        "a does not have 192.168.100.10 on enp1s0f1np1 any more, by which the other Spark was to find it. The "
+        "a does not have 192.168.100.10 on enp1s0f1np1 any more, where the others look for it. The "
         "containers are started and wait for that: see that the cable is in, and run 'sudo netplan apply' there, or "
         "the deployment's own playbook again, which looks at the network."
     )
@@ -175,6 +175,7 @@ def test_addresses_that_are_gone_are_said() -> None:
     ("pair", "missing", "lost"),
     [
         (PAIR["pair"], ["b", "c", "d"], "b and c"),
+        ({"nodes": ["a", "b", "c", "d"]}, ["b", "c", "d"], "b, c and d"),
         # Records of earlier releases know two, and one alone none.
         ({"worker": "c"}, ["c"], "c"),
         ({"worker": "b"}, ["c"], ""),
@@ -184,8 +185,8 @@ def test_addresses_that_are_gone_are_said() -> None:
 def test_a_head_does_not_wait_for_workers_that_are_missing(pair: t.Any, missing: list[str], lost: str) -> None:
     refusal = course.start("a", {RANK: "0"}, {"pair": pair}, ["192.168.100.10"], missing)["refusal"]
     assert refusal == (
-        f"a: {lost} could not be started; see the message. The container here waits for its worker and serves when "
-        "that is there."
+        f"a: {lost} could not be started; see the message. The container here waits, and serves when "
+        f"{'they are' if ' ' in lost else 'that is'} there."
         if lost
         else ""
     )

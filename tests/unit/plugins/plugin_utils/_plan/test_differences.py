@@ -85,7 +85,7 @@ def test_one_that_could_not_be_looked_at() -> None:
         (
             facts(HEAD, machine={"driver": "580.95", "kernel": "6.17"}),
             facts(WORKER, machine={"driver": "580.82", "kernel": "6.17"}),
-            "The GPU driver is 580.95 here and 580.82 on b; two Sparks that differ may be slow together.",
+            "The GPU driver is 580.95 here and 580.82 on b; Sparks that differ may be slow together.",
         ),
     ],
 )

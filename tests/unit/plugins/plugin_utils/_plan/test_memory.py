@@ -13,7 +13,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.memory import plan
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.memory import plan, tightest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import PlanError, read
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import Request, build
 
@@ -576,3 +576,10 @@ def test_a_number_that_does_not_divide_the_heads_is_refused() -> None:
     )
     # What its files do not say is no problem.
     assert planned(QWENS, sparks=3)["rows"][0]["bytes"] == 44_666_666_667
+
+
+def test_of_several_the_plan_of_the_one_with_the_least_room_is_told() -> None:
+    plans = [{"lines": [name], "room": room, "needed": 5} for name, room in (("a", 9), ("b", 7), ("c", 8))]
+    assert tightest(plans) == ["b", "", "  The other Sparks need the same, and have no less room."]
+    assert tightest([{"lines": ["a"], "room": None, "needed": 5}, {}]) == ["a"]
+    assert tightest([{}]) == []

@@ -46,11 +46,11 @@ def test_what_a_spark_lacks_the_head_has_read() -> None:
     [
         (
             ["/here is empty"],
-            " Models in directories are not copied: they have to lie in the same place on both Sparks.",
+            " Models in directories are not copied: they have to lie in the same place on each Spark.",
         ),
         (
             ["The directory /here"],
-            " Models in directories are not copied: they have to lie in the same place on both Sparks.",
+            " Models in directories are not copied: they have to lie in the same place on each Spark.",
         ),
         (["The cache is a/b"], ""),
         ([], ""),

@@ -65,11 +65,11 @@ def test_what_has_come_of_an_image_needs_no_room_again() -> None:
 def test_the_head_packs_the_image_too() -> None:
     head = with_room(30 * GB, 1, images={"base": BASE, "pair": None})
     (text,) = room(head, node(2), models(0))
-    assert text.startswith("spark-1: 40.3 GB are needed (image, packed for the other Spark 40.3 GB)")
+    assert text.startswith("spark-1: 40.3 GB are needed (image, packed for the next Spark 40.3 GB)")
     # What is still to be pulled is there then, too.
     (text,) = room({**head, "images": {"base": None, "pair": None}}, node(2), models(0), packed=20 * GB)
     assert text.startswith(
-        "spark-1: 92.6 GB are needed (image 46.3 GB, image, packed for the other Spark 46.3 GB), but the file system"
+        "spark-1: 92.6 GB are needed (image 46.3 GB, image, packed for the next Spark 46.3 GB), but the file system"
     )
     assert "or move Docker's data-root or the Hugging Face cache" in text
 
@@ -125,7 +125,7 @@ def test_each_of_a_chain_takes_what_the_head_has_made_and_packs_it_for_the_next(
     (text,) = needed(looks, "spark-2", models(40 * GB, cache_free_bytes=179 * GB), 0, 20 * GB)
     assert text.startswith(
         "spark-2: 180 GB are needed (models 40.0 GB, image 40.0 GB, image on its way 40.0 GB, reserve 20.0 GB, "
-        "image, packed for the other Spark 40.0 GB)"
+        "image, packed for the next Spark 40.0 GB)"
     )
     (text,) = needed(looks, "spark-3", models(40 * GB, cache_free_bytes=139 * GB), 0, 20 * GB)
     assert text.startswith("spark-3: 140 GB are needed")

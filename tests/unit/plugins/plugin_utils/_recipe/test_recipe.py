@@ -175,7 +175,7 @@ def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) 
     ("changes", "error"),
     [
         ({"image": None}, "- image is missing"),
-        ({"imgae": "x"}, "- imgae is not a key of a recipe; did you mean 'image'?"),
+        ({"imgae": "x"}, "- imgae is not known; did you mean 'image'?"),
         ({"sparks": 0}, "- sparks is 0, but must be 1 or more"),
         ({"sparks": True}, "- sparks must be a whole number, not True"),
         (
@@ -189,7 +189,7 @@ def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) 
         ),
         (
             {"target_model": {"id": "a/b", "exlude": []}},
-            "- target_model.exlude is not a key of a recipe; did you mean 'exclude'?",
+            "- target_model.exlude is not known; did you mean 'exclude'?",
         ),
         ({"target_model": {"id": "a/b", "exclude": [1]}}, "- target_model.exclude[0] must be a string, not 1"),
         (
@@ -329,7 +329,9 @@ BOMB = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
 
 def test_an_alias_that_is_merged_may_be_overridden(tmp_path: Path) -> None:
     options = "options:\n  a: &a {b: 1, c: 2}\n  d: &d {<<: *a, b: 3}\n  e: {<<: *d, c: 4}\n"
-    (tmp_path / "mine.yml").write_text(yaml.safe_dump(recipe(options=None)) + options, encoding="utf-8")
+    # An image that says no release leaves the names of the options alone.
+    image = recipe(image="registry.example.com/image:mine")
+    (tmp_path / "mine.yml").write_text(yaml.safe_dump(image) + options, encoding="utf-8")
     assert load(tmp_path / "mine.yml")["options"] == {
         "a": {"b": 1, "c": 2},
         "d": {"b": 3, "c": 2},
@@ -357,6 +359,45 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, name: str, text: str, error:
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(RecipeError, match=error):
         load(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("changes", "errors"),
+    [
+        (
+            {"options": {"enable_autotunr": True, "kv_cache_config": {"dtype": 8}}},
+            [
+                "options.enable_autotunr: is not a key of release family 1.3; did you mean 'enable_autotuner'?",
+                "options.kv_cache_config.dtype: must be one of auto, fp8, ",
+            ],
+        ),
+        (
+            {"sparks": 2, "options": {"tensor_parallel_size": 1}},
+            ["options.tensor_parallel_size: "],
+        ),
+        ({"family": "1.2"}, ["family: 1.3.0rc12 belongs to release family 1.3, not 1.2; remove it"]),
+        ({"image": "registry.example.com/image:mine", "options": {"enable_autotunr": True}}, []),
+        (
+            {"image": "registry.example.com/image:mine", "family": "1.3", "options": {"enable_autotunr": True}},
+            ["options.enable_autotunr: is not a key of release family 1.3; did you mean 'enable_autotuner'?"],
+        ),
+        (
+            {
+                **{"method": None, "draft_length": None, "image": "registry.example.com/image:1.2.0rc6"},
+                "options": {"speculative_config": {"decoding_type": "Eagle3", "max_draft_len": 3}},
+            },
+            ["options.speculative_config.decoding_type: must be one of Eagle, "],
+        ),
+    ],
+)
+def test_the_options_are_those_of_the_image(tmp_path: Path, changes: dict[str, t.Any], errors: list[str]) -> None:
+    (tmp_path / "mine.yml").write_text(yaml.safe_dump(recipe(**changes)), encoding="utf-8")
+    try:
+        found = [] if load(tmp_path / "mine.yml") else ["nothing"]
+    except RecipeError as error:
+        found = str(error).splitlines()[1:]
+    assert [line[: len(begin) + 2] for line, begin in zip(found, errors)] == [f"- {error}" for error in errors]
+    assert len(found) == len(errors)
 
 
 def test_a_recipe_is_found_by_name_and_by_path(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def findings(**changes: t.Any) -> Findings:
 
 
 def found(**changes: t.Any) -> list[tuple[str, str]]:
-    return rows(IMAGE, findings(**changes))
+    return rows(IMAGE, findings(**changes), 2)
 
 
 def report(**changes: t.Any) -> list[str]:
@@ -307,6 +307,26 @@ def test_a_run_on_two_is_refused_with_whose_problem_it_is() -> None:
         "spark-1 and spark-2: No cable.",
         "spark-2: No room.",
     ]
+
+
+def test_four_sparks_are_told_of_by_twos_and_what_they_share_once() -> None:
+    words = "spark-1, spark-2, spark-3 and spark-4"
+    shared = [f"{words}: They differ.", "spark-2 and spark-4: No cable."]
+    rails = [{**rail, "subnet": "192.168.100.0/24"} for rail in RAILS]
+    hosts = {f"spark-{number}": findings(role="worker", rails=rails, problems=shared) for number in range(1, 5)}
+    lines = render("a model", IMAGE, {**hosts, "spark-1": findings(role="head", rails=rails)})
+    assert lines[0] == f"{words}, for a model"
+    assert max(map(len, lines)) <= 114
+    assert [line.split() for line in lines if ", worker" in line] == [
+        ["spark-1,", "head", "spark-2,", "worker"],
+        ["spark-3,", "worker", "spark-4,", "worker"],
+    ]
+    assert lines[-3:] == [
+        "2 problems; nothing was changed:",
+        f"  - {words}: They differ.",
+        "  - spark-2 and spark-4: No cable.",
+    ]
+    assert any("192.168.100.10 in 192.168.100.0/24" in line for line in lines)
 
 
 def test_a_name_that_words_begin_with_is_no_spark_that_is_named() -> None:

@@ -233,6 +233,7 @@ def test_the_head_of_four_tells_of_all() -> None:
     lines = render("spark-1", of_four(0))
     assert lines[0] == "spark-1, spark-2, spark-3 and spark-4 serve gpt-oss-120b with EAGLE-3, draft length 5"
     assert row(lines, "pair") == "the head, with spark-2, spark-3 and spark-4 as its workers"
+    assert ", with 3 others, " in row(lines, "fabric")
     assert row(render("spark-1", of_four(0, "silent")), "peer") == (
         "one of spark-2, spark-3 and spark-4 does not answer at 10.0.0.2, 10.0.0.3 and 10.0.0.4"
     )

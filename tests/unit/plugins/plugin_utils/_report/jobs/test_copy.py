@@ -218,6 +218,23 @@ def test_a_file_of_the_right_size_and_the_wrong_bytes_is_sent_again(pair: Pair) 
     assert pair.is_whole(files)
 
 
+def test_what_is_to_be_verified_is_read_whatever_its_receipt_says(pair: Pair) -> None:
+    files = {"model.safetensors": LARGE}
+    model = pair.model(files)
+    pair.models(model).run()
+    blob = pair.blobs() / hashlib.sha256(LARGE).hexdigest()
+    time = blob.stat().st_mtime_ns
+    blob.write_bytes(LARGE[:-1] + b"?")
+    os.utime(blob, ns=(time, time))
+    assert pair.models(model).run()["bytes_sent"] == 0
+    told = pair.models(model, verify=True).run()
+    assert told["bytes_sent"] == len(LARGE)
+    (warning,) = told["warnings"]
+    assert warning.startswith("spark-2: model.safetensors of org/model had another checksum there ")
+    assert pair.is_whole(files)
+    assert "warnings" not in pair.models(model, verify=True).run()
+
+
 @pytest.mark.parametrize("cut", [1, 150, 300, 70_000, 1_000_000, len(LARGE) + 100])
 def test_a_connection_that_breaks_anywhere_is_continued(pair: Pair, cut: int) -> None:
     files = {"model.safetensors": LARGE}

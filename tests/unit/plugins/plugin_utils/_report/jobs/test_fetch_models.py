@@ -144,16 +144,45 @@ def test_what_was_checked_holds_no_memory(tmp_path: Path, model: Model) -> None:
     assert resident_bytes(blob) == 0
 
 
-@pytest.mark.parametrize("path", ["config.json", "weights-1.bin"])
-def test_a_wrong_checksum_is_named_and_its_file_deleted(tmp_path: Path, model: Model, path: str) -> None:
+def bad(tmp_path: Path, model: Model, path: str) -> t.Any:
+    """A fetch of which a file has other bytes than the Hub's, and what is downloaded of it."""
     fetch = prepared(tmp_path, model)
-    store(tmp_path, model, "config.json", b"[]" if path == "config.json" else None)
-    store(tmp_path, model, "weights-1.bin", bytes(3_000_000) if path == "weights-1.bin" else None)
+    for name in ("config.json", "weights-1.bin"):
+        store(tmp_path, model, name, bytes(len(model.files[name])) if name == path else None)
+    return fetch
+
+
+@pytest.mark.parametrize("path", ["config.json", "weights-1.bin"])
+def test_a_wrong_checksum_is_named_and_its_file_fetched_again(tmp_path: Path, model: Model, path: str) -> None:
+    fetch = bad(tmp_path, model, path)
+
+    def download(repository: fetch_models.Repository) -> None:
+        for file in repository.missing():
+            (repository.blobs / file.blob).write_bytes(model.files[file.path])
+
+    fetch.download = download
+    assert fetch.check() == [f"{path} of lab/small"]
+    assert fetch.fetched == len(model.files[path])
+    assert json.loads((tmp_path / "models" / RECEIPT).read_text())["files"].keys() == {"config.json", "weights-1.bin"}
+    text = fetch_models.replaced_text([f"{path} of lab/small"])
+    assert text.startswith(
+        f"The checksum of {path} of lab/small was not the Hub's, so it was deleted and fetched again. "
+    )
+
+
+@pytest.mark.parametrize("path", ["config.json", "weights-1.bin"])
+def test_what_stays_wrong_ends_it(tmp_path: Path, model: Model, path: str) -> None:
+    fetch = bad(tmp_path, model, path)
+
+    def download(repository: fetch_models.Repository) -> None:
+        for file in repository.missing():
+            (repository.blobs / file.blob).write_bytes(b"x" * file.size)
+
+    fetch.download = download
     with pytest.raises(fetch_models.FetchError) as caught:
         fetch.check()
-    assert str(caught.value) == (
-        f"The checksum of {path} of lab/small is not the Hub's, so what was downloaded of it was deleted: "
-        "run again to download it once more"
+    assert str(caught.value).startswith(
+        f"The checksum of {path} of lab/small is not the Hub's, though it was fetched again, so it was deleted: "
     )
     assert [file.path for file in fetch.repositories[0].missing()] == [path]
     assert not (tmp_path / "models" / RECEIPT).exists()
@@ -181,8 +210,7 @@ def test_a_file_of_the_same_size_that_was_written_since_is_read_again(tmp_path: 
     blob.write_bytes(bytes(blob.stat().st_size))
     os.utime(blob, ns=(time, time + 1))
     again = prepared(tmp_path, model)
-    with pytest.raises(fetch_models.FetchError, match="checksum"):
-        again.check()
+    assert again.compare(again.receipts_here()) == ["weights-1.bin of lab/small"]
 
 
 def test_unusable_files_and_parts_are_discarded(tmp_path: Path, model: Model) -> None:
@@ -361,6 +389,21 @@ class TestWithHuggingfaceHub:
         server.faults = []
         lines, _log = run_program(specification(tmp_path, server.endpoint))
         assert lines[-1]["result"]["bytes_fetched"] == 3_000_000
+
+    def test_what_is_to_be_verified_is_read_and_fetched_again(self, server: HubServer, tmp_path: Path) -> None:
+        spec = specification(tmp_path, server.endpoint)
+        run_program(spec)
+        blob = (tmp_path / "hub/models--lab--small/snapshots" / COMMIT / "weights-1.bin").resolve()
+        whole, time = blob.read_bytes(), blob.stat().st_mtime_ns
+        blob.write_bytes(b"?" + whole[1:])
+        os.utime(blob, ns=(time, time))
+        lines, _log = run_program(spec)
+        assert lines[-1]["result"]["bytes_fetched"] == 0
+        lines, _log = run_program(specification(tmp_path, server.endpoint, verify=True))
+        assert lines[-1]["result"]["bytes_fetched"] == 3_000_000
+        (warning,) = lines[-1]["result"]["warnings"]
+        assert warning.startswith("The checksum of weights-1.bin of lab/small was not the Hub's")
+        assert blob.read_bytes() == whole
 
     def test_a_file_that_the_hub_lists_and_does_not_have(self, server: HubServer, tmp_path: Path) -> None:
         server.faults = [Fault("/*/resolve/*/weights-1.bin", status=404, code="EntryNotFound")]

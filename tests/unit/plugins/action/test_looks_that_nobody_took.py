@@ -1,0 +1,67 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whoever runs one role by itself is told what it needs of a look, in a play of two hosts that nobody looked at."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[4]
+PLAN = "dgx_spark.speculative.deployment_plan"
+SNAPSHOT = "dgx_spark.speculative.huggingface_snapshot"
+TRUST = {"directory": "/d", "ssh_port": 1, "copy_port": 2, "key": "/k", "streams": 1, "patience": 1}
+BACK = {"state_directory": "/s", "has_image": True}
+# What is asked, and the beginning of what is said.
+ASKED: dict[str, tuple[str, dict[str, t.Any], str]] = {
+    "cluster": (PLAN, {"cluster": {}, "of_all": {"looks": "look"}}, "'mac_addresses': register it with "),
+    "room": (PLAN, {"room": {"models": {}}}, "'bytes_missing': register it with "),
+    "model_copies": (
+        PLAN,
+        {"model_copies": {}, "of_all": {"views": "view"}},
+        f"'models': register it with {SNAPSHOT} on",
+    ),
+    "trust": (PLAN, {"trust": TRUST, "of_all": {"hosts": "node"}}, "'addresses': register it with "),
+    "back": (PLAN, {"back": BACK, "of_all": {"records": "look.records"}}, "'previous': register it with "),
+    "nodes": (PLAN, {"of_all": {"nodes": "brings"}}, f"'node': register it with {PLAN} with share on "),
+    "known": (SNAPSHOT, {"of_all": {"known": "view"}}, f"'repositories': register it with {SNAPSHOT} on "),
+}
+
+
+def test_it_is_said_what_is_needed_and_who_gives_it(tmp_path: Path) -> None:
+    last = "{{ ansible_failed_result.msg }}"
+    tasks: list[dict[str, t.Any]] = [
+        {
+            "name": name,
+            "block": [{"name": name, module: arguments}],
+            "rescue": [{"name": "Keep", "ansible.builtin.set_fact": {f"said_{name}": last}}],
+        }
+        for name, (module, arguments, _begin) in ASKED.items()
+    ]
+    every = {name: f"{{{{ said_{name} }}}}" for name in ASKED}
+    keep = {"content": "{{ said | to_json }}", "dest": f"{tmp_path}/said.json", "mode": "0600"}
+    tasks.append({"name": "Keep", "ansible.builtin.copy": keep, "vars": {"said": every}})
+    play = {"name": "Play", "hosts": "all", "gather_facts": False, "tasks": tasks}
+    (tmp_path / "play.yml").write_text(json.dumps([play]), encoding="utf-8")
+    (tmp_path / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n", encoding="utf-8")
+    command = [sys.executable, "-m", "ansible", "playbook", "-i", "spark-1,spark-2,", "-c", "local", "play.yml"]
+    done = subprocess.run(
+        [*command, "-e", f"ansible_python_interpreter={sys.executable}"],
+        cwd=tmp_path,
+        env={**os.environ, "ANSIBLE_CONFIG": str(tmp_path / "ansible.cfg"), "ANSIBLE_LOCAL_TEMP": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "said.json").read_text(encoding="utf-8"))
+    for name, (_module, _arguments, begin) in ASKED.items():
+        assert found[name].startswith(f"{name} needs {begin}"), found
+        assert found[name].endswith("or use playbooks/serve.yml, which does that."), found
