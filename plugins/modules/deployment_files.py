@@ -228,6 +228,10 @@ class DeploymentFiles:
             self.have_files(directory)
             return
         self.note(directory, "", "".join(f"{file['name']}\n" for file in self.module.params["files"]))
+        before = self.recorded()
+        for file in self.module.params["files"]:
+            if before.get(file["name"], file["content"]) != file["content"]:
+                self.note(directory / file["name"], before[file["name"]], file["content"])
         if self.module.check_mode:
             return
         with tempfile.TemporaryDirectory(prefix=records.DRAFT, dir=directory.parent) as place:
@@ -243,6 +247,12 @@ class DeploymentFiles:
                     on_disk(path)
             draft.rename(directory)
         on_disk(directory.parent)
+
+    def recorded(self) -> dict[str, str]:
+        """What was in the files of the generation that was seen to serve, by name."""
+        files = (records.read_record(self.directory / "record.json") or {}).get("files")
+        found = files if isinstance(files, dict) else {}
+        return {name: content for name, content in found.items() if isinstance(content, str)}
 
     def prune(self) -> None:
         for path in records.unused_files(self.directory.parent, [Path(path) for path in self.module.params["mounted"]]):

@@ -91,8 +91,10 @@ class Proxy:
 
     def write(self) -> Path:
         path = self.directory / "config/Caddyfile"
-        path.write_text(self.caddyfile())
-        return path
+        # In one step: a program that is just starting reads it, too.
+        new = path.with_suffix(".new")
+        new.write_text(self.caddyfile())
+        return new.replace(path)
 
     def call(self, command: str) -> subprocess.CompletedProcess[str]:
         """The program's own command (adapt, reload), as the role has it run, with the file as it is now."""

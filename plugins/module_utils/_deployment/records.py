@@ -124,6 +124,11 @@ def is_worker(record: t.Mapping[str, t.Any]) -> bool:
     return bool((record.get("pair") or {}).get("rank"))
 
 
+def nodes_of(pair: t.Mapping[str, t.Any]) -> list[str]:
+    """The Sparks of a recorded deployment, by rank; none where one serves alone. Earlier releases recorded two."""
+    return list(pair.get("nodes") or filter(None, (pair.get("head"), pair.get("worker"))))
+
+
 def shaped(value: t.Any, shape: t.Any) -> t.Any:
     """A copy of a value in which nothing has another type than its readers expect: what has is left out."""
     if not isinstance(shape, dict):

@@ -16,6 +16,7 @@ import tempfile
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.redaction import Redactor, Secrets
 
 Report = dict[str, t.Any]
@@ -70,7 +71,7 @@ def context(record: Report, plan: Report, machine: Report, results: Report, date
             "gpu": gpu["name"],
             "driver": gpu["driver"],
             "memory_bytes": machine["memory_total"],
-            "sparks": len(record["pair"].get("nodes") or [1, 2]) if record.get("pair") else 1,
+            "sparks": len(nodes_of(record.get("pair") or {})) or 1,
         },
         "versions": {"collection": plan["collection_version"], "tensorrt_llm": results.get("version")},
         "date": date,

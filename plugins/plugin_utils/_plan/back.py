@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import PREFIX
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deployment import lost
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
@@ -34,9 +35,7 @@ def _kept(records: Records, state_directory: str) -> str:
 
 def _whole(host: str, hosts: t.Sequence[str], previous: t.Mapping[str, t.Any]) -> str:
     """Of the Sparks that the deployment had, just those are in the run."""
-    pair = previous.get("pair") or {}
-    # Records of earlier releases know two.
-    before = pair.get("nodes") or ([pair["head"], pair["worker"]] if pair else [])
+    before = nodes_of(previous.get("pair") or {})
     if sorted(before or [host]) == sorted(hosts):
         return ""
     of, way = (f"of {listed(before)}", "out --limit") if before else ("of this Spark alone", f" --limit {host}")

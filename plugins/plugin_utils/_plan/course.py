@@ -11,6 +11,7 @@ from __future__ import annotations
 import ipaddress
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
 
 Mapping = t.Mapping[str, t.Any]
@@ -120,8 +121,7 @@ def start(
     cluster = (recorded or {}).get("pair") or {}
     rails = cluster.get("rails") or []
     answers = str(labels.get("dgx_spark.speculative.rank", "0")) == "0"
-    # Records of earlier releases know two.
-    lost = [each for each in missing if each in (cluster.get("nodes") or [cluster.get("worker")])]
+    lost = [each for each in missing if each in nodes_of(cluster)]
     return {
         "answers": answers,
         "lets_in": rails[0]["address"] if rails and not answers else "",

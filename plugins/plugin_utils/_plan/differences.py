@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
+
 Facts = t.Mapping[str, t.Any]
 
 MACHINE = {"driver": "GPU driver", "kernel": "kernel"}
@@ -36,14 +38,14 @@ def _serves(facts: Facts) -> str:
 
 def _belongs(host: str, other: str, facts: Facts) -> bool:
     """Whether the other Spark is the one that a half of a pair, on this host, was deployed with."""
-    names = {*(_pair(facts).get("nodes") or ()), _pair(facts).get("head"), _pair(facts).get("worker")} - {None}
+    names = set(nodes_of(_pair(facts)))
     # A container that was never seen to serve knows no names; the Sparks of one run are then taken for its own.
     return not names or {host, other} <= names
 
 
 def _all_of(facts: Facts) -> str:
     """How those are called in a sentence that it was deployed with."""
-    return "all" if len(_pair(facts).get("nodes") or ()) > 2 else "both"
+    return "all" if len(nodes_of(_pair(facts))) > 2 else "both"
 
 
 def _misses(facts: Facts, other: str) -> bool:

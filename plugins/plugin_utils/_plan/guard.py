@@ -8,10 +8,9 @@
 
 from __future__ import annotations
 
-import math
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import GIB, PlanError
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import GIB, PlanError, parse_number
 
 ON, OFF = ("true", "on", "yes"), ("false", "off", "no")
 # What files/server/guard.py takes by itself. It is not handed over: another environment would make another container.
@@ -21,17 +20,6 @@ LEAST = {"floor_gib": 0.5, "seconds": 1.0}
 MOST_SECONDS = 30.0
 # Of what is kept for everything else, the share below which the guard ends the server where nobody has said more.
 SHARE = FLOOR_GIB / 12
-
-
-def number(value: t.Any) -> float | None:
-    """A number, also one that came as text."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    try:
-        found = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return found if math.isfinite(found) else None
 
 
 def problems(limits: t.Mapping[str, t.Any], reserve: int) -> list[str]:
@@ -44,7 +32,7 @@ def problems(limits: t.Mapping[str, t.Any], reserve: int) -> list[str]:
     most = {"floor_gib": max(reserve / GIB, LEAST["floor_gib"]), "seconds": MOST_SECONDS}
     kept = {"floor_gib": ", which is what speculative_serve_reserve_gib keeps free", "seconds": ""}
     for name in (name for name in LEAST if name in limits):
-        given = number(limits[name])
+        given = parse_number(limits[name])
         if given is None or not LEAST[name] <= given <= most[name]:
             found.append(
                 f"speculative_serve_guard.{name} is {limits[name]!r}, but must be a number from {LEAST[name]:g} to "
@@ -69,7 +57,8 @@ def handed_over(given: t.Any, reserve: int) -> str:
     if wrong:
         raise PlanError(" ".join(wrong))
     usual = max(LEAST["floor_gib"], min(FLOOR_GIB, SHARE * reserve / GIB))
-    floor, seconds = number(limits.get("floor_gib", usual)), number(limits.get("seconds", SECONDS))
+    floor = parse_number(limits.get("floor_gib", usual))
+    seconds = parse_number(limits.get("seconds", SECONDS))
     words = [f"floor={round((floor or usual) * GIB)}"] if floor != FLOOR_GIB else []
     words += [f"seconds={seconds:g}"] if seconds != SECONDS else []
     return " ".join(words)

@@ -149,15 +149,21 @@ def parse_whole(value: t.Any) -> int | None:
     return whole(value)
 
 
-def parse_reserve(value: t.Any) -> float | None:
-    """A number of GiB that is not negative."""
+def parse_number(value: t.Any) -> float | None:
+    """A finite number, also one that came as text."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
         number = float(value)
     except (ValueError, OverflowError):
         return None
-    return number if math.isfinite(number) and number >= 0 else None
+    return number if math.isfinite(number) else None
+
+
+def parse_reserve(value: t.Any) -> float | None:
+    """A number of GiB that is not negative."""
+    number = parse_number(value)
+    return None if number is None or number < 0 else number
 
 
 def read_model(data: t.Mapping[str, t.Any], head: bool = False) -> Model:

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit import plays
+
 ROOT = Path(__file__).parents[3]
 TRTLLM = "plugins/plugin_utils/_trtllm"
 METHOD = """
@@ -123,24 +125,8 @@ def fixture_collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-def play(collection: Path, directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    (directory / "play.yml").write_text(json.dumps([PLAY]), encoding="utf-8")
-    # The first one wins; the others are what this one needs.
-    (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={collection.parents[2]}\n", encoding="utf-8")
-    command = [sys.executable, "-m", "ansible", "playbook", "-i", "spark-1,", "-c", "local", *arguments]
-    return subprocess.run(
-        [*command, "-e", f"ansible_python_interpreter={sys.executable}", "play.yml"],
-        cwd=directory,
-        env={**os.environ, "ANSIBLE_CONFIG": str(directory / "ansible.cfg"), "ANSIBLE_LOCAL_TEMP": str(directory)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
 def test_they_are_planned_and_validated(collection: Path, tmp_path: Path) -> None:
-    done = play(collection, tmp_path, "--check")
+    done = plays.run(tmp_path, PLAY, "--check", where=collection.parents[2])
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
     assert "Prompt Lookup, draft length 4" in next(line for line in found["listed"] if line.startswith("invented "))
@@ -169,7 +155,7 @@ def test_they_are_planned_and_validated(collection: Path, tmp_path: Path) -> Non
     ],
 )
 def test_what_they_do_not_have_is_refused(collection: Path, tmp_path: Path, arguments: list[str], said: str) -> None:
-    done = play(collection, tmp_path, "--check", *arguments)
+    done = plays.run(tmp_path, PLAY, "--check", *arguments, where=collection.parents[2])
     assert done.returncode != 0
     assert said in " ".join((done.stdout + done.stderr).split())
 

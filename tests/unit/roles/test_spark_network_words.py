@@ -7,17 +7,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
 import pytest
 import yaml
 
-REPOSITORY = Path(__file__).parents[3]
-ROLE = REPOSITORY / "roles/spark_network"
+from tests.unit import plays
+
+ROLE = Path(__file__).parents[3] / "roles/spark_network"
 RANK = {"dgx_spark.speculative.rank": "1"}
 
 
@@ -50,19 +48,7 @@ def fixture_evaluated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, t.A
         "vars_files": [str(ROLE / "vars/main.yml")],
         "tasks": [*tasks, {"name": "Keep", "ansible.builtin.copy": keep}],
     }
-    (directory / "play.yml").write_text(json.dumps([play]), encoding="utf-8")
-    environment = {
-        **os.environ,
-        "ANSIBLE_CONFIG": str(directory / "none.cfg"),
-        "ANSIBLE_COLLECTIONS_PATH": str(REPOSITORY / "collections"),
-        "ANSIBLE_LOCAL_TEMP": str(directory / "local"),
-        "ANSIBLE_REMOTE_TEMP": str(directory / "remote"),
-    }
-    command = [sys.executable, "-m", "ansible", "playbook", "-i", "spark-1,", "-c", "local"]
-    command += ["-e", f"ansible_python_interpreter={sys.executable}", "play.yml"]
-    done = subprocess.run(
-        command, cwd=directory, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = plays.run(directory, play)
     assert done.returncode == 0, done.stdout + done.stderr
     return t.cast("dict[str, t.Any]", json.loads((directory / "found.json").read_text(encoding="utf-8")))
 

@@ -6,15 +6,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
 import pytest
 import yaml
+
+from tests.unit import plays
 
 REPOSITORY = Path(__file__).parents[3]
 NOT_THERE = 'Error starting container 1: 400 Client Error ("invalid mount config: bind source path does not exist: /x")'
@@ -31,17 +29,8 @@ def said(directory: Path, message: str, variables: dict[str, t.Any]) -> str:
     """What Ansible makes of a message."""
     keep = {"content": "{{ message }}", "dest": str(directory / "said"), "mode": "0600"}
     task = {"name": "Keep", "ansible.builtin.copy": keep, "vars": {"message": message, **variables}}
-    play = {"name": "Play", "hosts": "all", "gather_facts": False, "connection": "local", "tasks": [task]}
-    (directory / "play.yml").write_text(json.dumps([play]), encoding="utf-8")
-    environment = {
-        **os.environ,
-        "ANSIBLE_CONFIG": str(directory / "none.cfg"),
-        "ANSIBLE_LOCAL_TEMP": str(directory / "local"),
-        "ANSIBLE_REMOTE_TEMP": str(directory / "remote"),
-    }
-    command = [sys.executable, "-m", "ansible", "playbook", "-i", "spark-1,", "play.yml"]
-    command += ["-e", f"ansible_python_interpreter={sys.executable}"]
-    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=120)
+    play = {"name": "Play", "hosts": "all", "gather_facts": False, "tasks": [task]}
+    done = plays.run(directory, play)
     assert done.returncode == 0, done.stdout + done.stderr
     return (directory / "said").read_text(encoding="utf-8").strip()
 

@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import typing as t
 from pathlib import Path
+
+from tests.unit import plays
 
 REPOSITORY = Path(__file__).parents[4]
 PORT = {
@@ -76,17 +76,7 @@ def play(directory: Path, *arguments: str, **inputs: t.Any) -> subprocess.Comple
         "vars_files": [str(REPOSITORY / "roles/spark_network/vars/main.yml")],
         "tasks": [found, task, show],
     }
-    (directory / "play.yml").write_text(json.dumps([content]), encoding="utf-8")
-    (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n", encoding="utf-8")
-    environment = {
-        **os.environ,
-        "ANSIBLE_CONFIG": str(directory / "ansible.cfg"),
-        "ANSIBLE_LOCAL_TEMP": str(directory / "local"),
-        "ANSIBLE_REMOTE_TEMP": str(directory / "remote"),
-    }
-    command = [sys.executable, "-m", "ansible", "playbook", "-i", "spark-b,spark-a,", "-c", "local", *arguments]
-    command += ["-e", f"ansible_python_interpreter={sys.executable}", "play.yml"]
-    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=120)
+    return plays.run(directory, content, *arguments, hosts="spark-b,spark-a,")
 
 
 def test_each_host_gets_its_part_and_the_first_is_the_head(tmp_path: Path) -> None:

@@ -7,15 +7,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[4]
+from tests.unit import plays
+
 TARGET, DRAFT = "openai/gpt-oss-120b", "nvidia/gpt-oss-120b-Eagle3"
 SHAPE = {"layers": 36, "kv_heads": 8, "head_dim": 64, "max_context": 131_072}
 VARIABLES: dict[str, t.Any] = {
@@ -56,17 +55,7 @@ def play(directory: Path, *arguments: str, **changes: t.Any) -> subprocess.Compl
     role = {"name": "dgx_spark.speculative.speculative_serve", "tasks_from": "plan", "public": True}
     include = {"name": "Plan", "ansible.builtin.include_role": role}
     content = {"name": "Play", "hosts": "all", "gather_facts": False, "tasks": [include, show]}
-    (directory / "play.yml").write_text(json.dumps([{**content, "vars": {**VARIABLES, **changes}}]), encoding="utf-8")
-    (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n", encoding="utf-8")
-    environment = {
-        **os.environ,
-        "ANSIBLE_CONFIG": str(directory / "ansible.cfg"),
-        "ANSIBLE_LOCAL_TEMP": str(directory / "local"),
-        "ANSIBLE_REMOTE_TEMP": str(directory / "remote"),
-    }
-    command = [sys.executable, "-m", "ansible", "playbook", "-i", "spark-1,", "-c", "local", *arguments]
-    command += ["-e", f"ansible_python_interpreter={sys.executable}", "play.yml"]
-    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=120)
+    return plays.run(directory, {**content, "vars": {**VARIABLES, **changes}}, *arguments)
 
 
 def result(directory: Path) -> dict[str, t.Any]:

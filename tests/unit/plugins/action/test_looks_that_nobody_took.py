@@ -7,13 +7,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
-REPOSITORY = Path(__file__).parents[4]
+from tests.unit import plays
+
 PLAN = "dgx_spark.speculative.deployment_plan"
 SNAPSHOT = "dgx_spark.speculative.huggingface_snapshot"
 TRUST = {"directory": "/d", "ssh_port": 1, "copy_port": 2, "key": "/k", "streams": 1, "patience": 1}
@@ -48,18 +46,7 @@ def test_it_is_said_what_is_needed_and_who_gives_it(tmp_path: Path) -> None:
     keep = {"content": "{{ said | to_json }}", "dest": f"{tmp_path}/said.json", "mode": "0600"}
     tasks.append({"name": "Keep", "ansible.builtin.copy": keep, "vars": {"said": every}})
     play = {"name": "Play", "hosts": "all", "gather_facts": False, "tasks": tasks}
-    (tmp_path / "play.yml").write_text(json.dumps([play]), encoding="utf-8")
-    (tmp_path / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n", encoding="utf-8")
-    command = [sys.executable, "-m", "ansible", "playbook", "-i", "spark-1,spark-2,", "-c", "local", "play.yml"]
-    done = subprocess.run(
-        [*command, "-e", f"ansible_python_interpreter={sys.executable}"],
-        cwd=tmp_path,
-        env={**os.environ, "ANSIBLE_CONFIG": str(tmp_path / "ansible.cfg"), "ANSIBLE_LOCAL_TEMP": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = plays.run(tmp_path, play, hosts="spark-1,spark-2,")
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "said.json").read_text(encoding="utf-8"))
     for name, (_module, _arguments, begin) in ASKED.items():

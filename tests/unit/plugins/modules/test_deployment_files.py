@@ -162,6 +162,21 @@ def test_check_mode_tells_of_a_generation(capsys: pytest.CaptureFixture[str], tm
     assert not run(capsys, tmp_path, files=[SCRIPT], _ansible_check_mode=True, **GENERATION)["changed"]
 
 
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_what_a_generation_changes_is_told_against_the_one_that_is_recorded(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, check_mode: bool
+) -> None:
+    files = {"options.yml": "max_draft_len: 5\n", "same.yml": "same\n", "lost.yml": 3}
+    (tmp_path / "record.json").write_text(json.dumps({"deployment": "single_eagle3", "files": files}))
+    wanted = {"options.yml": "max_draft_len: 3\n", "same.yml": "same\n", "lost.yml": "is\n", "new.yml": "new\n"}
+    given = [{"name": name, "content": content} for name, content in wanted.items()]
+    told = run(capsys, tmp_path, files=given, generation="0123456789ab", _ansible_check_mode=check_mode)["diff"]
+    path = str(tmp_path / "generations" / "0123456789ab" / "options.yml")
+    assert [one for one in told if one["before"] not in ("", "directory\n")] == [
+        {"before_header": path, "after_header": path, "before": "max_draft_len: 5\n", "after": "max_draft_len: 3\n"}
+    ]
+
+
 def test_a_generation_that_leads_out_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "must stay below it" in run(capsys, tmp_path, generation="../x")["msg"]
 
