@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.unit import plays
+
 ROOT = Path(__file__).parents[3]
 LEASE = "dgx_spark.speculative.lease"
 CONTAINER = "community.docker.docker_container"
@@ -55,6 +57,37 @@ def test_no_container_is_started_or_stopped_by_a_run_that_has_lost_the_spark() -
 def test_who_has_lost_it_says_so_before_anything_else(name: str) -> None:
     rescue = next(task["rescue"] for task in tasks(ROOT / f"playbooks/tasks/{name}.yml") if "rescue" in task)
     assert rescue[0][LEASE] == {"state": "checked"}
+
+
+def test_what_writes_to_a_spark_writes_nothing_then(tmp_path: Path) -> None:
+    # In the directory of the run, whatever that is called.
+    lose = f"for run in {tmp_path}/local/*; do mkdir $run/lease; printf Lost. > $run/lease/spark-1.lost; done"
+    made = tmp_path / "made"
+    writers = {
+        "api_keys": {"directory": str(made), "names": ["laptop"]},
+        "deployment_files": {"directory": str(made)},
+        "huggingface_cache_prune": {"state_directory": str(made), "cache_directory": str(made), "labels": {}},
+    }
+    lost: Task = {"name": "Lose the lease", "ansible.builtin.shell": lose}
+    tries: list[Task] = [
+        {
+            "name": name,
+            "block": [
+                {"name": name, f"dgx_spark.speculative.{name}": asked},
+                {"name": "Go on", "ansible.builtin.fail": {}},
+            ],
+            "rescue": [
+                {
+                    "name": "See why",
+                    "ansible.builtin.assert": {"that": ["ansible_failed_result.msg is search('Lost[.]$')"]},
+                }
+            ],
+        }
+        for name, asked in writers.items()
+    ]
+    done = plays.run(tmp_path, {"name": "Play", "hosts": "all", "gather_facts": False, "tasks": [lost, *tries]})
+    assert done.returncode == 0, done.stdout
+    assert not made.exists()
 
 
 def takes(task: Task) -> bool:
