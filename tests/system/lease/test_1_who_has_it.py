@@ -105,11 +105,12 @@ def test_it_is_renewed_beside_a_long_task_and_on_a_spark_without_one(
     until(lambda: [holder(spark) for spark in sparks] == [None, None], 5)
 
 
-@pytest.mark.parametrize("kill", [os.kill, os.killpg])
+# What it had begun goes on, and must not be taken for what the next one has.
+@pytest.mark.parametrize(("kill", "seconds"), [(os.kill, 30), (os.killpg, 31)])
 def test_a_controller_that_is_killed_has_it_no_more(
-    sparks: list[Spark], start: Start, kill: t.Callable[[int, int], None]
+    sparks: list[Spark], start: Start, kill: t.Callable[[int, int], None], seconds: int
 ) -> None:
-    run = start(30)
+    run = start(seconds)
     begun(run)
     assert None not in [holder(spark) for spark in sparks]
     kill(run.process.pid, signal.SIGKILL)
