@@ -83,9 +83,10 @@ class Following(ActionBase):
         if validated.error_messages:
             raise AnsibleActionFail("; ".join(validated.error_messages))
         options = validated.validated_parameters
-        if not options["follow"]:
-            return dict(self._execute_module(task_vars=variables))
         host = str(variables.get("inventory_hostname", self._play_context.remote_addr))
+        if not options["follow"]:
+            require(self, host)
+            return dict(self._execute_module(task_vars=variables))
         return self._follow(options, host, variables)
 
     def _follow(self, options: dict[str, t.Any], host: str, variables: dict[str, t.Any]) -> dict[str, t.Any]:

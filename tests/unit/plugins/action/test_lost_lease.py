@@ -32,6 +32,7 @@ CALLS: list[tuple[t.Any, dict[str, t.Any]]] = [
     (deployment_files, {"directory": "/srv"}),
     (watched_job, {"name": "pull", "directory": "/srv", "program": ""}),
     (watched_job, {"name": "pull", "directory": "/srv", "state": "absent"}),
+    (watched_job, {"name": "copies", "directory": "/srv", "program": "", "follow": False}),
     (completions_probe, {"url": "http://127.0.0.1:8000", "follow": True}),
     *((fabric_network, {"state": state, "change": "1"}) for state in ("absent", "confirmed", "reverted")),
     (fabric_network, {"document": {}}),
