@@ -21,6 +21,9 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inpu
     unusable,
 )
 
+# What each playbook that changes something takes.
+OF_ALL = ("wait_minutes",)
+
 ROLES = Path(__file__).resolve().parent.parent.parent / "roles"
 
 
@@ -42,7 +45,7 @@ class ActionModule(ActionBase):
         if wrong:
             raise AnsibleActionFail("\n".join([*wrong, "Correct the value on the command line or in the inventory."]))
         wrong = misspelt(variables, known)
-        wrong += mistaken(load_extra_vars(self._loader), known, [*arguments["also"], *flags])
+        wrong += mistaken(load_extra_vars(self._loader), known, [*arguments["also"], *flags, *OF_ALL])
         if wrong:
             raise AnsibleActionFail("\n".join([*wrong, "Correct the name on the command line or in the inventory."]))
         return {"changed": False}

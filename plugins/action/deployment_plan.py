@@ -13,6 +13,7 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import lookup_loader
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.held import require
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
     back,
     cluster,
@@ -157,8 +158,9 @@ class ActionModule(ActionBase):
     def _question(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         return course.question(host, **given["question"])
 
-    @staticmethod
-    def _failure(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    def _failure(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        # What another run has taken over does not come back by this one.
+        require(self, host)
         return course.failure(host, **given["failure"])
 
     @staticmethod
@@ -172,19 +174,27 @@ class ActionModule(ActionBase):
         return {**found, "failed": True, "msg": found["gone"]} if found["gone"] else found
 
     @staticmethod
-    def _record(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    def _record(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = given["record"]
         planned, records = deployment.Deployment(**asked["deployment"]), asked["records"]
         answered, figures = (served.of_head(asked[name]) for name in ("answered", "figures"))
         if not asked["is_new"]:
             return {"record": deployment.reviewed(records["own"], answered, planned.origins), "replaced": None}
+        looked, docker = asked["seen"], asked["seen"]["docker"]
+        refusal = deployment.replaced_meanwhile(looked["container"], docker["slot"])
+        if refusal:
+            return ActionModule._refused(host, refusal)
         # What the image and the ranks said; the last is the head's.
         texts = {**asked["files"], "ranks": served.of_head(asked["ranks"])}
         written = {name: json.loads(base64.b64decode(text or "") or b"{}") for name, text in texts.items()}
-        seen = {
-            **{**asked["seen"], "answered": answered, "figures": figures},
-            "option_check": asked["seen"]["option_check"] or written.get("option_check", {}),
-            "ranks": written["ranks"].get("ranks", []),
-        }
-        record = planned.record(deployment.Seen(**seen), datetime.datetime.now(datetime.timezone.utc))
+        seen = deployment.Seen(
+            image=docker["image"],
+            container=looked["container"],
+            memory_available=looked["memory_available"],
+            answered=answered,
+            figures=figures,
+            option_check=looked["option_check"] or written.get("option_check", {}),
+            ranks=written["ranks"].get("ranks", []),
+        )
+        record = planned.record(seen, datetime.datetime.now(datetime.timezone.utc))
         return {"record": record, "replaced": deployment.replaced(planned, records)}

@@ -9,9 +9,11 @@ import typing as t
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.held import require
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.network import outcome
 
 MODULE = "dgx_spark.speculative.fabric_network"
+CHANGING = ("present", "absent", "confirmed", "reverted")
 POLL_S = 1.0
 # Applying and undoing, which is tried twice, may take their time, and each of them may hold up a connection.
 MORE_S = 420.0
@@ -32,6 +34,8 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         state = arguments.get("state", "present")
+        if state in CHANGING:
+            require(self, str((task_vars or {}).get("inventory_hostname", "")))
         if state == "reverted" and "because" in arguments:
             return self._given_up(arguments, task_vars or {})
         if state == "confirmed":

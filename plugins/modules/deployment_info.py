@@ -436,6 +436,16 @@ jobs:
     - name: fetch
       percent: 42.0
       text: openai/gpt-oss-120b 27.4 of 65.2 GB
+run:
+  description:
+    - Who changes the Spark with which playbook, and for how many seconds; null if nobody does. See
+      M(dgx_spark.speculative.lease).
+  returned: with V(status) in O(gather)
+  type: dict
+  sample:
+    who: alice@laptop
+    doing: two_sparks.yml
+    for_s: 185
 unknown:
   description:
     - Sentences on what could not be looked at.

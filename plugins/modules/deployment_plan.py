@@ -573,7 +573,7 @@ options:
         required: true
       seen:
         description:
-          - What was seen of it here (C(image), C(container), C(option_check), C(memory_available)), as the role
+          - What was seen of it here (C(docker), C(container), C(option_check), C(memory_available)), as the role
             C(speculative_serve) puts it together in C(tasks/record.yml).
         type: dict
         required: true

@@ -11,7 +11,8 @@ short_description: Run a long job on the host and watch it
 version_added: 0.1.0
 description:
   - Starts a Python program on the host that goes on when the connection ends, and reports how far it is.
-  - A second call with the same program and arguments attaches to the running job instead of starting it again.
+  - A second call with the same program and arguments attaches to the running job instead of starting it again. One with
+    others ends that job and starts its own.
   - A run that ends while it watches the job does not end it. The next one attaches to it.
   - >-
     The program is run by the Python interpreter that runs the module, in the job's directory. It prints one JSON object
@@ -157,7 +158,12 @@ error:
   description: One sentence that says why the job failed or could not be started. The module fails with it.
   returned: when the job failed
   type: str
-  sample: Another pull job has been running since 2026-10-04 11:07:45; stop it with the stop playbook or wait.
+  sample: The pull job was stopped while it was being watched; run the same again to start it anew.
+ended:
+  description: What was ended, in words.
+  returned: when other work of the same name was under way
+  type: str
+  sample: another pull job, which had been running since 2026-10-04 11:07:45, was ended
 rc:
   description: The exit status of the program, or the negative number of the signal that ended it.
   returned: when the program has ended
@@ -228,22 +234,26 @@ class WatchedJob:
     def _check(self) -> dict[str, t.Any]:
         key = job_key(self._program, self._arguments)
         state, running = self._job.settled()
-        if state is None or self._must_start(state, running, key):
+        if state is None or state["key"] != key or self._must_start(state, running, key):
             return self._answer(None, changed=True, finished=True)
-        if state["key"] != key:
-            return self._busy(state)
         return self._answer(state, attached=True)
 
     def _start(self) -> dict[str, t.Any]:
         key = job_key(self._program, self._arguments)
+        other = ""
         with self._job.locked():
             state, running = self._job.settled()
+            if state is not None and running and state["key"] != key:
+                other = (
+                    f"another {self._job.name} job, which had been running since {when(state['started'])}, was ended"
+                )
+                self._job.stop()
+                state = None
             must_start = state is None or self._must_start(state, running, key)
-            if state is not None and not must_start and state["key"] != key:
-                return self._busy(state)
             if state is None or must_start:
                 state = self._job.start(key, self._program, self._arguments, self._stdin.encode(), replaced=state)
-        return self._report(state["id"], wait=min(self._wait, FIRST_WAIT_S), attached=not must_start)
+        answer = self._report(state["id"], wait=min(self._wait, FIRST_WAIT_S), attached=not must_start)
+        return {**answer, "ended": other} if other else answer
 
     @staticmethod
     def _must_start(state: State, running: bool, key: str) -> bool:
@@ -291,13 +301,6 @@ class WatchedJob:
         if error:
             answer["error"] = error
         return answer
-
-    def _busy(self, state: State) -> dict[str, t.Any]:
-        error = (
-            f"Another {self._job.name} job has been running since {when(state['started'])}; "
-            "stop it with the stop playbook or wait."
-        )
-        return self._answer(None, finished=True, error=error)
 
     def _gone(self) -> str:
         return f"The {self._job.name} job was stopped while it was being watched; run the same again to start it anew."

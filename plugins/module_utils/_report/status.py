@@ -139,6 +139,8 @@ class Status:
     # Which half of two Sparks this is, and what it sees of the other one.
     pair: dict[str, t.Any] | None = None
     jobs: list[Job] = dataclasses.field(default_factory=list)
+    # The run that has the lease.
+    run: dict[str, t.Any] | None = None
     unknown: list[str] = dataclasses.field(default_factory=list)
 
     def take(self, record: t.Mapping[str, t.Any]) -> None:

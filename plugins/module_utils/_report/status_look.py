@@ -49,6 +49,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     pair_facts,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import look
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lease
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import oom_daemons, parse_meminfo
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import Job as WatchedJob
 
@@ -131,6 +132,7 @@ class StatusLook:
         previous = records.previous(self._state_directory)
         status.previous = Previous.of(previous)
         status.jobs = self._jobs()
+        status.run = self._run()
         self._memory()
         self._images(slot, record, previous)
         self._models(slot, record)
@@ -238,6 +240,13 @@ class StatusLook:
         status.acceptance_length = measured.get("acceptance_length")
         if status.tokens_per_second is not None or status.acceptance_length is not None:
             status.measured = when
+
+    def _run(self) -> dict[str, t.Any] | None:
+        try:
+            return lease.ask({"do": "ask"}).get("holder")
+        except lease.LeaseError as error:
+            self._status.unknown.append(f"{error}.")
+            return None
 
     def _jobs(self) -> list[Job]:
         found = []

@@ -4,11 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""A job that outlives whoever started it.
-
-The supervisor is a fork of the Ansible module, whose archive is deleted as soon as the module exits. So everything
-the supervisor needs is imported here, at the top.
-"""
+"""A job that outlives whoever started it. Its supervisor is a detached process, which imports nothing any more."""
 
 from __future__ import annotations
 
@@ -28,11 +24,12 @@ import time
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.detached import OK, start_detached
+
 POLL_S = 0.25
 # A program that prints progress in a tight loop must not make the supervisor write a file each time.
 WRITE_EVERY_S = 0.5
 TERMINATE_GRACE_S = 5.0
-START_TIMEOUT_S = 20.0
 NO_PROGRESS: dict[str, t.Any] = {"percent": None, "text": ""}
 
 State = dict[str, t.Any]
@@ -236,21 +233,9 @@ class Job:
         write_private(program_file, program.encode())
         state = of_any({"id": secrets.token_hex(8), "key": key, "boot": boot_id(), "started": time.time()})
         command = [sys.executable, "-u", str(program_file), *arguments]
-        ready, ready_in_child = os.pipe()
-        child = os.fork()
-        if child == 0:
-            _detach(self, state, command, stdin, ready_in_child)
-        os.close(ready_in_child)
-        os.waitpid(child, 0)
-        try:
-            readable, _writable, _failed = select.select([ready], [], [], START_TIMEOUT_S)
-            answer = os.read(ready, 4096) if readable else b"it did not answer"
-        finally:
-            os.close(ready)
-        if answer != b"ok":
-            raise WatchedJobError(
-                f"starting the {self.name} job failed: {answer.decode(errors='replace') or 'its supervisor died'}"
-            )
+        stuck = start_detached(lambda ready: supervise(self, state, command, stdin, ready))
+        if stuck:
+            raise WatchedJobError(f"starting the {self.name} job failed: {stuck}")
         started = self.read()
         if started is None:
             raise WatchedJobError(f"starting the {self.name} job failed: {self._state_file} is not there or not valid")
@@ -292,33 +277,6 @@ class Job:
         shutil.rmtree(self.directory)
 
 
-def _detach(job: Job, state: State, command: list[str], stdin: bytes, ready: int) -> t.NoReturn:
-    """The forked child: leave the session and hand over to a grandchild that no shell and no ssh waits for."""
-    try:
-        os.setsid()
-        if os.fork() == 0:
-            _supervise_detached(job, state, command, stdin, ready)
-    finally:
-        # Never return into the module: its clean-up belongs to the parent.
-        os._exit(0)
-
-
-def _supervise_detached(job: Job, state: State, command: list[str], stdin: bytes, ready: int) -> None:
-    try:
-        os.chdir("/")
-        null = os.open(os.devnull, os.O_RDWR)
-        for descriptor in (0, 1, 2):
-            os.dup2(null, descriptor)
-        for descriptor in [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]:
-            if descriptor > 2 and descriptor != ready:
-                with contextlib.suppress(OSError):
-                    os.close(descriptor)
-        supervise(job, state, command, stdin, ready)
-    except Exception as e:
-        with contextlib.suppress(OSError):
-            os.write(ready, str(e).encode()[:4000] or b"error")
-
-
 def supervise(job: Job, state: State, command: list[str], stdin: bytes, ready: int) -> None:
     """Run the program to its end and keep the job's state file up to date."""
     log_descriptor = os.open(job.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
@@ -345,7 +303,7 @@ def supervise(job: Job, state: State, command: list[str], stdin: bytes, ready: i
         except OSError:
             terminate_program(state)
             raise
-        os.write(ready, b"ok")
+        os.write(ready, OK)
         os.close(ready)
         reader = _Reader(state, log)
         _pump(process, stdin, reader, lambda: _write_if_possible(job, state))

@@ -160,6 +160,16 @@ def judged(*findings: t.Iterable[Mapping]) -> dict[str, t.Any]:
     return {"findings": found, "outcome": "serving with findings" if found else "serving"}
 
 
+def replaced_meanwhile(ran: Mapping, slot: Mapping | None) -> str:
+    """Why what answered is not what this run has deployed."""
+    if slot is not None and slot["labels"].get(LABEL) == ran["labels"][LABEL]:
+        return ""
+    return (
+        "what answers is not what this run has deployed: somebody has replaced the container meanwhile. So nothing is "
+        "recorded; run again."
+    )
+
+
 def checks(seen: Seen) -> list[str]:
     """What was checked beyond the answer."""
     called = seen.answered.get("tool_call")

@@ -19,6 +19,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.following import following
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.held import require
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import Progress
 
 display = Display()
@@ -82,9 +83,10 @@ class Following(ActionBase):
         if validated.error_messages:
             raise AnsibleActionFail("; ".join(validated.error_messages))
         options = validated.validated_parameters
-        if not options["follow"]:
-            return dict(self._execute_module(task_vars=variables))
         host = str(variables.get("inventory_hostname", self._play_context.remote_addr))
+        if not options["follow"]:
+            require(self, host)
+            return dict(self._execute_module(task_vars=variables))
         return self._follow(options, host, variables)
 
     def _follow(self, options: dict[str, t.Any], host: str, variables: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -100,12 +102,17 @@ class Following(ActionBase):
         changed, calls = False, 0
         while True:
             called = time.monotonic()
+            # What is seen counts, too, only as long as nobody else changes the Spark.
+            require(self, host)
             result = self._execute_module(module_args=dict(args), task_vars=variables)
+            require(self, host)
             now, calls = time.monotonic(), calls + 1
             if first is None:
                 first = result
                 if result.get("attached"):
                     display.display(f"{name} | this was started before and has gone on; attached to it")
+                if result.get("ended"):
+                    display.display(f"{name} | {result['ended']}")
             changed = changed or bool(result.get("changed"))
             result.update(changed=changed, calls=calls)
             if "attached" in first:

@@ -36,6 +36,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     Status,
     UnusedModel,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import in_words
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import drafting
 
 WIDTH = 110
@@ -263,6 +264,7 @@ def _guard(guard: Facts) -> str:
 def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
     yield "state", _state(status)
     yield "", status.why
+    yield "run", in_words(status.run) if status.run else None
     for job in status.jobs:
         percent = "" if job.percent is None else f" ({job.percent:.0f} %)"
         yield f"{job.name} runs", f"{job.text or 'starting'}{percent}"

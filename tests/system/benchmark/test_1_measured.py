@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A sweep whose drafts pay, though the controller dies, and its winner. The order of the tests is the story."""
+"""What a second run asks; a sweep whose drafts pay, though the controller dies, and its winner.
+
+The order of the tests is the story.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import playbook
+from tests import costs, playbook
 from tests.measured import (
     DEPLOYMENT,
     DRAFTS_WIN,
@@ -27,6 +30,14 @@ from tests.measured import (
 from tests.twin.control import Spark
 
 pytest_plugins = ["tests.scenario"]
+
+# The lease is one of them. It may fall.
+CALLS = 8
+
+
+def test_a_second_run_calls_the_spark_no_more_often_than_it_did() -> None:
+    calls = costs.remote_calls("single_eagle3")
+    assert len(calls) <= CALLS, calls
 
 
 def test_it_asks_before_it_takes_the_endpoint_down(spark: Spark, tmp_path: Path) -> None:

@@ -154,19 +154,22 @@ say(result={{}}) if pathlib.Path(sys.argv[1]).exists() else (say(error="The disk
     assert call.state()["error"] is None
 
 
-def test_another_job_of_the_name_is_refused(call: Caller, tmp_path: Path) -> None:
+def test_other_work_of_the_name_is_ended_and_told(call: Caller, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    call(program=PATIENT, arguments=[str(gate)], wait=0)
-    for check_mode in (False, True):
-        other = call(check_mode=check_mode, program=PATIENT, arguments=[str(gate), "other"], wait=0)
-        assert re.fullmatch(
-            r"Another pull job has been running since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d; "
-            r"stop it with the stop playbook or wait\.",
-            other["error"],
-        )
-        assert (other["finished"], other["changed"], other["msg"]) == (True, False, other["error"])
-        assert other["failed"]
-        assert "rc" not in other
+    first = call(program=PATIENT, arguments=[str(gate)], wait=0)
+    until(lambda: call.state()["program_pid"])
+    program = call.state()["program_pid"]
+    other: dict[str, t.Any] = {"program": PATIENT, "arguments": [str(gate), "other"], "wait": 0}
+    checked = call(check_mode=True, **other)
+    assert (checked["finished"], checked["changed"]) == (True, True)
+    assert is_alive(program)
+    second = call(**other)
+    told = r"another pull job, which had been running since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d, was ended"
+    assert re.fullmatch(told, second["ended"])
+    assert (second["attached"], second["changed"], is_alive(program)) == (False, True, False)
+    assert second["job"] != first["job"]
+    # Who watched the first one is told.
+    assert "was stopped while it was being watched" in call(job=first["job"], **other)["error"]
     gate.touch()
 
 

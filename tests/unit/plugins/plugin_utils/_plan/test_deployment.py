@@ -122,8 +122,13 @@ def test_a_record_is_a_deployment_with_what_was_seen() -> None:
 
 def test_what_is_in_files_is_seen_too() -> None:
     known = vars(seen())
-    given = {"deployment": vars(planned(pair=PAIR)), "is_new": True, "records": {"own": None, "slot": None}}
-    given["seen"] = {key: known[key] for key in ("image", "container", "option_check", "memory_available")}
+    given: dict[str, t.Any] = {
+        "deployment": vars(planned(pair=PAIR)),
+        "is_new": True,
+        "records": {"own": None, "slot": None},
+    }
+    given["seen"] = {key: known[key] for key in ("container", "option_check", "memory_available")}
+    given["seen"]["docker"] = {"image": known["image"], "slot": {"labels": LABELS}}
     # The head speaks for all.
     said = {name: {"spark-1": known[name], "spark-2": {}} for name in ("answered", "figures")}
 
@@ -138,6 +143,12 @@ def test_what_is_in_files_is_seen_too() -> None:
     # A worker has neither, and nobody may have asked the image.
     record = made(option_check="", ranks="")
     assert (record["checks"], record["pair"]["ranks"]) == ([], [])
+    # What answered may be another one's.
+    for slot in (None, {"labels": {**LABELS, CONFIGURATION: "other"}}):
+        given["seen"]["docker"] = {"image": known["image"], "slot": slot}
+        refusal = ActionModule._record("spark-1", {"record": {**given, **said, "files": {}, "ranks": {}}})
+        assert refusal["failed"]
+        assert refusal["msg"].startswith("spark-1: what answers is not what this run has deployed")
 
 
 def test_what_has_served_all_along_keeps_its_record() -> None:

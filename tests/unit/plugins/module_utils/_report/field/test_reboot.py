@@ -15,8 +15,12 @@ from http.client import IncompleteRead
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._field import reboot
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import NotMeasured, World, measured
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.field import reboot
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.field.sensor import (
+    NotMeasured,
+    World,
+    measured,
+)
 
 from tests.unit.docker_server import DockerServer
 

@@ -14,7 +14,11 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import functions, read_text
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import NotMeasured, Sensor, World
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.field.sensor import (
+    NotMeasured,
+    Sensor,
+    World,
+)
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import hotplug as _hotplug
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import CONNECTX7, parse_meminfo
 

@@ -19,7 +19,11 @@ from pathlib import Path
 from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible.module_utils.urls import open_url
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import LABEL
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import NotMeasured, Sensor, World
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.field.sensor import (
+    NotMeasured,
+    Sensor,
+    World,
+)
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import last_run, read_end
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import parse_meminfo
 

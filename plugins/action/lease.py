@@ -1,0 +1,127 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+import random
+import time
+import typing as t
+from pathlib import Path
+
+from ansible import context
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import in_words
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import held, keeper
+
+display = Display()
+
+MODULE = "dgx_spark.speculative.lease"
+ATTEMPTS = 3
+JUST_ENDED_S = 1.0
+LOOK_S = 3.0
+# So that two runs that wait for the same Sparks do not try again at the same moment.
+APART_S = 5.0
+
+Result = dict[str, t.Any]
+
+
+def user() -> str:
+    """Whose run it is; in a container there may be no name for it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+class ActionModule(ActionBase):
+    """Take the lease of a Spark and have it renewed, wait for it, or see that the run still has it."""
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> Result:
+        super().run(tmp, task_vars)
+        spec = {
+            "state": {"type": "str", "choices": ["held", "checked", "awaited"], "default": "checked"},
+            "take_over": {"type": "bool", "default": False},
+            "wait_minutes": {"type": "float", "default": 0},
+        }
+        _result, given = self.validate_argument_spec(argument_spec=spec)
+        variables = task_vars or {}
+        host = str(variables.get("inventory_hostname", "localhost"))
+        lease = held.Lease(host)
+        if self._task.check_mode:
+            return {"changed": False}
+        if given["state"] == "awaited":
+            return self._await(lease, given["wait_minutes"], variables)
+        if given["state"] == "held" and lease.read() is None:
+            return self._take(lease, given["take_over"], variables)
+        held.require(self, host)
+        return {"changed": False}
+
+    def _take(self, lease: held.Lease, take_over: bool, variables: dict[str, t.Any]) -> Result:
+        lease.begin()
+        request = {
+            "run": held.run_name(),
+            "who": f"{user()}@{platform.node()}",
+            "doing": ", ".join(Path(name).name for name in context.CLIARGS.get("args") or ["a playbook"]),
+            "take_over": take_over,
+        }
+        # One that has just ended gives it back a moment later.
+        for attempt in range(ATTEMPTS):
+            time.sleep(JUST_ENDED_S if attempt else 0.0)
+            sent = held.now()
+            result = t.cast("Result", self._execute_module(MODULE, request, task_vars=variables))
+            if result.get("state") != "refused":
+                break
+        if "state" not in result:
+            return result
+        python = str(result["python"])
+        if result["state"] != "held":
+            why = self._refusal(lease.host, result["holder"])
+            lease.refuse(why, python)
+            return {"failed": True, "msg": why}
+        lease.note(sent, python=python, taken=held.now())
+        lease.note(sent, keeper=keeper.start(lease, lambda do: held.ask(self, python, do)))
+        return {"changed": False}
+
+    @staticmethod
+    def _refusal(host: str, holder: t.Mapping[str, t.Any]) -> str:
+        return (
+            f"{host}: {in_words(holder)}, and a Spark is changed by one run at a time. Nothing was changed. Run again "
+            "when that has ended, or with -e wait_minutes=30 to wait so long for it; stop.yml ends it at once."
+        )
+
+    def _await(self, lease: held.Lease, minutes: float, variables: t.Mapping[str, t.Any]) -> Result:
+        """After the run did not get all its Sparks: give back the one it has, and wait until the others are free."""
+        refusals = held.refusals()
+        if not refusals:
+            failed = self._templar.template(variables.get("ansible_failed_result")) or {}
+            raise AnsibleActionFail(
+                str(failed.get("msg") or f"{lease.host}: stopped here because another Spark failed.")
+            )
+        had = lease.read()
+        if had is not None:
+            lease.drop()
+            held.ask(self, had["python"], "release")
+        end = held.deadline(minutes * 60)
+        refused = lease.refused()
+        said = ""
+        while refused and held.now() < end:
+            answer = held.ask(self, refused["python"], "ask")
+            if answer and answer["state"] in ("free", "none"):
+                time.sleep(random.uniform(0, APART_S))
+                return {"changed": False}
+            if answer and answer["holder"]["who"] != said:
+                said = answer["holder"]["who"]
+                display.display(f"{lease.host} | waits: {in_words(answer['holder'])}")
+            time.sleep(LOOK_S)
+        if held.now() >= end:
+            raise AnsibleActionFail(refused["why"] if refused else refusals[0])
+        return {"changed": False}

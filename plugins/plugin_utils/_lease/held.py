@@ -1,0 +1,192 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""What the processes of a run know of its leases, and how they ask a Spark for them.
+
+Each task and each keeper of a lease is a process of its own: what they share is a directory of the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import shlex
+import signal
+import time
+import typing as t
+from pathlib import Path
+
+from ansible import constants
+from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import ACTS_S, NAME, in_words
+
+display = Display()
+
+# Without a keeper a lease is renewed by the run's tasks only, of which one may take long.
+TTL_OF_TASKS_S = 900.0
+# Run on the Spark with the question as its argument; nothing is copied there for it.
+CLIENT = f"""
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.settimeout(9)
+try:
+    s.connect(chr(0) + "{NAME}")
+    s.sendall(sys.argv[1].encode() + b"\\n")
+    print(s.makefile().readline() or '{{"state": "none"}}')
+except (ConnectionRefusedError, ConnectionResetError, BrokenPipeError):
+    print('{{"state": "none"}}')
+"""
+
+Said = dict[str, t.Any]
+
+
+def now() -> float:
+    """Seconds, this machine's sleep included."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def directory() -> Path:
+    """What is gone when the run is."""
+    return Path(constants.DEFAULT_LOCAL_TMP) / "lease"  # type: ignore[attr-defined]
+
+
+def run_name() -> str:
+    """What no other run is called."""
+    return f"{platform.node()}/{directory().parent.name}"
+
+
+def ask(action: ActionBase, python: str, do: str, **more: t.Any) -> Said | None:
+    """What the lock on the Spark says; nothing where that cannot be asked."""
+    question = json.dumps({"do": do, "run": run_name(), **more})
+    command = f"{shlex.quote(python)} -c {shlex.quote(CLIENT)} {shlex.quote(question)}"
+    try:
+        # As the login user, whoever the task becomes.
+        done = action._low_level_execute_command(command, sudoable=False)
+        answer = json.loads(done["stdout"].strip().splitlines()[-1]) if done["rc"] == 0 else None
+    except (AnsibleError, OSError, ValueError, IndexError):
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
+class Lease:
+    """That of one host, as this run has it."""
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self._file = directory() / f"{host}.json"
+        self._refused = directory() / f"{host}.refused"
+
+    def read(self) -> Said | None:
+        """When it was confirmed, by which keeper, and the Spark's Python; nothing if the run has none."""
+        return _read(self._file)
+
+    def note(self, sent: float, **more: t.Any) -> None:
+        """It was confirmed: what was asked at that time found it to be this run's."""
+        whole = {**(self.read() or {}), **more, "sent": sent}
+        _write(self._file, json.dumps(whole))
+
+    def begin(self) -> None:
+        directory().mkdir(exist_ok=True)
+        self._refused.unlink(missing_ok=True)
+
+    def drop(self) -> None:
+        """Have it no more, and nobody who renews it."""
+        keeper = (self.read() or {}).get("keeper")
+        if keeper:
+            with contextlib.suppress(OSError):
+                os.kill(keeper, signal.SIGKILL)
+        self._file.unlink(missing_ok=True)
+
+    def refuse(self, why: str, python: str) -> None:
+        _write(self._refused, json.dumps({"why": why, "python": python}))
+
+    def refused(self) -> Said | None:
+        """Why it was not had, and with which Python it is asked for."""
+        return _read(self._refused)
+
+    def lose(self, answer: Said) -> str:
+        """Somebody else has it: remembered for all hosts of the run, and said."""
+        why = loss(self.host, answer.get("holder"))
+        with contextlib.suppress(OSError):
+            _write(directory() / f"{self.host}.lost", why)
+        return why
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all: others read meanwhile."""
+    draft = path.with_name(f"{os.getpid()}.draft")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
+
+
+def _read(path: Path) -> Said | None:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except OSError:
+        return None
+
+
+def refusals() -> list[str]:
+    """Why the run does not have all its Sparks."""
+    found = [_read(path) for path in sorted(directory().glob("*.refused"))]
+    return [one["why"] for one in found if one]
+
+
+def losses() -> list[str]:
+    """Why the run must not change anything any more."""
+    return [path.read_text(encoding="utf-8") for path in sorted(directory().glob("*.lost"))]
+
+
+def deadline(seconds: float) -> float:
+    """Until when a run waits that has begun to wait on any of its hosts."""
+    path = directory() / "until"
+    if not path.exists():
+        _write(path, str(now() + seconds))
+    return float(path.read_text(encoding="utf-8"))
+
+
+def loss(host: str, holder: t.Mapping[str, t.Any] | None) -> str:
+    """Why a run that had the lease goes on no more."""
+    if holder:
+        return (
+            f"{host}: {in_words(holder)} and has the Spark now. So this run changes nothing more and takes nothing "
+            "back; status.yml says what serves."
+        )
+    return (
+        f"{host}: this run was not heard of for a while, and its lease is gone: the Spark was restarted, or another "
+        "run has come and gone. So this one changes nothing more and takes nothing back; run it again."
+    )
+
+
+def require(action: ActionBase, host: str) -> None:
+    """Refuse to go on if one of the run's Sparks is somebody else's by now. A run that has taken none may go on."""
+    for why in losses():
+        raise AnsibleActionFail(why)
+    lease = Lease(host)
+    held = lease.read()
+    if held is None or now() - held["sent"] <= ACTS_S:
+        return
+    # The keeper's turn comes ten seconds after the lease was taken.
+    kept = held.get("kept") or now() - held["taken"] <= ACTS_S
+    if not kept and not held.get("told"):
+        display.warning(
+            f"{host}: the lease of this run cannot be renewed beside its tasks. One that takes longer than "
+            f"{TTL_OF_TASKS_S / 60:.0f} minutes loses it."
+        )
+    sent = now()
+    answer = ask(action, held["python"], "renew", ttl=TTL_OF_TASKS_S)
+    if answer is None:
+        raise AnsibleActionFail(
+            f"{host}: whether this Spark is still this run's alone cannot be asked, so nothing more is changed. See "
+            "that it can be reached, then run again."
+        )
+    if answer["state"] != "held":
+        raise AnsibleActionFail(lease.lose(answer))
+    lease.note(sent, told=held.get("told") or not kept)

@@ -1,0 +1,185 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""What renews a lease as long as ansible-playbook runs, whatever its tasks do, and gives it back when that ends.
+
+It is a fork of the action that took the lease, so it has its connection, and renews over what that keeps open. It ends
+with ansible-playbook, however that does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+import typing as t
+from pathlib import Path
+
+from ansible.utils.display import Display
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.held import Lease, Said, now
+
+display = Display()
+
+RENEW_S = 10.0
+AGAIN_S = 3.0
+# An answer that takes longer has got lost with the network.
+ANSWER_S = 20
+LOOK_S = 0.1
+# What a task may take that had begun when the lease was lost; Docker has two minutes to stop a container.
+TASK_S = 180.0
+# From a look at the lease to the start of the task that follows it.
+NEXT_TASK_S = 1.0
+
+Ask = t.Callable[[str], t.Union[Said, None]]
+
+
+class Stat(t.NamedTuple):
+    """What /proc says of a process: its state as a letter, its parent, and its start in ticks since boot."""
+
+    name: str
+    state: str
+    parent: int
+    start: int
+
+
+def stat(pid: int) -> Stat | None:
+    """Nothing where there is no such process, or no /proc."""
+    try:
+        name, _bracket, rest = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")
+    except OSError:
+        return None
+    fields = rest.split()
+    return Stat(name.partition("(")[2], fields[0], int(fields[1]), int(fields[19]))
+
+
+class Run:
+    """The process of ansible-playbook."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._stat = stat(pid)
+
+    def lives(self) -> bool:
+        if self._stat is None:
+            with contextlib.suppress(OSError):
+                os.kill(self.pid, 0)
+                return True
+            return False
+        found = stat(self.pid)
+        return found is not None and found.state not in "ZX" and found.start == self._stat.start
+
+    def is_stopped(self) -> bool:
+        found = stat(self.pid)
+        return found is not None and found.state in "Tt"
+
+    def tasks(self) -> set[int]:
+        """The processes of its tasks, which are forks of it."""
+        found = {int(path.name): stat(int(path.name)) for path in Path("/proc").glob("[0-9]*")}
+        return {
+            pid
+            for pid, one in found.items()
+            if one and one.parent == self.pid and one.state not in "ZX" and self._stat and one.name == self._stat.name
+        }
+
+
+class Keeper:
+    """Renews the lease of one host."""
+
+    def __init__(self, run: Run, lease: Lease, ask: Ask) -> None:
+        self._run, self._lease, self._ask = run, lease, ask
+
+    def keep(self) -> None:
+        self._nap(RENEW_S)
+        while self._run.lives():
+            sent = now()
+            # A run that was stopped does nothing that somebody else would have to wait for.
+            answer = None if self._run.is_stopped() else self._ask("renew")
+            if answer and answer["state"] == "held":
+                # What it is written to goes with the run.
+                with contextlib.suppress(OSError):
+                    self._lease.note(sent, kept=True)
+            elif answer:
+                self._lease.lose(answer)
+                self._let_go()
+                return
+            self._nap(RENEW_S if answer else AGAIN_S)
+        self._ask("release")
+
+    def _nap(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self._run.lives():
+            time.sleep(LOOK_S)
+
+    def _let_go(self) -> None:
+        """Who has taken over waits for what had begun before."""
+        self._nap(NEXT_TASK_S)
+        begun, end = self._run.tasks(), time.monotonic() + TASK_S
+        while self._run.tasks() & begun and time.monotonic() < end:
+            self._ask("renew")
+            self._nap(NEXT_TASK_S)
+        self._ask("gone")
+
+
+class Silence:
+    """Takes the place of the queue to the screen, which has ended with the task."""
+
+    def send_display(self, *_arguments: t.Any, **_more: t.Any) -> None:
+        """Say nothing."""
+
+
+class Late(BaseException):
+    """No answer in time. Nothing on the way takes it for an error of its own."""
+
+
+def _limited(ask: Ask) -> Ask:
+    """Ask, and give up after a while."""
+
+    def give_up(*_signal: t.Any) -> t.NoReturn:
+        raise Late
+
+    def asked(do: str) -> Said | None:
+        signal.signal(signal.SIGALRM, give_up)
+        signal.alarm(ANSWER_S)
+        try:
+            return ask(do)
+        except Late:
+            # What asks must not stay behind: it is all there is in this process group but this.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            os.killpg(0, signal.SIGTERM)
+            return None
+        finally:
+            signal.alarm(0)
+
+    return asked
+
+
+def start(lease: Lease, ask: Ask) -> int:
+    """Renew the lease from now on, in a process that outlives the task, and return its number. For an action."""
+    run = Run(os.getppid())
+    told, telling = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(telling)
+        with os.fdopen(told) as file:
+            keeper = int(file.read())
+        os.waitpid(child, 0)
+        return keeper
+    try:
+        os.setsid()
+        keeper = os.fork()
+        if keeper:
+            os.write(telling, str(keeper).encode())
+        else:
+            os.close(telling)
+            os.setpgid(0, 0)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
+            display.set_queue(t.cast("t.Any", Silence()))
+            Keeper(run, lease, _limited(ask)).keep()
+    finally:
+        # Never back into the task, and past what Ansible does when a program of it ends.
+        os._exit(0)

@@ -1,0 +1,146 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import types
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible.errors import AnsibleActionFail
+from ansible_collections.dgx_spark.speculative.plugins.action import lease
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import held
+
+HOLDER = {"who": "bob@desk", "doing": "two_sparks.yml", "for_s": 130}
+HELD = {"changed": False, "state": "held", "python": "/usr/bin/python3"}
+REFUSED = {"changed": False, "state": "refused", "holder": HOLDER, "python": "/usr/bin/python3"}
+
+
+class Action(lease.ActionModule):
+    """The action on a host whose module answers so."""
+
+    def __init__(self, *answers: t.Any, check_mode: bool = False, **arguments: t.Any) -> None:
+        self._answers = list(answers)
+        self._task: t.Any = types.SimpleNamespace(args=arguments, check_mode=check_mode)
+        self._templar: t.Any = types.SimpleNamespace(template=lambda value: value)
+        self.requests: list[dict[str, t.Any]] = []
+
+    def _execute_module(self, module_name: t.Any = None, module_args: t.Any = None, *_: t.Any, **__: t.Any) -> t.Any:
+        self.requests.append(module_args)
+        return self._answers.pop(0) if self._answers[1:] else self._answers[0]
+
+
+class Spark:
+    """What the lock on the Spark is asked by the controller, and answers."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.answers: list[t.Any] = []
+
+    def ask(self, _action: t.Any, _python: str, do: str, **_more: t.Any) -> t.Any:
+        self.said.append(do)
+        return self.answers.pop(0) if self.answers else {"state": "held"}
+
+
+@pytest.fixture(name="spark", autouse=True)
+def fixture_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Spark:
+    spark = Spark()
+    monkeypatch.setattr(held, "directory", lambda: tmp_path / "lease")
+    monkeypatch.setattr(held, "ask", spark.ask)
+    monkeypatch.setattr(lease.keeper, "start", lambda *_: 2**22 + 1)
+    monkeypatch.setattr(lease, "LOOK_S", 0.0)
+    monkeypatch.setattr(lease, "JUST_ENDED_S", 0.0)
+    monkeypatch.setattr(lease, "APART_S", 0.0)
+    monkeypatch.setattr(lease.ActionBase, "run", lambda *_a, **_k: {})
+    monkeypatch.setattr(lease.context, "CLIARGS", {"args": ("playbooks/stop.yml", "more/x.yml")})
+    return spark
+
+
+def run(action: Action, host: str = "spark-1", **variables: t.Any) -> dict[str, t.Any]:
+    return action.run(task_vars={"inventory_hostname": host, **variables})
+
+
+def test_it_is_taken_once() -> None:
+    first = Action(HELD, state="held", take_over=True)
+    assert run(first) == {"changed": False}
+    (request,) = first.requests
+    assert (request["doing"], request["take_over"]) == ("stop.yml, x.yml", True)
+    assert "@" in request["who"]
+    second = Action(state="held")
+    assert run(second) == {"changed": False}
+    assert second.requests == []
+
+
+def test_a_run_that_has_just_ended_stands_in_nobodys_way() -> None:
+    action = Action(REFUSED, HELD, state="held")
+    assert run(action) == {"changed": False}
+    assert len(action.requests) == 2
+
+
+def test_in_check_mode_nothing_is_asked() -> None:
+    for state in ("held", "checked", "awaited"):
+        assert run(Action(check_mode=True, state=state)) == {"changed": False}
+    assert not held.directory().exists()
+
+
+def test_it_is_told_who_has_it_and_what_to_do() -> None:
+    result = run(Action(REFUSED, state="held"))
+    assert result["failed"]
+    assert result["msg"] == (
+        "spark-1: bob@desk has been running two_sparks.yml for 2 min, and a Spark is changed by one run at a time. "
+        "Nothing was changed. Run again when that has ended, or with -e wait_minutes=30 to wait so long for it; "
+        "stop.yml ends it at once."
+    )
+    with pytest.raises(AnsibleActionFail) as refusal:
+        run(Action(state="awaited"))
+    assert str(refusal.value) == result["msg"]
+
+
+def test_all_or_none(spark: Spark) -> None:
+    run(Action(HELD, state="held"), "spark-1")
+    run(Action(REFUSED, state="held"), "spark-2")
+    with pytest.raises(AnsibleActionFail, match=r"^spark-2: bob@desk"):
+        run(Action(state="awaited"), "spark-1")
+    assert spark.said == ["release"]
+    assert held.Lease("spark-1").read() is None
+
+
+def test_who_waits_has_none_meanwhile_and_tries_again(spark: Spark) -> None:
+    run(Action(HELD, state="held"), "spark-1")
+    run(Action(REFUSED, state="held"), "spark-2")
+    assert run(Action(state="awaited", wait_minutes=1), "spark-1") == {"changed": False}
+    spark.answers = [{"state": "held", "holder": HOLDER}, None, {"state": "held", "holder": HOLDER}, {"state": "free"}]
+    assert run(Action(state="awaited", wait_minutes=1), "spark-2") == {"changed": False}
+    assert spark.said == ["release", "ask", "ask", "ask", "ask"]
+    again = [Action(HELD, state="held"), Action(HELD, state="held")]
+    assert [run(action, host) for action, host in zip(again, ("spark-1", "spark-2"))] == [{"changed": False}] * 2
+    assert [len(action.requests) for action in again] == [1, 1]
+    assert held.refusals() == []
+
+
+def test_the_waiting_ends_for_all_rounds_together(spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter(range(0, 1000, 50))
+    monkeypatch.setattr(held, "now", lambda: float(next(times)))
+    run(Action(REFUSED, state="held"))
+    spark.answers = [{"state": "none"}]
+    run(Action(state="awaited", wait_minutes=4))
+    run(Action(REFUSED, state="held"))
+    spark.answers = [{"state": "held", "holder": HOLDER}] * 20
+    with pytest.raises(AnsibleActionFail, match=r"^spark-1: bob@desk"):
+        run(Action(state="awaited", wait_minutes=4))
+    assert len(spark.said) < 6
+
+
+def test_what_else_failed_is_said_as_it_was(spark: Spark) -> None:
+    with pytest.raises(AnsibleActionFail, match=r"^The process 7 has the socket"):
+        run(Action(state="awaited", wait_minutes=9), ansible_failed_result={"msg": "The process 7 has the socket."})
+    assert spark.said == []
+
+
+def test_a_module_that_fails_leaves_no_lease() -> None:
+    failed = {"failed": True, "msg": "No room."}
+    assert run(Action(failed, state="held")) == failed
+    assert held.Lease("spark-1").read() is None
+    assert run(Action(state="checked")) == {"changed": False}

@@ -1,0 +1,278 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import types
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible.errors import AnsibleActionFail
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import held, keeper
+
+HOLDER = {"who": "bob@desk", "doing": "stop.yml", "for_s": 4}
+
+
+@pytest.fixture(autouse=True)
+def of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(held, "directory", lambda: tmp_path / "ansible-local-1" / "lease")
+    held.directory().mkdir(parents=True)
+    return held.directory()
+
+
+class Action:
+    """One whose Spark answers as listed."""
+
+    def __init__(self, *answers: t.Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[dict[str, t.Any]] = []
+
+    def _low_level_execute_command(self, command: str, sudoable: bool) -> dict[str, t.Any]:
+        assert not sudoable
+        self.asked.append(json.loads(command.rpartition(" '")[2].rstrip("'")))
+        answer = self.answers.pop(0)
+        return {"rc": 0, "stdout": f"Welcome\n{json.dumps(answer)}\n"} if answer else {"rc": 255, "stdout": ""}
+
+
+def require(action: Action, host: str = "spark-1") -> None:
+    held.require(t.cast("t.Any", action), host)
+
+
+def confirmed(ago: float, host: str = "spark-1") -> held.Lease:
+    lease = held.Lease(host)
+    lease.note(held.now() - ago, python="/usr/bin/python3", taken=0.0, kept=True)
+    return lease
+
+
+def test_a_run_without_a_lease_is_not_checked() -> None:
+    require(Action())
+
+
+def test_what_was_confirmed_just_now_costs_no_call() -> None:
+    confirmed(ago=14)
+    require(Action())
+
+
+def test_what_was_not_is_asked_for() -> None:
+    lease = confirmed(ago=16)
+    action = Action({"state": "held"})
+    require(action)
+    assert [one["do"] for one in action.asked] == ["renew"]
+    assert held.now() - (lease.read() or {})["sent"] < 5
+    require(action)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (
+            {"state": "lost", "holder": HOLDER},
+            "spark-1: bob@desk has been running stop.yml for 4 s and has the Spark now. So this run changes",
+        ),
+        ({"state": "none"}, "spark-1: this run was not heard of for a while, and its lease is gone"),
+    ],
+)
+def test_what_was_lost_on_one_spark_stays_lost_for_all(answer: t.Any, why: str) -> None:
+    confirmed(ago=60)
+    with pytest.raises(AnsibleActionFail, match=f"^{why}"):
+        require(Action(answer))
+    confirmed(ago=0, host="spark-2")
+    for host in ("spark-1", "spark-2"):
+        with pytest.raises(AnsibleActionFail, match=f"^{why}"):
+            require(Action(), host)
+
+
+def test_what_cannot_be_asked_is_not_taken_for_granted() -> None:
+    confirmed(ago=60)
+    with pytest.raises(AnsibleActionFail, match="cannot be asked, so nothing more is changed"):
+        require(Action(None))
+
+
+def test_without_a_keeper_that_is_said_once_and_the_lease_lasts_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(held.display, "warning", warnings.append)
+    action = Action(*[{"state": "held"}] * 3)
+    # The first time it was just taken, from somebody who had to be waited for.
+    for taken in (held.now(), held.now() - 60, held.now() - 60):
+        held.Lease("spark-1").note(held.now() - 60, python="python3", taken=taken)
+        require(action)
+    assert [one["ttl"] for one in action.asked] == [900.0, 900.0, 900.0]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("spark-1: the lease of this run cannot be renewed beside its tasks.")
+
+
+def test_the_program_that_asks_is_understood() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", held.CLIENT.replace(held.NAME, "nobody-has-this-name"), "{}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout) == {"state": "none"}
+
+
+class Run:
+    """One that lives for so many looks, with such tasks at each."""
+
+    def __init__(self, looks: int, *tasks: set[int], stopped: bool = False) -> None:
+        self.looks, self._tasks, self._stopped = looks, list(tasks), stopped
+
+    def lives(self) -> bool:
+        self.looks -= 1
+        return self.looks >= 0
+
+    def is_stopped(self) -> bool:
+        return self._stopped
+
+    def tasks(self) -> set[int]:
+        return self._tasks.pop(0) if self._tasks else set()
+
+
+def kept(run: Run, monkeypatch: pytest.MonkeyPatch, *answers: t.Any) -> list[str]:
+    monkeypatch.setattr(keeper, "LOOK_S", 0.0)
+    monkeypatch.setattr(keeper, "RENEW_S", 0.0)
+    monkeypatch.setattr(keeper, "AGAIN_S", 0.0)
+    monkeypatch.setattr(keeper, "NEXT_TASK_S", 0.0)
+    said, left = list[str](), list(answers)
+
+    def ask(do: str) -> t.Any:
+        said.append(do)
+        return left.pop(0) if left else {"state": "held"}
+
+    keeper.Keeper(t.cast("t.Any", run), held.Lease("spark-1"), ask).keep()
+    return said
+
+
+def test_it_is_renewed_while_the_run_lives_and_then_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    confirmed(ago=60)
+    # An answer that does not come is no loss.
+    assert kept(Run(3), monkeypatch, {"state": "held"}, None) == ["renew", "renew", "renew", "release"]
+    require(Action())
+
+
+def test_it_is_given_back_though_the_files_of_the_run_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    held.directory().rmdir()
+    assert kept(Run(1), monkeypatch) == ["renew", "release"]
+
+
+def test_a_run_that_was_stopped_is_not_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kept(Run(3, stopped=True), monkeypatch) == ["release"]
+
+
+def test_who_was_taken_over_from_lets_go_when_what_had_begun_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    confirmed(ago=0)
+    lost = {"state": "lost", "holder": HOLDER}
+    # The task that begins meanwhile has seen the loss.
+    run = Run(99, {7, 8}, {7, 8}, {8, 9}, {9})
+    assert kept(run, monkeypatch, lost, lost, lost) == ["renew", "renew", "renew", "gone"]
+    with pytest.raises(AnsibleActionFail, match="bob@desk has been running"):
+        require(Action())
+
+
+MAIN = """
+import multiprocessing, os, sys, time
+from pathlib import Path
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import held, keeper
+
+keeper.RENEW_S = 0.1
+held.directory = lambda: Path(sys.argv[1])
+
+def ask(do):
+    if do == "release" or not Path(sys.argv[1], "said").exists():
+        keeper.display.warning("nobody hears this")
+    with Path(sys.argv[1], "said").open("a") as file:
+        file.write(do + "\\n")
+    return {"state": "held"}
+
+def task():
+    lease = held.Lease("spark-1")
+    lease.note(0.0, keeper=keeper.start(lease, ask))
+
+worker = multiprocessing.get_context("fork").Process(target=task)
+worker.start()
+worker.join()
+print(worker.exitcode, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_the_keeper_outlives_the_task_and_not_the_run(of_the_run: Path, number: int) -> None:
+    main = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(MAIN), str(of_the_run)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        start_new_session=True,
+    )
+    assert main.stdout is not None
+    assert main.stdout.readline() == b"0\n"
+    said = of_the_run / "said"
+
+    def until(condition: t.Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < deadline, said.read_text()
+            time.sleep(0.05)
+
+    until(lambda: said.exists() and said.read_text().count("renew") > 2)
+    process = keeper.stat((held.Lease("spark-1").read() or {})["keeper"])
+    assert process is not None
+    os.killpg(main.pid, number)
+    main.wait()
+    until(lambda: said.read_text().endswith("release\n"))
+    until(lambda: keeper.stat((held.Lease("spark-1").read() or {})["keeper"]) != process)
+
+
+def test_the_tasks_of_a_run_are_its_forks() -> None:
+    child = os.fork()
+    if child == 0:
+        time.sleep(30)
+        os._exit(0)
+    other = subprocess.Popen(["sleep", "30"])
+    try:
+        run = keeper.Run(os.getpid())
+        assert child in run.tasks()
+        assert other.pid not in run.tasks()
+        os.kill(child, signal.SIGSTOP)
+        stopped = keeper.Run(child)
+        deadline = time.monotonic() + 10
+        while not stopped.is_stopped():
+            assert time.monotonic() < deadline
+        assert stopped.lives()
+    finally:
+        other.kill()
+        other.wait()
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert not stopped.lives()
+
+
+def test_an_answer_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "ANSWER_S", 1)
+    killed: list[tuple[int, int]] = []
+    monkeypatch.setattr(keeper, "os", types.SimpleNamespace(killpg=lambda *who: killed.append(who)))
+    before = signal.getsignal(signal.SIGTERM)
+
+    def ask(_do: str) -> t.Any:
+        # As what Ansible calls on the way does.
+        with contextlib.suppress(Exception):
+            time.sleep(30)
+        return {"state": "held"}
+
+    try:
+        assert keeper._limited(ask)("renew") is None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    assert killed == [(0, signal.SIGTERM)]
