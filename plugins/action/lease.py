@@ -22,7 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease impor
 display = Display()
 
 MODULE = "dgx_spark.speculative.lease"
-ATTEMPTS = 6
+ATTEMPTS = 3
 JUST_ENDED_S = 1.0
 LOOK_S = 3.0
 # So that two runs that wait for the same Sparks do not try again at the same moment.

@@ -13,6 +13,7 @@ with ansible-playbook, however that does.
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import time
@@ -159,7 +160,9 @@ def _limited(ask: Ask) -> Ask:
 
 def start(lease: Lease, ask: Ask) -> int:
     """Renew the lease from now on, in a process that outlives the task, and return its number. For an action."""
-    run = Run(os.getppid())
+    # A task goes on whose ansible-playbook was killed, and has another parent then.
+    parent = multiprocessing.parent_process()
+    run = Run(parent.pid if parent and parent.pid else os.getppid())
     told, telling = os.pipe()
     child = os.fork()
     if child:

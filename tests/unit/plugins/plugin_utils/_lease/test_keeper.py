@@ -195,11 +195,16 @@ def ask(do):
     return {"state": "held"}
 
 def task():
+    while len(sys.argv) > 2 and os.getppid() == main:
+        time.sleep(0.05)
     lease = held.Lease("spark-1")
     lease.note(0.0, keeper=keeper.start(lease, ask))
 
+main = os.getpid()
 worker = multiprocessing.get_context("fork").Process(target=task)
 worker.start()
+if len(sys.argv) > 2:
+    os.kill(main, 9)
 worker.join()
 print(worker.exitcode, flush=True)
 time.sleep(60)
@@ -232,6 +237,18 @@ def test_the_keeper_outlives_the_task_and_not_the_run(of_the_run: Path, number: 
     main.wait()
     until(lambda: said.read_text().endswith("release\n"))
     until(lambda: keeper.stat((held.Lease("spark-1").read() or {})["keeper"]) != process)
+
+
+def test_a_run_that_was_killed_while_it_took_the_lease_gives_it_back(of_the_run: Path) -> None:
+    command = [sys.executable, "-c", textwrap.dedent(MAIN), str(of_the_run), "killed"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.run(command, env=environment, timeout=60, check=False).returncode == -signal.SIGKILL
+    said, deadline = of_the_run / "said", time.monotonic() + 20
+    while not said.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(1)
+    assert said.read_text() == "release\n"
 
 
 def test_the_tasks_of_a_run_are_its_forks() -> None:
