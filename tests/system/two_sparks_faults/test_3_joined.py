@@ -226,7 +226,7 @@ def test_another_host_key_is_refused_and_that_of_a_new_installation_pinned(pair:
     # The worker is installed anew.
     pair.worker.exec(["rm", "-r", KEYS])
     second = playbook.succeed(ROLES, variables=wishes)
-    assert "Trust the other Spark's key, and no other" in second.changed
+    assert "Trust the other Sparks' keys, and no others" in second.changed
     host_key = pair.worker.read_file(f"{KEYS}/ssh_host_ed25519_key.pub").split()[1]
     assert pair.head.read_file(f"{KEYS}/known_hosts").count(host_key) == 4
 
