@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import typing as t
@@ -13,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[4]
+from tests.unit import plays
+
 RECORD: dict[str, t.Any] = {
     "target_model": "example/target",
     "served_model": "target",
@@ -39,16 +39,7 @@ def play(directory: Path, task: dict[str, t.Any], *arguments: str) -> subprocess
         "vars": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable},
     }
     content = {"name": "Play", "hosts": "all", "gather_facts": False, "tasks": [name, show]}
-    (directory / "play.yml").write_text(json.dumps([content]), encoding="utf-8")
-    (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n", encoding="utf-8")
-    environment = {
-        **os.environ,
-        "ANSIBLE_CONFIG": str(directory / "ansible.cfg"),
-        "ANSIBLE_LOCAL_TEMP": str(directory / "local"),
-        "ANSIBLE_REMOTE_TEMP": str(directory / "remote"),
-    }
-    command = [sys.executable, "-m", "ansible", "playbook", "-i", "spark-1,", *arguments, "play.yml"]
-    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=120)
+    return plays.run(directory, content, "-c", "ssh", *arguments)
 
 
 def test_a_remote_spark_gets_a_tunnel_and_needs_no_connection(tmp_path: Path) -> None:
