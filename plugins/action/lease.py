@@ -122,6 +122,7 @@ class ActionModule(ActionBase):
                 said = answer["holder"]["who"]
                 display.display(f"{lease.host} | waits: {in_words(answer['holder'])}")
             time.sleep(LOOK_S)
-        if held.now() >= end:
+        # As well if the minutes are no number.
+        if not held.now() < end:
             raise AnsibleActionFail(refused["why"] if refused else refusals[0])
         return {"changed": False}

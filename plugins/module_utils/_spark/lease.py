@@ -138,6 +138,12 @@ def _answered(connection: socket.socket, answer: Said | None) -> bool:
     return True
 
 
+def _is_question(request: t.Any) -> bool:
+    if not isinstance(request, dict) or not isinstance(request.get("ttl", TTL_S), (int, float)):
+        return False
+    return request.get("do") == "ask" or isinstance(request.get("run"), str)
+
+
 def _asked(listener: socket.socket) -> tuple[socket.socket, Said] | None:
     """The next question, if there is one soon; what is none is not answered."""
     try:
@@ -149,7 +155,7 @@ def _asked(listener: socket.socket) -> tuple[socket.socket, Said] | None:
         connection.settimeout(POLL_S)
         with connection.makefile("rb") as file:
             request = json.loads(file.readline(LONGEST))
-        if isinstance(request, dict) and (request.get("do") == "ask" or isinstance(request.get("run"), str)):
+        if _is_question(request):
             return connection, request
     except (OSError, ValueError, RecursionError):
         pass

@@ -85,7 +85,8 @@ def test_in_check_mode_nothing_is_asked() -> None:
     assert not held.directory().exists()
 
 
-def test_it_is_told_who_has_it_and_what_to_do() -> None:
+@pytest.mark.parametrize("minutes", [0, -1, "nan"])
+def test_it_is_told_who_has_it_and_what_to_do(minutes: t.Any) -> None:
     result = run(Action(REFUSED, state="held"))
     assert result["failed"]
     assert result["msg"] == (
@@ -94,7 +95,7 @@ def test_it_is_told_who_has_it_and_what_to_do() -> None:
         "stop.yml ends it at once."
     )
     with pytest.raises(AnsibleActionFail) as refusal:
-        run(Action(state="awaited"))
+        run(Action(state="awaited", wait_minutes=minutes))
     assert str(refusal.value) == result["msg"]
 
 

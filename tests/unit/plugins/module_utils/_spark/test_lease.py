@@ -113,7 +113,8 @@ def test_it_outlives_who_took_it_and_is_gone_when_given_back() -> None:
         silent.connect(f"\0{lease.NAME}")
         odd.connect(f"\0{lease.NAME}")
         odd.sendall(b"[[[\n")
-        assert lease.ask({"do": "ask"})["state"] == "held"
+        assert lease.ask({**BOB, "do": "take", "take_over": True, "ttl": "long"}) == {"state": "none"}
+        assert lease.ask({"do": "ask"})["holder"]["who"] == "alice@laptop"
     assert lease.ask({**ALICE, "do": "release"}) == {"state": "held"}
     assert lease.take(BOB) == {"state": "held"}
 
