@@ -44,6 +44,7 @@ FAULTS_LONGEST_FIRST = (
         "two_sparks",
         "bad_luck",
         "interrupted",
+        "switch",
         "two_sparks_faults",
         "single_eagle3",
         "exposed",

@@ -146,13 +146,16 @@ class ActionModule(ActionBase):
     def _run(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = given["run"]
         look = {"slot": asked["slot"]} if asked["addresses"] is None else asked
-        found = deployment.way(asked["deployment"], asked["turn"], look, asked["state_directory"], asked["own"])
+        known = asked["own"], asked["proven"]
+        found = deployment.way(asked["deployment"], asked["turn"], look, asked["state_directory"], *known)
         return {**found, **self._refused(host, found["refusal"])}
 
     def _back(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = given["back"]
         where = asked["state_directory"], asked["addresses"], asked["has_image"]
-        return self._refused(host, back.refusal(host, asked["records"], *where))
+        refused = self._refused(host, back.refusal(host, asked["records"], *where))
+        records = asked["records"][host]
+        return {"replaced": records["present"] or records["previous"], **refused}
 
     @staticmethod
     def _question(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

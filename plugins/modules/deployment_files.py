@@ -282,6 +282,7 @@ class DeploymentFiles:
             draft = path.with_name(f"{records.DRAFT}{path.name}")
             written(draft, content, mode)
             self.module.atomic_move(str(draft), str(path))
+            on_disk(path.parent)
             if is_new:
                 self.module.set_mode_if_different(str(path), mode, False)
         self.have_mode(path, mode)

@@ -492,6 +492,11 @@ slot:
       there is no Docker that runs. Where Docker does not let the user in, the task fails, and in check mode it is null.
   returned: with V(slot) in O(gather)
   type: dict
+aside:
+  description:
+    - Whether a container was put aside for its successor, so that a switch is under way or was cut off.
+  returned: with V(slot) in O(gather)
+  type: bool
 addresses:
   description: The addresses of this machine.
   returned: with V(slot) in O(gather)
@@ -613,7 +618,7 @@ def main() -> None:
         if docker["state"] == "denied" and not module.check_mode:
             fix = cause_of(docker["detail"], ("docker_denied",)).fix
             module.fail_json(msg=f"Whether there is a server cannot be seen: {docker['detail']} {fix}")
-        found.update({name: docker[name] for name in ("slot", "addresses")})
+        found.update({name: docker[name] for name in ("slot", "aside", "addresses")})
         labels = (docker["slot"] or {"labels": {}})["labels"]
     if "records" in params["gather"]:
         found["records"] = remembered(Path(params["state_directory"]), params["deployment"], labels)

@@ -520,6 +520,11 @@ options:
         description:
           - The last record of the deployment of that name.
         type: dict
+      proven:
+        description:
+          - Whether there is a record of just what is in the slot. It is then put aside, and not replaced, if it runs.
+        type: bool
+        default: false
       state_directory:
         description:
           - The directory in which deployments live.
@@ -824,7 +829,8 @@ before:
   description:
     - The host before this one, from which it takes what both need. Empty for the head.
     - With O(failure) the record of what comes back. Null if nothing does.
-  returned: with O(fabric) or O(failure)
+    - With O(run) what becomes of what is in the slot before anything is run, V(aside) or V(stop). Empty for nothing.
+  returned: with O(fabric), O(failure) or O(run)
   type: raw
   sample: spark-1
 after:
@@ -1151,8 +1157,8 @@ port:
   description: The port of the API. V(0) with O(listen) on a Spark that has none.
   returned: with O(run) or O(listen)
   type: int
-stop:
-  description: Whether what is in the slot has to be stopped before anything is run.
+on_trial:
+  description: Whether it has yet to be seen to answer, or takes the place of what was.
   returned: with O(run)
   type: bool
 recorded:
@@ -1175,7 +1181,7 @@ record:
   type: dict
 replaced:
   description: The record of what it takes the place of, for the way back. Null if that was the same.
-  returned: with O(record)
+  returned: with O(record) or O(back)
   type: dict
 served:
   description:

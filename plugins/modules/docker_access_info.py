@@ -268,7 +268,9 @@ memory:
         vllm (nvcr.io/nvidia/vllm:26.01-py3, up 3 days, not this collection's) holds 71 GB and port 8000;
         stop it with: docker stop vllm
 slot:
-  description: The container called O(container). Null when there is none.
+  description:
+    - The container called O(container). Null when there is none. If what was put aside for it runs again, as after a
+      power cut, it is that one, by its own name.
   returned: success
   type: dict
   sample:
@@ -289,6 +291,10 @@ slot:
     network_mode: bridge
     published_ports:
       - 127.0.0.1:8000:8000/tcp
+aside:
+  description: Whether a container was put aside for RV(slot) until that has been seen to answer.
+  returned: success
+  type: bool
 image:
   description: The O(image) on this host. Null when it is not there.
   returned: success

@@ -375,7 +375,7 @@ class Gatherer:
             return evidence.docker_detail
         evidence.docker, evidence.docker_info = "usable", info
         evidence.gpu_by = docker.gpu_support(self._machine, info)
-        evidence.slot = self._engine.container(evidence.container)
+        evidence.slot = self._engine.slot(evidence.container)
         listed = [
             docker.brief_container(one, self._engine.container(one["Id"]))
             for one in self._engine.get("/containers/json")

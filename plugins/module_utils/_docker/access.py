@@ -30,6 +30,8 @@ DAEMON_PATH = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin",
 CDI_FOLDERS = ["/etc/cdi", "/var/run/cdi"]
 GPU_HOOK = "nvidia-container-runtime-hook"
 ROOTLESS_HOST = "unix:///run/user/"
+# What served is called so until its successor was seen to answer, as plugin_utils/_report/jobs/switch.py names it.
+ASIDE = "-aside"
 
 
 class EngineError(Exception):
@@ -87,6 +89,12 @@ class Engine:
     def container(self, name: str) -> dict[str, t.Any] | None:
         answer: dict[str, t.Any] | None = self.find(f"/containers/{quote(name, safe='')}/json")
         return answer
+
+    def slot(self, name: str) -> dict[str, t.Any] | None:
+        """What is in the serving slot: what was put aside for a successor if it runs again, as after a power cut."""
+        aside = self.container(f"{name}{ASIDE}")
+        is_back = aside is not None and (aside.get("State") or {}).get("Running")
+        return aside if is_back else self.container(name) or aside
 
     def image(self, name: str) -> dict[str, t.Any] | None:
         answer: dict[str, t.Any] | None = self.find(f"/images/{quote(name, safe='/:@')}/json")

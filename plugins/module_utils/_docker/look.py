@@ -15,6 +15,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import (
+    ASIDE,
     Engine,
     Machine,
     answering_engine,
@@ -136,7 +137,7 @@ class DockerAccessInfo:
             "docker_host": self._machine.chosen_host() or None,
             **self._access(),
         }
-        result.update(self._held(result["containers"]))
+        result.update(self._held(result["containers"], (result["slot"] or {"name": self._container})["name"]))
         result["port"] = self._use(result, self._address, self._port) if self._port is not None else None
         result["published_ports"] = [
             {
@@ -157,16 +158,16 @@ class DockerAccessInfo:
         use = port_use(self._machine, result["containers"], address, port)
         return {**use, "slot": is_slots(use, result["slot"]), "address_here": is_here(address)}
 
-    def _held(self, containers: list[dict[str, t.Any]]) -> dict[str, t.Any]:
-        """What the running containers and the processes on the GPU keep from others."""
+    def _held(self, containers: list[dict[str, t.Any]], slot_name: str | None) -> dict[str, t.Any]:
+        """What the running containers and the processes on the GPU keep from others than the slot."""
         if not self._holders:
             return {"containers": containers, "gpu_processes": None, "memory": None}
         gpu = ask_gpu_processes()
         containers, processes = holdings(self._machine, containers, gpu)
         meminfo = parse_meminfo((self._machine.root / "proc/meminfo").read_text(encoding="ascii"))
-        slot = next((one for one in containers if one["name"] == self._container), None)
+        slot = next((one for one in containers if one["name"] == slot_name), None)
         # What the driver does not tell of may be the most of it: then nothing is known.
-        sizes = [one["bytes"] for one in processes if one["container"] == self._container]
+        sizes = [one["bytes"] for one in processes if one["container"] == slot_name]
         known = slot is None or (bool(sizes) and None not in sizes)
         return {
             "containers": containers,
@@ -175,7 +176,7 @@ class DockerAccessInfo:
                 "total": meminfo["MemTotal"],
                 "available": meminfo["MemAvailable"],
                 "slot": (slot["memory_bytes"] if slot else 0) if known else None,
-                "holders": memory_holders(containers, processes, self._container),
+                "holders": memory_holders(containers, processes, slot_name),
             },
         }
 
@@ -196,7 +197,7 @@ class DockerAccessInfo:
 
     def _access(self) -> dict[str, t.Any]:
         info: dict[str, t.Any] = {}
-        found: dict[str, t.Any] = {"containers": [], "slot": None, "image": None, "mounted": None}
+        found: dict[str, t.Any] = {"containers": [], "slot": None, "aside": False, "image": None, "mounted": None}
         try:
             info = self._engine.get("/info")
             engine = answering_engine(self._engine.get("/version"), info)
@@ -230,11 +231,12 @@ class DockerAccessInfo:
 
     def _inspect(self) -> dict[str, t.Any]:
         listed = self._engine.get("/containers/json")
-        slot = self._engine.container(self._container) if self._container else None
+        slot = self._engine.slot(self._container) if self._container else None
         image = self._engine.image(self._image) if self._image else None
         return {
             "containers": [brief_container(one, self._engine.container(one["Id"])) for one in listed],
             "slot": brief_slot(slot) if slot else None,
+            "aside": slot is not None and self._engine.container(f"{self._container}{ASIDE}") is not None,
             "image": brief_image(image) if image else None,
             "mounted": mounted_by(self._engine.get("/containers/json?all=1")) if self._mounts else None,
         }

@@ -240,7 +240,7 @@ class PairLook:
             info = self.engine.get("/info")
             listed = self.engine.get("/containers/json") if self.params["ports"] else []
             containers = [brief_container(one, self.engine.container(one["Id"])) for one in listed]
-            slot = self.engine.container(self.params["container"])
+            slot = self.engine.slot(self.params["container"])
             names = {"base": self.params["image"], "pair": pair_image(self.params["image"])}
             images = {key: image_facts(self.engine.image(name)) for key, name in names.items()}
         except (EngineError, OSError) as e:

@@ -24,6 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     pair_of,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import (
+    ASIDE,
     Engine,
     EngineError,
     Machine,
@@ -92,7 +93,7 @@ class Docker:
         return {what: container["state"] for what, container in found.items() if container}
 
     def slot(self, name: str) -> dict[str, t.Any] | None:
-        inspected = self._try(lambda: self._engine.container(name))
+        inspected = self._try(lambda: self._engine.slot(name))
         self.environments[name] = environment_of(inspected)
         return brief_slot(inspected) if inspected else None
 
@@ -175,6 +176,12 @@ class StatusLook:
                 "off or is still under way. Run its playbook again."
             )
             status.findings = [{"id": "not_recorded", "message": message}]
+        if slot is not None and slot["name"].endswith(ASIDE):
+            message = (
+                "This served before and has come back: the run that was to replace it was cut off. Run a playbook that "
+                "deploys, or start.yml, which takes away what is left of the other one."
+            )
+            status.findings = [*status.findings, {"id": "put_aside", "message": message}]
 
     def _labels(self, slot: dict[str, t.Any] | None) -> dict[str, str]:
         """The labels of what is in the slot; where Docker cannot be asked, what the record says of them."""

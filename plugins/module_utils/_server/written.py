@@ -27,7 +27,7 @@ def newest_log(state_directory: Path) -> Path | None:
 def find_log(state_directory: Path, socket: str, container: str) -> tuple[Path | None, str | None]:
     """The log of what is in the serving slot, and a word on what is not as expected."""
     try:
-        slot = Engine(socket).container(container)
+        slot = Engine(socket).slot(container)
     except (OSError, EngineError) as e:
         reason = str(getattr(e, "strerror", None) or e).rstrip(".")
         path = newest_log(state_directory)

@@ -269,17 +269,23 @@ def way(
     look: Mapping,
     state_directory: str,
     own: Mapping | None = None,
+    proven: bool = False,
 ) -> dict[str, t.Any]:
     """How it is run on this Spark; look is what is in the slot, and the addresses where they were looked at.
 
     What was planned has its files, and its order from what serves. What was recorded gets its files back, and the head
-    comes last: it takes whatever answers for its workers.
+    comes last: it takes whatever answers for its workers. What runs and was proven, which a record of just that says,
+    is put aside for it.
     """
     recorded, rank, slot = is_record(deployment), deployment.get("pair", {}).get("rank", 0), look.get("slot")
     labels = deployment["container"]["labels"]
     container, generation, beside = placed(deployment["container"], deployment["files"] if recorded else {})
     turn = planned_turn or containers.turn(rank, [False] * (2 if deployment.get("pair") else 1))
-    differs = slot is not None and (not recorded or slot["labels"].get(LABEL) != labels.get(LABEL))
+    differs = slot is not None and slot["labels"].get(LABEL) != labels.get(LABEL)
+    # By the time its workers start, the head of what served before is not there to take them for its own.
+    stops = turn == "last" and slot is not None and (differs or not recorded)
+    known = recorded or (own is not None and own["container"]["labels"] == labels)
+    aside = (differs or stops) and slot is not None and proven and slot["state"] == "running"
     return {
         "directory": directory(deployment, state_directory),
         "container": container if recorded else deployment["container"],
@@ -292,8 +298,9 @@ def way(
         "port": urllib.parse.urlsplit(deployment["url"]).port or 0,
         "address": deployment.get("listens_on", "127.0.0.1"),
         "turn": turn,
-        # By the time its workers start, the head of what served before is not there to take them for its own.
-        "stop": turn == "last" and differs,
+        "before": "aside" if aside else "stop" if stops else "",
+        # Until it is on record Docker must not start it again.
+        "on_trial": aside or not known,
         "recorded": recorded,
-        "known": recorded or (own is not None and own["container"]["labels"] == labels),
+        "known": known,
     }

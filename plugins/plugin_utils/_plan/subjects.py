@@ -118,6 +118,7 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
             "slot": DICT,
             "addresses": {"type": "list", "elements": "str"},
             "own": DICT,
+            "proven": {"type": "bool", "default": False},
             "state_directory": {"type": "str", "required": True},
         },
     },

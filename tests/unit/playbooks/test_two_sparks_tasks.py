@@ -71,7 +71,7 @@ class Played(t.NamedTuple):
 
 
 # An empty slot, and nothing recorded.
-LOOK = {"slot": None, "records": {"choice": None, "own": None, "slot": None}}
+LOOK = {"slot": None, "records": {"choice": None, "own": None, "slot": None, "present": None}}
 Play = t.Callable[..., Played]
 # What is planned, and made to run.
 UP = ("decide", "render", "run")

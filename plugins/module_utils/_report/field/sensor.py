@@ -63,15 +63,18 @@ class World:
 
     def ask(self, path: str) -> t.Any:
         """What the Docker Engine says; None for what it does not know."""
+        return self._asked(lambda engine: engine.find(path))
+
+    def _asked(self, question: t.Callable[[Engine], t.Any]) -> t.Any:
         try:
-            return Engine(self.socket).find(path)
+            return question(Engine(self.socket))
         except (OSError, EngineError) as error:
             reason = getattr(error, "strerror", None) or str(error).rstrip(".")
             raise NotMeasured(f"the Docker Engine cannot be asked ({reason})") from None
 
     def slot(self) -> dict[str, t.Any]:
         """The container that serves, or has served, as Docker describes it."""
-        found: dict[str, t.Any] | None = self.ask(f"/containers/{self.container}/json")
+        found: dict[str, t.Any] | None = self._asked(lambda engine: engine.slot(self.container))
         if found is None:
             raise NotMeasured("nothing is deployed here; deploy something, and check again")
         return found

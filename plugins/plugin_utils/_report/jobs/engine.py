@@ -72,9 +72,14 @@ class Engine:
         body: t.Any = None,
         sent: t.Callable[[], None] = lambda: None,
     ) -> http.client.HTTPResponse:
-        """Ask for something; a body is an archive, in pieces if it is no bytes. Raises TimeoutError after a silence."""
+        """Ask for something; a body is data, or an archive, in pieces if it is no bytes.
+
+        Raises TimeoutError after a silence.
+        """
         connection = Connection(self.path, silence_s)
-        headers = {"Content-Type": "application/x-tar"} if body is not None else {}
+        kind = "json" if isinstance(body, dict) else "x-tar"
+        headers = {"Content-Type": f"application/{kind}"} if body is not None else {}
+        body = json.dumps(body).encode() if isinstance(body, dict) else body
         pieces = body is not None and not isinstance(body, bytes)
         try:
             # Of pieces the Engine may refuse the rest and say why.

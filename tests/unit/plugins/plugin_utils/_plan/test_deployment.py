@@ -167,7 +167,7 @@ def way(run: t.Mapping[str, t.Any], turn: str | None = None, **look: t.Any) -> d
 def test_what_was_planned_is_run() -> None:
     run = vars(planned())
     how = way(run, slot=None)
-    assert (how["files"], how["refusal"], how["stop"], how["recorded"]) == ([], "", False, False)
+    assert (how["files"], how["refusal"], how["before"], how["recorded"]) == ([], "", "", False)
     assert (how["directory"], how["port"], how["address"], how["answers"]) == (DIRECTORY, 8001, "127.0.0.1", True)
     # Whether just this was seen to answer, its record says.
     assert how["known"] is False
@@ -249,31 +249,61 @@ OTHER = {"state": "running", "labels": {}}
 
 
 @pytest.mark.parametrize(
-    ("recorded", "rank", "turn", "slot", "stop"),
+    ("recorded", "rank", "turn", "slot", "before"),
     [
-        (False, 0, "last", OTHER, True),
-        (False, 0, "last", SLOT, True),
-        (False, 0, "last", None, False),
-        (False, 0, "at once", SLOT, False),
-        (False, 1, "first", OTHER, False),
-        (True, 0, "last", OTHER, True),
-        (True, 0, "last", SLOT, False),
-        (True, 1, "first", OTHER, False),
+        (False, 0, "last", OTHER, "stop"),
+        (False, 0, "last", SLOT, "stop"),
+        (False, 0, "last", None, ""),
+        (False, 0, "at once", SLOT, ""),
+        (False, 1, "first", OTHER, ""),
+        (True, 0, "last", OTHER, "stop"),
+        (True, 0, "last", SLOT, ""),
+        (True, 1, "first", OTHER, ""),
     ],
 )
 def test_a_head_of_something_else_is_stopped_before_its_workers_start(
-    recorded: bool, rank: int, turn: str, slot: t.Any, stop: bool
+    recorded: bool, rank: int, turn: str, slot: t.Any, before: str
 ) -> None:
     one = planned(pair={**PAIR, "rank": rank})
     # Of a record the order is known.
     how = way(one.record(seen(), NOW), slot=slot) if recorded else way(vars(one), turn, slot=slot)
-    assert how["stop"] is stop
+    assert how["before"] == before
     assert (how["turn"], how["answers"]) == (turn, rank == 0)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "rank", "turn", "slot", "aside"),
+    [
+        # One alone, and each of several, as far as it changes; and a head that starts anew with its workers.
+        (False, 0, "at once", OTHER, True),
+        (False, 1, "first", OTHER, True),
+        (False, 0, "last", OTHER, True),
+        (False, 0, "last", SLOT, True),
+        (False, 0, "at once", SLOT, False),
+        (True, 0, "last", OTHER, True),
+        (True, 0, "last", SLOT, False),
+        # What somebody has stopped must not come back by itself.
+        (False, 0, "at once", {**OTHER, "state": "exited"}, False),
+        (False, 0, "last", None, False),
+    ],
+)
+def test_what_was_proven_and_runs_is_put_aside(recorded: bool, rank: int, turn: str, slot: t.Any, aside: bool) -> None:
+    one = planned(pair={} if turn == "at once" else {**PAIR, "rank": rank})
+    run, asked = (one.record(seen(), NOW), None) if recorded else (vars(one), turn)
+    how = deployment.way(run, asked, {"slot": slot}, "/state", {"container": {"labels": LABELS}}, proven=True)
+    assert (how["before"] == "aside") is aside
+    # Docker must not start two after a power cut, and of what is known to answer starts that.
+    assert how["on_trial"] is aside
+
+
+def test_what_nobody_has_seen_answer_is_on_trial() -> None:
+    assert way(vars(planned()), slot=None)["on_trial"]
+    assert not way(planned().record(seen(), NOW), slot=None)["on_trial"]
 
 
 def test_one_spark_alone_replaces_what_is_there() -> None:
     how = way(planned().record(seen(), NOW), slot=OTHER)
-    assert (how["stop"], how["turn"]) == (False, "at once")
+    assert (how["before"], how["turn"]) == ("", "at once")
 
 
 def test_what_was_made_for_addresses_that_are_gone_is_refused() -> None:

@@ -1,0 +1,209 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+"""What serves is put aside for its successor, and serves again unless that was seen to: for the module watched_job.
+
+aside NAME ASKED    The container stops, under another name. After a power cut Docker starts it, which of its policies
+                    only `always` does; and once no run has the Spark any more, a process that stays behind.
+settle NAME ASKED   Finish what was begun: forwards if the successor is on record, else backwards. Nothing is started.
+
+ASKED tells one call from another. What is to happen is known by names, policies and records alone, each of which is
+written in one step: wherever it is cut off, the next look knows how to finish it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import http.client
+import json
+import os
+import socket
+import sys
+import time
+import typing as t
+from pathlib import Path
+
+from .engine import Engine, EngineError, message_of
+from .said import Message, emit
+
+# As module_utils/_spark/lease.py binds it, and as module_utils/_docker/access.py names what was put aside.
+LOCK = "\0dgx-spark-speculative"
+ASIDE = "-aside"
+LABEL = "dgx_spark.speculative."
+LOOK_S = 1.0
+ASK_S = 5.0
+# A server may take two minutes to stop, and as many as its container allows.
+WORK_S = 900.0
+
+
+def is_held() -> bool:
+    """Whether a run has this Spark. A lock that is there and says nothing is held."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(ASK_S)
+        try:
+            connection.connect(LOCK)
+            connection.sendall(b'{"do": "ask"}\n')
+            with connection.makefile("rb") as file:
+                text = file.readline()
+            return bool(text) and json.loads(text)["state"] == "held"
+        except (ConnectionRefusedError, ConnectionResetError, BrokenPipeError):
+            return False
+        except (OSError, ValueError, KeyError, TypeError):
+            return True
+
+
+def configuration(labels: t.Mapping[str, str]) -> str | None:
+    return labels.get(f"{LABEL}configuration")
+
+
+def recorded(path: Path) -> str:
+    """The configuration of which a record is; nothing if it cannot be read."""
+    try:
+        return str(configuration(json.loads(path.read_text(encoding="utf-8"))["container"]["labels"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return ""
+
+
+def is_kept(new: t.Mapping[str, str], old: t.Mapping[str, str] | None) -> bool:
+    """Whether what has these labels was seen to answer in the place of the other.
+
+    Its record may be of another time, but that of the other is the way back only since then. One that was made anew
+    as it was has no other record.
+    """
+    directory, own = Path(new.get(f"{LABEL}directory") or "/nowhere"), configuration(new)
+    others = {own, recorded(directory.parent / "previous.json")}
+    return recorded(directory / "record.json") == own and (old is None or configuration(old) in others)
+
+
+@contextlib.contextmanager
+def alone(directory: Path) -> t.Iterator[None]:
+    """One at a time, whoever's user it is: a directory can be locked without a file that would be somebody's."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class Switch:
+    """From one container to another of the same name."""
+
+    def __init__(self, name: str, engine: Engine, directory: Path) -> None:
+        self.name = name
+        self._engine = engine
+        self._directory = directory
+
+    def aside(self) -> str:
+        """Stop what has the name. Without a lease nobody would know when to bring it back: it stops, and no more."""
+        with alone(self._directory):
+            old = self._find(self.name)
+            if old is None:
+                return ""
+            if is_held():
+                leave_behind(self.watch)
+                self._policy(old, "always")
+                self._do("POST", f"/containers/{old['Id']}/rename?name={self.name}{ASIDE}")
+            self._do("POST", f"/containers/{old['Id']}/stop")
+        return "aside"
+
+    def watch(self) -> None:
+        """Until it is settled, or nobody is left to do so."""
+        while True:
+            time.sleep(LOOK_S)
+            # The Engine may be restarting.
+            with contextlib.suppress(EngineError), alone(self._directory):
+                if self._find(f"{self.name}{ASIDE}") is None:
+                    return
+                if not is_held():
+                    self._finish(start=True)
+                    return
+
+    def settle(self) -> str:
+        with alone(self._directory):
+            return self._finish()
+
+    def _finish(self, start: bool = False) -> str:
+        new, old = self._find(self.name), self._find(f"{self.name}{ASIDE}")
+        if new and is_kept(new["Config"]["Labels"], old and old["Config"]["Labels"]):
+            # Never two that Docker would start.
+            if old:
+                self._policy(old, "no")
+            self._policy(new, "unless-stopped")
+            if old:
+                self._remove(old)
+            self._start(new, start)
+            return "kept"
+        if old is None:
+            return ""
+        if new:
+            self._remove(new)
+        # One that does not start now is still found as what was put aside.
+        self._start(old, start)
+        self._do("POST", f"/containers/{old['Id']}/rename?name={self.name}")
+        self._policy(old, "unless-stopped")
+        return "back"
+
+    def _find(self, name: str) -> Message | None:
+        status, answer = self._engine.ask(f"/containers/{name}/json")
+        if status not in (200, 404):
+            raise EngineError(f"the Docker Engine does not say what {name} is ({answer.get('message') or status})")
+        return answer if status == 200 else None
+
+    def _start(self, container: Message, wanted: bool) -> None:
+        if wanted:
+            self._do("POST", f"/containers/{container['Id']}/start")
+
+    def _policy(self, container: Message, policy: str) -> None:
+        self._do("POST", f"/containers/{container['Id']}/update", {"RestartPolicy": {"Name": policy}})
+
+    def _remove(self, container: Message) -> None:
+        self._do("DELETE", f"/containers/{container['Id']}?force=1")
+
+    def _do(self, method: str, path: str, body: Message | None = None) -> None:
+        """Have something done; what is so already is done."""
+        try:
+            response = self._engine.request(method, path, WORK_S, body)
+            said = response.read().decode("utf-8", "replace")
+        except (OSError, http.client.HTTPException) as error:
+            raise EngineError("the Docker Engine went away") from error
+        if response.status >= 400:
+            raise EngineError(f"the Docker Engine refuses {method} {path} ({message_of(said) or response.status})")
+
+
+def leave_behind(main: t.Callable[[], None]) -> None:
+    """A process of its own session, which outlives the job and the run."""
+    if os.fork():
+        os.wait()
+        return
+    try:
+        os.setsid()
+        if os.fork() == 0:
+            os.chdir("/")
+            null = os.open(os.devnull, os.O_RDWR)
+            for descriptor in (0, 1, 2):
+                os.dup2(null, descriptor)
+            # The lock among them.
+            for descriptor in [int(entry.name) for entry in Path("/proc/self/fd").iterdir() if int(entry.name) > 2]:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
+            main()
+    finally:
+        os._exit(0)
+
+
+def main(arguments: t.Sequence[str]) -> Message:
+    act, name, _asked = arguments
+    switch = Switch(name, Engine(), Path.cwd().parent)
+    return {"did": switch.aside() if act == "aside" else switch.settle()}
+
+
+if __name__ == "__main__":
+    try:
+        emit({"result": main(sys.argv[1:])})
+    except EngineError as error:
+        emit({"error": f"Switching from one container to the other failed: {error}."})
+        sys.exit(1)

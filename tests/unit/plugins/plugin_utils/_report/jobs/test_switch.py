@@ -1,0 +1,436 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""From one container to another, against an Engine and a lease on real sockets; cut off after each of its steps."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+import typing as t
+import urllib.parse
+from pathlib import Path
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import access
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lease
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import switch
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs.engine import Engine, EngineError
+
+from tests.unit.docker_server import DockerServer, Handler
+
+SLOT = "dgx-spark-speculative"
+OLD, NEW = "a" * 64, "b" * 64
+Container = dict[str, t.Any]
+
+
+class ContainerHandler(Handler):
+    server: Containers
+
+    def do_GET(self) -> None:
+        found = self.server.find(self.path.split("/")[2])
+        self.reply(*((200, found) if found else (404, {"message": "No such container"})))
+
+    def do_POST(self) -> None:
+        self.act("POST")
+
+    def do_DELETE(self) -> None:
+        self.act("DELETE")
+
+    def act(self, method: str) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"] or 0))
+        if body:
+            assert self.headers["Content-Type"] == "application/json"
+        self.reply(*self.server.act(method, self.path, json.loads(body or b"{}")))
+
+
+class Containers(DockerServer):
+    """An Engine with containers, which does what it is told until it has had enough."""
+
+    handler = ContainerHandler
+
+    def __init__(self, path: Path, containers: dict[str, Container]) -> None:
+        self.containers = containers
+        # Steps that it still takes.
+        self.left = 100
+        self.steps: list[str] = []
+        super().__init__(path, {})
+
+    def find(self, key: str) -> Container | None:
+        return next((each for each in self.containers.values() if key in (each["Id"], each["Name"])), None)
+
+    def act(self, method: str, path: str, body: t.Mapping[str, t.Any]) -> tuple[int, t.Any]:
+        url = urllib.parse.urlsplit(path)
+        _empty, _containers, key, *rest = url.path.split("/")
+        what = rest[0] if rest else "remove"
+        found = self.find(key)
+        if found is None:
+            return 404, {"message": "No such container"}
+        if not self.left:
+            return 500, {"message": "cut off"}
+        self.left -= 1
+        self.steps.append(what)
+        if what == "rename":
+            (name,) = urllib.parse.parse_qs(url.query)["name"]
+            if self.find(name):
+                return 409, {"message": "in use"}
+            found["Name"] = name
+        elif what == "update":
+            found["HostConfig"] = dict(body)
+        elif what == "remove":
+            del self.containers[found["Id"]]
+        else:
+            found["State"] = {"Running": what == "start"}
+        return 200, {}
+
+    def seen(self) -> dict[str, tuple[str, bool, str]]:
+        """By name, which it is, whether it runs and what Docker does with it after a power cut."""
+        return {
+            each["Name"]: (
+                each["Id"][0],
+                each["State"]["Running"],
+                each["HostConfig"]["RestartPolicy"]["Name"],
+            )
+            for each in self.containers.values()
+        }
+
+    def power_cut(self) -> None:
+        """What Docker does when it is there again; by hand it was stopped what does not run."""
+        for each in self.containers.values():
+            policy = each["HostConfig"]["RestartPolicy"]["Name"]
+            runs = policy == "always" or (policy == "unless-stopped" and each["State"]["Running"])
+            each["State"] = {"Running": runs}
+
+
+def container(identity: str, name: str, directory: Path, configuration: str, policy: str, running: bool) -> Container:
+    labels = {f"{switch.LABEL}configuration": configuration, f"{switch.LABEL}directory": str(directory)}
+    return {
+        **{"Id": identity, "Name": name, "Config": {"Labels": labels}},
+        **{"State": {"Running": running}, "HostConfig": {"RestartPolicy": {"Name": policy}}},
+    }
+
+
+def record(path: Path, configuration: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    labels = {f"{switch.LABEL}configuration": configuration}
+    path.write_text(json.dumps({"container": {"labels": labels}}), encoding="utf-8")
+
+
+class Scene:
+    """A Spark where a deployment serves, and perhaps another is to."""
+
+    def __init__(self, place: Path, engine: Containers) -> None:
+        self.state, self.engine = place / "state", engine
+        self.jobs = self.state / "jobs"
+        self.jobs.mkdir(parents=True)
+        self.switch = switch.Switch(SLOT, Engine(str(engine.path)), self.jobs)
+
+    def serve(self, deployment: str = "mine") -> None:
+        record(self.state / deployment / "record.json", "old")
+        self.engine.containers[OLD] = container(OLD, SLOT, self.state / deployment, "old", "unless-stopped", True)
+
+    def succeed_it(self, deployment: str = "mine", configuration: str = "new") -> None:
+        directory = self.state / deployment
+        self.engine.containers[NEW] = container(NEW, SLOT, directory, configuration, "no", True)
+
+    def keep(self, deployment: str = "mine") -> None:
+        record(self.state / "previous.json", "old")
+        record(self.state / deployment / "record.json", "new")
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> t.Iterator[Scene]:
+    with Containers(tmp_path / "docker.sock", {}) as engine:
+        yield Scene(tmp_path, engine)
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> t.Iterator[threading.Event]:
+    """The lease, as its real holder serves it; set the event, and it is gone."""
+    name = f"dgx-spark-speculative-{tmp_path.name}"
+    monkeypatch.setattr(switch, "LOCK", f"\0{name}")
+    gone = threading.Event()
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(f"\0{name}")
+    listener.listen()
+    of_a_run = lease.Lease({"run": "this"}, lease.since_boot())
+    monkeypatch.setattr(of_a_run, "is_over", lambda _now: gone.is_set())
+
+    def hold() -> None:
+        with listener:
+            lease.serve(listener, of_a_run)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    yield gone
+    gone.set()
+    thread.join()
+
+
+@pytest.fixture
+def no_lease(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(switch, "LOCK", f"\0nobody-{tmp_path.name}")
+
+
+@pytest.fixture
+def watchers(monkeypatch: pytest.MonkeyPatch) -> list[t.Callable[[], None]]:
+    """What would stay behind as a process."""
+    found: list[t.Callable[[], None]] = []
+    monkeypatch.setattr(switch, "leave_behind", found.append)
+    return found
+
+
+def test_names_are_those_that_the_collections_modules_use() -> None:
+    assert (f"\0{lease.NAME}", access.ASIDE) == (switch.LOCK, switch.ASIDE)
+
+
+def test_what_serves_is_put_aside_and_comes_back_after_a_power_cut(
+    scene: Scene, held: threading.Event, watchers: list[t.Callable[[], None]]
+) -> None:
+    scene.serve()
+    assert scene.switch.aside() == "aside"
+    assert scene.engine.seen() == {f"{SLOT}-aside": ("a", False, "always")}
+    # Somebody looks on before anything is done.
+    assert watchers == [scene.switch.watch]
+    scene.succeed_it()
+    scene.engine.power_cut()
+    assert scene.engine.seen() == {f"{SLOT}-aside": ("a", True, "always"), SLOT: ("b", False, "no")}
+    # As those see it who look at the slot.
+    slot = access.Engine(str(scene.engine.path)).slot(SLOT)
+    assert slot is not None
+    assert slot["Id"] == OLD
+    assert scene.switch.settle() == "back"
+    assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
+
+
+@pytest.mark.parametrize("cut", range(4))
+def test_cut_off_while_it_is_put_aside_it_serves_after_a_power_cut_and_is_found(
+    scene: Scene, held: threading.Event, watchers: list[t.Callable[[], None]], cut: int
+) -> None:
+    scene.serve()
+    scene.engine.left = cut
+    if cut < 3:
+        with pytest.raises(EngineError, match="cut off"):
+            scene.switch.aside()
+    else:
+        scene.switch.aside()
+    scene.engine.left = 100
+    scene.engine.power_cut()
+    ((_name, runs, _policy),) = scene.engine.seen().values()
+    assert runs
+    slot = access.Engine(str(scene.engine.path)).slot(SLOT)
+    assert slot is not None
+    assert slot["State"]["Running"]
+    scene.switch.settle()
+    ((name, found),) = scene.engine.seen().items()
+    assert (name, found[:2]) == (SLOT, ("a", True))
+
+
+@pytest.mark.parametrize("cut", range(4))
+def test_cut_off_while_it_is_kept_it_is_kept_in_the_end_and_docker_never_starts_two(
+    scene: Scene, held: threading.Event, watchers: list[t.Callable[[], None]], cut: int
+) -> None:
+    scene.serve()
+    scene.switch.aside()
+    scene.succeed_it()
+    scene.keep()
+    scene.engine.left = cut
+    if cut < 3:
+        with pytest.raises(EngineError):
+            scene.switch.settle()
+    else:
+        assert scene.switch.settle() == "kept"
+    scene.engine.left = 100
+    scene.engine.power_cut()
+    assert sum(runs for _id, runs, _policy in scene.engine.seen().values()) == (0 if cut == 1 else 1)
+    assert scene.switch.settle() == "kept"
+    ((name, found),) = scene.engine.seen().items()
+    assert (name, found[0], found[2]) == (SLOT, "b", "unless-stopped")
+
+
+@pytest.mark.parametrize("cut", range(4))
+def test_cut_off_on_the_way_back_it_is_gone_on_with(
+    scene: Scene, held: threading.Event, watchers: list[t.Callable[[], None]], cut: int
+) -> None:
+    scene.serve()
+    scene.switch.aside()
+    scene.succeed_it()
+    scene.engine.left = cut
+    if cut < 3:
+        with pytest.raises(EngineError):
+            scene.switch.settle()
+    scene.engine.left = 100
+    scene.engine.power_cut()
+    scene.switch.settle()
+    ((name, found),) = scene.engine.seen().items()
+    assert (name, found[0]) == (SLOT, "a")
+    assert found[2] in ("always", "unless-stopped")
+
+
+# Which records there are, by whose configuration, and what becomes of it.
+RECORDS = [
+    ({"mine/record.json": "old"}, "mine", "back"),
+    # Written, but not yet that of what it replaces: of what served it is as before.
+    ({"mine/record.json": "new"}, "mine", "back"),
+    ({"mine/record.json": "old", "previous.json": "old"}, "mine", "back"),
+    ({"mine/record.json": "new", "previous.json": "old"}, "mine", "kept"),
+    # It has answered at another time, which says nothing of now.
+    ({"mine/record.json": "old", "other/record.json": "new"}, "other", "back"),
+    ({"mine/record.json": "old", "other/record.json": "new", "previous.json": "new"}, "other", "back"),
+    ({"mine/record.json": "old", "other/record.json": "new", "previous.json": "old"}, "other", "kept"),
+    ({}, "mine", "back"),
+]
+
+
+@pytest.mark.parametrize(("records", "deployment", "did"), RECORDS)
+def test_only_what_is_on_record_in_its_place_is_kept(
+    scene: Scene, no_lease: None, records: dict[str, str], deployment: str, did: str
+) -> None:
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    scene.succeed_it(deployment)
+    for name, configuration in records.items():
+        record(scene.state / name, configuration)
+    assert scene.switch.settle() == did
+    assert [each[0] for each in scene.engine.seen().values()] == ["b" if did == "kept" else "a"]
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[]", '{"container": {"labels": []}}', "[" * 100_000])
+def test_a_damaged_record_keeps_nothing(scene: Scene, no_lease: None, damaged: str) -> None:
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    scene.succeed_it()
+    scene.keep()
+    (scene.state / "mine" / "record.json").write_text(damaged, encoding="utf-8")
+    assert scene.switch.settle() == "back"
+
+
+def test_what_is_made_anew_as_it_was_needs_no_other_record(scene: Scene, no_lease: None) -> None:
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    record(scene.state / "mine" / "record.json", "old")
+    scene.succeed_it(configuration="old")
+    assert scene.switch.settle() == "kept"
+    assert scene.engine.seen() == {SLOT: ("b", True, "unless-stopped")}
+
+
+def test_the_first_one_is_kept_once_it_is_on_record(scene: Scene, no_lease: None) -> None:
+    assert scene.switch.settle() == ""
+    scene.succeed_it()
+    assert scene.switch.settle() == ""
+    record(scene.state / "mine" / "record.json", "new")
+    assert scene.switch.settle() == "kept"
+    assert scene.engine.seen() == {SLOT: ("b", True, "unless-stopped")}
+
+
+def test_without_a_lease_it_is_stopped_and_no_more(
+    scene: Scene, no_lease: None, watchers: list[t.Callable[[], None]]
+) -> None:
+    assert scene.switch.aside() == ""
+    scene.serve()
+    assert scene.switch.aside() == "aside"
+    assert scene.engine.seen() == {SLOT: ("a", False, "unless-stopped")}
+    assert watchers == []
+
+
+def test_a_lock_that_says_nothing_is_held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(switch, "ASK_S", 0.1)
+    name = f"\0mute-{tmp_path.name}"
+    monkeypatch.setattr(switch, "LOCK", name)
+    assert not switch.is_held()
+    with socket.socket(socket.AF_UNIX) as mute:
+        mute.bind(name)
+        mute.listen()
+        assert switch.is_held()
+
+
+def watched(scene: Scene) -> threading.Thread:
+    thread = threading.Thread(target=scene.switch.watch, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_who_stays_behind_brings_it_back_when_nobody_has_the_spark(
+    scene: Scene, held: threading.Event, watchers: list[t.Callable[[], None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(switch, "LOOK_S", 0.05)
+    scene.serve()
+    scene.switch.aside()
+    scene.succeed_it()
+    before = scene.engine.seen()
+    # An Engine that does not answer for a while is asked again.
+    scene.engine.left = 0
+    thread = watched(scene)
+    time.sleep(0.5)
+    assert scene.engine.seen() == before
+    held.set()
+    time.sleep(1.0)
+    assert scene.engine.seen() == before
+    scene.engine.left = 100
+    thread.join(10)
+    assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
+
+
+def test_who_stays_behind_starts_what_was_kept_if_it_is_not_up(
+    scene: Scene, no_lease: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(switch, "LOOK_S", 0.05)
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    scene.succeed_it()
+    scene.keep()
+    scene.engine.containers[NEW]["State"] = {"Running": False}
+    scene.switch.watch()
+    assert scene.engine.seen() == {SLOT: ("b", True, "unless-stopped")}
+
+
+def test_who_stays_behind_ends_with_the_switch(
+    scene: Scene, held: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(switch, "LOOK_S", 0.05)
+    scene.serve()
+    scene.switch.watch()
+    assert scene.engine.steps == []
+
+
+def test_one_at_a_time(scene: Scene, no_lease: None) -> None:
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    with switch.alone(scene.jobs):
+        other = threading.Thread(target=scene.switch.settle)
+        other.start()
+        other.join(0.3)
+        assert other.is_alive()
+        assert scene.engine.steps == []
+    other.join(10)
+    assert scene.engine.seen() == {SLOT: ("a", False, "unless-stopped")}
+
+
+def test_an_engine_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="is it running"):
+        switch.Switch(SLOT, Engine(str(tmp_path / "none.sock")), tmp_path).settle()
+
+
+def test_it_is_left_behind_as_a_process_of_its_own_session(tmp_path: Path) -> None:
+    program = (
+        "import os, sys, time; sys.path.insert(0, sys.argv[1])\n"
+        "from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import switch\n"
+        "def main():\n"
+        "    time.sleep(0.5)\n"
+        "    open(sys.argv[2], 'w').write(f'{os.getsid(0)} {len(os.listdir(\"/proc/self/fd\"))}')\n"
+        "switch.leave_behind(main)\n"
+        "print(os.getsid(0))\n"
+    )
+    seen = tmp_path / "seen"
+    root = next(path for path in map(Path, sys.path) if (path / "ansible_collections").is_dir())
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(root), str(seen)], capture_output=True, text=True, check=True, timeout=20
+    )
+    deadline = time.monotonic() + 10
+    while not seen.exists() or not seen.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    session, descriptors = seen.read_text().split()
+    assert session != done.stdout.strip()
+    # The three, the file and the directory that is listed.
+    assert int(descriptors) <= 5
