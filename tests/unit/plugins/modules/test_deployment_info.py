@@ -476,6 +476,20 @@ def test_stopped_when_it_could_not_start(silent: Spark, look: Look) -> None:
     assert (look()["state"], look()["why"]) == ("stopped", "The container dgx-spark-speculative was stopped.")
 
 
+def test_what_was_put_aside_and_is_back(silent: Spark, look: Look) -> None:
+    silent.slot("running", Running=True)
+    silent.docker.pages[CONTAINER.replace("/json", "-aside/json")] = {
+        **silent.docker.pages[CONTAINER],
+        "Name": "/dgx-spark-speculative-aside",
+    }
+    silent.slot("exited")
+    silent.says("loading")
+    found = look()
+    assert (found["state"], found["method"]) == ("loading", "eagle3")
+    assert found["findings"][-1]["id"] == "put_aside"
+    assert "start.yml" in found["findings"][-1]["message"]
+
+
 def test_nothing_is_deployed(tmp_path: Path, docker: DockerServer, look: Look) -> None:
     result = look()
     assert (result["state"], result["container"], result["deployment"]) == ("absent", None, None)

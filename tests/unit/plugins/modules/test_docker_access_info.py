@@ -272,6 +272,36 @@ def test_the_slots_own_port(engine: DockerServer, look: Look) -> None:
     assert look(container="another", port=8080)["port"]["slot"] is False
 
 
+@pytest.mark.parametrize(
+    ("is_there", "runs", "slot"),
+    # Put aside; back after a power cut; and cut off before its successor was made, or after that was removed.
+    [(True, False, "slot"), (True, True, "slot-aside"), (False, False, "slot-aside"), (False, True, "slot-aside")],
+)
+def test_what_was_put_aside_is_in_the_slot_if_it_runs_or_is_alone(
+    engine: DockerServer, look: Look, is_there: bool, runs: bool, slot: str
+) -> None:
+    assert look(container="slot")["aside"] is False
+    state = {"Status": "running" if runs else "exited", "Running": runs}
+    engine.pages["/containers/slot-aside/json"] = {**SLOT, "Id": "c3", "Name": "/slot-aside", "State": state}
+    if not is_there:
+        del engine.pages["/containers/slot/json"]
+    found = look(container="slot")
+    assert (found["slot"]["name"], found["aside"]) == (slot, True)
+
+
+def test_what_is_back_holds_its_own_memory(
+    engine: DockerServer, running: Path, look: Look, nvidia_smi: t.Callable[[str], None]
+) -> None:
+    nvidia_smi("11, trtllm-serve, 64000")
+    before = look(container="slot", holders=True)["memory"]
+    engine.pages["/containers/slot-aside/json"] = {**SLOT, "Name": "/slot-aside", "State": {"Running": True}}
+    listed = engine.pages["/containers/json"]
+    engine.pages["/containers/json"] = [
+        {**one, "Names": ["/slot-aside"]} if one["Names"] == ["/slot"] else one for one in listed
+    ]
+    assert look(container="slot", holders=True)["memory"] == before
+
+
 def test_the_addresses_of_the_host(look: Look, tmp_path: Path) -> None:
     (tmp_path / "root/proc/net").mkdir()
     (tmp_path / "root/proc/net/if_inet6").write_text(
