@@ -63,8 +63,10 @@ def fixture_run(tmp_path: Path) -> Run:
     return run
 
 
-def test_what_docker_could_not_start_is_started_once(run: Run) -> None:
-    assert run(f"{OURS} unless-stopped {LATE}") == [OURS]
+# As it serves, and put aside for its successor.
+@pytest.mark.parametrize("policy", ["unless-stopped", "always"])
+def test_what_docker_could_not_start_is_started_once(run: Run, policy: str) -> None:
+    assert run(f"{OURS} {policy} {LATE}") == [OURS]
 
 
 @pytest.mark.parametrize(
