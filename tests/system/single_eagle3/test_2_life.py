@@ -79,8 +79,29 @@ def test_stop_stays_stopped_and_start_needs_neither_internet_nor_sudo(
     assert playbook.succeed("start").changed == []
 
 
+def kept_for_logging_in(spark: Spark) -> list[str]:
+    """As systemd was told; what the kernel makes of it needs control groups v2."""
+    return spark.exec("systemctl show --property=MemoryMin --value ssh.service system.slice user.slice").stdout.split()
+
+
+def test_memory_is_kept_for_logging_in(deployed: Deployed, spark: Spark) -> None:
+    wish = ("-e", "speculative_serve_protect_login=true")
+    started = deployed.inspect()["State"]["StartedAt"]
+    refused = playbook.fail("single_eagle3", *wish, "-e", "ansible_become_password=")
+    assert "keeping memory for logging in" in refused.output
+    assert refused.changed == []
+    assert kept_for_logging_in(spark) == ["0"] * 3
+    playbook.succeed("single_eagle3", *wish)
+    assert kept_for_logging_in(spark) == [str(256 * 2**20), str(256 * 2**20), str(2 * 2**30)]
+    # Once it is so, nobody is asked for sudo.
+    assert playbook.succeed("single_eagle3", *wish, "-e", "ansible_become_password=").changed == []
+    assert deployed.inspect()["State"]["StartedAt"] == started
+
+
 def test_cleanup_leaves_the_models_and_nothing_else(spark: Spark) -> None:
     playbook.succeed("cleanup")
+    assert kept_for_logging_in(spark) == ["0"] * 3
+    assert spark.exec("ls -d /etc/systemd/system/ssh.service.d /etc/systemd/system/*.slice.d").stdout == ""
     assert spark.exec(["ls", HOME]).stdout == "models\n"
     assert spark.exec(["docker", "ps", "--all", "--quiet"]).stdout == ""
     assert spark.exec(["docker", "volume", "ls", "--quiet"]).stdout == ""
