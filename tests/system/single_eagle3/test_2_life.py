@@ -44,9 +44,11 @@ def test_another_draft_length_changes_options_and_restarts_once(deployed: Deploy
     outcome = playbook.succeed("single_eagle3", "--diff", variables={"speculative_serve_draft_length": 3})
     assert outcome.changed == [
         "Write the deployment's files",
+        "Stop what serves, which comes back by itself unless its successor answers",
         "Run the container",
         "Keep the record of what it replaces for the way back",
         "Write the record, and remove the files that nothing needs any more",
+        "Keep what is on record, or go back to what was put aside for it",
     ]
     assert "+  max_draft_len: 3" in outcome.output
     assert deployed.options()["speculative_config"]["max_draft_len"] == 3
