@@ -1157,8 +1157,8 @@ port:
   description: The port of the API. V(0) with O(listen) on a Spark that has none.
   returned: with O(run) or O(listen)
   type: int
-on_trial:
-  description: Whether it has yet to be seen to answer, or takes the place of what was.
+provisional:
+  description: Whether Docker must not start it again until it is on record.
   returned: with O(run)
   type: bool
 recorded:
@@ -1180,7 +1180,9 @@ record:
   returned: with O(record)
   type: dict
 replaced:
-  description: The record of what it takes the place of, for the way back. Null if that was the same.
+  description:
+    - The record of what it takes the place of, for the way back. Null if that was the same.
+    - With O(back) the record of what serves now, or of what comes back if there is none.
   returned: with O(record) or O(back)
   type: dict
 served:

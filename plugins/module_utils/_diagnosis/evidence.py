@@ -376,6 +376,8 @@ class Gatherer:
         evidence.docker, evidence.docker_info = "usable", info
         evidence.gpu_by = docker.gpu_support(self._machine, info)
         evidence.slot = self._engine.slot(evidence.container)
+        if evidence.slot:
+            evidence.container = str(evidence.slot["Name"]).lstrip("/")
         listed = [
             docker.brief_container(one, self._engine.container(one["Id"]))
             for one in self._engine.get("/containers/json")

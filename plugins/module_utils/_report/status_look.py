@@ -176,10 +176,10 @@ class StatusLook:
                 "off or is still under way. Run its playbook again."
             )
             status.findings = [{"id": "not_recorded", "message": message}]
-        if slot is not None and slot["name"].endswith(ASIDE):
+        if slot is not None and slot["name"] == f"{self._params['container']}{ASIDE}":
             message = (
-                "This served before and has come back: the run that was to replace it was cut off. Run a playbook that "
-                "deploys, or start.yml, which takes away what is left of the other one."
+                "This was put aside for another one: the run that replaces it was cut off or is still under way. If it "
+                "was cut off, run a playbook that deploys, or start.yml, which finishes that."
             )
             status.findings = [*status.findings, {"id": "put_aside", "message": message}]
 

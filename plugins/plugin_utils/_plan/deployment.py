@@ -300,7 +300,7 @@ def way(
         "turn": turn,
         "before": "aside" if aside else "stop" if stops else "",
         # Until it is on record Docker must not start it again.
-        "on_trial": aside or not known,
+        "provisional": aside or not known,
         "recorded": recorded,
         "known": known,
     }

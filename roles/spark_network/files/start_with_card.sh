@@ -14,8 +14,8 @@ nodes() {
 }
 
 # The containers with one half of a model that Docker refused to start for that, one that was put aside (always) among
-# them. One that was stopped is none of them: stop.yml takes its restart policy away, and
-# 'docker stop' of one that runs leaves no error.
+# them. One that was stopped is none of them: stop.yml takes its restart policy away, and 'docker stop' of one that runs
+# leaves no error.
 refused() {
     docker ps --all --quiet --filter label=dgx_spark.speculative.rank --filter status=created --filter status=exited |
         xargs -r docker inspect --format '{{.Id}} {{.HostConfig.RestartPolicy.Name}} {{.State.Error}}' |

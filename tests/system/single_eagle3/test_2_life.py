@@ -88,12 +88,12 @@ def kept_for_logging_in(spark: Spark) -> list[str]:
 
 def test_memory_is_kept_for_logging_in(deployed: Deployed, spark: Spark) -> None:
     wish = ("-e", "speculative_serve_protect_login=true")
-    started = deployed.inspect()["State"]["StartedAt"]
     refused = playbook.fail("single_eagle3", *wish, "-e", "ansible_become_password=")
     assert "keeping memory for logging in" in refused.output
     assert refused.changed == []
     assert kept_for_logging_in(spark) == ["0"] * 3
     playbook.succeed("single_eagle3", *wish)
+    started = deployed.inspect()["State"]["StartedAt"]
     assert kept_for_logging_in(spark) == [str(256 * 2**20), str(256 * 2**20), str(2 * 2**30)]
     # Once it is so, nobody is asked for sudo.
     assert playbook.succeed("single_eagle3", *wish, "-e", "ansible_become_password=").changed == []

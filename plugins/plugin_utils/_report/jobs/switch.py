@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
-"""What serves is put aside for its successor, and serves again unless that was seen to: for the module watched_job.
+"""What serves is put aside, and serves again unless its successor was seen to answer: for the module watched_job.
 
 aside NAME ASKED    The container stops, under another name. After a power cut Docker starts it, which of its policies
                     only `always` does; and once no run has the Spark any more, a process that stays behind.
@@ -35,7 +35,7 @@ ASIDE = "-aside"
 LABEL = "dgx_spark.speculative."
 LOOK_S = 1.0
 ASK_S = 5.0
-# A server may take two minutes to stop, and as many as its container allows.
+# Stopping takes as long as the container allows, two minutes by default.
 WORK_S = 900.0
 
 
@@ -76,6 +76,11 @@ def is_kept(new: t.Mapping[str, str], old: t.Mapping[str, str] | None) -> bool:
     directory, own = Path(new.get(f"{LABEL}directory") or "/nowhere"), configuration(new)
     others = {own, recorded(directory.parent / "previous.json")}
     return recorded(directory / "record.json") == own and (old is None or configuration(old) in others)
+
+
+def is_left_alone(container: Message) -> bool:
+    """Whether it is as it is to be: what was stopped stays so, and what runs comes back after a restart."""
+    return not container["State"]["Running"] or container["HostConfig"]["RestartPolicy"]["Name"] == "unless-stopped"
 
 
 @contextlib.contextmanager
@@ -128,6 +133,8 @@ class Switch:
 
     def _finish(self, start: bool = False) -> str:
         new, old = self._find(self.name), self._find(f"{self.name}{ASIDE}")
+        if old is None and (new is None or is_left_alone(new)):
+            return ""
         if new and is_kept(new["Config"]["Labels"], old and old["Config"]["Labels"]):
             # Never two that Docker would start.
             if old:

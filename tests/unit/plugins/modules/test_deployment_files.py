@@ -94,6 +94,15 @@ def test_a_full_disk_is_told_as_that_and_leaves_what_is_there(
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / "serve.sh"]
 
 
+def test_a_file_is_on_the_disk_before_its_name_is(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda number: synced.append(Path(f"/proc/self/fd/{number}").resolve().name))
+    run(capsys, tmp_path)
+    assert synced == [f".draft-{SCRIPT['name']}", tmp_path.name]
+
+
 def test_wrong_line_endings_are_a_difference(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     run(capsys, tmp_path)
     (tmp_path / "serve.sh").write_bytes(SCRIPT["content"].replace("\n", "\r\n").encode())

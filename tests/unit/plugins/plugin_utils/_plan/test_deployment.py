@@ -293,12 +293,12 @@ def test_what_was_proven_and_runs_is_put_aside(recorded: bool, rank: int, turn: 
     how = deployment.way(run, asked, {"slot": slot}, "/state", {"container": {"labels": LABELS}}, proven=True)
     assert (how["before"] == "aside") is aside
     # Docker must not start two after a power cut, and of what is known to answer starts that.
-    assert how["on_trial"] is aside
+    assert how["provisional"] is aside
 
 
 def test_what_nobody_has_seen_answer_is_on_trial() -> None:
-    assert way(vars(planned()), slot=None)["on_trial"]
-    assert not way(planned().record(seen(), NOW), slot=None)["on_trial"]
+    assert way(vars(planned()), slot=None)["provisional"]
+    assert not way(planned().record(seen(), NOW), slot=None)["provisional"]
 
 
 def test_one_spark_alone_replaces_what_is_there() -> None:
