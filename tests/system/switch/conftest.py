@@ -4,12 +4,8 @@
 
 from __future__ import annotations
 
-import typing as t
+from tests.deployed import deployed
+from tests.pair import head, worker
 
-import pytest
-
-
-@pytest.fixture(scope="session", autouse=True)
-def begin(new_sparks: t.Callable[..., None]) -> None:
-    """With a bare Spark."""
-    new_sparks(1)
+# Each file begins with Sparks of its own: one alone, and two.
+__all__ = ["deployed", "head", "worker"]

@@ -15,36 +15,19 @@ import pytest
 from tests import playbook
 from tests.deployed import HOME, SLOT, Deployed
 from tests.lease import holder, until
+from tests.slot import aside, containers, loads
 from tests.twin.control import Spark
 
-pytest_plugins = ["tests.scenario", "tests.deployed"]
+pytest_plugins = ["tests.scenario"]
 
 PROVEN, TRIED = 3, 4
 
 
 @pytest.fixture(scope="module", autouse=True)
-def serving(begin: None) -> None:
+def serving(new_sparks: t.Callable[..., None]) -> None:
     """One that serves with three drafts."""
+    new_sparks(1)
     playbook.succeed("single_eagle3", variables={"speculative_serve_draft_length": PROVEN})
-
-
-def containers(spark: Spark) -> dict[str, tuple[bool, str]]:
-    """Those of the slot, whether they run and what Docker does with them after a power cut."""
-    # By id, since names change meanwhile; one that is gone is left out.
-    said = spark.exec(f"docker inspect $(docker ps --all --quiet --filter name={SLOT})").stdout
-    return {
-        one["Name"].lstrip("/"): (one["State"]["Running"], one["HostConfig"]["RestartPolicy"]["Name"])
-        for one in json.loads(said or "[]")
-    }
-
-
-def aside(spark: Spark) -> bool:
-    return f"{SLOT}-aside" in containers(spark)
-
-
-def loads(spark: Spark) -> bool:
-    """Whether the other one is on its way."""
-    return containers(spark).get(SLOT, (False, ""))[0] and aside(spark)
 
 
 def serves(deployed: Deployed, draft_length: int) -> None:

@@ -1,0 +1,31 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is in the serving slot of a Spark, and what was put aside for it."""
+
+from __future__ import annotations
+
+import json
+
+from tests.deployed import SLOT
+from tests.twin.control import Spark
+
+
+def containers(spark: Spark) -> dict[str, tuple[bool, str]]:
+    """Whether each runs, and what Docker does with it after a power cut."""
+    # By id, since names change meanwhile; one that is gone is left out.
+    said = spark.exec(f"docker inspect $(docker ps --all --quiet --filter name={SLOT})").stdout
+    return {
+        one["Name"].lstrip("/"): (one["State"]["Running"], one["HostConfig"]["RestartPolicy"]["Name"])
+        for one in json.loads(said or "[]")
+    }
+
+
+def aside(spark: Spark) -> bool:
+    return f"{SLOT}-aside" in containers(spark)
+
+
+def loads(spark: Spark) -> bool:
+    """Whether the other one is on its way."""
+    return containers(spark).get(SLOT, (False, ""))[0] and aside(spark)
