@@ -157,6 +157,9 @@ class ActionModule(ActionBase):
         records = asked["records"][host]
         return {"replaced": records["present"] or records["previous"], **refused}
 
+    def _kept(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return self._refused(host, deployment.replaced_meanwhile(**given["kept"]))
+
     @staticmethod
     def _question(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         return course.question(host, **given["question"])
@@ -177,16 +180,13 @@ class ActionModule(ActionBase):
         return {**found, "failed": True, "msg": found["gone"]} if found["gone"] else found
 
     @staticmethod
-    def _record(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    def _record(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = given["record"]
         planned, records = deployment.Deployment(**asked["deployment"]), asked["records"]
         answered, figures = (served.of_head(asked[name]) for name in ("answered", "figures"))
         if not asked["is_new"]:
             return {"record": deployment.reviewed(records["own"], answered, planned.origins), "replaced": None}
         looked, docker = asked["seen"], asked["seen"]["docker"]
-        refusal = deployment.replaced_meanwhile(looked["container"], docker["slot"])
-        if refusal:
-            return ActionModule._refused(host, refusal)
         # What the image and the ranks said; the last is the head's.
         texts = {**asked["files"], "ranks": served.of_head(asked["ranks"])}
         written = {name: json.loads(base64.b64decode(text or "") or b"{}") for name, text in texts.items()}

@@ -556,6 +556,20 @@ options:
           - Whether the image of what served before is there.
         type: bool
         required: true
+  kept:
+    description:
+      - What has answered and is to be recorded. It is an error if something else is in the slot by now.
+    type: dict
+    suboptions:
+      container:
+        description:
+          - The container that was run, as the role trtllm_container hands it out in C(trtllm_container_definition).
+        type: dict
+        required: true
+      slot:
+        description:
+          - What is in the serving slot, as RV(dgx_spark.speculative.docker_access_info#module:slot).
+        type: dict
   record:
     description:
       - A deployment that was seen to answer.

@@ -179,6 +179,7 @@ class Job:
         # mkdir's parents would be open to the group.
         for directory in reversed([one for one in (self.parent, *self.parent.parents) if not one.exists()]):
             directory.mkdir(mode=0o700, exist_ok=True)
+            give_to_owner(directory)
         lock = self.parent / f"{self.name}.lock"
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         give_to_owner(lock)

@@ -225,11 +225,15 @@ def healthcheck(node: Node) -> dict[str, t.Any]:
 
 
 def configuration(nodes: t.Sequence[Node], node: Node) -> str:
-    """What a container was created for: when any Spark's files or keys have changed, all containers are made anew."""
+    """What a container was created for: when any Spark's files, keys or wishes have changed, all are made anew."""
     # A commit never changes; the files of a directory may, and on each Spark at another time.
     models = [str(model.get("fingerprint", "")) for model in node.models.values()]
+    wishes = [
+        [environment(nodes, rank), healthcheck(each), list(each.devices), each.settings]
+        for rank, each in enumerate(nodes)
+    ]
     parts = [*models, *(each.generation for each in nodes), *(each.trust for each in nodes)]
-    return hashlib.sha256("".join(parts).encode()).hexdigest()
+    return hashlib.sha256("".join([*parts, json.dumps(wishes, sort_keys=True, default=str)]).encode()).hexdigest()
 
 
 def labels(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:

@@ -160,9 +160,9 @@ def judged(*findings: t.Iterable[Mapping]) -> dict[str, t.Any]:
     return {"findings": found, "outcome": "serving with findings" if found else "serving"}
 
 
-def replaced_meanwhile(ran: Mapping, slot: Mapping | None) -> str:
+def replaced_meanwhile(container: Mapping, slot: Mapping | None) -> str:
     """Why what answered is not what this run has deployed."""
-    if slot is not None and slot["labels"].get(LABEL) == ran["labels"][LABEL]:
+    if slot is not None and slot["labels"].get(LABEL) == container["labels"].get(LABEL):
         return ""
     return (
         "what answers is not what this run has deployed: somebody has replaced the container meanwhile. So nothing is "
@@ -190,7 +190,8 @@ def replaced(planned: Deployment, records: Mapping) -> Mapping | None:
     If a run was cut off after it had made the container, the slot is this deployment's already.
     """
     slot = records["slot"] or {}
-    before = records["own"] if slot.get("deployment", "") in ("", planned.deployment) else slot
+    own = records["own"] if slot.get("deployment", "") in ("", planned.deployment) else slot
+    before = records.get("present") or own
     return before if before and before["container"]["labels"] != planned.container["labels"] else None
 
 

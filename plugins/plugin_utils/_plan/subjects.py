@@ -131,6 +131,7 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
             "has_image": {"type": "bool", "required": True},
         },
     },
+    "kept": {"type": "dict", "options": {"container": NEEDED, "slot": DICT}},
     "record": {
         "type": "dict",
         "options": {

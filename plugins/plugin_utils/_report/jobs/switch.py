@@ -7,7 +7,7 @@
 
 aside NAME ASKED    The container stops, under another name. After a power cut Docker starts it, which of its policies
                     only `always` does; and once no run has the Spark any more, a process that stays behind.
-settle NAME ASKED   Finish what was begun: forwards if the successor is on record, else backwards. Nothing is started.
+settle NAME ASKED   Finish what was begun, and start it: forwards if the successor is on record, else backwards.
 
 ASKED tells one call from another. What is to happen is known by names, policies and records alone, each of which is
 written in one step: wherever it is cut off, the next look knows how to finish it.
@@ -124,14 +124,14 @@ class Switch:
                 if self._find(f"{self.name}{ASIDE}") is None:
                     return
                 if not is_held():
-                    self._finish(start=True)
+                    self._finish()
                     return
 
     def settle(self) -> str:
         with alone(self._directory):
             return self._finish()
 
-    def _finish(self, start: bool = False) -> str:
+    def _finish(self) -> str:
         new, old = self._find(self.name), self._find(f"{self.name}{ASIDE}")
         if old is None and (new is None or is_left_alone(new)):
             return ""
@@ -142,14 +142,14 @@ class Switch:
             self._policy(new, "unless-stopped")
             if old:
                 self._remove(old)
-            self._start(new, start)
+            self._start(new)
             return "kept"
         if old is None:
             return ""
         if new:
             self._remove(new)
         # One that does not start now is still found as what was put aside.
-        self._start(old, start)
+        self._start(old)
         self._do("POST", f"/containers/{old['Id']}/rename?name={self.name}")
         self._policy(old, "unless-stopped")
         return "back"
@@ -160,9 +160,8 @@ class Switch:
             raise EngineError(f"the Docker Engine does not say what {name} is ({answer.get('message') or status})")
         return answer if status == 200 else None
 
-    def _start(self, container: Message, wanted: bool) -> None:
-        if wanted:
-            self._do("POST", f"/containers/{container['Id']}/start")
+    def _start(self, container: Message) -> None:
+        self._do("POST", f"/containers/{container['Id']}/start")
 
     def _policy(self, container: Message, policy: str) -> None:
         self._do("POST", f"/containers/{container['Id']}/update", {"RestartPolicy": {"Name": policy}})

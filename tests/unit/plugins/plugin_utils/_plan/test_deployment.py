@@ -143,12 +143,20 @@ def test_what_is_in_files_is_seen_too() -> None:
     # A worker has neither, and nobody may have asked the image.
     record = made(option_check="", ranks="")
     assert (record["checks"], record["pair"]["ranks"]) == ([], [])
-    # What answered may be another one's.
+
+
+def test_what_answered_may_be_another_one() -> None:
+    assert deployment.replaced_meanwhile({"labels": LABELS}, {"labels": LABELS}) == ""
     for slot in (None, {"labels": {**LABELS, CONFIGURATION: "other"}}):
-        given["seen"]["docker"] = {"image": known["image"], "slot": slot}
-        refusal = ActionModule._record("spark-1", {"record": {**given, **said, "files": {}, "ranks": {}}})
-        assert refusal["failed"]
-        assert refusal["msg"].startswith("spark-1: what answers is not what this run has deployed")
+        said = deployment.replaced_meanwhile({"labels": LABELS}, slot)
+        assert said.startswith("what answers is not what this run has deployed")
+
+
+def test_what_serves_is_what_it_takes_the_place_of() -> None:
+    """Whatever the last record of that name says, which may be in another directory."""
+    served = {"deployment": "mine", "container": {"labels": {**LABELS, CONFIGURATION: "served"}}}
+    records = {"own": None, "slot": served, "present": served}
+    assert deployment.replaced(planned(), records) == served
 
 
 def test_what_has_served_all_along_keeps_its_record() -> None:
