@@ -80,6 +80,10 @@ def test_cut_off(
         assert told["state"] == "ready", told
         assert told["draft_length"] == PROVEN
         assert [finding["id"] for finding in told["findings"]] == ["put_aside"] * aside(spark)
+        # Looking finishes nothing.
+        before = containers(spark)
+        assert playbook.succeed("preflight").changed == []
+        assert containers(spark) == before
     deployed.wait_until_it_answers(180)
     # Whatever was left is finished by the next run, and that changes nothing of what serves.
     playbook.succeed("start")
