@@ -148,10 +148,9 @@ class Switch:
             return ""
         if new:
             self._remove(new)
-        # One that does not start now is still found as what was put aside.
-        self._start(old)
         self._do("POST", f"/containers/{old['Id']}/rename?name={self.name}")
         self._policy(old, "unless-stopped")
+        self._start(old)
         return "back"
 
     def _find(self, name: str) -> Message | None:
@@ -161,7 +160,9 @@ class Switch:
         return answer if status == 200 else None
 
     def _start(self, container: Message) -> None:
-        self._do("POST", f"/containers/{container['Id']}/start")
+        # One that cannot be started is stopped and removed all the same; who wants it to serve sees why it does not.
+        with contextlib.suppress(EngineError):
+            self._do("POST", f"/containers/{container['Id']}/start")
 
     def _policy(self, container: Message, policy: str) -> None:
         self._do("POST", f"/containers/{container['Id']}/update", {"RestartPolicy": {"Name": policy}})
