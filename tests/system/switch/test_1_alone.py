@@ -107,7 +107,7 @@ def test_docker_restarted_in_between(spark: Spark, deployed: Deployed, tmp_path:
 def test_stopped_in_between_it_stays_stopped_and_start_serves_what_was_proven(
     spark: Spark, deployed: Deployed, tmp_path: Path
 ) -> None:
-    with spark.gpu(seconds_per_gb=0.5):
+    with spark.gpu(seconds_per_gb=1.5):
         run = replacing(tmp_path)
         run.wait_for(lambda: loads(spark))
         playbook.succeed("stop")
@@ -134,7 +134,7 @@ def test_the_way_back_and_forth(spark: Spark, deployed: Deployed) -> None:
 
 
 def test_cleaned_up_in_between_nothing_is_left(spark: Spark, deployed: Deployed, tmp_path: Path) -> None:
-    with spark.gpu(seconds_per_gb=0.5):
+    with spark.gpu(seconds_per_gb=1.5):
         run = replacing(tmp_path)
         run.wait_for(lambda: loads(spark))
         playbook.succeed("cleanup")
