@@ -14,6 +14,7 @@ import pytest
 from tests import playbook
 from tests.deployed import SLOT, Deployed
 from tests.lease import holder, until
+from tests.slot import loads
 from tests.twin.control import Internet, Spark
 
 pytest_plugins = ["tests.scenario", "tests.deployed"]
@@ -54,13 +55,9 @@ def test_the_second_run_is_told_and_what_is_recorded_serves(spark: Spark, deploy
 
 
 def test_what_was_stopped_stays_stopped(spark: Spark, deployed: Deployed, tmp_path: Path) -> None:
-    before = deployed.inspect()["Id"]
     with spark.gpu(seconds_per_gb=1.0):
         run = playbook.Background(tmp_path / "log", "single_eagle3", *wish(4))
-        run.wait_for(
-            lambda: spark.exec(["docker", "inspect", SLOT]).returncode == 0 and deployed.inspect()["Id"] != before
-        )
-        run.wait_for(lambda: deployed.inspect()["State"]["Running"])
+        run.wait_for(lambda: loads(spark))
         stopped = playbook.succeed("stop", *ONE)
         assert run.process.wait(timeout=120) != 0
     assert "it stays down" in stopped.output
