@@ -4,8 +4,8 @@
 
 """Asks the server, and looks after it: a process that lives but does not generate is nothing that Docker restarts.
 
-/health of some releases says 200 for a dead engine. So the watchdog asks a server that nobody uses for one token now
-and then, and condemns it when none comes.
+/health of some releases says 200 for a dead engine. So the watchdog asks the server for one token now and then, and
+condemns it when none comes.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ import time
 import typing as t
 import urllib.parse
 import urllib.request
-from pathlib import Path
+
+from server.visitors import Visitors
 
 # The server writes every request into its log: these are told from the users' by it.
 ASKED_BY = "?asked-by=watchdog"
 # So many looks in a row have to fail before a server that replies with errors is ended.
 MAX_FAILED_LOOKS = 3
-# While the watchdog waits for its token: how often it looks who is connected, and how often at the engine's figures.
+# While the watchdog waits for its token: how often it looks who is served, and how often at health and figures.
 TICK_S = 1.0
 METER_EVERY_S = 5.0
-# Health checks and scrapers come, give up and come again; whoever is served, or waits to be, stays longer.
-HELD_S = 15.0
+# From when on it says that it waits because others are served.
+BUSY_AFTER_S = 15.0
 SMALL_REQUEST_S = 10.0
 
 
@@ -108,42 +109,6 @@ class Http:
             return reply.read()
 
 
-class Visitors:
-    """Who else is connected to the server's port, from the kernel's tables."""
-
-    TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-    ESTABLISHED = "01"
-
-    def __init__(self, port: int, own_ports: set[int]) -> None:
-        self.port = port
-        self.own_ports = own_ports
-        self.since: dict[str, float] = {}
-
-    def longest(self) -> float | None:
-        """Seconds for which somebody else has been seen; None if nobody is connected."""
-        now = time.monotonic()
-        peers = self.peers()
-        self.since = {peer: self.since.get(peer, now) for peer in peers}
-        return max((now - since for since in self.since.values()), default=None)
-
-    def peers(self) -> set[str]:
-        found = set()
-        for table in self.TABLES:
-            # Without IPv6 there is no second table.
-            with contextlib.suppress(FileNotFoundError):
-                for line in table.read_text(encoding="ascii").splitlines()[1:]:
-                    _number, local, peer, state, *_rest = line.split()
-                    ours = port_of(peer) in self.own_ports
-                    if state == self.ESTABLISHED and port_of(local) == self.port and not ours:
-                        found.add(peer)
-        return found
-
-
-def port_of(address: str) -> int:
-    """The port in an address as the kernel's tables have it: 0100007F:1F40."""
-    return int(address.rpartition(":")[2], 16)
-
-
 class Meter:
     """Whether the engine is seen to get on, by the figures of this server, if it offers them.
 
@@ -189,7 +154,7 @@ class Stopwatch:
     def seconds(self) -> float:
         """To be asked often: of a longer silence only the longest step that is usual is counted."""
         now = time.monotonic()
-        self.counted += min(now - self.last, TICK_S + SMALL_REQUEST_S)
+        self.counted += min(now - self.last, TICK_S + 2 * SMALL_REQUEST_S)
         self.last = now
         return self.counted
 
@@ -197,9 +162,9 @@ class Stopwatch:
 class Watchdog(threading.Thread):
     """Looks after a server that runs. Busy is not dead: it condemns only an engine that owes a token to itself.
 
-    With one request at a time the watchdog's question waits behind everybody else's. So it does not ask while others
-    are served, and while it waits, the clock starts anew as long as somebody else stays connected, or the engine's own
-    figures move.
+    With one request at a time its question waits behind those that came before. While one of them is served, or the
+    engine's own figures move, the clock starts anew. Who asks later, or gives up and asks again, does not stop it: an
+    engine that hangs would never be found as long as somebody hopes.
     """
 
     def __init__(self, url: str, interval: float, stall: float) -> None:
@@ -234,12 +199,8 @@ class Watchdog(threading.Thread):
     def look(self) -> None:
         """One look at the server; publishes what it shows."""
         try:
-            if self.others_are_served():
-                self.check_health()
-                self.publish("busy", "others are connected")
-            else:
-                self.ask()
-                self.publish("answering", None)
+            self.ask()
+            self.publish("answering", None)
             self.failures = 0
         except Stalled as error:
             self.publish("stalled", str(error))
@@ -258,9 +219,6 @@ class Watchdog(threading.Thread):
     def publish(self, name: str | None, reason: str | None) -> None:
         self.last = Verdict(name, reason, round(time.time(), 3))
         self.verdicts.put(self.last)
-
-    def others_are_served(self) -> bool:
-        return self.visitors.longest() is not None
 
     def check_health(self) -> None:
         """An engine that says itself that it is dead is so for everybody; one that takes its time is busy."""
@@ -293,19 +251,19 @@ class Watchdog(threading.Thread):
         """The reply's data, however long others are served first."""
         with self.http.request(method, path, body) as reply:
             quiet = Stopwatch()
-            look_at = time.monotonic()
+            asked_at = look_at = time.monotonic()
             while not reply.begins_within(TICK_S):
                 if self.unwanted.is_set():
                     raise Interrupted
-                connected_for = self.visitors.longest()
                 if time.monotonic() >= look_at + METER_EVERY_S:
                     look_at = time.monotonic()
+                    self.check_health()
                     if self.meter.moved():
                         quiet.restart()
-                if (connected_for or 0) >= HELD_S:
+                if self.visitors.served_before(asked_at):
                     quiet.restart()
-                    if self.last.name != "busy":
-                        self.publish("busy", "others are connected")
+                    if self.last.name != "busy" and time.monotonic() >= asked_at + BUSY_AFTER_S:
+                        self.publish("busy", "others are served")
                 if quiet.seconds() >= self.stall:
                     raise Stalled(f"no token came for {self.stall:g} s though nobody else was served")
             status, data = reply.read()

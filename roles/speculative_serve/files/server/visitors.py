@@ -1,0 +1,106 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who else asks the server, and since when: from what the kernel knows of each connection to its port.
+
+Asked by sock_diag(7), as ss does, since /proc/net/tcp tells who is connected and not who waits: a proxy keeps
+connections that nobody uses, and clients that give up and ask again are connected all the time.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+import typing as t
+
+# linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h
+NETLINK_SOCK_DIAG = 4
+SOCK_DIAG_BY_FAMILY = 20
+REQUEST_DUMP = 0x301
+DONE, ERROR = 3, 2
+INET_DIAG_INFO = 2
+ESTABLISHED = 1 << 1
+HEADER = struct.Struct("=IHHII")
+# Family, protocol, what is told beside, states; then the ports, the first of which filters.
+REQUEST = struct.Struct("=BBBxI")
+PORTS = struct.Struct(">HH")
+ID_BYTES, MESSAGE_BYTES = 48, 72
+ATTRIBUTE = struct.Struct("=HH")
+# Of struct tcp_info, in milliseconds: since data were sent, (an acknowledgement,) since data were received.
+LAST_DATA = struct.Struct("=44xI4xI")
+# An answer that pauses for longer than this between two of its words is as good as over.
+FLOWS_S = 15.0
+
+
+class Visitor(t.NamedTuple):
+    """A connection of somebody else's: its port there, and the seconds since the server got and sent something."""
+
+    port: int
+    asked_ago: float
+    answered_ago: float
+
+    @property
+    def is_served(self) -> bool:
+        """Whether it waits for its answer, or gets it just now; on a new connection both clocks begin at once."""
+        return self.answered_ago >= self.asked_ago or self.answered_ago < FLOWS_S
+
+
+class Visitors:
+    """Those who are connected to the server's port."""
+
+    def __init__(self, port: int, own_ports: set[int]) -> None:
+        self.port = port
+        self.own_ports = own_ports
+
+    def served_before(self, moment: float) -> bool:
+        """Whether somebody is served who had asked before that moment of the monotonic clock.
+
+        An engine takes requests in the order in which they come: who comes later keeps nobody from an answer.
+        """
+        now = time.monotonic()
+        return any(one.is_served and now - one.asked_ago < moment for one in self.here())
+
+    def here(self) -> list[Visitor]:
+        return [
+            one
+            for family in (socket.AF_INET, socket.AF_INET6)
+            for one in connections(family, self.port)
+            if one.port not in self.own_ports
+        ]
+
+
+def connections(family: int, port: int) -> t.Iterator[Visitor]:
+    """The established connections to a port of this network namespace."""
+    identity = PORTS.pack(port, 0).ljust(ID_BYTES, b"\0")
+    body = REQUEST.pack(family, socket.IPPROTO_TCP, 1 << (INET_DIAG_INFO - 1), ESTABLISHED) + identity
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as kernel:
+        kernel.settimeout(5)
+        kernel.send(HEADER.pack(HEADER.size + len(body), SOCK_DIAG_BY_FAMILY, REQUEST_DUMP, 1, 0) + body)
+        while True:
+            for kind, message in split(HEADER, kernel.recv(1 << 16), 4):
+                if kind in (DONE, ERROR):
+                    return
+                if found := visitor(message):
+                    yield found
+
+
+def split(header: struct.Struct, data: bytes, align: int) -> t.Iterator[tuple[int, bytes]]:
+    """What netlink strings together: type and content of each; a header begins with its length and its type."""
+    while len(data) >= header.size:
+        size, kind = header.unpack_from(data)[:2]
+        if size < header.size:
+            return
+        yield kind, data[header.size : size]
+        data = data[-(-size // align) * align :]
+
+
+def visitor(message: bytes) -> Visitor | None:
+    """One connection, with what the kernel tells of it."""
+    _here, port = PORTS.unpack_from(message, 4)
+    for kind, content in split(ATTRIBUTE, message[MESSAGE_BYTES:], 4):
+        if kind == INET_DIAG_INFO and len(content) >= LAST_DATA.size:
+            sent, received = LAST_DATA.unpack_from(content)
+            return Visitor(port, received / 1e3, sent / 1e3)
+    return None
