@@ -88,6 +88,11 @@ test: dev  ## Every main path: check, sanity, build, every scenario, the core of
 faults: dev  ## Golden files, then what goes wrong, on the twin (tests/system); two at a time: before a change of what it covers lands
 	@$(PYTHON) -m tools.test faults
 
+.PHONY: soak
+soak: dev engine  ## Random faults on the twin while clients stream, and a verdict (MINUTES=15, SEED=1, SPARKS=1 or 2, ANEW=1, DETACH=1)
+	@$(PYTHON) -m tests.soak --minutes $(or $(MINUTES),15) --seed $(or $(SEED),1) --sparks $(or $(SPARKS),1) \
+	  $(if $(ANEW),--anew) $(if $(DETACH),--detach)
+
 .PHONY: lint
 lint: dev  ## Format, types, YAML, Ansible, changelog, licence headers, field reports, figures of the house
 	ruff format --check .
@@ -105,7 +110,7 @@ units: dev  ## Unit tests
 	pytest --quiet --numprocesses auto --durations 5 --durations-min 1 tests/unit
 
 .PHONY: docs
-docs: dev  ## Write the tables of docs/recipes.md from recipes, methods and families
+docs: dev  ## Write the tables of docs/ from the data that they show
 	@PYTHONPATH=collections $(PYTHON) -m tools.tables
 
 .PHONY: sanity

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Write the tables of docs/recipes.md from the data that they show. Run as: make docs
+"""Write the tables of the pages in docs/ from the data that they show. Run as: make docs
 
 A table stands between `<!-- name -->` and `<!-- end -->`. A test says when one is not what the data say.
 """
@@ -18,8 +18,10 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.meth
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import in_words
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import FAMILIES
 
+from tests.soak.promises import NOBODY, PROMISES, SAME
+
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "recipes.md"
+PAGES = tuple(ROOT / "docs" / name for name in ("recipes.md", "recovery.md"))
 
 Rows = t.Iterable[t.Sequence[str]]
 
@@ -73,14 +75,32 @@ def families() -> str:
     return table(("family", "releases", "written for", "spells"), rows)
 
 
+WORDS_FOR = {1: "one", 2: "two"}
+
+
+def promises() -> str:
+    """Tell of each fault when it serves again, and who has to do something for that."""
+    rows = []
+    for promise in PROMISES.values():
+        after = f"; {SAME} puts right what was changed" if promise.leaves else ""
+        who = "nobody" if promise.by == NOBODY else promise.by
+        where = "both" if len(promise.sparks) > 1 else WORDS_FOR[promise.sparks[0]]
+        rows.append((promise.words, where, f"{promise.told()}{after}", who))
+    return table(("what goes wrong", "Sparks", "it serves again after", "by"), rows)
+
+
+TABLES = {"recipes": recipes, "methods": methods, "families": families, "promises": promises}
+
+
 def written(text: str) -> str:
-    """Put the tables into the text of the page."""
-    for name, made in (("recipes", recipes()), ("methods", methods()), ("families", families())):
+    """Put the tables into the text of a page."""
+    for name, make in TABLES.items():
         before, begin, rest = text.partition(f"<!-- {name} -->\n")
         _old, end, behind = rest.partition("<!-- end -->")
-        text = f"{before}{begin}\n{made}\n\n{end}{behind}" if end else text
+        text = f"{before}{begin}\n{make()}\n\n{end}{behind}" if end else text
     return text
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(written(page.read_text(encoding="utf-8")), encoding="utf-8")

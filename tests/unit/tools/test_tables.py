@@ -4,12 +4,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from tools import tables
 
 
-def test_the_page_shows_what_the_data_say() -> None:
-    text = tables.PAGE.read_text(encoding="utf-8")
-    assert tables.written(text) == text, "a recipe, a method or a family has changed: make docs"
+@pytest.mark.parametrize("page", tables.PAGES, ids=lambda page: page.name)
+def test_a_page_shows_what_the_data_say(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert tables.written(text) == text, "what a table is written from has changed: make docs"
+
+
+def test_each_table_is_on_a_page() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in tables.PAGES)
+    assert [name for name in tables.TABLES if f"<!-- {name} -->" not in text] == []
+
+
+def test_a_promise_says_how_long_and_by_whom() -> None:
+    assert "| the server's process is killed | both | 5 s + a load | nobody |" in tables.promises()
+    assert "| somebody removes the container | both | a load | the same playbook |" in tables.promises()
 
 
 def test_a_table_takes_the_place_of_the_one_before() -> None:

@@ -1,0 +1,303 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What goes wrong: each fault begins where its context does, and is over where that ends."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import json
+import random
+import tempfile
+import threading
+import time
+import typing as t
+from pathlib import Path
+
+from tests import playbook as playbooks
+from tests.soak.promises import PROMISES
+from tests.twin import cables, engine
+from tests.twin.control import Internet, Spark
+from tests.twin.names import TwinError
+
+SLOT = "dgx-spark-speculative"
+HOME = "/home/spark/.local/share/dgx-spark-speculative"
+AHEAD = "/opt/ahead"
+AHEAD_CLOCK = "import time\n_now = time.time\ntime.time = lambda: _now() + 10800\n"
+# In the container alone, where a mount from outside is not seen.
+INSIDE = f"nsenter --mount --target $(docker inspect --format '{{{{.State.Pid}}}}' {SLOT})"
+NAME_OF_ENGINE = "trtllm-serve|mgmn_worker_node"
+LOSE = "OUTPUT -o en+ -m statistic --mode random --probability 0.1 -j DROP"
+# Text of errors, as Hub and registry give them when they are down.
+DOWN = [{"host": "*", "path": "*", "action": "status", "status": 503}]
+
+
+@dataclasses.dataclass
+class Scene:
+    """What there is to disturb."""
+
+    sparks: list[Spark]
+    playbook: str
+    deployment: str
+    port: int
+    model: str
+    # What the deployment is told beside its recipe, and secrets that may turn up nowhere.
+    wishes: dict[str, t.Any]
+    canary: str
+    luck: random.Random
+    # Writes a line of the history.
+    tell: t.Callable[..., None]
+
+    @property
+    def head(self) -> Spark:
+        return self.sparks[0]
+
+    @property
+    def worker(self) -> Spark:
+        return self.sparks[-1]
+
+    @property
+    def directory(self) -> str:
+        return f"{HOME}/{self.deployment}"
+
+    def do(self, command: str, spark: Spark | None = None) -> str:
+        """Have root do this; a fault that comes on top of another one may find nothing to do."""
+        return (spark or self.head).exec(command).stdout.strip()
+
+    def run(self, name: str, *arguments: str, **wishes: t.Any) -> playbooks.Outcome:
+        """Run a playbook as its user does, and write down how that ended."""
+        begun = time.time()
+        given = {**self.wishes, **wishes} if name == self.playbook else wishes
+        outcome = playbooks.run(name, *arguments, variables=given, HF_TOKEN=self.canary)
+        self.tell(
+            "run",
+            playbook=name,
+            wishes=wishes,
+            code=outcome.code,
+            changed=outcome.changed,
+            begun=begun,
+            leaks=self.canary in outcome.output,
+            said=outcome.message[-1500:] if outcome.code else "",
+        )
+        return outcome
+
+    @contextlib.contextmanager
+    def started(self, name: str, **wishes: t.Any) -> t.Iterator[playbooks.Background]:
+        """Have a run of this under way, and end it the hard way if it is not over by then."""
+        with tempfile.TemporaryDirectory() as directory:
+            given = json.dumps({**self.wishes, **wishes})
+            run = playbooks.Background(Path(directory, "log"), name, "-e", given)
+            try:
+                yield run
+            finally:
+                if run.process.poll() is None:
+                    run.kill()
+                self.tell(
+                    "background",
+                    playbook=name,
+                    wishes=wishes,
+                    code=run.process.returncode,
+                    said=run.log.read_text(encoding="utf-8")[-1500:],
+                )
+
+
+Fault = t.Callable[[Scene], t.ContextManager[None]]
+FAULTS: dict[str, Fault] = {}
+
+
+def fault(name: str) -> t.Callable[[t.Callable[[Scene], t.Iterator[None]]], Fault]:
+    """Have a fault of the promises inflicted by this."""
+    assert name in PROMISES, name
+
+    def keep(inflict: t.Callable[[Scene], t.Iterator[None]]) -> Fault:
+        FAULTS[name] = contextlib.contextmanager(inflict)
+        return FAULTS[name]
+
+    return keep
+
+
+def momentary(name: str, command: str, of_worker: bool = False) -> None:
+    """A fault that is over as soon as this was done on a Spark."""
+
+    @fault(name)
+    def inflict(scene: Scene) -> t.Iterator[None]:
+        scene.do(command, scene.worker if of_worker else scene.head)
+        yield
+
+
+MAIN_PROCESS = f"kill -9 $(docker inspect --format '{{{{.State.Pid}}}}' {SLOT})"
+momentary("engine killed", f"pkill -9 -f '{NAME_OF_ENGINE}'")
+momentary("supervisor killed", MAIN_PROCESS)
+momentary("container restarted", f"docker restart --time 5 {SLOT}")
+momentary("container removed", f"docker rm --force {SLOT}")
+momentary("docker killed", "pkill -9 dockerd")
+momentary("docker restarted", "systemctl restart docker")
+momentary("worker's rank killed", "pkill -9 -f mgmn_worker_node", of_worker=True)
+momentary("worker's supervisor killed", MAIN_PROCESS, of_worker=True)
+momentary("worker's container restarted", f"docker restart --time 5 {SLOT}", of_worker=True)
+
+
+def engine_pid(scene: Scene) -> str:
+    return scene.do(f"pgrep -o -f '{NAME_OF_ENGINE}'")
+
+
+@fault("engine stopped")
+def engine_stopped(scene: Scene) -> t.Iterator[None]:
+    pid = engine_pid(scene)
+    scene.do(f"kill -STOP {pid}")
+    yield
+
+
+@fault("engine hangs")
+def engine_hangs(scene: Scene) -> t.Iterator[None]:
+    """This one, and not the one that is started in its place, however soon that is."""
+    pid = engine_pid(scene)
+
+    def until_it_ends() -> None:
+        # A Spark that was switched off has forgotten it.
+        with contextlib.suppress(TwinError), scene.head.fault(hang_after_requests=0):
+            deadline = time.monotonic() + 300
+            while scene.do(f"kill -0 {pid} && echo there") and time.monotonic() < deadline:
+                time.sleep(0.5)
+
+    threading.Thread(target=until_it_ends, daemon=True).start()
+    yield
+
+
+@fault("container paused")
+def container_paused(scene: Scene) -> t.Iterator[None]:
+    scene.do(f"docker pause {SLOT}")
+    yield
+    scene.do(f"docker unpause {SLOT}")
+
+
+@fault("power cut")
+def power_cut(scene: Scene) -> t.Iterator[None]:
+    scene.head.power_cut()
+    yield
+
+
+@fault("worker's power cut")
+def workers_power_cut(scene: Scene) -> t.Iterator[None]:
+    scene.worker.power_cut()
+    yield
+
+
+@fault("both powers cut")
+def both_powers_cut(scene: Scene) -> t.Iterator[None]:
+    for spark in scene.sparks:
+        engine.docker("kill", "--signal", "KILL", spark.container)
+    engine.docker("start", *(spark.container for spark in scene.sparks))
+    cables.connect()
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(Spark.wait, scene.sparks))
+    yield
+
+
+@fault("stopped and started")
+def stopped_and_started(scene: Scene) -> t.Iterator[None]:
+    scene.run("stop")
+    yield
+
+
+@fault("memory taken")
+def memory_taken(scene: Scene) -> t.Iterator[None]:
+    image = scene.do(f"docker inspect --format '{{{{.Image}}}}' {SLOT}")
+    if not image:
+        yield
+        return
+    with scene.head.stranger(image, int(8e9), name="soak-hog"):
+        yield
+
+
+@fault("disk full")
+def disk_full(scene: Scene) -> t.Iterator[None]:
+    """As the container sees it, whose life ends this if it ends before."""
+    full = "mount -t tmpfs -o size=4k tmpfs /deployment/state && head -c 8192 /dev/zero >/deployment/state/full"
+    scene.do(f"{INSIDE} sh -c '{full}'")
+    yield
+    scene.do(f"{INSIDE} umount --lazy /deployment/state")
+
+
+@fault("internet fails")
+def internet_fails(scene: Scene) -> t.Iterator[None]:
+    Internet().set_faults(DOWN)
+    try:
+        scene.run(scene.playbook)
+        yield
+    finally:
+        Internet().clear_faults()
+
+
+@fault("clock stepped")
+def clock_stepped(scene: Scene) -> t.Iterator[None]:
+    """For what runs on the Spark in a run: the kernel's clock is the machine's."""
+    python = f"{AHEAD}/python3"
+    scene.head.write_file(python, f'#!/bin/sh\nPYTHONPATH={AHEAD} exec /usr/bin/python3 "$@"\n')
+    scene.head.write_file(f"{AHEAD}/sitecustomize.py", AHEAD_CLOCK)
+    scene.do(f"chmod 755 {python}")
+    scene.run(scene.playbook, "-e", f"ansible_python_interpreter={python}")
+    yield
+    scene.do(f"rm -r {AHEAD}")
+
+
+@fault("files edited")
+def files_edited(scene: Scene) -> t.Iterator[None]:
+    scene.do(f"chmod 600 {scene.directory}/generations/*/options.yml")
+    scene.do(f"sed -i '$ a # mine' {scene.directory}/generations/*/entrypoint.py")
+    yield
+
+
+@fault("files deleted")
+def files_deleted(scene: Scene) -> t.Iterator[None]:
+    scene.do(f"rm -f {scene.directory}/record.json {scene.directory}/generations/*/server/guard.py")
+    yield
+
+
+@fault("two controllers")
+def two_controllers(scene: Scene) -> t.Iterator[None]:
+    other = scene.luck.choice((1, 2, 4))
+    with scene.started(scene.playbook, speculative_serve_draft_length=other) as first:
+        time.sleep(scene.luck.uniform(0, 6))
+        scene.run(scene.playbook, "-e", "wait_minutes=10")
+        with contextlib.suppress(Exception):
+            first.process.wait(timeout=300)
+    yield
+
+
+@fault("controller killed")
+def controller_killed(scene: Scene) -> t.Iterator[None]:
+    with scene.started(scene.playbook, speculative_serve_draft_length=scene.luck.choice((1, 2, 4))):
+        time.sleep(scene.luck.uniform(4, 40))
+    yield
+
+
+@fault("cable out")
+def cable_out(_scene: Scene) -> t.Iterator[None]:
+    with cables.changed(rails=()):
+        yield
+
+
+@fault("one rail out")
+def one_rail_out(_scene: Scene) -> t.Iterator[None]:
+    with cables.changed(rails=(0,)):
+        yield
+
+
+@fault("cable slow")
+def cable_slow(_scene: Scene) -> t.Iterator[None]:
+    with cables.changed(mbit=50):
+        yield
+
+
+@fault("cable loses packets")
+def cable_loses_packets(scene: Scene) -> t.Iterator[None]:
+    for spark in scene.sparks:
+        scene.do(f"iptables -I {LOSE}", spark)
+    yield
+    for spark in scene.sparks:
+        # It is gone with a Spark that was restarted.
+        scene.do(f"iptables -D {LOSE}", spark)

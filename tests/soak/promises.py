@@ -1,0 +1,137 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is promised of each fault: in how many seconds it serves again, and who has to do something for that.
+
+The table of docs/recovery.md is written from here. Seconds are made of a few figures: what is set by inputs of the role
+speculative_serve, what its programs wait for, and what a machine takes to load a model, to start Docker and to boot,
+which the soak measures before anything goes wrong.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+# roles/speculative_serve/files/server/supervisor.py: what it waits before it starts a server again that has ended.
+RESTART_DELAY_S = 5
+# plugins/plugin_utils/_lease: how long a lease outlives its run, and how often what was put aside is looked for.
+LEASE_S = 45
+# A machine under faults is slower than one that was measured in peace, and shared cores are noisy.
+SLACK_FACTOR, SLACK_S = 2.0, 15
+
+
+@dataclasses.dataclass(frozen=True)
+class Inputs:
+    """The figures that the seconds are made of."""
+
+    # Of the machine: from the start of a container to an answer, and what a power cut costs beside that.
+    load_s: float
+    boot_s: float
+    # Of the deployment.
+    interval_s: float = 60
+    stall_s: float = 300
+    peer_lost_s: float = 60
+
+    @property
+    def terms(self) -> dict[str, float]:
+        return {
+            "load": self.load_s,
+            "boot": self.boot_s,
+            "delay": RESTART_DELAY_S,
+            "lease": LEASE_S,
+            "watchdog": self.interval_s + self.stall_s,
+            "peer": self.peer_lost_s,
+        }
+
+
+WORDS = {
+    "load": "a load",
+    "boot": "a boot",
+    "delay": f"{RESTART_DELAY_S} s",
+    "lease": f"{LEASE_S} s",
+    "watchdog": "6 min",
+    "peer": "60 s",
+}
+
+NOBODY, START, SAME = "nobody", "`start.yml`", "the same playbook"
+
+
+@dataclasses.dataclass(frozen=True)
+class Promise:
+    """What is promised of a fault, from its end on, or from that of what somebody has to do.
+
+    With no terms it serves on meanwhile.
+    """
+
+    words: str
+    terms: tuple[str, ...] = ()
+    by: str = NOBODY
+    # On which twins it can happen, by their number of Sparks.
+    sparks: tuple[int, ...] = (1, 2)
+    # Whether the server's process ends by it: more than three times an hour it is left down.
+    ends_engine: bool = False
+    # Whether something stays another one though it serves, until the same playbook puts it right.
+    leaves: bool = False
+
+    def seconds(self, inputs: Inputs) -> float:
+        return sum(inputs.terms[term] for term in self.terms)
+
+    def told(self) -> str:
+        """The seconds in words."""
+        return " + ".join(WORDS[term] for term in self.terms) or "goes on serving"
+
+
+PROMISES: t.Final[dict[str, Promise]] = {
+    "engine killed": Promise("the server's process is killed", ("delay", "load"), ends_engine=True),
+    "engine stopped": Promise(
+        "the server's process stands still, port and all", ("watchdog", "delay", "load"), ends_engine=True
+    ),
+    "engine hangs": Promise(
+        "the engine hangs behind a port that answers, while clients come and give up",
+        ("watchdog", "delay", "load"),
+        ends_engine=True,
+    ),
+    "supervisor killed": Promise("the container's main process is killed", ("load",)),
+    "container restarted": Promise("`docker restart` of the container", ("load",)),
+    "container paused": Promise("the container is paused for a while", ("delay",), sparks=(1,)),
+    "container removed": Promise("somebody removes the container", ("load",), SAME),
+    "docker killed": Promise("Docker's daemon is killed", ("delay", "load")),
+    "docker restarted": Promise("Docker is restarted", ("delay", "load")),
+    "power cut": Promise("the power is cut", ("boot", "load")),
+    "stopped and started": Promise("somebody runs `stop.yml`", ("load",), START),
+    "memory taken": Promise("another container takes 8 GB of GPU memory"),
+    "disk full": Promise("nothing more can be written where the server writes"),
+    "internet fails": Promise("Hub and registry answer with errors, and the same playbook is run"),
+    "clock stepped": Promise("the clock is three hours ahead for a run", sparks=(1,)),
+    "files edited": Promise("somebody edits the files that are served", leaves=True),
+    "files deleted": Promise("somebody deletes the record and a file that is served", by=SAME),
+    "two controllers": Promise("two runs at once want different draft lengths", ("load",), leaves=True),
+    "controller killed": Promise(
+        "a run is killed while it replaces what serves", ("lease", "delay", "load", "load"), leaves=True
+    ),
+    "worker's rank killed": Promise("the worker's process is killed", ("delay", "load"), sparks=(2,), ends_engine=True),
+    "worker's supervisor killed": Promise(
+        "the main process of the worker's container is killed", ("peer", "delay", "load"), sparks=(2,)
+    ),
+    "worker's container restarted": Promise(
+        "`docker restart` of the worker's container", ("peer", "delay", "load"), sparks=(2,)
+    ),
+    "worker's power cut": Promise("the worker loses its power", ("boot", "peer", "delay", "load"), sparks=(2,)),
+    "both powers cut": Promise("both lose their power", ("boot", "peer", "delay", "load"), sparks=(2,)),
+    "cable out": Promise("the cable is pulled out for a while", ("peer", "delay", "load"), sparks=(2,)),
+    "one rail out": Promise("one of the cable's two wires is dead for a while", ("peer", "delay", "load"), sparks=(2,)),
+    "cable loses packets": Promise("one packet in ten is lost on the cable", ("delay",), sparks=(2,)),
+    "cable slow": Promise("the cable carries 50 Mbit/s", ("delay",), sparks=(2,)),
+}
+
+
+def bound(names: t.Iterable[str], inputs: Inputs) -> float:
+    """Within how many seconds after the last of these it serves again: combined ones add up."""
+    return sum(PROMISES[name].seconds(inputs) for name in names) * SLACK_FACTOR + SLACK_S
+
+
+def truth_within(inputs: Inputs) -> float:
+    """For how long status may say that it serves though nobody is served: the watchdog's promise."""
+    return inputs.terms["watchdog"] * SLACK_FACTOR + SLACK_S

@@ -1,0 +1,314 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Makes it go wrong for so many minutes, and writes the history of it, a line of JSON for each thing that happened."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import random
+import secrets
+import subprocess
+import threading
+import time
+import typing as t
+from pathlib import Path
+
+from tests import playbook
+from tests.deployed import SLOT
+from tests.soak import answers, client, look
+from tests.soak.faults import FAULTS, HOME, Scene
+from tests.soak.judge import is_served, question
+from tests.soak.promises import NOBODY, PROMISES, SAME, SLACK_FACTOR, SLACK_S, START, Inputs, bound
+from tests.twin import engine
+from tests.twin.control import Spark
+
+# Short, so that a quarter of an hour holds many of them.
+WATCHED = {
+    "speculative_serve_probe_interval_s": 3,
+    "speculative_serve_stall_s": 15,
+    "speculative_serve_peer_lost_s": 10,
+}
+KINDS = {
+    1: ("single_eagle3", "single_eagle3", 8000, "gpt-oss-120b"),
+    2: ("two_sparks", "qwen3_235b_a22b_eagle3", 8355, "Qwen3-235B-A22B-FP4"),
+}
+PATIENCE_S = 8.0
+MAX_RESTARTS = 3
+# What is somebody else's on a Spark: it is there all the time, and nobody may touch it.
+MINE = "mkdir -p ~/mine && echo mine >~/mine/notes"
+
+
+class SoakError(Exception):
+    """It cannot go on; the text says why."""
+
+
+class History:
+    """What has happened, in order, as it is on the disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.lines: list[dict[str, t.Any]] = []
+        if path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                # One that was cut off is none.
+                with contextlib.suppress(ValueError):
+                    self.lines.append(json.loads(line))
+            path.write_text("".join(f"{json.dumps(line)}\n" for line in self.lines), encoding="utf-8")
+        self._one = threading.Lock()
+
+    def tell(self, kind: str, **values: t.Any) -> None:
+        line = {"at": round(time.time(), 3), "kind": kind, **values}
+        with self._one:
+            self.lines.append(line)
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+
+    def last(self, kind: str) -> dict[str, t.Any] | None:
+        return next((line for line in reversed(self.lines) if line["kind"] == kind), None)
+
+    def answered_since(self, moment: float) -> float | None:
+        """When the first whole answer came that was asked for after this moment."""
+        begin = len(self.lines)
+        while begin and self.lines[begin - 1]["at"] >= moment:
+            begin -= 1
+        asked = set()
+        for line in self.lines[begin:]:
+            if line["kind"] == "asked":
+                asked.add(question(line))
+            elif line["kind"] == "answered" and question(line) in asked and is_served(line):
+                return float(line["at"])
+        return None
+
+
+class Clients(threading.Thread):
+    """One client that asks all the time, from the Spark that has the API: begun anew when that has lost its power."""
+
+    def __init__(self, scene: Scene, history: History, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.scene, self.history = scene, history
+        self.done = threading.Event()
+        self.process: subprocess.Popen[str] | None = None
+
+    def run(self) -> None:
+        program = Path(client.__file__).read_text(encoding="utf-8")
+        life = 0
+        while not self.done.is_set():
+            life += 1
+            seed = f"{self.name} {time.time()}"
+            given = [str(self.scene.port), self.scene.model, seed, str(PATIENCE_S), json.dumps(answers.PROMPTS)]
+            command = ["docker", "exec", self.scene.head.container, "python3", "-I", "-c", program, *given]
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            for text in self.process.stdout or ():
+                with contextlib.suppress(ValueError):
+                    line = json.loads(text)
+                    self.history.tell(line.pop("kind"), client=self.name, life=life, **line)
+            self.process.wait()
+            self.done.wait(0.5)
+
+    def stop(self) -> None:
+        self.done.set()
+        if self.process:
+            self.process.kill()
+
+
+class Observer(threading.Thread):
+    """Somebody who asks for the status now and then."""
+
+    def __init__(self, scene: Scene, luck: random.Random, directory: Path) -> None:
+        super().__init__(name="observer", daemon=True)
+        self.scene, self.luck, self.path = scene, luck, directory / "status.json"
+        self.done = threading.Event()
+
+    def run(self) -> None:
+        while not self.done.wait(self.luck.uniform(5, 25)):
+            self.path.unlink(missing_ok=True)
+            begun = time.time()
+            outcome = playbook.run("status", variables={"json": str(self.path)}, HF_TOKEN=self.scene.canary)
+            found = json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else {}
+            states = {host: {"state": one.get("state"), "why": one.get("why")} for host, one in found.items()}
+            leaks = self.scene.canary in outcome.output + json.dumps(found)
+            traceback = "Traceback" in outcome.output or "Module failed" in outcome.output
+            self.scene.tell("status", begun=begun, hosts=states, code=outcome.code, leaks=leaks, traceback=traceback)
+
+    def stop(self) -> None:
+        self.done.set()
+
+
+class Soak:
+    """One soak: a twin, a seed, a history."""
+
+    def __init__(self, sparks: int, seed: int, directory: Path) -> None:
+        self.history = History(directory / "history.jsonl")
+        begin = self.history.last("begin")
+        name, deployment, port, model = KINDS[sparks]
+        self.directory = directory
+        self.seed = seed
+        self.scene = Scene(
+            sparks=[Spark(number) for number in range(1, sparks + 1)],
+            playbook=name,
+            deployment=deployment,
+            port=port,
+            model=model,
+            wishes=dict(WATCHED),
+            canary=begin["canary"] if begin else f"hf_{secrets.token_hex(12)}",
+            luck=random.Random(seed),
+            tell=self.history.tell,
+        )
+        self.inputs = Inputs(**begin["inputs"]) if begin else None
+
+    # The beginning
+
+    def begin(self) -> Inputs:
+        """A new twin that serves, and what it takes to do so."""
+        scene = self.scene
+        command = ["tools/twin.sh", "up", "--fresh", "--sparks", str(len(scene.sparks))]
+        subprocess.run(command, cwd=playbook.ROOT, check=True)
+        if scene.run(scene.playbook).code:
+            raise SoakError("The playbook fails though nothing is wrong yet.")
+        image = scene.do(f"docker inspect --format '{{{{.Image}}}}' {SLOT}")
+        scene.head.exec(MINE, user="spark")
+        scene.do(f"docker run --detach --restart unless-stopped --name mine {image} sleep infinity")
+        load = self.timed(f"docker restart --time 5 {SLOT}")
+        begun = time.monotonic()
+        scene.head.power_cut()
+        boot = self.until_it_answers(begun) - load
+        inputs = Inputs(load, max(boot, 1.0), *(float(value) for value in WATCHED.values()))
+        if scene.run(scene.playbook).changed:
+            raise SoakError("A second run changes something though nothing is wrong yet.")
+        self.history.tell("begin", sparks=len(scene.sparks), seed=self.seed, inputs=vars(inputs), canary=scene.canary)
+        self.look("baseline")
+        return inputs
+
+    def timed(self, command: str) -> float:
+        begun = time.monotonic()
+        self.scene.do(command)
+        return self.until_it_answers(begun)
+
+    def until_it_answers(self, begun: float, most: float = 300) -> float:
+        question = json.dumps({"model": self.scene.model, "prompt": "1, 2,", "max_tokens": 2})
+        url = f"http://127.0.0.1:{self.scene.port}/v1/completions"
+        ask = ["curl", "-sf", "--max-time", "5", "-H", "Content-Type: application/json", "-d", question, url]
+        while self.scene.head.exec(ask).returncode:
+            if time.monotonic() > begun + most:
+                raise SoakError(f"It does not answer within {most:g} s though nothing is wrong.")
+            time.sleep(0.2)
+        return time.monotonic() - begun
+
+    # The rounds
+
+    def go_on(self, minutes: float) -> None:
+        """Rounds of faults until so many minutes of them are in the history."""
+        self.inputs = self.inputs or self.begin()
+        luck = random.Random(f"{self.seed} observer {time.time()}")
+        helpers: list[Clients | Observer] = [Clients(self.scene, self.history, name) for name in ("a", "b")]
+        helpers.append(Observer(self.scene, luck, self.directory))
+        for helper in helpers:
+            helper.start()
+        try:
+            number = sum(line["kind"] == "round" for line in self.history.lines)
+            spent = sum(line["seconds"] for line in self.history.lines if line["kind"] == "rounded")
+            while spent < minutes * 60:
+                number += 1
+                spent += self.round(number)
+        finally:
+            for helper in helpers:
+                helper.stop()
+        self.history.tell("end", rounds=number, seconds=spent)
+
+    def round(self, number: int) -> float:
+        """One combination of faults, and how it ends; a round is a function of seed and number."""
+        scene, luck = self.scene, random.Random(f"{self.seed} {number}")
+        scene.luck = luck
+        possible = [name for name, promise in PROMISES.items() if len(scene.sparks) in promise.sparks]
+        names = luck.sample(possible, luck.choice((1, 1, 2, 2, 3)))
+        begun = time.time()
+        self.renew(names)
+        self.history.tell("round", number=number, faults=names)
+        self.inflict(names, luck)
+        kinds = {PROMISES[name].by for name in names}
+        over = time.time()
+        if kinds != {NOBODY}:
+            scene.run(scene.playbook if SAME in kinds else START.strip("`").removesuffix(".yml"))
+            over = time.time()
+        came = self.wait(over, names)
+        self.history.tell("back", number=number, faults=names, over=over, came=came)
+        if any(PROMISES[name].leaves for name in names) or came is None:
+            self.repair()
+        self.look("round", number=number)
+        self.history.tell("rounded", number=number, seconds=round(time.time() - begun, 1))
+        return time.time() - begun
+
+    def inflict(self, names: t.Sequence[str], luck: random.Random) -> None:
+        """All of them, one on top of the other, and away again in another order."""
+        active: list[tuple[str, t.ContextManager[None]]] = []
+        for name in names:
+            if active:
+                time.sleep(luck.uniform(0, 8))
+            self.phase(name, "begins")
+            one = FAULTS[name](self.scene)
+            if self.attempt(name, one.__enter__):
+                active.append((name, one))
+        time.sleep(luck.uniform(2, 20))
+        for name, one in luck.sample(active, len(active)):
+            self.attempt(name, functools.partial(one.__exit__, None, None, None))
+            self.phase(name, "ends")
+
+    def phase(self, name: str, phase: str) -> None:
+        self.history.tell("fault", name=name, phase=phase)
+
+    def attempt(self, name: str, action: t.Callable[[], t.Any]) -> bool:
+        """What the twin cannot do with a Spark that is gone just now is no fault of the product's."""
+        try:
+            action()
+        except Exception as error:
+            self.history.tell("harness", fault=name, error=f"{type(error).__name__}: {error}"[:500])
+            return False
+        return True
+
+    def wait(self, over: float, names: t.Sequence[str]) -> float | None:
+        """When it answered again; None if not even long after it should have."""
+        assert self.inputs
+        deadline = over + bound(names, self.inputs) + 60
+        while time.time() < deadline:
+            if came := self.history.answered_since(over):
+                return came
+            time.sleep(0.3)
+        return None
+
+    def renew(self, names: t.Sequence[str]) -> None:
+        """A server that ends by itself a fourth time within an hour stays down, as it should: begin to count anew."""
+        ends = sum(PROMISES[name].ends_engine for name in names)
+        text = self.scene.do(f"cat {self.scene.directory}/state/state.json")
+        counted = json.loads(text).get("restarts", 0) if text else 0
+        if ends and counted + ends > MAX_RESTARTS:
+            self.history.tell("renewed", restarts=counted)
+            assert self.inputs
+            begun = time.time()
+            self.scene.do(f"docker restart --time 5 {SLOT}")
+            while not self.history.answered_since(begun) and time.time() < begun + 120:
+                time.sleep(0.3)
+
+    def repair(self) -> None:
+        """The same playbook, until it serves: without that nothing that follows says anything."""
+        outcome = self.scene.run(self.scene.playbook)
+        over = time.time()
+        deadline = over + (self.inputs.load_s if self.inputs else 0) * SLACK_FACTOR + SLACK_S
+        while not self.history.answered_since(over):
+            if time.time() > deadline:
+                self.history.tell("lost", code=outcome.code)
+                raise SoakError(f"Nothing serves after the same playbook has run: {outcome.output[-2000:]}")
+            time.sleep(0.3)
+
+    def look(self, what: str, **values: t.Any) -> None:
+        program = Path(look.__file__).read_text(encoding="utf-8")
+        sparks = []
+        for spark in self.scene.sparks:
+            command = ["exec", "-i", spark.container, "python3", "-I", "-c", program, HOME, self.scene.deployment]
+            done = engine.attempt(*command, text=self.scene.canary, timeout=120)
+            sparks.append(json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr[-500:]})
+        self.history.tell("look", what=what, sparks=sparks, **values)
