@@ -58,7 +58,9 @@ class History:
         self.inputs = Inputs(**self.begin["inputs"])
         self.asked: dict[tuple[t.Any, ...], float] = {question(line): line["at"] for line in self.of("asked")}
         self.served: list[tuple[float, float]] = [
-            (self.asked.get(question(line), line["at"]), line["at"]) for line in self.of("answered") if is_served(line)
+            (self.asked.get(question(line), float(line["at"])), line["at"])
+            for line in self.of("answered")
+            if is_served(line)
         ]
         self.answers = [at for _asked, at in self.served]
         # What was asked for in time order, to know whether anybody wanted something.
@@ -125,7 +127,7 @@ def it_serves_on(history: History) -> t.Iterator[Finding]:
     ]
     disturbed = history.disturbed()
     for line in history.of("answered"):
-        asked = history.asked.get(question(line), line["at"])
+        asked = history.asked.get(question(line), float(line["at"]))
         if is_served(line) or (line["status"] == 200 and line["ended"] == "whole"):
             continue
         within = any(begin <= asked <= end for begin, end in disturbed)
