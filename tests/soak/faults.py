@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import json
 import random
+import subprocess
 import tempfile
 import threading
 import time
@@ -135,6 +136,8 @@ momentary("container restarted", f"docker restart --time 5 {SLOT}")
 momentary("container removed", f"docker rm --force {SLOT}")
 momentary("docker killed", "pkill -9 dockerd")
 momentary("docker restarted", "systemctl restart docker")
+momentary("launcher killed", "pkill -9 mpirun")
+momentary("worker's sshd killed", "pkill -9 -f 'sshd.*dgx-spark-pair'", of_worker=True)
 momentary("worker's rank killed", "pkill -9 -f mgmn_worker_node", of_worker=True)
 momentary("worker's supervisor killed", MAIN_PROCESS, of_worker=True)
 momentary("worker's container restarted", f"docker restart --time 5 {SLOT}", of_worker=True)
@@ -172,6 +175,14 @@ def container_paused(scene: Scene) -> t.Iterator[None]:
     scene.do(f"docker pause {SLOT}")
     yield
     scene.do(f"docker unpause {SLOT}")
+
+
+@fault("worker's container paused")
+def workers_container_paused(scene: Scene) -> t.Iterator[None]:
+    scene.do(f"docker pause {SLOT}", scene.worker)
+    time.sleep(scene.luck.uniform(0, 30))
+    yield
+    scene.do(f"docker unpause {SLOT}", scene.worker)
 
 
 @fault("power cut")
@@ -263,7 +274,7 @@ def two_controllers(scene: Scene) -> t.Iterator[None]:
     with scene.started(scene.playbook, speculative_serve_draft_length=other) as first:
         time.sleep(scene.luck.uniform(0, 6))
         scene.run(scene.playbook, "-e", "wait_minutes=10")
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(subprocess.TimeoutExpired):
             first.process.wait(timeout=300)
     yield
 
@@ -272,6 +283,16 @@ def two_controllers(scene: Scene) -> t.Iterator[None]:
 def controller_killed(scene: Scene) -> t.Iterator[None]:
     with scene.started(scene.playbook, speculative_serve_draft_length=scene.luck.choice((1, 2, 4))):
         time.sleep(scene.luck.uniform(4, 40))
+    yield
+
+
+@fault("lock killed")
+def lock_killed(scene: Scene) -> t.Iterator[None]:
+    with scene.started(scene.playbook, speculative_serve_draft_length=scene.luck.choice((1, 2, 4))) as run:
+        time.sleep(scene.luck.uniform(4, 20))
+        scene.do("kill -9 $(ss -xlpH src '@dgx-spark-speculative' | sed -n 's/.*pid=\\([0-9]*\\).*/\\1/p')")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            run.process.wait(timeout=300)
     yield
 
 

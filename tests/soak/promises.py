@@ -111,12 +111,22 @@ PROMISES: t.Final[dict[str, Promise]] = {
     "controller killed": Promise(
         "a run is killed while it replaces what serves", ("lease", "delay", "load", "load"), leaves=True
     ),
+    "lock killed": Promise(
+        "the lock of a run is killed while that replaces what serves", ("lease", "delay", "load", "load"), leaves=True
+    ),
+    "launcher killed": Promise("`mpirun` is killed", ("delay", "load"), sparks=(2,), ends_engine=True),
     "worker's rank killed": Promise("the worker's process is killed", ("delay", "load"), sparks=(2,), ends_engine=True),
     "worker's supervisor killed": Promise(
         "the main process of the worker's container is killed", ("peer", "delay", "load"), sparks=(2,)
     ),
     "worker's container restarted": Promise(
         "`docker restart` of the worker's container", ("peer", "delay", "load"), sparks=(2,)
+    ),
+    "worker's sshd killed": Promise(
+        "the SSH server of the worker's container is killed", ("peer", "delay", "load"), sparks=(2,)
+    ),
+    "worker's container paused": Promise(
+        "the worker's container is paused for a while", ("peer", "delay", "load"), sparks=(2,)
     ),
     "worker's power cut": Promise("the worker loses its power", ("boot", "peer", "delay", "load"), sparks=(2,)),
     "both powers cut": Promise("both lose their power", ("boot", "peer", "delay", "load"), sparks=(2,)),
