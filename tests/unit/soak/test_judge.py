@@ -61,7 +61,7 @@ def history(fault: str = "engine killed") -> list[Line]:
         status(50, "ready"),
         status(OVER_AT, "dead" if gone else "ready"),
         status(200, "busy"),
-        {"at": FAULT_AT - 0.5, "kind": "round", "number": 1, "faults": [fault]},
+        {"at": FAULT_AT - 0.7, "kind": "round", "number": 1, "faults": [fault]},
         {"at": FAULT_AT, "kind": "fault", "name": fault, "phase": "begins"},
         {"at": OVER_AT, "kind": "fault", "name": fault, "phase": "ends"},
         {"at": BACK_AT + 0.5, "kind": "back", "number": 1, "faults": [fault], "over": OVER_AT, "came": BACK_AT + 0.4},
@@ -111,9 +111,16 @@ def test_an_answer_that_is_not_what_it_says(rule: str, changes: dict[str, t.Any]
     assert rules(change(history(), "answered", 40.4, **changes)) == {rule}
 
 
-def test_an_answer_that_is_cut_off_by_a_fault_is_none() -> None:
+@pytest.mark.parametrize("at", [FAULT_AT + 0.4, FAULT_AT - 0.6 + 1e-9])
+def test_an_answer_that_is_cut_off_by_a_fault_is_none(at: float) -> None:
+    """Also of a question that was asked just before."""
     cut = {"status": 200, "ended": "broken", "text": "The", "finish": None}
-    assert judge(change(history(), "answered", FAULT_AT + 0.4, **cut)) == []
+    lines = history()
+    number = next(line["id"] for line in lines if line["kind"] == "answered" and abs(line["at"] - at) < 0.01)
+    assert (
+        judge([{**line, **cut} if line["kind"] == "answered" and line["id"] == number else line for line in lines])
+        == []
+    )
 
 
 def test_it_comes_back_too_late_or_never() -> None:
