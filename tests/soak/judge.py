@@ -130,9 +130,9 @@ def it_serves_on(history: History) -> t.Iterator[Finding]:
         asked = history.asked.get(question(line), float(line["at"]))
         if is_served(line) or (line["status"] == 200 and line["ended"] == "whole"):
             continue
-        # One that was asked before it went wrong is cut off by it.
+        # One that was asked before it went wrong may be cut off by it.
         within = any(begin <= line["at"] and asked <= end for begin, end in disturbed)
-        harmless = any(begin <= asked <= end for begin, end in quiet)
+        harmless = any(begin <= asked and line["at"] <= end for begin, end in quiet)
         if harmless or not within:
             yield history.finding("interrupted", asked, f"a question {line['ended']}, status {line['status']}")
 
