@@ -103,7 +103,9 @@ def main() -> None:
         json.dumps(
             {
                 "addresses": addresses(),
-                "routes": sorted(re.sub(r" metric \d+", "", line).strip() for line in said("ip route").splitlines()),
+                "routes": sorted(
+                    re.sub(r" metric \d+| linkdown", "", line).strip() for line in said("ip route").splitlines()
+                ),
                 "netplan": {str(path): digest(path) for path in sorted(Path("/etc/netplan").glob("*"))},
                 "containers": containers(),
                 "images": sorted(said(["docker", "images", "--no-trunc", "--quiet"]).split()),

@@ -97,7 +97,7 @@ PROMISES: t.Final[dict[str, Promise]] = {
     "container restarted": Promise("`docker restart` of the container", ("load",)),
     "container paused": Promise("the container is paused for a while", ("delay",), sparks=(1,)),
     "container removed": Promise("somebody removes the container", ("load",), SAME),
-    "docker killed": Promise("Docker's daemon is killed", ("delay", "load")),
+    "docker killed": Promise("Docker's daemon is killed", ("load",), START),
     "docker restarted": Promise("Docker is restarted", ("delay", "load")),
     "power cut": Promise("the power is cut", ("boot", "load")),
     "stopped and started": Promise("somebody runs `stop.yml`", ("load",), START),

@@ -172,7 +172,7 @@ class Soak:
             raise SoakError("The playbook fails though nothing is wrong yet.")
         image = scene.do(f"docker inspect --format '{{{{.Image}}}}' {SLOT}")
         scene.head.exec(MINE, user="spark")
-        scene.do(f"docker run --detach --restart unless-stopped --name mine {image} sleep infinity")
+        scene.do(f"docker run --detach --restart always --name mine {image} sleep infinity")
         load = self.timed(f"docker restart --time 5 {SLOT}")
         begun = time.monotonic()
         scene.head.power_cut()

@@ -196,7 +196,9 @@ def of_container(slot: t.Mapping[str, t.Any], files: Files) -> Look | None:
         return Look("dead", f"The kernel killed the container {name} because the memory ran out.")
     said = (files.server or {}).get("state")
     if said == "stopped" or slot["exit_code"] == 0:
-        return Look("stopped", f"The container {name} was stopped.")
+        # A daemon that is back after it was killed ends what it finds running, and takes that for the wish of a user.
+        by = "and not by stop.yml: somebody did it, or Docker's daemon was killed. start.yml starts it again"
+        return Look("stopped", f"The container {name} was stopped, {by}.")
     code = {"code": slot["exit_code"]}
     if said == "failed":
         return Look("failed", _given_up(files))

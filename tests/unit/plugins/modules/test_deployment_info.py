@@ -448,7 +448,7 @@ CARD_LATE = 'error gathering device information while adding custom device "/dev
 @pytest.mark.parametrize(
     ("status", "details", "said", "state", "why"),
     [
-        ("exited", {}, "stopped", "stopped", "The container dgx-spark-speculative was stopped."),
+        ("exited", {}, "stopped", "stopped", "Docker's daemon was killed. start.yml starts it again."),
         ("created", {}, "running", "stopped", "The container dgx-spark-speculative was made and never started."),
         ("paused", {}, "running", "stopped", "docker unpause dgx-spark-speculative"),
         ("restarting", {"ExitCode": 3}, "running", "dead", "ended with exit code 3; Docker starts it again."),
