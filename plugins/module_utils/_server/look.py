@@ -52,8 +52,8 @@ NOT_JUDGED = ("repetition", "unfinished", "wrong_answer")
 
 # The finding that the server's own KV cache tells, and not an answer.
 SMALLER_CONTEXT = "smaller_context"
-# What stop.yml makes of the restart policy.
-STAYS_DOWN = "no"
+# The restart policy of what serves, and what stop.yml makes of it.
+KEPT, STAYS_DOWN = "unless-stopped", "no"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,8 +197,9 @@ def of_container(slot: t.Mapping[str, t.Any], files: Files) -> Look | None:
     said = (files.server or {}).get("state")
     if said == "stopped" or slot["exit_code"] == 0:
         # A daemon that is back after it was killed ends what it finds running, and takes that for the wish of a user.
-        by = "and not by stop.yml: somebody did it, or Docker's daemon was killed. start.yml starts it again"
-        return Look("stopped", f"The container {name} was stopped, {by}.")
+        by = "and not by stop.yml: somebody did it, or Docker's daemon was killed. start.yml starts it again."
+        by_whom = f", {by}" if slot.get("restart_policy") == KEPT else "."
+        return Look("stopped", f"The container {name} was stopped{by_whom}")
     code = {"code": slot["exit_code"]}
     if said == "failed":
         return Look("failed", _given_up(files))

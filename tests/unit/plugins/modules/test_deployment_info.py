@@ -448,7 +448,7 @@ CARD_LATE = 'error gathering device information while adding custom device "/dev
 @pytest.mark.parametrize(
     ("status", "details", "said", "state", "why"),
     [
-        ("exited", {}, "stopped", "stopped", "Docker's daemon was killed. start.yml starts it again."),
+        ("exited", {}, "stopped", "stopped", "The container dgx-spark-speculative was stopped."),
         ("created", {}, "running", "stopped", "The container dgx-spark-speculative was made and never started."),
         ("paused", {}, "running", "stopped", "docker unpause dgx-spark-speculative"),
         ("restarting", {"ExitCode": 3}, "running", "dead", "ended with exit code 3; Docker starts it again."),
@@ -474,6 +474,14 @@ def test_stopped_when_it_could_not_start(silent: Spark, look: Look) -> None:
     silent.docker.pages[CONTAINER]["HostConfig"] = {"RestartPolicy": {"Name": "no"}}
     silent.says("running")
     assert (look()["state"], look()["why"]) == ("stopped", "The container dgx-spark-speculative was stopped.")
+
+
+def test_stopped_by_another_hand(silent: Spark, look: Look) -> None:
+    silent.slot("exited")
+    silent.docker.pages[CONTAINER]["HostConfig"] = {"RestartPolicy": {"Name": "unless-stopped"}}
+    silent.says("stopped")
+    assert look()["state"] == "stopped"
+    assert "and not by stop.yml: somebody did it, or Docker's daemon was killed. start.yml starts" in look()["why"]
 
 
 def test_what_was_put_aside_and_is_back(silent: Spark, look: Look) -> None:
