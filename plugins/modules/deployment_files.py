@@ -63,8 +63,8 @@ options:
     default: false
   mounted:
     description:
-      - What containers have mounted, as M(dgx_spark.speculative.docker_access_info) returns it. O(prune) leaves it
-        alone.
+      - What containers have mounted, as RV(dgx_spark.speculative.spark_info#module:docker.mounted) has it. O(prune)
+        leaves it alone.
     type: list
     elements: path
     default: []

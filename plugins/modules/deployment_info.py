@@ -164,7 +164,7 @@ why:
   sample: null
 container:
   description:
-    - The container, running or not, as RV(dgx_spark.speculative.docker_access_info#module:slot), and C(uptime_s).
+    - The container, running or not, as RV(dgx_spark.speculative.spark_info#module:docker.slot), and C(uptime_s).
   returned: with V(status) in O(gather)
   type: dict
   sample:
@@ -488,7 +488,7 @@ log:
       sample: null
 slot:
   description:
-    - What is in the serving slot, as RV(dgx_spark.speculative.docker_access_info#module:slot). Null if it is empty, or
+    - What is in the serving slot, as RV(dgx_spark.speculative.spark_info#module:docker.slot). Null if it is empty, or
       there is no Docker that runs. Where Docker does not let the user in, the task fails, and in check mode it is null.
   returned: with V(slot) in O(gather)
   type: dict

@@ -201,7 +201,7 @@ options:
         description:
           - The Spark's memory, in bytes, with the keys C(total), C(available), C(slot) (what the running deployment
             gives back) and C(holders) (who else holds memory, a list of sentences), as
-            M(dgx_spark.speculative.docker_access_info) returns it.
+            RV(dgx_spark.speculative.spark_info#module:docker.memory) has it.
           - C(cuda) is what a container of the image was told, where one was asked. Its C(free) is what CUDA calls free,
             and C(unused) and C(available) are C(MemFree) and C(MemAvailable) at the same moment. On a GB10 CUDA counts
             what files hold as used, so a C(free) that is too small only leads to a warning with the remedy.
@@ -209,7 +209,7 @@ options:
         type: dict
       slot:
         description:
-          - What is in the serving slot, as RV(dgx_spark.speculative.docker_access_info#module:slot).
+          - What is in the serving slot, as RV(dgx_spark.speculative.spark_info#module:docker.slot).
         type: dict
         default: {}
       records:
@@ -336,13 +336,13 @@ options:
         required: true
       look:
         description:
-          - What M(dgx_spark.speculative.docker_access_info) returned.
+          - RV(dgx_spark.speculative.spark_info#module:docker) as it was found.
         type: dict
         required: true
       seen:
         description:
-          - What it returned to the login user, who may see more of the user's own processes. Needed where O(place.look)
-            has C(taken).
+          - The same as the login user found it, who may see more of the user's own processes. Needed where
+            O(place.look) has C(taken).
         type: dict
         default: {}
       registry:
@@ -509,7 +509,7 @@ options:
         type: str
       slot:
         description:
-          - What is in the serving slot, as RV(dgx_spark.speculative.docker_access_info#module:slot).
+          - What is in the serving slot, as RV(dgx_spark.speculative.spark_info#module:docker.slot).
         type: dict
       addresses:
         description:
@@ -568,7 +568,7 @@ options:
         required: true
       slot:
         description:
-          - What is in the serving slot, as RV(dgx_spark.speculative.docker_access_info#module:slot).
+          - What is in the serving slot, as RV(dgx_spark.speculative.spark_info#module:docker.slot).
         type: dict
   record:
     description:
@@ -704,7 +704,7 @@ options:
         required: true
       slots:
         description:
-          - Of every Spark, by name, RV(dgx_spark.speculative.docker_access_info#module:slot) from before the run. With
+          - Of every Spark, by name, RV(dgx_spark.speculative.spark_info#module:docker.slot) from before the run. With
             it, O(failure.before) comes back only if any of them ran.
         type: dict
         default: {}

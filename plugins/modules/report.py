@@ -76,7 +76,7 @@ options:
           - What was found, by host, in the order in which the hosts are shown. Two stand side by side. Empty for a host
             that could not be looked at, which is a problem. Only C(spark) is needed of these.
           - C(spark) is what M(dgx_spark.speculative.spark_info) returned. A machine that is not a Spark is a problem.
-          - C(docker), C(registry) and C(models) are what M(dgx_spark.speculative.docker_access_info),
+          - C(docker) is RV(dgx_spark.speculative.spark_info#module:docker), and C(registry) and C(models) are what
             M(dgx_spark.speculative.registry_image_info) and M(dgx_spark.speculative.huggingface_snapshot) returned.
           - C(directories) are paths of models in directories of their own that were found to be complete.
           - C(plan) holds the lines of M(dgx_spark.speculative.deployment_plan).

@@ -15,7 +15,7 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import look as docker_look
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import ports
-from ansible_collections.dgx_spark.speculative.plugins.modules import docker_access_info, spark_info
+from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import bandwidth
 
 from tests.unit.docker_server import DockerServer
@@ -70,7 +70,7 @@ def test_what_is_not_asked_for_is_not_looked_at(
 ) -> None:
     looked: list[str] = []
 
-    def look(subset: str, _parameters: t.Any) -> dict[str, int]:
+    def look(subset: str, *_arguments: t.Any) -> dict[str, int]:
         looked.append(subset)
         return {"x": 1}
 
@@ -79,15 +79,17 @@ def test_what_is_not_asked_for_is_not_looked_at(
     assert looked == ["fabric", "machine"]
 
 
-def test_docker_is_what_docker_access_info_returns(
-    capsys: pytest.CaptureFixture[str], docker: DockerServer, socket: Path
-) -> None:
-    found, alone = gather(capsys, "docker")["docker"], run(capsys, docker_access_info, socket=str(socket))
-    assert (found["state"], found["server_version"]) == ("usable", "28.3.3")
-    # Somebody else may write to the disk meanwhile.
-    for one in (found, alone):
-        assert one["image_store"].pop("free_bytes") > 0
-    assert {"changed": False, **found} == {"changed": False, **alone}
+@pytest.mark.usefixtures("docker")
+def test_docker_is_looked_at_without_being_told_more(capsys: pytest.CaptureFixture[str]) -> None:
+    found = gather(capsys, "docker")["docker"]
+    assert (found["state"], found["server_version"], found["slot"]) == ("usable", "28.3.3", None)
+
+
+@pytest.mark.usefixtures("docker")
+def test_what_docker_would_not_take_is_refused_whatever_else_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    said = gather(capsys, "login", "docker", docker={"published_ports": ["8000"]})
+    assert said["failed"]
+    assert said["msg"].startswith("The published port '8000' is not understood")
 
 
 def test_an_engine_that_answers_nonsense_fails_who_asks_only_that(
