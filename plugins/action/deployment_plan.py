@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import base64
-import collections
 import datetime
 import json
 import typing as t
@@ -31,6 +30,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
     served,
     shared,
     sizes,
+    steps,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.subjects import PARTS, SUBJECTS
 
@@ -45,7 +45,8 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         self._variables = dict(task_vars or {})
         host = str(self._variables.get("inventory_hostname", ""))
-        self._task.args = nodes.gathered(self._known(host), self._task.args, SUBJECTS)
+        self._known = nodes.known(self._variables, self._task.args, self._templar.template)
+        self._task.args = nodes.gathered(self._known, self._task.args, SUBJECTS)
         _result, given = self.validate_argument_spec(
             argument_spec={**SUBJECTS, **PARTS}, mutually_exclusive=[list(SUBJECTS)], required_one_of=[list(SUBJECTS)]
         )
@@ -59,14 +60,6 @@ class ActionModule(ActionBase):
         except (TypeError, ValueError, OverflowError) as error:
             raise AnsibleActionFail(f"What the Sparks run cannot be planned: {error}.") from None
 
-    def _known(self, host: str) -> dict[str, t.Any]:
-        """The variables with those of all hosts; of its own, those that only this play or task has are known, too."""
-        recipe = self._templar.template(self._variables.get("deployment_recipe"))
-        asked = {str(name).partition(".")[0] for name in (self._task.args.get("of_all") or {}).values()}
-        own = {name: self._templar.template(self._variables[name]) for name in asked if name in self._variables}
-        others = self._variables.get("hostvars") or {}
-        return {**self._variables, "deployment_recipe": recipe, "hostvars": collections.ChainMap({host: own}, others)}
-
     @staticmethod
     def _refused(host: str, refusal: str) -> dict[str, t.Any]:
         return {"failed": True, "msg": f"{host}: {refusal}"} if refusal else {}
@@ -78,6 +71,10 @@ class ActionModule(ActionBase):
     @staticmethod
     def _cluster(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         return cluster.compared(**given["cluster"])
+
+    @staticmethod
+    def _steps(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return {"steps": steps.idle(*(served.of_head(given["steps"][name]) for name in ("looks", "models", "plans")))}
 
     @staticmethod
     def _room(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -124,7 +121,7 @@ class ActionModule(ActionBase):
         return served.decided({**given["served"], "given": self._task.args["served"]["given"]}, host)
 
     def _listen(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        asked, hosts = given["listen"], nodes.members(self._known(host))
+        asked, hosts = given["listen"], nodes.members(self._known)
         address, port = asked["host"], asked.pop("port")
         return {
             **course.listens(host, hosts, address, port),

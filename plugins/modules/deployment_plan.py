@@ -16,7 +16,7 @@ description:
   - Before that, it says how the Sparks are joined, whether they go together, what lets one into the next, what is
     served and what that needs of the memory, whether image and models fit on the disks, and whether there is a place
     for a container. Of a run, it says what the server is asked and what becomes of a run that fails.
-  - A task asks one of O(fabric), O(cluster), O(served), O(room), O(trust), O(place), O(firewall),
+  - A task asks one of O(fabric), O(cluster), O(served), O(steps), O(room), O(trust), O(place), O(firewall),
     O(model_copies), O(image_copies), O(page), O(share), O(nodes), O(run), O(back), O(record), O(listen), O(question),
     O(failure), O(ended) and O(start).
   - This is an action plugin. It runs on the controller and needs no connection to the host.
@@ -232,11 +232,26 @@ options:
             known yet is taken for the same.
         type: dict
         default: {}
-      looked_up:
+  steps:
+    description:
+      - Which steps of a run have nothing to do, by what the head's look has seen.
+    type: dict
+    suboptions:
+      looks:
         description:
-          - The same as the Hub has them, until they are fetched.
+          - What M(dgx_spark.speculative.spark_info) returned as C(docker), by host name, the head first.
         type: dict
-        default: {}
+        required: true
+      models:
+        description:
+          - What M(dgx_spark.speculative.huggingface_snapshot) returned, by host name.
+        type: dict
+        required: true
+      plans:
+        description:
+          - What this module returned with O(served), by host name.
+        type: dict
+        required: true
   room:
     description:
       - Whether image and models fit on the disks of the host of the task, which takes them from the Spark before it,
@@ -1048,6 +1063,12 @@ rules:
     - chain: DOCKER-USER
       port:
       state: present
+steps:
+  description: The steps that have nothing to do, of V(image), V(options) and V(models).
+  returned: with O(steps)
+  type: list
+  elements: str
+  sample: [image, options, models]
 fingerprint:
   description: The layers and settings of the image that the head has for all, as one text.
   returned: with O(image_copies)

@@ -40,7 +40,7 @@ SERVED: dict[str, dict[str, t.Any]] = {
     "guard": {"type": "raw", "default": True},
     "memory": DICT,
     "slot": {"type": "dict", "default": {}},
-    **{name: {"type": "dict", "default": {}} for name in ("records", "facts", "models", "looked_up")},
+    **{name: {"type": "dict", "default": {}} for name in ("records", "facts", "models")},
 }
 CLUSTER: dict[str, dict[str, t.Any]] = {
     "looks": NEEDED,
@@ -101,6 +101,7 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
     "fabric": {"type": "dict", "options": FABRIC},
     "cluster": {"type": "dict", "options": CLUSTER},
     "served": {"type": "dict", "options": SERVED},
+    "steps": {"type": "dict", "options": {"looks": NEEDED, "models": NEEDED, "plans": NEEDED}},
     "room": {"type": "dict", "options": ROOM},
     "model_copies": {"type": "dict", "options": {"views": NEEDED}},
     "trust": {"type": "dict", "options": TRUST},
