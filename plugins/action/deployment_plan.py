@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import datetime
 import json
+import os
 import typing as t
 
 from ansible.errors import AnsibleActionFail
@@ -14,6 +15,7 @@ from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import lookup_loader
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.held import require
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
+    access,
     back,
     cluster,
     course,
@@ -95,6 +97,13 @@ class ActionModule(ActionBase):
             return cluster.trust(host=host, **given["trust"])
         except ValueError as error:
             raise AnsibleActionFail(f"Writing what the Sparks share failed: {error}.") from None
+
+    def _access(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        asked = given["access"]
+        if os.environ.get("SUDO_USER"):
+            raise AnsibleActionFail(access.UNDER_SUDO)
+        found = access.way(asked["docker"], asked["add_to_group"], self._task.check_mode)
+        return {**found, **self._refused(host, access.refusal(asked["docker"], asked["need_gpu"]))}
 
     @staticmethod
     def _place(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

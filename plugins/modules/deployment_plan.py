@@ -14,9 +14,10 @@ description:
     planned or recorded, whether what served before can come back, and what is recorded of one that was seen to answer.
   - A Spark that serves alone is a cluster of one. It gets nothing of what a fabric needs.
   - Before that, it says how the Sparks are joined, whether they go together, what lets one into the next, what is
-    served and what that needs of the memory, whether image and models fit on the disks, and whether there is a place
-    for a container. Of a run, it says what the server is asked and what becomes of a run that fails.
-  - A task asks one of O(fabric), O(cluster), O(served), O(steps), O(room), O(trust), O(place), O(firewall),
+    served and what that needs of the memory, whether image and models fit on the disks, how Docker is reached, and
+    whether there is a place for a container. Of a run, it says what the server is asked and what becomes of one that
+    fails.
+  - A task asks one of O(fabric), O(cluster), O(served), O(steps), O(room), O(trust), O(access), O(place), O(firewall),
     O(model_copies), O(image_copies), O(page), O(share), O(nodes), O(run), O(back), O(record), O(listen), O(question),
     O(failure), O(ended) and O(start).
   - This is an action plugin. It runs on the controller and needs no connection to the host.
@@ -334,6 +335,26 @@ options:
           - After how many seconds without a byte a copy ends.
         type: int
         required: true
+  access:
+    description:
+      - How the tasks of a run reach Docker. Refuses a Docker that cannot serve a model, and a run that sudo started.
+    type: dict
+    suboptions:
+      docker:
+        description:
+          - RV(dgx_spark.speculative.spark_info#module:docker) of this host.
+        type: dict
+        required: true
+      need_gpu:
+        description:
+          - Whether a Docker is refused that cannot give the GPU to a container.
+        type: bool
+        default: true
+      add_to_group:
+        description:
+          - Whether the login user may be added to the group C(docker).
+        type: bool
+        default: true
   place:
     description:
       - What was found where a container is to be. The task fails with everything that stands in the way.
@@ -1049,6 +1070,23 @@ problems:
   returned: with O(cluster)
   type: list
   elements: str
+joins:
+  description: The user who has to be added to the group C(docker). Empty for nobody.
+  returned: with O(access)
+  type: str
+member:
+  description: Whether the login user is in that group, or is by then.
+  returned: with O(access)
+  type: bool
+become:
+  description: Whether tasks that use Docker need C(become).
+  returned: with O(access)
+  type: bool
+become_method:
+  description: The become plugin for that.
+  returned: with O(access)
+  type: str
+  sample: dgx_spark.speculative.sg
 rules:
   description:
     - Rules that accept what comes from C(docker0), each with C(chain), C(port), which is null for every port, and

@@ -18,6 +18,7 @@ GIVERS = {
     "fabric": "dgx_spark.speculative.spark_info with gather: [fabric]",
     **dict.fromkeys(("cluster", "image_copies"), PAIR),
     "room": f"{PAIR}, and {MODELS}",
+    "access": "dgx_spark.speculative.spark_info with gather: [docker]",
     **dict.fromkeys(("model_copies", "known", "share"), MODELS),
     "trust": "the role dgx_spark.speculative.spark_network, tasks_from: trust,",
     "nodes": "dgx_spark.speculative.deployment_plan with share",

@@ -63,6 +63,11 @@ TRUST: dict[str, dict[str, t.Any]] = {
     "streams": {"type": "int", "required": True},
     "patience": {"type": "int", "required": True},
 }
+ACCESS: dict[str, dict[str, t.Any]] = {
+    "docker": NEEDED,
+    "need_gpu": {"type": "bool", "default": True},
+    "add_to_group": {"type": "bool", "default": True},
+}
 PLACE: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str", "required": True},
     "image": {"type": "str", "required": True},
@@ -105,6 +110,7 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
     "room": {"type": "dict", "options": ROOM},
     "model_copies": {"type": "dict", "options": {"views": NEEDED}},
     "trust": {"type": "dict", "options": TRUST},
+    "access": {"type": "dict", "options": ACCESS},
     "place": {"type": "dict", "options": PLACE},
     "firewall": {"type": "dict", "options": FIREWALL},
     "image_copies": {"type": "dict", "options": {"looks": NEEDED}},
