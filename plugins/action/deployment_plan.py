@@ -131,10 +131,13 @@ class ActionModule(ActionBase):
 
     def _listen(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked, hosts = given["listen"], nodes.members(self._known)
-        address, port = asked["host"], asked.pop("port")
+        place = course.listens(host, hosts, asked["host"], asked["port"])
+        told = {name: asked[name] for name in ("network", "image", "published_ports")}
+        ways = {name: asked[name] for name in ("host", "expose", "allow_unauthenticated", "network")}
         return {
-            **course.listens(host, hosts, address, port),
-            **self._refused(host, course.exposed(**asked, hosts=hosts)),
+            **place,
+            "closely": course.closely(place, **told, compare_path=asked["cache_directory"]),
+            **self._refused(host, course.exposed(**ways, hosts=hosts)),
         }
 
     @staticmethod

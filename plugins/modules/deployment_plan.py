@@ -215,7 +215,7 @@ options:
         default: {}
       records:
         description:
-          - Of every Spark, by name, RV(dgx_spark.speculative.deployment_info#module:records). The head's has the
+          - Of every Spark, by name, RV(dgx_spark.speculative.spark_info#module:records). The head's has the
             benchmark's choice.
         type: dict
         default: {}
@@ -573,7 +573,7 @@ options:
     suboptions:
       records:
         description:
-          - Of every Spark of the run, by name, RV(dgx_spark.speculative.deployment_info#module:records).
+          - Of every Spark of the run, by name, RV(dgx_spark.speculative.spark_info#module:records).
         type: dict
         required: true
       state_directory:
@@ -618,7 +618,7 @@ options:
         required: true
       records:
         description:
-          - The Spark's RV(dgx_spark.speculative.deployment_info#module:records) from before.
+          - The Spark's RV(dgx_spark.speculative.spark_info#module:records) from before.
         type: dict
         required: true
       is_new:
@@ -684,6 +684,21 @@ options:
           - The container's network, V(host) or V(bridge).
         type: str
         default: host
+      image:
+        description:
+          - The image that is to serve.
+        type: str
+        required: true
+      published_ports:
+        description:
+          - What the container publishes on the bridge. The default is O(listen.port) on O(listen.host).
+        type: list
+        elements: str
+      cache_directory:
+        description:
+          - Where the models are, which share a disk with the image or not.
+        type: str
+        required: true
   question:
     description:
       - Whether what runs is new, and what its server is asked.
@@ -802,7 +817,6 @@ options:
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 seealso:
-  - module: dgx_spark.speculative.deployment_info
   - module: dgx_spark.speculative.fabric_check
   - module: dgx_spark.speculative.fabric_network
   - module: dgx_spark.speculative.huggingface_snapshot
@@ -1289,6 +1303,10 @@ options_served:
   description: Whether what is in O(served.slot) was started with just these options.
   returned: with O(served)
   type: bool
+closely:
+  description: What M(dgx_spark.speculative.spark_info) is to look at in Docker, but for the container.
+  returned: with O(listen)
+  type: dict
 from_registry:
   description: Whether the Spark takes the image from its registry.
   returned: with O(listen)

@@ -38,16 +38,23 @@ options:
         Netplan files that the login user cannot read are listed. See RV(fabric).
       - V(pair) is what has to be compared with another Spark before both serve as one, and needs O(pair). It asks the
         Engine for images and, if there are O(pair.ports), for all containers, and C(nvidia-smi). See RV(pair).
+      - V(records) is what deployments leave that were seen to serve, and from which they can be deployed again. Only
+        files are looked at. What is in the slot is O(docker.container), with V(docker) in O(gather), and the task fails
+        where Docker does not tell, but for check mode. See RV(records).
     type: list
     elements: str
-    choices: [login, machine, docker, fabric, pair]
+    choices: [login, machine, docker, fabric, pair, records]
     default: [machine]
   state_directory:
     description:
-      - With V(fabric) and V(pair) in O(gather), where this collection keeps its deployments on the Spark, and what was
-        measured of the cable.
+      - With V(fabric), V(pair) and V(records) in O(gather), where this collection keeps its deployments on the Spark,
+        and what was measured of the cable.
     type: path
     default: ~/.local/share/dgx-spark-speculative
+  deployment:
+    description:
+      - The name of a deployment whose record is wanted with V(records) in O(gather).
+    type: str
   docker:
     description:
       - What V(docker) in O(gather) looks at closely. Without it, no container, image or port is.
@@ -207,6 +214,19 @@ EXAMPLES = r"""
     msg: "{{ interfaces | selectattr('carrier') | map(attribute='name') }}"
   vars:
     interfaces: "{{ result.fabric.ports | map(attribute='interfaces') | flatten }}"
+
+- name: See what serves, and what can be gone back to
+  dgx_spark.speculative.spark_info:
+    gather: [docker, records]
+    state_directory: /home/me/.local/share/dgx-spark-speculative
+    docker:
+      container: dgx-spark-speculative
+  register: found
+
+- name: Show it
+  ansible.builtin.debug:
+    msg: "{{ found.records.previous.deployment }}"
+  when: found.records.previous is not none
 
 - name: Look at both Sparks of a pair
   dgx_spark.speculative.spark_info:
@@ -855,6 +875,67 @@ pair:
       description: How much of an image has come from the other host and is not in Docker yet.
       type: int
       sample: 0
+records:
+  description:
+    - With V(records) in O(gather), the records that matter at one moment. A record that is damaged, or lacks what
+      bringing its deployment back needs, is none.
+  returned: if asked for
+  type: dict
+  contains:
+    own:
+      description: The last record of O(deployment). Null if there is none.
+      type: dict
+    slot_directory:
+      description: The directory of the deployment in the slot. Null without one.
+      type: str
+    slot:
+      description:
+        - The last record of the deployment that is in the slot, whether it is of the same configuration or not. Null if
+          there is none.
+      type: dict
+    present:
+      description:
+        - The record of just what is in the slot. Null if that was never seen to serve.
+      type: dict
+    previous:
+      description: The record of what served before the present deployment. Null if there is none.
+      type: dict
+    previous_damaged:
+      description: Whether there is a file for RV(records.previous) and nothing usable in it.
+      type: bool
+    choice:
+      description:
+        - What a benchmark has chosen for O(deployment), or without that for what is in the slot. Null if it has chosen
+          nothing.
+      type: dict
+    previous_lacks:
+      description: The models of RV(records.previous) that are not where they were.
+      type: list
+      elements: str
+    said:
+      description:
+        - What the image has said of the engine options of O(deployment), by the hash of image and options, which is
+          RV(dgx_spark.speculative.deployment_plan#module:checked).
+      type: dict
+    ranks:
+      description: What the ranks of O(deployment) said of themselves when it started last. Empty for one Spark alone.
+      type: list
+      elements: dict
+    trial:
+      description:
+        - What a benchmark has served in the slot now, in place of the deployment's own engine options. Null if there is
+          no benchmark, or none that lives.
+      type: dict
+      contains:
+        id:
+          description: What the benchmark calls it.
+          type: str
+        title:
+          description: The same for a person.
+          type: str
+        until:
+          description: The Unix time at which it ends unless the benchmark goes on renewing it.
+          type: float
 """
 
 import os
@@ -896,8 +977,13 @@ def login() -> dict[str, t.Any]:
     }
 
 
-def look(subset: str, params: t.Mapping[str, t.Any], docker: DockerAccessInfo) -> dict[str, t.Any]:
-    """Gather a subset. What only one needs is imported for it: nothing keeps what Python compiles for the next call."""
+def look(
+    subset: str, params: t.Mapping[str, t.Any], docker: DockerAccessInfo, found: t.Mapping[str, t.Any]
+) -> dict[str, t.Any]:
+    """Gather a subset, after those that were found.
+
+    What only one needs is imported for it: nothing keeps what Python compiles for the next call.
+    """
     state = Path(params["state_directory"])
     if subset == "machine":
         return machine.look()
@@ -907,9 +993,24 @@ def look(subset: str, params: t.Mapping[str, t.Any], docker: DockerAccessInfo) -
         from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import Look
 
         return Look(state_directory=state).look()
+    if subset == "records":
+        from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import remembered
+
+        slot = found.get("docker", {}).get("slot") or {"labels": {}}
+        return remembered(state, params["deployment"], slot["labels"])
     from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import PairLook
 
     return PairLook(state, params["pair"], Machine()).look()
+
+
+def unseen(docker: t.Mapping[str, t.Any]) -> str:
+    """Why it cannot be told what is in the slot; empty if it can, or there is no Docker that has something in it."""
+    if docker.get("state") != "denied":
+        return ""
+    from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import cause_of
+
+    fix = cause_of(docker["detail"], ("docker_denied",)).fix
+    return f"Whether there is a server cannot be seen: {docker['detail']} {fix}"
 
 
 def main() -> None:
@@ -918,10 +1019,11 @@ def main() -> None:
             "gather": {
                 "type": "list",
                 "elements": "str",
-                "choices": ["login", "machine", "docker", "fabric", "pair"],
+                "choices": ["login", "machine", "docker", "fabric", "pair", "records"],
                 "default": ["machine"],
             },
             "state_directory": {"type": "path", "default": "~/.local/share/dgx-spark-speculative"},
+            "deployment": {"type": "str"},
             "docker": {"type": "dict", "options": ARGUMENTS, "apply_defaults": True},
             "pair": {"type": "dict", "options": PAIR},
         },
@@ -937,11 +1039,14 @@ def main() -> None:
     found: dict[str, t.Any] = {"ansible_facts": login()} if "login" in asked else {}
     for subset in sorted(asked - {"login"}):
         try:
-            found[subset] = look(subset, module.params, docker)
+            found[subset] = look(subset, module.params, docker, found)
         except (EngineError, machine.LookError) as error:
-            if len(asked) == 1:
+            if len(asked) == 1 or (subset == "docker" and "records" in asked):
                 module.fail_json(msg=str(error))
             found[subset] = {}
+        # A dry run has not let the user in yet.
+        if subset == "docker" and "records" in asked and not module.check_mode and (why := unseen(found["docker"])):
+            module.fail_json(msg=why)
     module.exit_json(changed=False, **found)
 
 

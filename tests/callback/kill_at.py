@@ -29,7 +29,7 @@ HARMLESS = (
     *("recipe_info", "check_inputs", "trtllm_config", "report"),
     *("setup", "gather_facts", "slurp", "stat", "spark_info"),
     "registry_image_info",
-    *("huggingface_snapshot", "deployment_info", "deployment_plan"),
+    *("huggingface_snapshot", "deployment_plan"),
     # Their loops are empty where nothing is published.
     "iptables",
 )

@@ -78,11 +78,6 @@ UNSUPPORTED = {
 }
 
 
-def defaults() -> dict[str, t.Any]:
-    """The parameters of a look that was given none."""
-    return {name: argument.get("default") for name, argument in ARGUMENTS.items()}
-
-
 def can_import_requests() -> bool:
     try:
         import requests  # noqa: F401  (only whether it can be imported matters)

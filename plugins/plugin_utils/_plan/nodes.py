@@ -22,7 +22,7 @@ GIVERS = {
     **dict.fromkeys(("model_copies", "known", "share"), MODELS),
     "trust": "the role dgx_spark.speculative.spark_network, tasks_from: trust,",
     "nodes": "dgx_spark.speculative.deployment_plan with share",
-    **dict.fromkeys(("back", "record", "start"), "dgx_spark.speculative.deployment_info"),
+    **dict.fromkeys(("back", "record", "start"), "dgx_spark.speculative.spark_info with gather: [docker, records]"),
 }
 
 

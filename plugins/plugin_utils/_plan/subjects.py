@@ -160,6 +160,9 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
             "expose": {"type": "str", "default": "local"},
             "allow_unauthenticated": {"type": "bool", "default": False},
             "network": {"type": "str", "default": "host"},
+            "image": {"type": "str", "required": True},
+            "published_ports": {"type": "list", "elements": "str"},
+            "cache_directory": {"type": "str", "required": True},
         },
     },
     "question": {

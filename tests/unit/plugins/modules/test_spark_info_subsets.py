@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import look as docker_look
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Engine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import ports
 from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import bandwidth
@@ -121,3 +122,44 @@ def test_what_was_measured_is_in_the_state_directory(capsys: pytest.CaptureFixtu
     assert found["measured"] == rows
     assert isinstance(found["ports"], list)
     assert gather(capsys, "fabric", state_directory=str(tmp_path))["fabric"]["measured"] == []
+
+
+def test_what_is_in_the_slot_and_what_is_recorded_of_it(
+    capsys: pytest.CaptureFixture[str], docker: DockerServer, tmp_path: Path
+) -> None:
+    labels = {"dgx_spark.speculative.deployment": "mine"}
+    docker.pages["/containers/slot/json"] = {
+        **{"Id": "1", "Name": "/slot", "Image": "sha256:1", "State": {"Status": "running"}},
+        **{"Config": {"Image": "release:1", "Labels": labels}, "HostConfig": {}, "NetworkSettings": {}},
+    }
+    asked: dict[str, t.Any] = {"docker": {"container": "slot"}, "state_directory": str(tmp_path)}
+    found = gather(capsys, "docker", "records", **asked)
+    assert found["docker"]["slot"]["labels"] == labels
+    assert found["records"]["slot_directory"] == str(tmp_path / "mine")
+    # What does not answer has nothing in its slot.
+    asked["docker"]["socket"] = "/nowhere"
+    found = gather(capsys, "docker", "records", **asked)
+    assert (found["docker"]["slot"], found["records"]["slot_directory"]) == (None, None)
+
+
+@pytest.mark.parametrize("dry", [False, True])
+def test_a_slot_that_docker_does_not_show_is_not_empty(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, dry: bool
+) -> None:
+    def refuse(_self: t.Any, _path: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Engine, "get", refuse)
+    found = gather(capsys, "docker", "records", docker={"socket": "/s"}, _ansible_check_mode=dry)
+    if dry:
+        assert found["docker"]["slot"] is None
+    else:
+        assert found["msg"].startswith("Whether there is a server cannot be seen: The user ")
+        assert "may not open /s. Add the user with 'sudo usermod -aG docker <user>'" in found["msg"]
+
+
+def test_an_engine_that_answers_nonsense_does_not_tell_what_is_in_the_slot(
+    capsys: pytest.CaptureFixture[str], docker: DockerServer
+) -> None:
+    del docker.pages["/version"]
+    assert gather(capsys, "docker", "records")["msg"].startswith("Asking the Docker Engine for /version failed")
