@@ -1123,8 +1123,8 @@ rules:
       state: present
 content:
   description:
-    - What is sent. Of the image that the head has for all, its C(reference), its C(fingerprint), which is its layers and
-      settings as one text, and its size in C(bytes). Of models, where they lie and which they are.
+    - What is sent. Of the image that the head has for all, its C(reference), its C(fingerprint), which is its layers
+      and settings as one text, and its size in C(bytes). Of models, where they lie and which they are.
   returned: with O(image_copies) and O(model_copies)
   type: dict
 places:
