@@ -37,6 +37,11 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.subjects import PARTS, SUBJECTS
 
 
+def refusing(refusal: str) -> dict[str, t.Any]:
+    """How the task ends, by what stands in the way."""
+    return {"failed": True, "msg": refusal} if refusal else {}
+
+
 class ActionModule(ActionBase):
     """Decide on the controller what all Sparks of a deployment do."""
 
@@ -64,7 +69,7 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _refused(host: str, refusal: str) -> dict[str, t.Any]:
-        return {"failed": True, "msg": f"{host}: {refusal}"} if refusal else {}
+        return refusing(refusal and f"{host}: {refusal}")
 
     @staticmethod
     def _fabric(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -82,19 +87,27 @@ class ActionModule(ActionBase):
     def _room(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked, models = given["room"], given["room"]["models"]
         if asked["looks"] is None:
-            return {"refusal": room.too_small(host, models, asked["image_bytes"], asked["reserve_bytes"])}
+            return refusing(room.unfit(host, models, asked["image_bytes"], asked["reserve_bytes"]))
         models = {**models, "cache": models["cache"]["directory"]}
         lacking = room.needed(asked["looks"], host, models, asked["packed_bytes"], asked["reserve_bytes"])
-        return {"refusal": "\n".join(lacking)}
+        return refusing("\n".join(lacking))
 
     @staticmethod
     def _model_copies(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        return models.copies(given["model_copies"]["views"], host)
+        asked = given["model_copies"]
+        views = asked["views"]
+        return {
+            "to": models.takers(views),
+            **models.cargo(views[host], asked["state_directory"], asked["verify"]),
+            **refusing(models.unlike(views, host)),
+        }
 
     @staticmethod
     def _trust(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        asked = dict(given["trust"])
+        told = {name: asked.pop(name) for name in ("rails", "looks", "keys", "users", "pythons")}
         try:
-            return cluster.trust(host=host, **given["trust"])
+            return cluster.trust(cluster.known_of(**told), host, **asked)
         except ValueError as error:
             raise AnsibleActionFail(f"Writing what the Sparks share failed: {error}.") from None
 
@@ -107,8 +120,7 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _place(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        found = [f"{host}: {problem}" for problem in place.problems(place.Place(**given["place"]))]
-        return {"failed": True, "msg": "\n".join(found)} if found else {}
+        return refusing("\n".join(f"{host}: {problem}" for problem in place.problems(place.Place(**given["place"]))))
 
     @staticmethod
     def _firewall(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -117,9 +129,11 @@ class ActionModule(ActionBase):
         except ValueError as error:
             raise AnsibleActionFail(str(error)) from None
 
-    @staticmethod
-    def _image_copies(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        return images.copies(given["image_copies"]["looks"])
+    def _image_copies(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        asked = given["image_copies"]
+        found = images.copies(asked["looks"])
+        is_other = host == asked["loaded"] and host in found["to"] and not self._task.check_mode
+        return {**found, **refusing(images.other(asked["looks"], host) if is_other else "")}
 
     @staticmethod
     def _page(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

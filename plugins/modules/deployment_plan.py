@@ -255,8 +255,9 @@ options:
         required: true
   room:
     description:
-      - Whether image and models fit on the disks of the host of the task, which takes them from the Spark before it,
-        and on the head's. Without O(room.looks), whether what the host downloads itself does.
+      - Refuses image and models that do not fit on the disks of the host of the task, which takes them from the Spark
+        before it, and on the head's. Without O(room.looks), it refuses what the host downloads itself and has no room
+        for, and a draft model that does not belong to its target.
     type: dict
     suboptions:
       looks:
@@ -285,8 +286,8 @@ options:
         default: 0
   model_copies:
     description:
-      - Which Sparks have models copied to them by the one before, and whether those in directories of the host of the
-        task are as large as on the head.
+      - Which Sparks have models copied to them by the one before. Refuses those in directories of the host of the task
+        that are not as large as on the head.
     type: dict
     suboptions:
       views:
@@ -294,15 +295,44 @@ options:
           - What M(dgx_spark.speculative.huggingface_snapshot) returned on each host, in the order of the ranks.
         type: dict
         required: true
+      state_directory:
+        description:
+          - Where this collection keeps its files on the host of the task.
+        type: str
+        required: true
+      verify:
+        description:
+          - Whether whoever takes models in reads each file again.
+        type: bool
+        default: false
   trust:
     description:
       - What lets the head into the containers of the others, and each Spark hand on what it has to the next.
     type: dict
     suboptions:
-      hosts:
+      rails:
         description:
-          - By host name, the head first, the C(addresses) on the link, the public half of its C(key), and as which
-            C(user) and with which C(python) it takes in copies.
+          - By host name, the head first, its ways through the cable, each with its C(address).
+        type: dict
+        required: true
+      looks:
+        description:
+          - As O(cluster.looks).
+        type: dict
+        required: true
+      keys:
+        description:
+          - By host name, the C(public_key) that was just made, or an empty mapping.
+        type: dict
+        required: true
+      users:
+        description:
+          - By host name, as whom it takes in copies.
+        type: dict
+        required: true
+      pythons:
+        description:
+          - By host name, with what interpreter it does so.
         type: dict
         required: true
       directory:
@@ -463,6 +493,11 @@ options:
       - Who lacks the image that the head has for all.
     type: dict
     suboptions:
+      loaded:
+        description:
+          - The host that has just loaded it, and is refused if it lacks it still.
+        type: str
+        default: ""
       looks:
         description:
           - As O(cluster.looks).
@@ -1121,14 +1156,16 @@ steps:
   type: list
   elements: str
   sample: [image, options, models]
-fingerprint:
-  description: The layers and settings of the image that the head has for all, as one text.
-  returned: with O(image_copies)
-  type: str
-bytes:
-  description: The size of that image.
-  returned: with O(image_copies)
-  type: int
+content:
+  description:
+    - What is sent. Of the image that the head has for all, its C(reference), its C(fingerprint), which is its layers
+      and settings as one text, and its size in C(bytes). Of models, where they lie and which they are.
+  returned: with O(image_copies) and O(model_copies)
+  type: dict
+places:
+  description: The directories in which models may be taken in.
+  returned: with O(model_copies)
+  type: dict
 to:
   description: The hosts that lack it, or models, in the order in which they are copied.
   returned: with O(image_copies) and O(model_copies)
@@ -1169,6 +1206,10 @@ way:
       C(known_hosts), C(streams) and C(patience). Empty for the last.
   returned: with O(trust)
   type: dict
+public_key:
+  description: The public half of the key of this host.
+  returned: with O(trust)
+  type: str
 node:
   description: What the Spark brings, as containers are planned with it.
   returned: with O(share) or O(nodes)
@@ -1260,7 +1301,7 @@ refusal:
   description:
     - What keeps Sparks from serving as one, or why what waits for others that are not there is not waited for. Empty if
       nothing does.
-  returned: with O(cluster), O(room), O(model_copies) or O(start)
+  returned: with O(cluster) or O(start)
   type: str
 record:
   description: The record.

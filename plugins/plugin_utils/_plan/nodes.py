@@ -16,11 +16,10 @@ MODELS = "dgx_spark.speculative.huggingface_snapshot"
 # Whose results are planned with, by what is planned.
 GIVERS = {
     "fabric": "dgx_spark.speculative.spark_info with gather: [fabric]",
-    **dict.fromkeys(("cluster", "image_copies"), PAIR),
+    **dict.fromkeys(("cluster", "image_copies", "trust"), PAIR),
     "room": f"{PAIR}, and {MODELS}",
     "access": "dgx_spark.speculative.spark_info with gather: [docker]",
     **dict.fromkeys(("model_copies", "known", "share"), MODELS),
-    "trust": "the role dgx_spark.speculative.spark_network, tasks_from: trust,",
     "nodes": "dgx_spark.speculative.deployment_plan with share",
     **dict.fromkeys(("back", "record", "start"), "dgx_spark.speculative.spark_info with gather: [docker, records]"),
 }

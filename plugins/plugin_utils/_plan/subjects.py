@@ -55,7 +55,8 @@ ROOM: dict[str, dict[str, t.Any]] = {
     "reserve_bytes": {"type": "int", "default": 0},
 }
 TRUST: dict[str, dict[str, t.Any]] = {
-    "hosts": NEEDED,
+    **dict.fromkeys(("rails", "looks", "users", "pythons"), NEEDED),
+    "keys": {"type": "dict", "required": True, "no_log": False},
     "directory": {"type": "str", "required": True},
     "ssh_port": {"type": "int", "required": True},
     "copy_port": {"type": "int", "required": True},
@@ -108,12 +109,19 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
     "served": {"type": "dict", "options": SERVED},
     "steps": {"type": "dict", "options": {"looks": NEEDED, "models": NEEDED, "plans": NEEDED}},
     "room": {"type": "dict", "options": ROOM},
-    "model_copies": {"type": "dict", "options": {"views": NEEDED}},
+    "model_copies": {
+        "type": "dict",
+        "options": {
+            "views": NEEDED,
+            "state_directory": {"type": "str", "required": True},
+            "verify": {"type": "bool", "default": False},
+        },
+    },
     "trust": {"type": "dict", "options": TRUST},
     "access": {"type": "dict", "options": ACCESS},
     "place": {"type": "dict", "options": PLACE},
     "firewall": {"type": "dict", "options": FIREWALL},
-    "image_copies": {"type": "dict", "options": {"looks": NEEDED}},
+    "image_copies": {"type": "dict", "options": {"looks": NEEDED, "loaded": {"type": "str", "default": ""}}},
     "page": {"type": "dict", "options": PAGE},
     "share": DICT,
     "nodes": DICT,
