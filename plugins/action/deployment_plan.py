@@ -4,15 +4,14 @@
 
 from __future__ import annotations
 
-import base64
 import datetime
-import json
 import os
 import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import lookup_loader
+from ansible.utils.display import Display
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.held import require
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
     access,
@@ -40,6 +39,9 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.subjec
 def refusing(refusal: str) -> dict[str, t.Any]:
     """How the task ends, by what stands in the way."""
     return {"failed": True, "msg": refusal} if refusal else {}
+
+
+display = Display()
 
 
 class ActionModule(ActionBase):
@@ -141,7 +143,11 @@ class ActionModule(ActionBase):
 
     def _served(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         # Where a value was given, only what came with the task still tells.
-        return served.decided({**given["served"], "given": self._task.args["served"]["given"]}, host)
+        plan = served.decided({**given["served"], "given": self._task.args["served"]["given"]}, host)
+        if given["served"]["overcommit"] or not plan.get("message"):
+            return plan
+        display.display("\n".join(["", *plan["lines"], ""]))
+        return {"lines": plan["lines"], **self._refused(host, plan["message"])}
 
     def _listen(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked, hosts = given["listen"], nodes.members(self._known)
@@ -176,12 +182,7 @@ class ActionModule(ActionBase):
     def _back(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = given["back"]
         where = asked["state_directory"], asked["addresses"], asked["has_image"]
-        refused = self._refused(host, back.refusal(host, asked["records"], *where))
-        records = asked["records"][host]
-        return {"replaced": records["present"] or records["previous"], **refused}
-
-    def _kept(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        return self._refused(host, deployment.replaced_meanwhile(**given["kept"]))
+        return self._refused(host, back.refusal(host, asked["records"], *where))
 
     @staticmethod
     def _question(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -203,24 +204,26 @@ class ActionModule(ActionBase):
         return {**found, "failed": True, "msg": found["gone"]} if found["gone"] else found
 
     @staticmethod
-    def _record(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    def _review(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        asked = given["review"]
+        return {"record": deployment.reviewed(asked["own"], served.of_head(asked["answered"]), asked["origins"])}
+
+    def _record(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = given["record"]
-        planned, records = deployment.Deployment(**asked["deployment"]), asked["records"]
+        found, records, docker = asked["deployment"], asked["records"], asked["seen"]["docker"]
+        refused = self._refused(host, deployment.replaced_meanwhile(asked["container"], docker["slot"]))
+        if deployment.is_record(found):
+            return {"record": found, "replaced": records["present"] or records["previous"], **refused}
         answered, figures = (served.of_head(asked[name]) for name in ("answered", "figures"))
-        if not asked["is_new"]:
-            return {"record": deployment.reviewed(records["own"], answered, planned.origins), "replaced": None}
-        looked, docker = asked["seen"], asked["seen"]["docker"]
-        # What the image and the ranks said; the last is the head's.
-        texts = {**asked["files"], "ranks": served.of_head(asked["ranks"])}
-        written = {name: json.loads(base64.b64decode(text or "") or b"{}") for name, text in texts.items()}
         seen = deployment.Seen(
             image=docker["image"],
-            container=looked["container"],
-            memory_available=looked["memory_available"],
+            container=asked["container"],
+            memory_available=asked["seen"]["machine"]["memory_available"],
             answered=answered,
             figures=figures,
-            option_check=looked["option_check"] or written.get("option_check", {}),
-            ranks=written["ranks"].get("ranks", []),
+            option_check=asked["option_check"] or asked["seen"]["records"]["said"].get(asked["checked"], {}),
+            ranks=served.of_head(asked["ranks"]) or [],
         )
+        planned = deployment.Deployment(**found)
         record = planned.record(seen, datetime.datetime.now(datetime.timezone.utc))
-        return {"record": record, "replaced": deployment.replaced(planned, records)}
+        return {"record": record, "replaced": deployment.replaced(planned, records), **refused}

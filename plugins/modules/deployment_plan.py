@@ -18,8 +18,8 @@ description:
     whether there is a place for a container. Of a run, it says what the server is asked and what becomes of one that
     fails.
   - A task asks one of O(fabric), O(cluster), O(served), O(steps), O(room), O(trust), O(access), O(place), O(firewall),
-    O(model_copies), O(image_copies), O(page), O(share), O(nodes), O(run), O(back), O(record), O(listen), O(question),
-    O(failure), O(ended) and O(start).
+    O(model_copies), O(image_copies), O(page), O(share), O(nodes), O(run), O(back), O(record), O(review), O(listen),
+    O(question), O(failure), O(ended) and O(start).
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
@@ -198,6 +198,12 @@ options:
           - Whether the memory guard is on, or its limits C(floor_gib) and C(seconds).
         type: raw
         default: true
+      overcommit:
+        description:
+          - Whether it may be served though the memory does not suffice. Otherwise the plan is printed and the task
+            fails.
+        type: bool
+        default: false
       memory:
         description:
           - The Spark's memory, in bytes, with the keys C(total), C(available), C(slot) (what the running deployment
@@ -627,28 +633,14 @@ options:
           - Whether the image of what served before is there.
         type: bool
         required: true
-  kept:
-    description:
-      - What has answered and is to be recorded. It is an error if something else is in the slot by now.
-    type: dict
-    suboptions:
-      container:
-        description:
-          - The container that was run, as the role trtllm_container hands it out in C(trtllm_container_definition).
-        type: dict
-        required: true
-      slot:
-        description:
-          - What is in the serving slot, as RV(dgx_spark.speculative.spark_info#module:docker.slot).
-        type: dict
   record:
     description:
-      - A deployment that was seen to answer.
+      - The record of a deployment that was seen to answer. It is an error if something else is in the slot by now.
     type: dict
     suboptions:
       deployment:
         description:
-          - As O(nodes) returned it.
+          - As O(nodes) returned it, or as it was recorded.
         type: dict
         required: true
       records:
@@ -656,23 +648,27 @@ options:
           - The Spark's RV(dgx_spark.speculative.spark_info#module:records) from before.
         type: dict
         required: true
-      is_new:
-        description:
-          - Whether it was deployed in this run.
-        type: bool
-        required: true
       seen:
         description:
-          - What was seen of it here (C(docker), C(container), C(option_check), C(memory_available)), as the role
-            C(speculative_serve) puts it together in C(tasks/record.yml).
+          - What M(dgx_spark.speculative.spark_info) returned with C(machine), C(docker) and C(records) since.
         type: dict
         required: true
-      files:
+      container:
         description:
-          - Files of the Spark, in Base64, or empty. C(option_check) is what the image said of the options in an earlier
-            run.
+          - The container that was run, as the role trtllm_container hands it out in C(trtllm_container_definition).
+        type: dict
+        required: true
+      option_check:
+        description:
+          - What the image said of the options in this run, as the role trtllm_container hands it out. Empty if it was
+            not asked.
         type: dict
         default: {}
+      checked:
+        description:
+          - RV(checked), for what it said in an earlier one.
+        type: str
+        default: ""
       answered:
         description:
           - Of every Spark, by name, the answer to the question, as M(dgx_spark.speculative.completions_probe) returned
@@ -686,9 +682,29 @@ options:
         required: true
       ranks:
         description:
-          - Of every Spark, by name, what its ranks said of themselves before they started, in Base64. The head's count.
+          - Of every Spark, by name, what its ranks said of themselves before they started. The head's count.
         type: dict
         default: {}
+  review:
+    description:
+      - What has served all along keeps its record, and what its sign of life shows is added.
+    type: dict
+    suboptions:
+      own:
+        description:
+          - The record.
+        type: dict
+        required: true
+      answered:
+        description:
+          - As O(record.answered).
+        type: dict
+        required: true
+      origins:
+        description:
+          - Where its values come from now.
+        type: dict
+        required: true
   listen:
     description:
       - Where a Spark listens. Fails where that would let in everybody, or where two Sparks could not reach each other.
@@ -1305,13 +1321,12 @@ refusal:
   type: str
 record:
   description: The record.
-  returned: with O(record)
+  returned: with O(record) or O(review)
   type: dict
 replaced:
   description:
     - The record of what it takes the place of, for the way back. Null if that was the same.
-    - With O(back) the record of what serves now, or of what comes back if there is none.
-  returned: with O(record) or O(back)
+  returned: with O(record)
   type: dict
 served:
   description:

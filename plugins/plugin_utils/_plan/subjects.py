@@ -38,6 +38,7 @@ SERVED: dict[str, dict[str, t.Any]] = {
     "use_benchmark": {"type": "bool", "default": True},
     "reserve_gib": {"type": "raw", "default": 12},
     "guard": {"type": "raw", "default": True},
+    "overcommit": {"type": "bool", "default": False},
     "memory": DICT,
     "slot": {"type": "dict", "default": {}},
     **{name: {"type": "dict", "default": {}} for name in ("records", "facts", "models")},
@@ -146,20 +147,16 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
             "has_image": {"type": "bool", "required": True},
         },
     },
-    "kept": {"type": "dict", "options": {"container": NEEDED, "slot": DICT}},
     "record": {
         "type": "dict",
         "options": {
-            "deployment": NEEDED,
-            "records": NEEDED,
-            "is_new": {"type": "bool", "required": True},
-            "seen": NEEDED,
-            "files": {"type": "dict", "default": {}},
-            "answered": NEEDED,
-            "figures": NEEDED,
+            **dict.fromkeys(("deployment", "records", "seen", "container", "answered", "figures"), NEEDED),
+            "option_check": {"type": "dict", "default": {}},
+            "checked": {"type": "str", "default": ""},
             "ranks": {"type": "dict", "default": {}},
         },
     },
+    "review": {"type": "dict", "options": dict.fromkeys(("own", "answered", "origins"), NEEDED)},
     "listen": {
         "type": "dict",
         "options": {
