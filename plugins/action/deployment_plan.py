@@ -4,17 +4,17 @@
 
 from __future__ import annotations
 
-import base64
-import collections
 import datetime
-import json
+import os
 import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import lookup_loader
+from ansible.utils.display import Display
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.held import require
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
+    access,
     back,
     cluster,
     course,
@@ -31,8 +31,17 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
     served,
     shared,
     sizes,
+    steps,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.subjects import PARTS, SUBJECTS
+
+
+def refusing(refusal: str) -> dict[str, t.Any]:
+    """How the task ends, by what stands in the way."""
+    return {"failed": True, "msg": refusal} if refusal else {}
+
+
+display = Display()
 
 
 class ActionModule(ActionBase):
@@ -45,7 +54,8 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         self._variables = dict(task_vars or {})
         host = str(self._variables.get("inventory_hostname", ""))
-        self._task.args = nodes.gathered(self._known(host), self._task.args, SUBJECTS)
+        self._known = nodes.known(self._variables, self._task.args, self._templar.template)
+        self._task.args = nodes.gathered(self._known, self._task.args, SUBJECTS)
         _result, given = self.validate_argument_spec(
             argument_spec={**SUBJECTS, **PARTS}, mutually_exclusive=[list(SUBJECTS)], required_one_of=[list(SUBJECTS)]
         )
@@ -59,17 +69,9 @@ class ActionModule(ActionBase):
         except (TypeError, ValueError, OverflowError) as error:
             raise AnsibleActionFail(f"What the Sparks run cannot be planned: {error}.") from None
 
-    def _known(self, host: str) -> dict[str, t.Any]:
-        """The variables with those of all hosts; of its own, those that only this play or task has are known, too."""
-        recipe = self._templar.template(self._variables.get("deployment_recipe"))
-        asked = {str(name).partition(".")[0] for name in (self._task.args.get("of_all") or {}).values()}
-        own = {name: self._templar.template(self._variables[name]) for name in asked if name in self._variables}
-        others = self._variables.get("hostvars") or {}
-        return {**self._variables, "deployment_recipe": recipe, "hostvars": collections.ChainMap({host: own}, others)}
-
     @staticmethod
     def _refused(host: str, refusal: str) -> dict[str, t.Any]:
-        return {"failed": True, "msg": f"{host}: {refusal}"} if refusal else {}
+        return refusing(refusal and f"{host}: {refusal}")
 
     @staticmethod
     def _fabric(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -80,29 +82,47 @@ class ActionModule(ActionBase):
         return cluster.compared(**given["cluster"])
 
     @staticmethod
+    def _steps(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return {"steps": steps.idle(*(served.of_head(given["steps"][name]) for name in ("looks", "models", "plans")))}
+
+    @staticmethod
     def _room(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked, models = given["room"], given["room"]["models"]
         if asked["looks"] is None:
-            return {"refusal": room.too_small(host, models, asked["image_bytes"], asked["reserve_bytes"])}
+            return refusing(room.unfit(host, models, asked["image_bytes"], asked["reserve_bytes"]))
         models = {**models, "cache": models["cache"]["directory"]}
         lacking = room.needed(asked["looks"], host, models, asked["packed_bytes"], asked["reserve_bytes"])
-        return {"refusal": "\n".join(lacking)}
+        return refusing("\n".join(lacking))
 
     @staticmethod
     def _model_copies(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        return models.copies(given["model_copies"]["views"], host)
+        asked = given["model_copies"]
+        views = asked["views"]
+        return {
+            "to": models.takers(views),
+            **models.cargo(views[host], asked["state_directory"], asked["verify"]),
+            **refusing(models.unlike(views, host)),
+        }
 
     @staticmethod
     def _trust(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        asked = dict(given["trust"])
+        told = {name: asked.pop(name) for name in ("rails", "looks", "keys", "users", "pythons")}
         try:
-            return cluster.trust(host=host, **given["trust"])
+            return cluster.trust(cluster.known_of(**told), host, **asked)
         except ValueError as error:
             raise AnsibleActionFail(f"Writing what the Sparks share failed: {error}.") from None
 
+    def _access(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        asked = given["access"]
+        if os.environ.get("SUDO_USER"):
+            raise AnsibleActionFail(access.UNDER_SUDO)
+        found = access.way(asked["docker"], asked["add_to_group"], self._task.check_mode)
+        return {**found, **self._refused(host, access.refusal(asked["docker"], asked["need_gpu"]))}
+
     @staticmethod
     def _place(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        found = [f"{host}: {problem}" for problem in place.problems(place.Place(**given["place"]))]
-        return {"failed": True, "msg": "\n".join(found)} if found else {}
+        return refusing("\n".join(f"{host}: {problem}" for problem in place.problems(place.Place(**given["place"]))))
 
     @staticmethod
     def _firewall(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -111,9 +131,11 @@ class ActionModule(ActionBase):
         except ValueError as error:
             raise AnsibleActionFail(str(error)) from None
 
-    @staticmethod
-    def _image_copies(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        return images.copies(given["image_copies"]["looks"])
+    def _image_copies(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        asked = given["image_copies"]
+        found = images.copies(asked["looks"])
+        is_other = host == asked["loaded"] and host in found["to"] and not self._task.check_mode
+        return {**found, **refusing(images.other(asked["looks"], host) if is_other else "")}
 
     @staticmethod
     def _page(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -121,14 +143,21 @@ class ActionModule(ActionBase):
 
     def _served(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         # Where a value was given, only what came with the task still tells.
-        return served.decided({**given["served"], "given": self._task.args["served"]["given"]}, host)
+        plan = served.decided({**given["served"], "given": self._task.args["served"]["given"]}, host)
+        if given["served"]["overcommit"] or not plan.get("message"):
+            return plan
+        display.display("\n".join(["", *plan["lines"], ""]))
+        return {"lines": plan["lines"], **self._refused(host, plan["message"])}
 
     def _listen(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        asked, hosts = given["listen"], nodes.members(self._known(host))
-        address, port = asked["host"], asked.pop("port")
+        asked, hosts = given["listen"], nodes.members(self._known)
+        place = course.listens(host, hosts, asked["host"], asked["port"])
+        told = {name: asked[name] for name in ("network", "image", "published_ports")}
+        ways = {name: asked[name] for name in ("host", "expose", "allow_unauthenticated", "network")}
         return {
-            **course.listens(host, hosts, address, port),
-            **self._refused(host, course.exposed(**asked, hosts=hosts)),
+            **place,
+            "closely": course.closely(place, **told, compare_path=asked["cache_directory"]),
+            **self._refused(host, course.exposed(**ways, hosts=hosts)),
         }
 
     @staticmethod
@@ -153,12 +182,7 @@ class ActionModule(ActionBase):
     def _back(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = given["back"]
         where = asked["state_directory"], asked["addresses"], asked["has_image"]
-        refused = self._refused(host, back.refusal(host, asked["records"], *where))
-        records = asked["records"][host]
-        return {"replaced": records["present"] or records["previous"], **refused}
-
-    def _kept(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        return self._refused(host, deployment.replaced_meanwhile(**given["kept"]))
+        return self._refused(host, back.refusal(host, asked["records"], *where))
 
     @staticmethod
     def _question(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -180,24 +204,26 @@ class ActionModule(ActionBase):
         return {**found, "failed": True, "msg": found["gone"]} if found["gone"] else found
 
     @staticmethod
-    def _record(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    def _review(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        asked = given["review"]
+        return {"record": deployment.reviewed(asked["own"], served.of_head(asked["answered"]), asked["origins"])}
+
+    def _record(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = given["record"]
-        planned, records = deployment.Deployment(**asked["deployment"]), asked["records"]
+        found, records, docker = asked["deployment"], asked["records"], asked["seen"]["docker"]
+        refused = self._refused(host, deployment.replaced_meanwhile(asked["container"], docker["slot"]))
+        if deployment.is_record(found):
+            return {"record": found, "replaced": records["present"] or records["previous"], **refused}
         answered, figures = (served.of_head(asked[name]) for name in ("answered", "figures"))
-        if not asked["is_new"]:
-            return {"record": deployment.reviewed(records["own"], answered, planned.origins), "replaced": None}
-        looked, docker = asked["seen"], asked["seen"]["docker"]
-        # What the image and the ranks said; the last is the head's.
-        texts = {**asked["files"], "ranks": served.of_head(asked["ranks"])}
-        written = {name: json.loads(base64.b64decode(text or "") or b"{}") for name, text in texts.items()}
         seen = deployment.Seen(
             image=docker["image"],
-            container=looked["container"],
-            memory_available=looked["memory_available"],
+            container=asked["container"],
+            memory_available=asked["seen"]["machine"]["memory_available"],
             answered=answered,
             figures=figures,
-            option_check=looked["option_check"] or written.get("option_check", {}),
-            ranks=written["ranks"].get("ranks", []),
+            option_check=asked["option_check"] or asked["seen"]["records"]["said"].get(asked["checked"], {}),
+            ranks=served.of_head(asked["ranks"]) or [],
         )
+        planned = deployment.Deployment(**found)
         record = planned.record(seen, datetime.datetime.now(datetime.timezone.utc))
-        return {"record": record, "replaced": deployment.replaced(planned, records)}
+        return {"record": record, "replaced": deployment.replaced(planned, records), **refused}

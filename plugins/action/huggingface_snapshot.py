@@ -21,7 +21,7 @@ class ActionModule(Following):
         variables, given = dict(task_vars or {}), dict(self._task.args)
         host = str(variables.get("inventory_hostname", ""))
         files = models.vocabulary_files(given.pop("vocabularies", None) or [], given.pop("vocabulary_directory", ""))
-        known = (given.pop("of_all", None) or {}).get("known")
+        known, since = (given.pop("of_all", None) or {}).get("known"), given.pop("since", None)
         head: dict[str, t.Any] | None = None
         if known:
             variables["deployment_recipe"] = self._templar.template(variables.get("deployment_recipe"))
@@ -36,6 +36,9 @@ class ActionModule(Following):
             return {**found, "msg": models.lacking(host, str(found.get("msg", "")), found.get("errors") or [])}
         if "models" not in found:
             return found
+        cache = (found.get("cache") or {}).get("directory") or given.get("cache_directory", "")
+        if since and (changed := models.changed_since(host, found, str(cache), str(since))):
+            return {**found, "failed": True, "msg": changed}
         more = {"bytes": models.size(found)} if head is None else models.beside(found, head)
         wanted = models.downloads([path for path in found["files_missing"] if path in files], files)
         return {**found, **more, "vocabularies": files, "downloads": wanted}

@@ -15,7 +15,7 @@ from ansible.utils.display import Display
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import is_worker
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.differences import differences
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.memory import tightest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.nodes import gathered
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.nodes import gathered, known
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import preflight, summary
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.document import Document, ReportError
 
@@ -71,9 +71,9 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
         variables = dict(task_vars or {})
-        variables["deployment_recipe"] = self._templar.template(variables.get("deployment_recipe"))
         host = str(variables.get("inventory_hostname", "localhost"))
-        self._task.args = gathered(variables, self._task.args, [*SUBJECTS, "together"])
+        seen = known(variables, self._task.args, self._templar.template)
+        self._task.args = gathered(seen, self._task.args, [*SUBJECTS, "together"])
         _result, given = self.validate_argument_spec(
             argument_spec={**SUBJECTS, **BESIDES}, mutually_exclusive=[list(SUBJECTS)], required_one_of=[list(SUBJECTS)]
         )
@@ -135,7 +135,7 @@ class ActionModule(ActionBase):
     def _preflight(title: str, image: str, hosts: dict[str, t.Any], table: bool) -> tuple[list[str], list[str], str]:
         """What was found on the hosts, what of it stands in the way, and how that is said where a run ends with it."""
         try:
-            found = {host: preflight.findings(host, facts) for host, facts in hosts.items()}
+            found = {host: preflight.findings(host, facts or {}, list(hosts)) for host, facts in hosts.items()}
         except ValueError as error:
             raise AnsibleActionFail(str(error)) from None
         if table:

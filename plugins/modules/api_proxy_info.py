@@ -94,7 +94,7 @@ names:
 listens:
   description:
     - On which addresses and ports it listens, with the input of the role C(api_proxy) that says so, and in the spelling
-      of C(published_ports) of M(dgx_spark.speculative.docker_access_info).
+      of O(dgx_spark.speculative.spark_info#module:docker.published_ports).
   returned: success
   type: list
   elements: dict

@@ -19,7 +19,7 @@ extends_documentation_fragment:
 options:
   record:
     description:
-      - The record of the deployment, as M(dgx_spark.speculative.deployment_info) returns it.
+      - The record of the deployment, as M(dgx_spark.speculative.spark_info) returns it.
     type: dict
     required: true
   choice:

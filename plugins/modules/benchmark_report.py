@@ -37,7 +37,7 @@ options:
     type: dict
   record:
     description:
-      - The record of the deployment that was measured, as M(dgx_spark.speculative.deployment_info) returns it. Required
+      - The record of the deployment that was measured, as M(dgx_spark.speculative.spark_info) returns it. Required
         with O(results).
     type: dict
   plan:

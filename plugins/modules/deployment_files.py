@@ -63,8 +63,8 @@ options:
     default: false
   mounted:
     description:
-      - What containers have mounted, as M(dgx_spark.speculative.docker_access_info) returns it. O(prune) leaves it
-        alone.
+      - What containers have mounted, as RV(dgx_spark.speculative.spark_info#module:docker.mounted) has it. O(prune)
+        leaves it alone.
     type: list
     elements: path
     default: []
@@ -121,6 +121,13 @@ sha256:
   returned: success
   type: str
   sample: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+inodes:
+  description:
+    - The number of each directory that lies in O(directory), by name. One that was removed and made again has another,
+      and a container goes on with the one that it was given.
+  returned: success
+  type: dict
+  sample: {state: 4711}
 """
 
 import errno
@@ -179,6 +186,12 @@ def on_disk(directory: Path) -> None:
         os.close(descriptor)
 
 
+def inodes(directory: Path) -> dict[str, int]:
+    """What the directories in it are by number; nothing where check mode did not make it."""
+    found = directory.iterdir() if directory.is_dir() else ()
+    return {path.name: path.stat().st_ino for path in found if path.is_dir()}
+
+
 def remedy(error: OSError, directory: str) -> str:
     """What to do about a file that cannot be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -209,7 +222,12 @@ class DeploymentFiles:
                 self.prune()
             except OSError as error:
                 self.module.warn(f"What nothing needs any more stays: {error.strerror} ({error.filename}).")
-        return {"changed": self.changed, "diff": self.diff, "sha256": digest(params["files"])}
+        return {
+            "changed": self.changed,
+            "diff": self.diff,
+            "sha256": digest(params["files"]),
+            "inodes": inodes(self.directory),
+        }
 
     def have_directories(self, directory: Path, names: t.Iterable[str]) -> None:
         for name in names:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: deployment_info
-short_description: Tell what a Spark serves, whether it works, what it takes, what its server wrote, what was recorded
+short_description: Tell what a Spark serves, whether it works, what it takes, and what its server wrote
 version_added: 0.1.0
 description:
   - Tells in one call what is deployed, in which state the server is, how fast it is, and where memory and disk went, or
-    what the server wrote, or what was recorded. What is not in O(gather) is not looked at, and not returned.
+    what the server wrote. What is not in O(gather) is not looked at, and not returned.
   - What cannot be found out is null, and RV(unknown) or RV(log.detail) says why. Without Docker, without a deployment
     or with half of one there still is an answer.
 extends_documentation_fragment:
@@ -29,23 +29,10 @@ options:
         server is asked for a few tokens, unless O(ask=false); besides Docker, the records, the models and the memory
         are looked at. See RV(state) and the other values.
       - V(log) is the last lines that the server wrote. Only Docker and the log are looked at. See RV(log).
-      - V(slot) is what is in the serving slot, which Docker is asked. See RV(slot) and RV(addresses).
-      - V(records) is what a deployment leaves that was seen to serve, and from which it can be deployed again. Only
-        files are looked at. See RV(records).
     type: list
     elements: str
-    choices: [status, log, slot, records]
+    choices: [status, log]
     default: [status]
-  deployment:
-    description:
-      - The name of a deployment whose record is wanted with V(records) in O(gather).
-    type: str
-  labels:
-    description:
-      - The labels of the container in the serving slot, for V(records) in O(gather). Empty if there is none. With
-        V(slot) in O(gather) they are those that it has.
-    type: dict
-    default: {}
   log:
     description:
       - Which lines V(log) in O(gather) returns.
@@ -126,17 +113,6 @@ EXAMPLES = r"""
     log:
       lines: 50
   register: result
-
-- name: Read what can be gone back to
-  dgx_spark.speculative.deployment_info:
-    gather: [records]
-    state_directory: "{{ ansible_facts['user_dir'] }}/.local/share/dgx-spark-speculative"
-  register: found
-
-- name: Show it
-  ansible.builtin.debug:
-    msg: "{{ found.records.previous.deployment }}"
-  when: found.records.previous is not none
 """
 
 RETURN = r"""
@@ -164,7 +140,7 @@ why:
   sample: null
 container:
   description:
-    - The container, running or not, as RV(dgx_spark.speculative.docker_access_info#module:slot), and C(uptime_s).
+    - The container, running or not, as RV(dgx_spark.speculative.spark_info#module:docker.slot), and C(uptime_s).
   returned: with V(status) in O(gather)
   type: dict
   sample:
@@ -486,96 +462,23 @@ log:
         - A sentence on a log that is not there, is empty, or may not be the one that is meant. Null otherwise.
       type: str
       sample: null
-slot:
-  description:
-    - What is in the serving slot, as RV(dgx_spark.speculative.docker_access_info#module:slot). Null if it is empty, or
-      there is no Docker that runs. Where Docker does not let the user in, the task fails, and in check mode it is null.
-  returned: with V(slot) in O(gather)
-  type: dict
-aside:
-  description:
-    - Whether a container was put aside for its successor, so that a switch is under way or was cut off.
-  returned: with V(slot) in O(gather)
-  type: bool
-addresses:
-  description: The addresses of this machine.
-  returned: with V(slot) in O(gather)
-  type: list
-  elements: str
-records:
-  description:
-    - The records that matter at one moment. A record that is damaged, or lacks what bringing its deployment back needs,
-      is none.
-  returned: with V(records) in O(gather)
-  type: dict
-  contains:
-    own:
-      description: The last record of O(deployment). Null if there is none.
-      type: dict
-    slot_directory:
-      description: The directory of the deployment in the slot. Null without one.
-      type: str
-    slot:
-      description:
-        - The last record of the deployment that is in the slot, whether it is of the same configuration or not. Null if
-          there is none.
-      type: dict
-    present:
-      description:
-        - The record of just what is in the slot. Null if that was never seen to serve.
-      type: dict
-    previous:
-      description: The record of what served before the present deployment. Null if there is none.
-      type: dict
-    previous_damaged:
-      description: Whether there is a file for RV(records.previous) and nothing usable in it.
-      type: bool
-    choice:
-      description:
-        - What a benchmark has chosen for O(deployment), or without that for what is in the slot. Null if it has chosen
-          nothing.
-      type: dict
-    previous_lacks:
-      description: The models of RV(records.previous) that are not where they were.
-      type: list
-      elements: str
-    trial:
-      description:
-        - What a benchmark has served in the slot now, in place of the deployment's own engine options. Null if there is
-          no benchmark, or none that lives.
-      type: dict
-      contains:
-        id:
-          description: What the benchmark calls it.
-          type: str
-        title:
-          description: The same for a person.
-          type: str
-        until:
-          description: The Unix time at which it ends unless the benchmark goes on renewing it.
-          type: float
 """
 
 import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import remembered
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import EngineError, Machine
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.look import DockerAccessInfo, defaults
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import cause_of
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status_look import StatusLook
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.written import written
 
-GATHERED = ["status", "log", "slot", "records"]
+GATHERED = ["status", "log"]
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "gather": {"type": "list", "elements": "str", "choices": GATHERED, "default": ["status"]},
-            "deployment": {"type": "str"},
-            "labels": {"type": "dict", "default": {}},
             "log": {
                 "type": "dict",
                 "apply_defaults": True,
@@ -607,21 +510,6 @@ def main() -> None:
             module.fail_json(msg=f"lines is {wanted['lines']}, but at least 1 line has to be asked for.")
         where = Path(params["state_directory"]), params["socket"], params["container"]
         found["log"] = written(*where, wanted["lines"], wanted["raw"], wanted["all_runs"])
-    labels = params["labels"]
-    if "slot" in params["gather"]:
-        asked = {**defaults(), "container": params["container"], "socket": params["socket"]}
-        try:
-            docker = DockerAccessInfo(asked, Machine()).act()
-        except EngineError as e:
-            module.fail_json(msg=str(e))
-        # A dry run has not let the user in yet.
-        if docker["state"] == "denied" and not module.check_mode:
-            fix = cause_of(docker["detail"], ("docker_denied",)).fix
-            module.fail_json(msg=f"Whether there is a server cannot be seen: {docker['detail']} {fix}")
-        found.update({name: docker[name] for name in ("slot", "aside", "addresses")})
-        labels = (docker["slot"] or {"labels": {}})["labels"]
-    if "records" in params["gather"]:
-        found["records"] = remembered(Path(params["state_directory"]), params["deployment"], labels)
     module.exit_json(changed=False, **found)
 
 

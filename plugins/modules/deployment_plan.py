@@ -14,11 +14,12 @@ description:
     planned or recorded, whether what served before can come back, and what is recorded of one that was seen to answer.
   - A Spark that serves alone is a cluster of one. It gets nothing of what a fabric needs.
   - Before that, it says how the Sparks are joined, whether they go together, what lets one into the next, what is
-    served and what that needs of the memory, whether image and models fit on the disks, and whether there is a place
-    for a container. Of a run, it says what the server is asked and what becomes of a run that fails.
-  - A task asks one of O(fabric), O(cluster), O(served), O(room), O(trust), O(place), O(firewall),
-    O(model_copies), O(image_copies), O(page), O(share), O(nodes), O(run), O(back), O(record), O(listen), O(question),
-    O(failure), O(ended) and O(start).
+    served and what that needs of the memory, whether image and models fit on the disks, how Docker is reached, and
+    whether there is a place for a container. Of a run, it says what the server is asked and what becomes of one that
+    fails.
+  - A task asks one of O(fabric), O(cluster), O(served), O(steps), O(room), O(trust), O(access), O(place), O(firewall),
+    O(model_copies), O(image_copies), O(page), O(share), O(nodes), O(run), O(back), O(record), O(review), O(listen),
+    O(question), O(failure), O(ended) and O(start).
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
@@ -197,11 +198,17 @@ options:
           - Whether the memory guard is on, or its limits C(floor_gib) and C(seconds).
         type: raw
         default: true
+      overcommit:
+        description:
+          - Whether it may be served though the memory does not suffice. Otherwise the plan is printed and the task
+            fails.
+        type: bool
+        default: false
       memory:
         description:
           - The Spark's memory, in bytes, with the keys C(total), C(available), C(slot) (what the running deployment
             gives back) and C(holders) (who else holds memory, a list of sentences), as
-            M(dgx_spark.speculative.docker_access_info) returns it.
+            RV(dgx_spark.speculative.spark_info#module:docker.memory) has it.
           - C(cuda) is what a container of the image was told, where one was asked. Its C(free) is what CUDA calls free,
             and C(unused) and C(available) are C(MemFree) and C(MemAvailable) at the same moment. On a GB10 CUDA counts
             what files hold as used, so a C(free) that is too small only leads to a warning with the remedy.
@@ -209,12 +216,12 @@ options:
         type: dict
       slot:
         description:
-          - What is in the serving slot, as RV(dgx_spark.speculative.docker_access_info#module:slot).
+          - What is in the serving slot, as RV(dgx_spark.speculative.spark_info#module:docker.slot).
         type: dict
         default: {}
       records:
         description:
-          - Of every Spark, by name, RV(dgx_spark.speculative.deployment_info#module:records). The head's has the
+          - Of every Spark, by name, RV(dgx_spark.speculative.spark_info#module:records). The head's has the
             benchmark's choice.
         type: dict
         default: {}
@@ -232,15 +239,31 @@ options:
             known yet is taken for the same.
         type: dict
         default: {}
-      looked_up:
+  steps:
+    description:
+      - Which steps of a run have nothing to do, by what the head's look has seen.
+    type: dict
+    suboptions:
+      looks:
         description:
-          - The same as the Hub has them, until they are fetched.
+          - What M(dgx_spark.speculative.spark_info) returned as C(docker), by host name, the head first.
         type: dict
-        default: {}
+        required: true
+      models:
+        description:
+          - What M(dgx_spark.speculative.huggingface_snapshot) returned, by host name.
+        type: dict
+        required: true
+      plans:
+        description:
+          - What this module returned with O(served), by host name.
+        type: dict
+        required: true
   room:
     description:
-      - Whether image and models fit on the disks of the host of the task, which takes them from the Spark before it,
-        and on the head's. Without O(room.looks), whether what the host downloads itself does.
+      - Refuses image and models that do not fit on the disks of the host of the task, which takes them from the Spark
+        before it, and on the head's. Without O(room.looks), it refuses what the host downloads itself and has no room
+        for, and a draft model that does not belong to its target.
     type: dict
     suboptions:
       looks:
@@ -269,8 +292,8 @@ options:
         default: 0
   model_copies:
     description:
-      - Which Sparks have models copied to them by the one before, and whether those in directories of the host of the
-        task are as large as on the head.
+      - Which Sparks have models copied to them by the one before. Refuses those in directories of the host of the task
+        that are not as large as on the head.
     type: dict
     suboptions:
       views:
@@ -278,15 +301,44 @@ options:
           - What M(dgx_spark.speculative.huggingface_snapshot) returned on each host, in the order of the ranks.
         type: dict
         required: true
+      state_directory:
+        description:
+          - Where this collection keeps its files on the host of the task.
+        type: str
+        required: true
+      verify:
+        description:
+          - Whether whoever takes models in reads each file again.
+        type: bool
+        default: false
   trust:
     description:
       - What lets the head into the containers of the others, and each Spark hand on what it has to the next.
     type: dict
     suboptions:
-      hosts:
+      rails:
         description:
-          - By host name, the head first, the C(addresses) on the link, the public half of its C(key), and as which
-            C(user) and with which C(python) it takes in copies.
+          - By host name, the head first, its ways through the cable, each with its C(address).
+        type: dict
+        required: true
+      looks:
+        description:
+          - As O(cluster.looks).
+        type: dict
+        required: true
+      keys:
+        description:
+          - By host name, the C(public_key) that was just made, or an empty mapping.
+        type: dict
+        required: true
+      users:
+        description:
+          - By host name, as whom it takes in copies.
+        type: dict
+        required: true
+      pythons:
+        description:
+          - By host name, with what interpreter it does so.
         type: dict
         required: true
       directory:
@@ -319,6 +371,26 @@ options:
           - After how many seconds without a byte a copy ends.
         type: int
         required: true
+  access:
+    description:
+      - How the tasks of a run reach Docker. Refuses a Docker that cannot serve a model, and a run that sudo started.
+    type: dict
+    suboptions:
+      docker:
+        description:
+          - RV(dgx_spark.speculative.spark_info#module:docker) of this host.
+        type: dict
+        required: true
+      need_gpu:
+        description:
+          - Whether a Docker is refused that cannot give the GPU to a container.
+        type: bool
+        default: true
+      add_to_group:
+        description:
+          - Whether the login user may be added to the group C(docker).
+        type: bool
+        default: true
   place:
     description:
       - What was found where a container is to be. The task fails with everything that stands in the way.
@@ -336,13 +408,13 @@ options:
         required: true
       look:
         description:
-          - What M(dgx_spark.speculative.docker_access_info) returned.
+          - RV(dgx_spark.speculative.spark_info#module:docker) as it was found.
         type: dict
         required: true
       seen:
         description:
-          - What it returned to the login user, who may see more of the user's own processes. Needed where O(place.look)
-            has C(taken).
+          - The same as the login user found it, who may see more of the user's own processes. Needed where
+            O(place.look) has C(taken).
         type: dict
         default: {}
       registry:
@@ -427,6 +499,11 @@ options:
       - Who lacks the image that the head has for all.
     type: dict
     suboptions:
+      loaded:
+        description:
+          - The host that has just loaded it, and is refused if it lacks it still.
+        type: str
+        default: ""
       looks:
         description:
           - As O(cluster.looks).
@@ -509,7 +586,7 @@ options:
         type: str
       slot:
         description:
-          - What is in the serving slot, as RV(dgx_spark.speculative.docker_access_info#module:slot).
+          - What is in the serving slot, as RV(dgx_spark.speculative.spark_info#module:docker.slot).
         type: dict
       addresses:
         description:
@@ -537,7 +614,7 @@ options:
     suboptions:
       records:
         description:
-          - Of every Spark of the run, by name, RV(dgx_spark.speculative.deployment_info#module:records).
+          - Of every Spark of the run, by name, RV(dgx_spark.speculative.spark_info#module:records).
         type: dict
         required: true
       state_directory:
@@ -556,52 +633,42 @@ options:
           - Whether the image of what served before is there.
         type: bool
         required: true
-  kept:
+  record:
     description:
-      - What has answered and is to be recorded. It is an error if something else is in the slot by now.
+      - The record of a deployment that was seen to answer. It is an error if something else is in the slot by now.
     type: dict
     suboptions:
+      deployment:
+        description:
+          - As O(nodes) returned it, or as it was recorded.
+        type: dict
+        required: true
+      records:
+        description:
+          - The Spark's RV(dgx_spark.speculative.spark_info#module:records) from before.
+        type: dict
+        required: true
+      seen:
+        description:
+          - What M(dgx_spark.speculative.spark_info) returned with C(machine), C(docker) and C(records) since.
+        type: dict
+        required: true
       container:
         description:
           - The container that was run, as the role trtllm_container hands it out in C(trtllm_container_definition).
         type: dict
         required: true
-      slot:
+      option_check:
         description:
-          - What is in the serving slot, as RV(dgx_spark.speculative.docker_access_info#module:slot).
-        type: dict
-  record:
-    description:
-      - A deployment that was seen to answer.
-    type: dict
-    suboptions:
-      deployment:
-        description:
-          - As O(nodes) returned it.
-        type: dict
-        required: true
-      records:
-        description:
-          - The Spark's RV(dgx_spark.speculative.deployment_info#module:records) from before.
-        type: dict
-        required: true
-      is_new:
-        description:
-          - Whether it was deployed in this run.
-        type: bool
-        required: true
-      seen:
-        description:
-          - What was seen of it here (C(docker), C(container), C(option_check), C(memory_available)), as the role
-            C(speculative_serve) puts it together in C(tasks/record.yml).
-        type: dict
-        required: true
-      files:
-        description:
-          - Files of the Spark, in Base64, or empty. C(option_check) is what the image said of the options in an earlier
-            run.
+          - What the image said of the options in this run, as the role trtllm_container hands it out. Empty if it was
+            not asked.
         type: dict
         default: {}
+      checked:
+        description:
+          - RV(checked), for what it said in an earlier one.
+        type: str
+        default: ""
       answered:
         description:
           - Of every Spark, by name, the answer to the question, as M(dgx_spark.speculative.completions_probe) returned
@@ -615,9 +682,29 @@ options:
         required: true
       ranks:
         description:
-          - Of every Spark, by name, what its ranks said of themselves before they started, in Base64. The head's count.
+          - Of every Spark, by name, what its ranks said of themselves before they started. The head's count.
         type: dict
         default: {}
+  review:
+    description:
+      - What has served all along keeps its record, and what its sign of life shows is added.
+    type: dict
+    suboptions:
+      own:
+        description:
+          - The record.
+        type: dict
+        required: true
+      answered:
+        description:
+          - As O(record.answered).
+        type: dict
+        required: true
+      origins:
+        description:
+          - Where its values come from now.
+        type: dict
+        required: true
   listen:
     description:
       - Where a Spark listens. Fails where that would let in everybody, or where two Sparks could not reach each other.
@@ -648,6 +735,21 @@ options:
           - The container's network, V(host) or V(bridge).
         type: str
         default: host
+      image:
+        description:
+          - The image that is to serve.
+        type: str
+        required: true
+      published_ports:
+        description:
+          - What the container publishes on the bridge. The default is O(listen.port) on O(listen.host).
+        type: list
+        elements: str
+      cache_directory:
+        description:
+          - Where the models are, which share a disk with the image or not.
+        type: str
+        required: true
   question:
     description:
       - Whether what runs is new, and what its server is asked.
@@ -704,7 +806,7 @@ options:
         required: true
       slots:
         description:
-          - Of every Spark, by name, RV(dgx_spark.speculative.docker_access_info#module:slot) from before the run. With
+          - Of every Spark, by name, RV(dgx_spark.speculative.spark_info#module:docker.slot) from before the run. With
             it, O(failure.before) comes back only if any of them ran.
         type: dict
         default: {}
@@ -766,7 +868,6 @@ options:
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 seealso:
-  - module: dgx_spark.speculative.deployment_info
   - module: dgx_spark.speculative.fabric_check
   - module: dgx_spark.speculative.fabric_network
   - module: dgx_spark.speculative.huggingface_snapshot
@@ -1034,6 +1135,23 @@ problems:
   returned: with O(cluster)
   type: list
   elements: str
+joins:
+  description: The user who has to be added to the group C(docker). Empty for nobody.
+  returned: with O(access)
+  type: str
+member:
+  description: Whether the login user is in that group, or is by then.
+  returned: with O(access)
+  type: bool
+become:
+  description: Whether tasks that use Docker need C(become).
+  returned: with O(access)
+  type: bool
+become_method:
+  description: The become plugin for that.
+  returned: with O(access)
+  type: str
+  sample: dgx_spark.speculative.sg
 rules:
   description:
     - Rules that accept what comes from C(docker0), each with C(chain), C(port), which is null for every port, and
@@ -1048,14 +1166,22 @@ rules:
     - chain: DOCKER-USER
       port:
       state: present
-fingerprint:
-  description: The layers and settings of the image that the head has for all, as one text.
-  returned: with O(image_copies)
-  type: str
-bytes:
-  description: The size of that image.
-  returned: with O(image_copies)
-  type: int
+steps:
+  description: The steps that have nothing to do, of V(image), V(options) and V(models).
+  returned: with O(steps)
+  type: list
+  elements: str
+  sample: [image, options, models]
+content:
+  description:
+    - What is sent. Of the image that the head has for all, its C(reference), its C(fingerprint), which is its layers
+      and settings as one text, and its size in C(bytes). Of models, where they lie and which they are.
+  returned: with O(image_copies) and O(model_copies)
+  type: dict
+places:
+  description: The directories in which models may be taken in.
+  returned: with O(model_copies)
+  type: dict
 to:
   description: The hosts that lack it, or models, in the order in which they are copied.
   returned: with O(image_copies) and O(model_copies)
@@ -1096,6 +1222,10 @@ way:
       C(known_hosts), C(streams) and C(patience). Empty for the last.
   returned: with O(trust)
   type: dict
+public_key:
+  description: The public half of the key of this host.
+  returned: with O(trust)
+  type: str
 node:
   description: What the Spark brings, as containers are planned with it.
   returned: with O(share) or O(nodes)
@@ -1187,17 +1317,16 @@ refusal:
   description:
     - What keeps Sparks from serving as one, or why what waits for others that are not there is not waited for. Empty if
       nothing does.
-  returned: with O(cluster), O(room), O(model_copies) or O(start)
+  returned: with O(cluster) or O(start)
   type: str
 record:
   description: The record.
-  returned: with O(record)
+  returned: with O(record) or O(review)
   type: dict
 replaced:
   description:
     - The record of what it takes the place of, for the way back. Null if that was the same.
-    - With O(back) the record of what serves now, or of what comes back if there is none.
-  returned: with O(record) or O(back)
+  returned: with O(record)
   type: dict
 served:
   description:
@@ -1230,6 +1359,10 @@ options_served:
   description: Whether what is in O(served.slot) was started with just these options.
   returned: with O(served)
   type: bool
+closely:
+  description: What M(dgx_spark.speculative.spark_info) is to look at in Docker, but for the container.
+  returned: with O(listen)
+  type: dict
 from_registry:
   description: Whether the Spark takes the image from its registry.
   returned: with O(listen)

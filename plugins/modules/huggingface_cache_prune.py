@@ -68,13 +68,15 @@ author:
 EXAMPLES = r"""
 ---
 - name: Look at the serving container
-  dgx_spark.speculative.docker_access_info:
-    container: dgx-spark-speculative
-  register: docker
+  dgx_spark.speculative.spark_info:
+    gather: [docker]
+    docker:
+      container: dgx-spark-speculative
+  register: result
 
 - name: Remove what it does not need
   dgx_spark.speculative.huggingface_cache_prune:
-    labels: "{{ docker.slot.labels | default({}) }}"
+    labels: "{{ result.docker.slot.labels | default({}) }}"
 
 - name: Remove a model
   dgx_spark.speculative.huggingface_cache_prune:

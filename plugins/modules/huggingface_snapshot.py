@@ -110,6 +110,10 @@ options:
     type: str
     choices: [fail, report]
     default: fail
+  since:
+    description:
+      - What was to bring all of it and has ended, in words. The task fails if something is not there nevertheless.
+    type: str
   offline:
     description:
       - Never ask the Hub. A model without a matching receipt is then not complete, and its RV(repositories[].source)
@@ -812,6 +816,7 @@ def main() -> None:
             },
             "vocabulary_directory": {"type": "str"},
             "of_all": {"type": "dict"},
+            "since": {"type": "str"},
             "foreign_paths": {"type": "str", "choices": ["refuse", "accept"], "default": "refuse"},
             "pair": PAIR_ARGUMENT,
             "cache": {

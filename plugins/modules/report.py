@@ -76,17 +76,16 @@ options:
           - What was found, by host, in the order in which the hosts are shown. Two stand side by side. Empty for a host
             that could not be looked at, which is a problem. Only C(spark) is needed of these.
           - C(spark) is what M(dgx_spark.speculative.spark_info) returned. A machine that is not a Spark is a problem.
-          - C(docker), C(registry) and C(models) are what M(dgx_spark.speculative.docker_access_info),
+          - C(docker) is RV(dgx_spark.speculative.spark_info#module:docker), and C(registry) and C(models) are what
             M(dgx_spark.speculative.registry_image_info) and M(dgx_spark.speculative.huggingface_snapshot) returned.
-          - C(directories) are paths of models in directories of their own that were found to be complete.
+          - C(facts) is what that returned as C(facts), or any mapping with the models that were found to be complete.
           - C(plan) holds the lines of M(dgx_spark.speculative.deployment_plan).
           - C(problems) holds what the checks found to stand in the way, one text each.
-          - C(role) is V(alone), V(head) or V(worker).
           - C(rails) are the ways through the cable, as the role C(spark_network) hands them out, and C(notes) sentences
             that are worth knowing.
           - C(image_here) is whether a worker has the image already, which otherwise comes from the head, as the models
             do.
-          - C(local) is whether it is the machine that Ansible runs on.
+          - C(connection) is how it is reached; V(local) is the machine that Ansible runs on.
         type: dict
         required: true
       table:

@@ -28,8 +28,9 @@ options:
         differs between makers. It reads C(/sys/bus/pci/devices), C(/proc/meminfo), and what belongs to the card's
         hot-plug, and asks C(nvidia-smi), which has 10 seconds, since a driver that hangs answers no question. See
         RV(machine).
-      - V(docker) is how Docker can be used. It asks the Engine, as M(dgx_spark.speculative.docker_access_info) does
-        without options. See RV(docker).
+      - V(docker) is whether this process can use Docker, and if not, why, what runs there, and what is known of one
+        container, one image and some ports, if O(docker) names them. It asks the Engine, and needs neither Docker's
+        command nor a Python package. See RV(docker).
       - V(fabric) is the QSFP ports of the ConnectX network card. They are found in C(/sys), by vendor and PCI address
         and not by name, since other makers' boxes have other names. A port shows as two interfaces, its twins, because
         the card hangs on two PCIe links. Twins have the same PCI bus, slot and function, and differ in the PCI domain.
@@ -37,16 +38,72 @@ options:
         Netplan files that the login user cannot read are listed. See RV(fabric).
       - V(pair) is what has to be compared with another Spark before both serve as one, and needs O(pair). It asks the
         Engine for images and, if there are O(pair.ports), for all containers, and C(nvidia-smi). See RV(pair).
+      - V(records) is what deployments leave that were seen to serve, and from which they can be deployed again. Only
+        files are looked at. What is in the slot is O(docker.container), with V(docker) in O(gather), and the task fails
+        where Docker does not tell, but for check mode. See RV(records).
     type: list
     elements: str
-    choices: [login, machine, docker, fabric, pair]
+    choices: [login, machine, docker, fabric, pair, records]
     default: [machine]
   state_directory:
     description:
-      - With V(fabric) and V(pair) in O(gather), where this collection keeps its deployments on the Spark, and what was
-        measured of the cable.
+      - With V(fabric), V(pair) and V(records) in O(gather), where this collection keeps its deployments on the Spark,
+        and what was measured of the cable.
     type: path
     default: ~/.local/share/dgx-spark-speculative
+  deployment:
+    description:
+      - The name of a deployment whose record is wanted with V(records) in O(gather).
+    type: str
+  docker:
+    description:
+      - What V(docker) in O(gather) looks at closely. Without it, no container, image or port is.
+    type: dict
+    suboptions:
+      container:
+        description:
+          - The name of a container to describe, running or not.
+        type: str
+      image:
+        description:
+          - The reference or the ID of an image to describe.
+        type: str
+      port:
+        description:
+          - A TCP port to look at.
+        type: int
+      address:
+        description:
+          - The address on which O(docker.port) is to be used.
+        type: str
+        default: 127.0.0.1
+      published_ports:
+        description:
+          - Ports that a container is to publish on the host, each as C(ADDRESS:PORT:CONTAINER_PORT), as Docker spells
+            them.
+        type: list
+        elements: str
+        default: []
+      holders:
+        description:
+          - Whether to find out what memory and which ports the running containers hold, and who computes on the GPU.
+          - This asks C(nvidia-smi), which takes a moment.
+        type: bool
+        default: false
+      mounts:
+        description:
+          - Whether to return what the collection's containers have mounted.
+        type: bool
+        default: false
+      compare_path:
+        description:
+          - A path, which need not exist yet, whose file system is compared with that of Docker's images.
+        type: path
+      socket:
+        description:
+          - The socket of the Engine.
+        type: path
+        default: /var/run/docker.sock
   pair:
     description:
       - What V(pair) in O(gather) looks at.
@@ -104,8 +161,9 @@ options:
         type: path
         default: /var/run/docker.sock
 seealso:
-  - module: dgx_spark.speculative.docker_access_info
   - module: dgx_spark.speculative.deployment_plan
+  - plugin: dgx_spark.speculative.sg
+    plugin_type: become
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """
@@ -131,6 +189,21 @@ EXAMPLES = r"""
   vars:
     docker_permissions_found: "{{ result.docker }}"
 
+- name: Look at Docker closely
+  dgx_spark.speculative.spark_info:
+    gather: [docker]
+    docker:
+      container: dgx-spark-speculative
+      image: nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12
+      port: 8000
+      holders: true
+      compare_path: /home/spark/.cache/huggingface/hub
+  register: result
+
+- name: Say who holds memory
+  ansible.builtin.debug:
+    msg: "{{ result.docker.memory.holders }}"
+
 - name: Look at the ports
   dgx_spark.speculative.spark_info:
     gather: [fabric]
@@ -141,6 +214,19 @@ EXAMPLES = r"""
     msg: "{{ interfaces | selectattr('carrier') | map(attribute='name') }}"
   vars:
     interfaces: "{{ result.fabric.ports | map(attribute='interfaces') | flatten }}"
+
+- name: See what serves, and what can be gone back to
+  dgx_spark.speculative.spark_info:
+    gather: [docker, records]
+    state_directory: /home/me/.local/share/dgx-spark-speculative
+    docker:
+      container: dgx-spark-speculative
+  register: found
+
+- name: Show it
+  ansible.builtin.debug:
+    msg: "{{ found.records.previous.deployment }}"
+  when: found.records.previous is not none
 
 - name: Look at both Sparks of a pair
   dgx_spark.speculative.spark_info:
@@ -253,10 +339,290 @@ machine:
       sample: 4294967296
 docker:
   description:
-    - With V(docker) in O(gather), what M(dgx_spark.speculative.docker_access_info) returns without options.
+    - With V(docker) in O(gather), how Docker can be used, what runs there, and what is known of what O(docker) names.
   returned: if asked for
   type: dict
-  sample: {state: usable, gpu: true}
+  contains:
+    state:
+      description:
+        - V(usable) when the Engine answers this process.
+        - V(denied) when the socket is there and this process may not open it.
+        - V(not_running) when Docker is installed and does not answer.
+        - V(not_installed) when there is no Docker.
+        - V(unsupported) when RV(docker.engine) is something else than a Docker Engine that root runs.
+      type: str
+      sample: usable
+    detail:
+      description: The same in one sentence. Empty when RV(docker.state=usable).
+      type: str
+      sample: The user spark may not open /var/run/docker.sock.
+    engine:
+      description: V(docker), V(podman), V(rootless), V(snap) or V(unknown).
+      type: str
+      sample: docker
+    architecture:
+      description: The machine's processor as images name it.
+      type: str
+      sample: arm64
+    server_version:
+      description: The version of the Engine.
+      type: str
+      sample: 28.3.3
+    data_root:
+      description: The directory where the Engine keeps its data.
+      type: str
+      sample: /var/lib/docker
+    image_store:
+      description:
+        - How and where the Engine stores images. Null where that cannot be known.
+        - C(kind) is V(classic) or V(containerd). The latter keeps images in a directory of its own, outside
+          RV(docker.data_root).
+        - C(free_bytes) is what is free at C(path), null where that cannot be known.
+        - C(unpack_factor) is the room that a pull takes, as a multiple of the image's packed size.
+        - C(way_out) names what moves images to a larger disk.
+      type: dict
+      sample:
+        kind: classic
+        path: /var/lib/docker
+        free_bytes: 1500000000000
+        unpack_factor: 3.0
+        way_out: Docker's data-root
+    data_root_filesystem:
+      description: Where the file system of RV(docker.data_root) is mounted.
+      type: str
+      sample: /
+    data_root_device:
+      description: The device of that file system, as the kernel numbers it.
+      type: str
+      sample: "259:2"
+    same_filesystem:
+      description:
+        - Whether images and what lies at O(docker.compare_path) take room from each other.
+        - Null without O(docker.compare_path), and where it cannot be known.
+      type: bool
+    gpu:
+      description: Whether the Engine knows the option that gives GPUs to a container.
+      type: bool
+    gpu_by:
+      description: What says so, V(hook), V(runtime) or V(cdi). Null without RV(docker.gpu).
+      type: str
+      sample: hook
+    user:
+      description: The user of this process.
+      type: str
+      sample: spark
+    group_exists:
+      description: Whether there is a group C(docker).
+      type: bool
+    user_in_group:
+      description: Whether the user is in the group C(docker) according to the group database, so at the next login.
+      type: bool
+    process_in_group:
+      description: Whether this process is in the group C(docker).
+      type: bool
+    python_requests:
+      description:
+        - Whether this process's interpreter can import C(requests), which the modules of community.docker need.
+      type: bool
+    docker_host:
+      description: The Engine that the docker command of this user is directed to, null when it is the usual one.
+      type: str
+    containers:
+      description:
+        - The running containers.
+        - C(memory_bytes) is what a container's processes have on the GPU, and the rest of its memory that is no cache.
+        - C(ports_listening) are the TCP ports on which one in the host's network listens.
+        - C(description) says what it holds, and how to stop it, in a sentence without a full stop.
+        - These three are there with O(docker.holders=true), and the first two are null where they cannot be known.
+      type: list
+      elements: dict
+      sample:
+        - name: dgx-spark-speculative
+          id: 3f4e5d6c7b8a
+          image: nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12
+          state: running
+          status: Up 3 hours (healthy)
+          up: 3 hours
+          pid: 4711
+          ports:
+            - address: 127.0.0.1
+              port: 8080
+              container_port: 80
+              protocol: tcp
+          network_mode: host
+          started_at: "2026-10-04T09:12:44.123456789Z"
+          labels: {}
+          memory_bytes: 71000000000
+          ports_listening: [8000]
+          description: >-
+            vllm (nvcr.io/nvidia/vllm:26.01-py3, up 3 days, not this collection's) holds 71 GB and port 8000;
+            stop it with: docker stop vllm
+    mounted:
+      description:
+        - The paths of the host that the collection's containers have mounted, whether they run or not. Null without
+          O(docker.mounts=true).
+      type: list
+      elements: str
+      sample:
+        - /home/spark/.local/share/dgx-spark-speculative/single_eagle3/generations/5a0c3f1e9b27
+    gpu_processes:
+      description:
+        - The processes that compute on the GPU. Null without O(docker.holders=true), and where nobody can tell.
+      type: list
+      elements: dict
+      sample:
+        - pid: 4711
+          name: python3
+          user: spark
+          bytes: 12000000000
+          container: null
+          description: "process python3 (4711) of user spark holds 12 GB; stop it with: kill 4711"
+    memory:
+      description: The machine's memory, which CPU and GPU share. Null without O(docker.holders=true).
+      type: dict
+      contains:
+        total:
+          description: All of it, in bytes.
+          type: int
+        available:
+          description: What a program could get now, as the kernel estimates it.
+          type: int
+        slot:
+          description: What O(docker.container) holds, V(0) if it does not run. Null where that cannot be known.
+          type: int
+        holders:
+          description: Who else holds memory, the biggest first, each in a sentence without a full stop.
+          type: list
+          elements: str
+      sample:
+        total: 128521625600
+        available: 40259084288
+        slot: 0
+        holders:
+          - >-
+            vllm (nvcr.io/nvidia/vllm:26.01-py3, up 3 days, not this collection's) holds 71 GB and port 8000;
+            stop it with: docker stop vllm
+    slot:
+      description:
+        - The container called O(docker.container). Null when there is none. If what was put aside for it runs again, as
+          after a power cut, it is that one, by its own name.
+      type: dict
+      sample:
+        name: dgx-spark-speculative
+        id: 3f4e5d6c7b8a
+        image: nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12
+        image_id: sha256:0123abcd
+        labels: {}
+        state: running
+        health: healthy
+        exit_code: 0
+        oom_killed: false
+        error: null
+        started_at: "2026-10-04T09:12:44.123456789Z"
+        finished_at: "0001-01-01T00:00:00Z"
+        restart_count: 0
+        restart_policy: unless-stopped
+        network_mode: bridge
+        published_ports:
+          - 127.0.0.1:8000:8000/tcp
+    aside:
+      description: Whether a container was put aside for RV(docker.slot) until that has been seen to answer.
+      type: bool
+    image:
+      description: The O(docker.image) on this host. Null when it is not there.
+      type: dict
+      sample:
+        id: sha256:0123abcd
+        repo_tags:
+          - nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12
+        repo_digests:
+          - nvcr.io/nvidia/tensorrt-llm/release@sha256:4567ef
+        size: 35000000000
+        architecture: arm64
+        labels: {}
+        env:
+          - PATH=/usr/bin
+    port:
+      description: Who listens on O(docker.port). Null without O(docker.port).
+      type: dict
+      contains:
+        in_use:
+          description: Whether a socket could not listen there now.
+          type: bool
+        container:
+          description: The container that listens or has published the port.
+          type: str
+        process:
+          description: The name and number of the process that listens. Null where only root may know.
+          type: str
+        user:
+          description: The user of the process that listens.
+          type: str
+        holder:
+          description: Who listens, in words for a message. Null when nobody does.
+          type: str
+        description:
+          description:
+            - What the container that listens is, what it holds and how to stop it, in a sentence without a full stop.
+            - The same of all the suspects where it is not known who listens. Null where no container is concerned.
+          type: str
+        suspects:
+          description: The containers in the host's network, one of which may listen, when it cannot be known who does.
+          type: list
+          elements: str
+        slot:
+          description: Whether it is O(docker.container) that listens, as far as can be told.
+          type: bool
+        address_here:
+          description: Whether this host has the address.
+          type: bool
+      sample:
+        in_use: true
+        address: 127.0.0.1
+        port: 8000
+        container: trtllm
+        process: python3 (4711)
+        user: root
+        holder: container 'trtllm' (process python3 (4711) of user root)
+        description: >-
+          trtllm (release:1, up 3 days, not this collection's) holds port 8000; stop it with: docker stop trtllm
+        suspects: []
+        slot: false
+        address_here: true
+    published_ports:
+      description:
+        - The same of each TCP port in O(docker.published_ports), with the port of the container and in Docker's
+          spelling.
+      type: list
+      elements: dict
+      sample:
+        - in_use: false
+          address: 127.0.0.1
+          port: 8000
+          container: null
+          process: null
+          user: null
+          holder: null
+          description: null
+          suspects: []
+          slot: false
+          address_here: true
+          container_port: 8000
+          text: 127.0.0.1:8000:8000/tcp
+    taken:
+      description:
+        - Those of RV(docker.published_ports) and RV(docker.port) that somebody else than O(docker.container) has.
+      type: list
+      elements: dict
+      sample: []
+    addresses:
+      description: The addresses of this host on which something can listen, without those that only hold on one link.
+      type: list
+      elements: str
+      sample:
+        - 127.0.0.1
+        - 172.17.0.1
+        - 192.168.1.20
 fabric:
   description:
     - With V(fabric) in O(gather), the QSFP ports with their interfaces, and what must not be touched.
@@ -509,6 +875,67 @@ pair:
       description: How much of an image has come from the other host and is not in Docker yet.
       type: int
       sample: 0
+records:
+  description:
+    - With V(records) in O(gather), the records that matter at one moment. A record that is damaged, or lacks what
+      bringing its deployment back needs, is none.
+  returned: if asked for
+  type: dict
+  contains:
+    own:
+      description: The last record of O(deployment). Null if there is none.
+      type: dict
+    slot_directory:
+      description: The directory of the deployment in the slot. Null without one.
+      type: str
+    slot:
+      description:
+        - The last record of the deployment that is in the slot, whether it is of the same configuration or not. Null if
+          there is none.
+      type: dict
+    present:
+      description:
+        - The record of just what is in the slot. Null if that was never seen to serve.
+      type: dict
+    previous:
+      description: The record of what served before the present deployment. Null if there is none.
+      type: dict
+    previous_damaged:
+      description: Whether there is a file for RV(records.previous) and nothing usable in it.
+      type: bool
+    choice:
+      description:
+        - What a benchmark has chosen for O(deployment), or without that for what is in the slot. Null if it has chosen
+          nothing.
+      type: dict
+    previous_lacks:
+      description: The models of RV(records.previous) that are not where they were.
+      type: list
+      elements: str
+    said:
+      description:
+        - What the image has said of the engine options of O(deployment), by the hash of image and options, which is
+          RV(dgx_spark.speculative.deployment_plan#module:checked).
+      type: dict
+    ranks:
+      description: What the ranks of O(deployment) said of themselves when it started last. Empty for one Spark alone.
+      type: list
+      elements: dict
+    trial:
+      description:
+        - What a benchmark has served in the slot now, in place of the deployment's own engine options. Null if there is
+          no benchmark, or none that lives.
+      type: dict
+      contains:
+        id:
+          description: What the benchmark calls it.
+          type: str
+        title:
+          description: The same for a person.
+          type: str
+        until:
+          description: The Unix time at which it ends unless the benchmark goes on renewing it.
+          type: float
 """
 
 import os
@@ -519,9 +946,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import EngineError, Machine
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.look import DockerAccessInfo, defaults
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import FabricError, Look
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import PairError, PairLook
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.look import ARGUMENTS, DockerAccessInfo
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import machine
 
 PORT = {
@@ -552,16 +977,40 @@ def login() -> dict[str, t.Any]:
     }
 
 
-def look(subset: str, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Gather a subset."""
+def look(
+    subset: str, params: t.Mapping[str, t.Any], docker: DockerAccessInfo, found: t.Mapping[str, t.Any]
+) -> dict[str, t.Any]:
+    """Gather a subset, after those that were found.
+
+    What only one needs is imported for it: nothing keeps what Python compiles for the next call.
+    """
     state = Path(params["state_directory"])
     if subset == "machine":
         return machine.look()
     if subset == "docker":
-        return DockerAccessInfo(defaults(), Machine()).act()
+        return docker.act()
     if subset == "fabric":
+        from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import Look
+
         return Look(state_directory=state).look()
+    if subset == "records":
+        from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import remembered
+
+        slot = found.get("docker", {}).get("slot") or {"labels": {}}
+        return remembered(state, params["deployment"], slot["labels"])
+    from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import PairLook
+
     return PairLook(state, params["pair"], Machine()).look()
+
+
+def unseen(docker: t.Mapping[str, t.Any]) -> str:
+    """Why it cannot be told what is in the slot; empty if it can, or there is no Docker that has something in it."""
+    if docker.get("state") != "denied":
+        return ""
+    from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import cause_of
+
+    fix = cause_of(docker["detail"], ("docker_denied",)).fix
+    return f"Whether there is a server cannot be seen: {docker['detail']} {fix}"
 
 
 def main() -> None:
@@ -570,10 +1019,12 @@ def main() -> None:
             "gather": {
                 "type": "list",
                 "elements": "str",
-                "choices": ["login", "machine", "docker", "fabric", "pair"],
+                "choices": ["login", "machine", "docker", "fabric", "pair", "records"],
                 "default": ["machine"],
             },
             "state_directory": {"type": "path", "default": "~/.local/share/dgx-spark-speculative"},
+            "deployment": {"type": "str"},
+            "docker": {"type": "dict", "options": ARGUMENTS, "apply_defaults": True},
             "pair": {"type": "dict", "options": PAIR},
         },
         supports_check_mode=True,
@@ -581,14 +1032,21 @@ def main() -> None:
     asked = set(module.params["gather"])
     if "pair" in asked and module.params["pair"] is None:
         module.fail_json(msg="To gather 'pair', the option pair has to say what to look at.")
+    try:
+        docker = DockerAccessInfo(module.params["docker"], Machine())
+    except ValueError as error:
+        module.fail_json(msg=str(error))
     found: dict[str, t.Any] = {"ansible_facts": login()} if "login" in asked else {}
     for subset in sorted(asked - {"login"}):
         try:
-            found[subset] = look(subset, module.params)
-        except (EngineError, FabricError, PairError) as error:
-            if len(asked) == 1:
+            found[subset] = look(subset, module.params, docker, found)
+        except (EngineError, machine.LookError) as error:
+            if len(asked) == 1 or (subset == "docker" and "records" in asked):
                 module.fail_json(msg=str(error))
             found[subset] = {}
+        # A dry run has not let the user in yet.
+        if subset == "docker" and "records" in asked and not module.check_mode and (why := unseen(found["docker"])):
+            module.fail_json(msg=why)
     module.exit_json(changed=False, **found)
 
 

@@ -28,8 +28,8 @@ HARMLESS = (
     *("set_fact", "fail", "debug", "assert", "include_tasks", "include_role", "validate_argument_spec"),
     *("recipe_info", "check_inputs", "trtllm_config", "report"),
     *("setup", "gather_facts", "slurp", "stat", "spark_info"),
-    *("docker_access_info", "registry_image_info"),
-    *("huggingface_snapshot", "deployment_info", "deployment_plan"),
+    "registry_image_info",
+    *("huggingface_snapshot", "deployment_plan"),
     # Their loops are empty where nothing is published.
     "iptables",
 )

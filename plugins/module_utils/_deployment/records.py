@@ -111,7 +111,28 @@ def remembered(state_directory: Path, deployment: str | None, labels: t.Mapping[
         "previous_lacks": lost_models(before) if before else [],
         "trial": leased_trial(directory) if directory else None,
         "choice": choice(state_directory / deployment if deployment else directory),
+        **(noted(state_directory / deployment) if deployment else {"said": {}, "ranks": []}),
     }
+
+
+def noted(directory: Path) -> dict[str, t.Any]:
+    """What is kept of a deployment beside its record: what the image said of its options, by their hash, and what the
+    ranks said of themselves when it started last."""
+    said = {path.stem: _mapping(path) for path in directory.glob("check/*.json")}
+    ranks = _mapping(directory / "state/ranks.json").get("ranks")
+    return {
+        "said": {checked: answer for checked, answer in said.items() if answer},
+        "ranks": ranks if isinstance(ranks, list) else [],
+    }
+
+
+def _mapping(path: Path) -> dict[str, t.Any]:
+    """What a file has; nothing where it cannot be read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def lost_models(record: Record) -> list[str]:

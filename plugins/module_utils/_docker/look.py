@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import grp
+import ipaddress
 import os
 import pwd
 import typing as t
@@ -77,11 +78,6 @@ UNSUPPORTED = {
 }
 
 
-def defaults() -> dict[str, t.Any]:
-    """The parameters of a look that was given none."""
-    return {name: argument.get("default") for name, argument in ARGUMENTS.items()}
-
-
 def can_import_requests() -> bool:
     try:
         import requests  # noqa: F401  (only whether it can be imported matters)
@@ -113,13 +109,17 @@ def mounted_by(listed: t.Iterable[dict[str, t.Any]]) -> list[str]:
 
 
 class DockerAccessInfo:
-    """One look at Docker."""
+    """One look at Docker. ValueError is for what cannot be looked at, in a sentence."""
 
     def __init__(self, params: dict[str, t.Any], machine: Machine) -> None:
         self._container: str | None = params["container"]
         self._image: str | None = params["image"]
         self._port: int | None = params["port"]
         self._address: str = params["address"]
+        try:
+            ipaddress.ip_address(self._address)
+        except ValueError:
+            raise ValueError(f"Looking at a port needs an IP address, which {self._address!r} is not.") from None
         self._published: list[PublishedPort] = [parse(port) for port in params["published_ports"]]
         self._holders: bool = params["holders"]
         self._mounts: bool = params["mounts"]
@@ -130,7 +130,6 @@ class DockerAccessInfo:
 
     def act(self) -> dict[str, t.Any]:
         result: dict[str, t.Any] = {
-            "changed": False,
             "user": user_name(self._machine.uid),
             **group_facts(self._machine.uid),
             "python_requests": can_import_requests(),

@@ -31,7 +31,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netp
     netplan_files,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import hotplug as _hotplug
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import CONNECTX7, count_functions
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import (
+    CONNECTX7,
+    LookError,
+    count_functions,
+)
 
 MELLANOX = "0x15b3"
 # In /proc/net/tcp.
@@ -45,7 +49,7 @@ _PCI = re.compile(r"([0-9a-f]{4,}):([0-9a-f]{2}:[0-9a-f]{2})\.([0-7])", re.IGNOR
 Run = t.Callable[[t.Sequence[str]], "tuple[int, str, str]"]
 
 
-class FabricError(Exception):
+class FabricError(LookError):
     """Something that cannot be done or found out, in a sentence that also says what to do."""
 
 

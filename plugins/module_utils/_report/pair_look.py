@@ -37,6 +37,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import (
     QUERY,
     GpuError,
+    LookError,
     ask_gpu,
     parse_gpus,
     parse_meminfo,
@@ -180,10 +181,6 @@ def read(path: Path) -> str:
         return ""
 
 
-class PairError(Exception):
-    """What was asked for cannot be looked at; the text is one sentence."""
-
-
 class PairLook:
     """One look at one of them."""
 
@@ -265,7 +262,7 @@ class PairLook:
         try:
             return [self.port(containers, slot, port) for port in self.params["ports"]]
         except ValueError as e:
-            raise PairError(f"Looking at the ports failed, since one has no IP address: {e}.") from e
+            raise LookError(f"Looking at the ports failed, since one has no IP address: {e}.") from e
 
     def port(
         self, containers: list[dict[str, t.Any]], slot: dict[str, t.Any] | None, asked: dict[str, t.Any]
@@ -296,12 +293,12 @@ class PairLook:
         return running and state is not None
 
     def check_own(self) -> None:
-        """Raise PairError for the first of what is kept that is not this user's, before anything trips over it."""
+        """Raise LookError for the first of what is kept that is not this user's, before anything trips over it."""
         for path in (self.state, self.pair, self.private):
             try:
                 path.lstat()
             except PermissionError:
-                raise PairError(
+                raise LookError(
                     f"{path.parent} is closed to {owner_name(os.geteuid())}, or a directory above it is: give it back "
                     f"with 'sudo chown -R {owner_name(os.geteuid())}: {path.parent}', then run again."
                 ) from None
@@ -314,10 +311,10 @@ class PairLook:
                 continue
             owner, user = owner_name(path.stat().st_uid), owner_name(os.geteuid())
             if owner == user:
-                raise PairError(
+                raise LookError(
                     f"{path} is closed to its owner {user}: open it with 'chmod -R u+rwX {self.state}', then run again."
                 )
-            raise PairError(
+            raise LookError(
                 f"{path} belongs to {owner} and not to {user}, as a run with sudo or a restored backup leaves it: "
                 f"give it back with 'sudo chown -R {user}: {self.state}', then run again."
             )

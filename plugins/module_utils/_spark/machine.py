@@ -53,6 +53,10 @@ SILENT = "did not answer within"
 SCARCE_BYTES = 2 * 2**30
 
 
+class LookError(Exception):
+    """What was asked for cannot be looked at; the text is one sentence."""
+
+
 class GpuError(OSError):
     """What nvidia-smi has instead of an answer, in a few words."""
 

@@ -278,6 +278,25 @@ def _known(nodes: t.Sequence[Facts], rank: int, ssh_port: int, copy_port: int) -
     )
 
 
+def known_of(
+    rails: t.Mapping[str, t.Sequence[Facts]],
+    looks: t.Mapping[str, Facts],
+    keys: t.Mapping[str, Facts],
+    users: t.Mapping[str, str],
+    pythons: t.Mapping[str, str],
+) -> dict[str, Facts]:
+    """What each tells the others of itself, by host: only in check mode is there a key that is not made yet."""
+    return {
+        host: {
+            "addresses": [rail["address"] for rail in own],
+            "key": keys[host].get("public_key") or looks[host]["key"] or "ssh-ed25519 AAAA",
+            "user": users[host],
+            "python": pythons[host] or "/usr/bin/python3",
+        }
+        for host, own in rails.items()
+    }
+
+
 def trust(
     hosts: t.Mapping[str, Facts],
     host: str,
@@ -307,7 +326,7 @@ def trust(
     for name in list(hosts)[rank + 1 :][:1]:
         way = {"worker": name, "user": hosts[name]["user"], "addresses": hosts[name]["addresses"], "port": copy_port}
         way |= {"key": key, "known_hosts": f"{directory}/known_hosts", "streams": streams, "patience": patience}
-    return {"files": files, "copies": copies, "way": way}
+    return {"files": files, "copies": copies, "way": way, "public_key": hosts[host]["key"]}
 
 
 def _copies(before: Facts, node: Facts, directory: str, port: int) -> Files:

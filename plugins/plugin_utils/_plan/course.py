@@ -57,6 +57,21 @@ def listens(name: str, hosts: t.Sequence[str], host: str, port: t.Any) -> dict[s
     return {"port": port if is_head else 0, "address": host if is_head else "127.0.0.1", "from_registry": is_head}
 
 
+def closely(place: Mapping, network: str, image: str, published_ports: t.Any, compare_path: str) -> dict[str, t.Any]:
+    """What spark_info is to look at in Docker before something listens at that place, which `listens` has told.
+
+    On the bridge the server's own port is nobody else's business.
+    """
+    port, address = int(place["port"]), place["address"]
+    bridge = network == "bridge"
+    shown = f"[{address}]" if ":" in address else address
+    published = published_ports if published_ports is not None else [f"{shown}:{port}:{port}"] if port else []
+    return {
+        **{"image": image, "address": address, "holders": True, "compare_path": compare_path},
+        **({"published_ports": published} if bridge else {"port": port} if port else {}),
+    }
+
+
 def question(
     name: str, recorded: ByHost, known: ByHost, changed: ByHost, probe: Mapping, chat: bool, tools: bool
 ) -> dict[str, t.Any]:

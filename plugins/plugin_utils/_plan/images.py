@@ -23,7 +23,18 @@ def copies(looks: t.Mapping[str, Look]) -> dict[str, t.Any]:
     sent, base = _image(looks[head], "pair"), _image(looks[head], "base").get("fingerprint")
     whole = sent.get("base", "") == base
     lacking = [host for host in others if not (whole and sent["fingerprint"] == _fingerprint(looks[host]))]
-    return {"fingerprint": sent.get("fingerprint", ""), "bytes": sent.get("bytes", 0), "to": lacking}
+    content = {"reference": looks[head].get("pair_image", "")}
+    content |= {"fingerprint": sent.get("fingerprint", ""), "bytes": sent.get("bytes", 0)}
+    return {"content": content, "to": lacking}
+
+
+def other(looks: t.Mapping[str, Look], host: str) -> str:
+    """Why a Spark cannot use the image that it has just loaded, which is not the one that was sent."""
+    names, image = list(looks), looks[host]["pair_image"]
+    return (
+        f"{host}: the image {image} that was loaded is not the one of {names[names.index(host) - 1]}: its layers or "
+        f"settings differ. Remove it on both with 'docker image rm {image}' and run again."
+    )
 
 
 def _fingerprint(look: Look) -> str:

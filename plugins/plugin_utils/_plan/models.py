@@ -55,21 +55,45 @@ def _in_directories(view: View) -> dict[str, int]:
     return {name: model["bytes"] for name, model in view["models"].items() if model["commit"] is None}
 
 
-def copies(views: t.Mapping[str, View], host: str) -> dict[str, t.Any]:
-    """Who has models and vocabularies copied to it, and why those in directories of a Spark cannot be used.
+def takers(views: t.Mapping[str, View]) -> list[str]:
+    """Who has models and vocabularies copied to it by the Spark before it; the views are in the order of the ranks."""
+    _first, *others = views
+    return [name for name in others if not views[name]["verified"] or views[name]["files_missing"]]
 
-    The views are in the order of the ranks; each Spark takes copies from the one before it.
-    """
-    first, *others = views
-    refusal, here = "", list(views).index(host)
-    unlike = [name for name, size_ in _in_directories(views[host]).items() if size_ != _size_of(views[first], name)]
-    if here and unlike:
-        refusal = (
-            f"{host}: {' and '.join(unlike)} {'is' if len(unlike) == 1 else 'are'} not as large as on "
-            f"{list(views)[here - 1]}. Copy the whole directory from there, as with 'rsync -a', and run again."
-        )
-    to = [name for name in others if not views[name]["verified"] or views[name]["files_missing"]]
-    return {"to": to, "refusal": refusal}
+
+def cargo(view: View, state_directory: str, verify: bool) -> dict[str, t.Any]:
+    """What a Spark sends of its models, and in which places it may take them in."""
+    places = {"cache": view["cache"]["directory"], "receipts": f"{state_directory}/models"}
+    paths = [{"path": path, "sha256": checksum} for path, checksum in view["vocabularies"].items()]
+    content = {
+        **places,
+        "repositories": [{key: one[key] for key in ("id", "commit")} for one in view["repositories"]],
+        "vocabularies": paths,
+        "verify": verify,
+    }
+    vocabularies = paths[0]["path"].rpartition("/")[0] if paths else state_directory
+    return {"content": content, "places": {**places, "vocabularies": vocabularies}}
+
+
+def unlike(views: t.Mapping[str, View], host: str) -> str:
+    """Why a Spark cannot use models in directories, which are not copied. Empty if it can."""
+    names = list(views)
+    here, head = names.index(host), views[names[0]]
+    found = [name for name, size_ in _in_directories(views[host]).items() if size_ != _size_of(head, name)]
+    if not here or not found:
+        return ""
+    return (
+        f"{host}: {' and '.join(found)} {'is' if len(found) == 1 else 'are'} not as large as on {names[here - 1]}. "
+        "Copy the whole directory from there, as with 'rsync -a', and run again."
+    )
+
+
+def changed_since(host: str, view: View, cache: str, since: str) -> str:
+    """Why a Spark cannot use what somebody has just brought to it. Empty if it can."""
+    if view["verified"] and not view["files_missing"]:
+        return ""
+    names = " and ".join(model["id"] for model in view["unverified"]) or "a vocabulary"
+    return f"{host}: {names} changed in the cache {cache} since {since} ended. Run the same again."
 
 
 def _size_of(view: View, name: str) -> int | None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import collections
 import typing as t
 
 Variables = t.Mapping[str, t.Any]
@@ -15,12 +16,12 @@ MODELS = "dgx_spark.speculative.huggingface_snapshot"
 # Whose results are planned with, by what is planned.
 GIVERS = {
     "fabric": "dgx_spark.speculative.spark_info with gather: [fabric]",
-    **dict.fromkeys(("cluster", "image_copies"), PAIR),
+    **dict.fromkeys(("cluster", "image_copies", "trust"), PAIR),
     "room": f"{PAIR}, and {MODELS}",
+    "access": "dgx_spark.speculative.spark_info with gather: [docker]",
     **dict.fromkeys(("model_copies", "known", "share"), MODELS),
-    "trust": "the role dgx_spark.speculative.spark_network, tasks_from: trust,",
     "nodes": "dgx_spark.speculative.deployment_plan with share",
-    **dict.fromkeys(("back", "record", "start"), "dgx_spark.speculative.deployment_info"),
+    **dict.fromkeys(("back", "record", "start"), "dgx_spark.speculative.spark_info with gather: [docker, records]"),
 }
 
 
@@ -34,9 +35,22 @@ def members(variables: Variables) -> list[str]:
     return everybody if sparks > 1 else [variables["inventory_hostname"]]
 
 
-def of_all(variables: Variables, name: str) -> dict[str, t.Any]:
-    """Read a variable of each of them, by host; `a.b` is what a has as b. What a Spark lacks is an empty mapping."""
-    return {host: _value(variables["hostvars"][host], name) for host in members(variables)}
+def of_all(variables: Variables, name: t.Any) -> dict[str, t.Any]:
+    """Read a variable of each of them, by host; `a.b` is what a has as b. What a Spark lacks is an empty mapping.
+
+    A mapping of names is a mapping of their values.
+    """
+    if isinstance(name, dict):
+        parts = {part: of_all(variables, each) for part, each in name.items()}
+        return {host: {part: found[host] for part, found in parts.items()} for host in members(variables)}
+    return {host: _value(variables["hostvars"][host], str(name)) for host in members(variables)}
+
+
+def asked(of_all: t.Any) -> set[str]:
+    """The variables that are read so."""
+    if isinstance(of_all, dict):
+        return {name for each in of_all.values() for name in asked(each)}
+    return {str(of_all).partition(".")[0]}
 
 
 def needs(subject: str, error: KeyError) -> str:
@@ -46,17 +60,25 @@ def needs(subject: str, error: KeyError) -> str:
     return f"{subject} needs {error}: {way}, or use playbooks/serve.yml, which does that."
 
 
+def known(variables: Variables, arguments: Variables, templated: t.Callable[[t.Any], t.Any]) -> dict[str, t.Any]:
+    """The variables with those of all hosts; of its own, those that only this play or task has are known, too."""
+    names = asked(arguments.get("of_all") or {})
+    own = {name: templated(variables[name]) for name in names if name in variables}
+    hosts = collections.ChainMap({str(variables.get("inventory_hostname", "")): own}, variables.get("hostvars") or {})
+    return {**variables, "deployment_recipe": templated(variables.get("deployment_recipe")), "hostvars": hosts}
+
+
 def gathered(variables: Variables, arguments: Variables, subjects: t.Collection[str]) -> dict[str, t.Any]:
     """Complete what is asked by what is known of each Spark: `of_all` names a variable for a part of the subject."""
-    asked = dict(arguments)
-    for part, name in (asked.pop("of_all", None) or {}).items():
-        known = of_all(variables, str(name))
+    whole = dict(arguments)
+    for part, name in (whole.pop("of_all", None) or {}).items():
+        known = of_all(variables, name)
         if part in subjects:
-            asked[part] = known
+            whole[part] = known
         else:
-            subject = next((subject for subject in subjects if subject in asked), part)
-            asked[subject] = {**(asked.get(subject) or {}), part: known}
-    return asked
+            subject = next((subject for subject in subjects if subject in whole), part)
+            whole[subject] = {**(whole.get(subject) or {}), part: known}
+    return whole
 
 
 def _value(variables: Variables, name: str) -> t.Any:

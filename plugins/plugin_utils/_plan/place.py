@@ -24,7 +24,7 @@ class Place:
     name: str
     # Empty if it comes from elsewhere.
     image: str
-    # As docker_access_info returned it, and what it returned to the login user; skipped where no port is taken.
+    # Docker as spark_info found it, and as the login user did; empty where no port is taken.
     look: Row
     seen: Row
     # As registry_image_info returned it; empty or skipped where nobody was asked.

@@ -135,6 +135,12 @@ def needed(looks: t.Mapping[str, Facts], host: str, models: Facts, packed: int, 
     return found + too_much(host, own, node["docker"]["way_out"])
 
 
+def unfit(host: str, models: Facts, image: int, reserve: int) -> str:
+    """Why models that a Spark downloads cannot serve there. Empty if they fit, each other and the disk."""
+    said = " ".join(models["pair_problems"])
+    return f"{host}: {said}" if said else too_small(host, models, image, reserve)
+
+
 def too_small(host: str, models: Facts, image: int, reserve: int) -> str:
     """Why a download would not fit on the disk of a Spark, beside an image and what is to stay free, in bytes.
 

@@ -35,9 +35,8 @@ def of_head(everybody: t.Mapping[str, t.Any]) -> t.Any:
 def merged(asked: Mapping) -> dict[str, t.Any]:
     """The values, and where they come from. A benchmark's choice holds for the models that it was made with."""
     choice = (of_head(asked["records"]) or {}).get("choice") if asked["use_benchmark"] else None
-    models = of_head(asked["models"]) or of_head(asked["looked_up"])
     try:
-        return values.merge(asked["recipe"], asked["given"], choice, models)
+        return values.merge(asked["recipe"], asked["given"], choice, of_head(asked["models"]))
     except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise sizes.PlanError(f"What is to be served is not clear: {error}.") from None
 

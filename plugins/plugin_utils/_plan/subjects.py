@@ -38,9 +38,10 @@ SERVED: dict[str, dict[str, t.Any]] = {
     "use_benchmark": {"type": "bool", "default": True},
     "reserve_gib": {"type": "raw", "default": 12},
     "guard": {"type": "raw", "default": True},
+    "overcommit": {"type": "bool", "default": False},
     "memory": DICT,
     "slot": {"type": "dict", "default": {}},
-    **{name: {"type": "dict", "default": {}} for name in ("records", "facts", "models", "looked_up")},
+    **{name: {"type": "dict", "default": {}} for name in ("records", "facts", "models")},
 }
 CLUSTER: dict[str, dict[str, t.Any]] = {
     "looks": NEEDED,
@@ -55,13 +56,19 @@ ROOM: dict[str, dict[str, t.Any]] = {
     "reserve_bytes": {"type": "int", "default": 0},
 }
 TRUST: dict[str, dict[str, t.Any]] = {
-    "hosts": NEEDED,
+    **dict.fromkeys(("rails", "looks", "users", "pythons"), NEEDED),
+    "keys": {"type": "dict", "required": True, "no_log": False},
     "directory": {"type": "str", "required": True},
     "ssh_port": {"type": "int", "required": True},
     "copy_port": {"type": "int", "required": True},
     "key": {"type": "str", "required": True, "no_log": False},
     "streams": {"type": "int", "required": True},
     "patience": {"type": "int", "required": True},
+}
+ACCESS: dict[str, dict[str, t.Any]] = {
+    "docker": NEEDED,
+    "need_gpu": {"type": "bool", "default": True},
+    "add_to_group": {"type": "bool", "default": True},
 }
 PLACE: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str", "required": True},
@@ -101,12 +108,21 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
     "fabric": {"type": "dict", "options": FABRIC},
     "cluster": {"type": "dict", "options": CLUSTER},
     "served": {"type": "dict", "options": SERVED},
+    "steps": {"type": "dict", "options": {"looks": NEEDED, "models": NEEDED, "plans": NEEDED}},
     "room": {"type": "dict", "options": ROOM},
-    "model_copies": {"type": "dict", "options": {"views": NEEDED}},
+    "model_copies": {
+        "type": "dict",
+        "options": {
+            "views": NEEDED,
+            "state_directory": {"type": "str", "required": True},
+            "verify": {"type": "bool", "default": False},
+        },
+    },
     "trust": {"type": "dict", "options": TRUST},
+    "access": {"type": "dict", "options": ACCESS},
     "place": {"type": "dict", "options": PLACE},
     "firewall": {"type": "dict", "options": FIREWALL},
-    "image_copies": {"type": "dict", "options": {"looks": NEEDED}},
+    "image_copies": {"type": "dict", "options": {"looks": NEEDED, "loaded": {"type": "str", "default": ""}}},
     "page": {"type": "dict", "options": PAGE},
     "share": DICT,
     "nodes": DICT,
@@ -131,20 +147,16 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
             "has_image": {"type": "bool", "required": True},
         },
     },
-    "kept": {"type": "dict", "options": {"container": NEEDED, "slot": DICT}},
     "record": {
         "type": "dict",
         "options": {
-            "deployment": NEEDED,
-            "records": NEEDED,
-            "is_new": {"type": "bool", "required": True},
-            "seen": NEEDED,
-            "files": {"type": "dict", "default": {}},
-            "answered": NEEDED,
-            "figures": NEEDED,
+            **dict.fromkeys(("deployment", "records", "seen", "container", "answered", "figures"), NEEDED),
+            "option_check": {"type": "dict", "default": {}},
+            "checked": {"type": "str", "default": ""},
             "ranks": {"type": "dict", "default": {}},
         },
     },
+    "review": {"type": "dict", "options": dict.fromkeys(("own", "answered", "origins"), NEEDED)},
     "listen": {
         "type": "dict",
         "options": {
@@ -153,6 +165,9 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
             "expose": {"type": "str", "default": "local"},
             "allow_unauthenticated": {"type": "bool", "default": False},
             "network": {"type": "str", "default": "host"},
+            "image": {"type": "str", "required": True},
+            "published_ports": {"type": "list", "elements": "str"},
+            "cache_directory": {"type": "str", "required": True},
         },
     },
     "question": {

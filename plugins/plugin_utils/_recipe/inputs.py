@@ -57,7 +57,6 @@ OUTPUTS = (
     "trtllm_container_memory",
     "trtllm_container_option_check",
     "trtllm_container_registry",
-    "trtllm_container_slot",
     "trtllm_container_settled",
     "trtllm_container_started_at",
 )

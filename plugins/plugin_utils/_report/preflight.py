@@ -41,14 +41,13 @@ OF_ONE: dict[str, t.Any] = {
     "docker": FACTS,
     "registry": FACTS,
     "models": FACTS,
-    "directories": LINES,
+    "facts": FACTS,
     "plan": LINES,
     "problems": LINES,
-    "role": {"type": "str", "default": "alone", "choices": ["alone", "head", "worker"]},
     "rails": {"type": "list", "elements": "dict", "default": []},
     "notes": LINES,
     "image_here": {"type": "bool"},
-    "local": {"type": "bool", "default": False},
+    "connection": {"type": "str", "default": ""},
 }
 
 
@@ -74,17 +73,23 @@ class Findings:
     local: bool = False
 
 
-def findings(host: str, found: t.Any) -> Findings | None:
-    """Of one host, or None if it could not be looked at; a ValueError for what is not known of a host."""
-    if not found:
+def findings(host: str, found: Facts, hosts: t.Sequence[str]) -> Findings | None:
+    """Of one of the hosts, or None if it could not be looked at; a ValueError for what is not known of a host."""
+    looked = {name: value for name, value in found.items() if value != {}}
+    if "spark" not in looked:
         return None
-    validated = ArgumentSpecValidator(OF_ONE).validate(found)
+    validated = ArgumentSpecValidator(OF_ONE).validate(looked)
     if validated.error_messages:
         raise ValueError(f"hosts, {host}: {'; '.join(validated.error_messages)}")
     given = validated.validated_parameters
+    local = given.pop("connection") == "local"
+    role = "alone" if len(hosts) == 1 else "head" if host == hosts[0] else "worker"
+    # What is known of models that the Hub does not have.
+    fetched = {repository["id"] for repository in given["models"].get("repositories", [])}
+    directories = [name for name in given.pop("facts") if name not in fetched]
     # What was refused with several sentences has one to a line, each with the name in front.
     said = [part for problem in given["problems"] for part in re.split(rf"\n(?={re.escape(host)}: )", problem)]
-    return Findings(**{**given, "problems": said})
+    return Findings(**{**given, "problems": said, "role": role, "local": local, "directories": directories})
 
 
 def machine(spark: Facts) -> list[Row]:
@@ -116,7 +121,7 @@ def listening(docker: Facts) -> list[Row]:
 def image(name: str, docker: Facts, registry: Facts) -> list[Row]:
     if docker.get("image"):
         return [("image", f"{name}, here")]
-    if not registry:
+    if not registry or registry.get("skipped"):
         return [("image", f"{name}, {NOT_SEEN}")]
     size = registry.get("compressed_bytes")
     return [

@@ -71,7 +71,7 @@ PLAY: dict[str, t.Any] = {
         "huggingface_cache_facts": {"example/target": FACTS},
         "trtllm_container_memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []},
         "huggingface_cache_models": {"example/target": {"commit": "1"}},
-        "__speculative_serve_look": {"slot": None, "records": {"choice": None, "own": None}},
+        "__speculative_serve_look": {"docker": {"slot": None}, "records": {"choice": None, "own": None}},
         **{"speculative_serve_state_directory": "/srv/state", "speculative_serve_cache_directory": "/srv/cache"},
     },
     "tasks": [

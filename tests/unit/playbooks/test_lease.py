@@ -91,8 +91,8 @@ def test_what_writes_to_a_spark_writes_nothing_then(tmp_path: Path) -> None:
 
 
 def takes(task: Task) -> bool:
-    included = str(task.get("ansible.builtin.include_tasks", ""))
-    return included.endswith("lease.yml") or (task.get(LEASE) or {}).get("state") == "held"
+    included = task.get("ansible.builtin.include_tasks") or task.get("ansible.builtin.import_tasks") or ""
+    return str(included).endswith("lease.yml") or (task.get(LEASE) or {}).get("state") == "held"
 
 
 @pytest.mark.parametrize("name", ["start", "stop", "cleanup", "benchmark", "open_webui", "field_check"])
@@ -110,7 +110,7 @@ def test_what_serves_takes_it_before_it_looks_at_what_others_change() -> None:
     assert takes(machine[-1])
     assert "not look_only | default(false)" in machine[-1]["when"]
     for name in ("look_and_plan", "previous"):
-        included = [task.get("ansible.builtin.include_tasks") for task in tasks(ROOT / f"playbooks/tasks/{name}.yml")]
+        included = [task.get("ansible.builtin.import_tasks") for task in tasks(ROOT / f"playbooks/tasks/{name}.yml")]
         before = included[: included.index("machine.yml")]
         assert before == [None] * len(before)
 

@@ -34,7 +34,7 @@ RECIPE = [
 REPORT = {"date": "2026-11-22", "verdict": {"kind": "use", "draft_length": 4, "sentence": "Use draft length 4."}}
 MEASURED = load(RECIPES / "single_eagle3.yml")
 CHOICE = chosen(REPORT, {"image": {"reference": MEASURED["image"]}, "models": {}}, MEASURED, {})
-CHOSEN: dict[str, t.Any] = {"__speculative_serve_look": {"records": {"choice": CHOICE}}}
+CHOSEN: dict[str, t.Any] = {"__speculative_serve_look": {"docker": {"slot": None}, "records": {"choice": CHOICE}}}
 
 
 def asked(way: str, **variables: t.Any) -> list[dict[str, t.Any]]:
@@ -217,5 +217,5 @@ def test_whoever_includes_the_role_again_is_heard_again() -> None:
     tasks = yaml.safe_load((ROOT / "roles/speculative_serve/tasks/main.yml").read_text(encoding="utf-8"))
     names = [task["name"] for task in tasks]
     decide = tasks[names.index("Write the deployment") - 1]
-    assert decide["ansible.builtin.include_tasks"] == "decide.yml"
+    assert decide["ansible.builtin.import_tasks"] == "decide.yml"
     assert "when" not in decide

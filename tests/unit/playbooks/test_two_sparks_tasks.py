@@ -71,7 +71,7 @@ class Played(t.NamedTuple):
 
 
 # An empty slot, and nothing recorded.
-LOOK = {"slot": None, "records": {"choice": None, "own": None, "slot": None, "present": None}}
+LOOK = {"docker": {"slot": None}, "records": {"choice": None, "own": None, "slot": None, "present": None}}
 Play = t.Callable[..., Played]
 # What is planned, and made to run.
 UP = ("decide", "render", "run")
@@ -140,7 +140,8 @@ def test_the_workers_container_is_run_before_the_heads_and_each_once(play: Play)
     assert labels[0][CONFIGURATION] == labels[1][CONFIGURATION]
     # What both have served all along needs no order, and gets no more calls.
     running = {"state": "running", "labels": labels[0]}
-    assert sorted(ranks(play(UP, "--check", __speculative_serve_look={**LOOK, "slot": running}))) == ["0", "1"]
+    look = {**LOOK, "docker": {"slot": running}}
+    assert sorted(ranks(play(UP, "--check", __speculative_serve_look=look))) == ["0", "1"]
 
 
 def test_of_one_spark_alone_the_container_is_run_once(play: Play) -> None:
@@ -213,8 +214,7 @@ def test_what_was_recorded_comes_back_as_what_was_planned_is_run(play: Play, tmp
 
 
 def test_programs_that_went_on_and_do_not_answer_are_not_tried_again() -> None:
-    tasks = yaml.safe_load((ROOT / "roles/speculative_serve/tasks/main.yml").read_text(encoding="utf-8"))
-    (rescue,) = [task["rescue"] for task in tasks if task["name"] == "Bring it up"]
+    rescue = yaml.safe_load((ROOT / "roles/speculative_serve/tasks/rescue.yml").read_text(encoding="utf-8"))
     *_others, stop, look, plan, again = rescue
     assert stop["ansible.builtin.include_role"]["tasks_from"] == "stop"
     # What is planned for what does not run has the programs of this release.

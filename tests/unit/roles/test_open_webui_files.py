@@ -355,10 +355,11 @@ def fixture_refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]
         "image": {"id": "sha256:1"},
     }
     hosts = {
-        name: {**variables, "docker_says": {**docker, **found}} for name, (found, variables, _said) in REFUSED.items()
+        name: {**variables, "docker_says": {"docker": {**docker, **found}}}
+        for name, (found, variables, _said) in REFUSED.items()
     }
     # What the command line says is stronger than what the task registers.
-    given = {"ansible_python_interpreter": sys.executable, "__open_webui_docker": "{{ docker_says }}"}
+    given = {"ansible_python_interpreter": sys.executable, "__open_webui_look": "{{ docker_says }}"}
     (directory / "play.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
     (directory / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}), encoding="utf-8")
     (directory / "given.json").write_text(json.dumps(given), encoding="utf-8")

@@ -23,7 +23,9 @@ RANK = {"dgx_spark.speculative.rank": "1"}
 def fixture_evaluated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, t.Any]:
     """Every case of every table below, by Ansible itself and at once."""
     directory = tmp_path_factory.mktemp("words")
-    cases: dict[str, t.Any] = {f"serves {n}": ({"looked": {"slot": case[0]}}, "serves") for n, case in enumerate(SLOTS)}
+    cases: dict[str, t.Any] = {
+        f"serves {n}": ({"looked": {"docker": {"slot": case[0]}}}, "serves") for n, case in enumerate(SLOTS)
+    }
     cases |= {f"{case[0]} {n}": ({"failed_result": case[1]}, case[0]) for n, case in enumerate(FAILURES)}
     card = yaml.safe_load((ROLE / "tasks/card.yml").read_text(encoding="utf-8"))[0]["rescue"][0]
     tasks = [

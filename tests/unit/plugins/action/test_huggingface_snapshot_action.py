@@ -70,3 +70,15 @@ def test_a_dictionary_is_handed_to_a_program_as_json(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(watched_job.Following, "run", lambda *_a, **_k: {})
     action.run()
     assert action._task.args == {"arguments": ["a", '{"b": [1]}'], "stdin": "secret"}
+
+
+def test_what_was_brought_has_to_be_there(asked: dict[str, t.Any]) -> None:
+    asked["answer"] = {**FOUND, "verified": False, "unverified": [{"id": "lab/one"}], "files_missing": []}
+    found = look(since="the download", cache_directory="/cache")
+    assert "since" not in asked["args"]
+    assert (found["failed"], found["msg"]) == (
+        True,
+        "spark-2: lab/one changed in the cache /cache since the download ended. Run the same again.",
+    )
+    asked["answer"] = {**FOUND, "verified": True, "unverified": [], "files_missing": []}
+    assert "failed" not in look(since="the download", cache_directory="/cache")

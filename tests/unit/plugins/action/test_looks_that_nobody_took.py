@@ -15,17 +15,18 @@ from tests.unit import plays
 PLAN = "dgx_spark.speculative.deployment_plan"
 SNAPSHOT = "dgx_spark.speculative.huggingface_snapshot"
 TRUST = {"directory": "/d", "ssh_port": 1, "copy_port": 2, "key": "/k", "streams": 1, "patience": 1}
+TOLD = ("rails", "looks", "keys", "users", "pythons")
 BACK = {"state_directory": "/s", "has_image": True}
 # What is asked, and the beginning of what is said.
 ASKED: dict[str, tuple[str, dict[str, t.Any], str]] = {
     "cluster": (PLAN, {"cluster": {}, "of_all": {"looks": "look"}}, "'mac_addresses': register it with "),
-    "room": (PLAN, {"room": {"models": {}}}, "'bytes_missing': register it with "),
+    "room": (PLAN, {"room": {"models": {}}}, "'pair_problems': register it with "),
     "model_copies": (
         PLAN,
-        {"model_copies": {}, "of_all": {"views": "view"}},
-        f"'models': register it with {SNAPSHOT} on",
+        {"model_copies": {"state_directory": "/s"}, "of_all": {"views": "view"}},
+        f"'verified': register it with {SNAPSHOT} on",
     ),
-    "trust": (PLAN, {"trust": TRUST, "of_all": {"hosts": "node"}}, "'addresses': register it with "),
+    "trust": (PLAN, {"trust": TRUST, "of_all": dict.fromkeys(TOLD, "look")}, "'key': register it with "),
     "back": (PLAN, {"back": BACK, "of_all": {"records": "look.records"}}, "'previous': register it with "),
     "nodes": (PLAN, {"of_all": {"nodes": "brings"}}, f"'node': register it with {PLAN} with share on "),
     "known": (SNAPSHOT, {"of_all": {"known": "view"}}, f"'repositories': register it with {SNAPSHOT} on "),

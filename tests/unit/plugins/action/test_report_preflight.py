@@ -56,9 +56,7 @@ def test_it_fails_with_every_problem_on_the_screen(tmp_path: Path) -> None:
 
 
 def test_two_hosts_have_one_report(tmp_path: Path) -> None:
-    code, screen = play(
-        tmp_path, {"spark-2": {"spark": SPARK, "role": "worker", "problems": ["No room."]}}, role="head"
-    )
+    code, screen = play(tmp_path, {"spark-2": {"spark": SPARK, "problems": ["No room."]}})
     assert code == 2
     assert screen.splitlines().count("spark-1 and spark-2, for a model") == 1
     assert "  - spark-2: No room." in screen

@@ -31,6 +31,7 @@ def test_everything_is_made_once(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert (first["changed"], second["changed"]) == (True, False)
     assert first["sha256"] == second["sha256"]
     assert (len(first["diff"]), second["diff"]) == (3, [])
+    assert first["inodes"] == second["inodes"] == {"state": (home / "state").stat().st_ino}
     assert (home / "serve.sh").read_text(encoding="utf-8") == SCRIPT["content"]
     assert [oct(path.stat().st_mode)[-4:] for path in (home, home / "state", home / "serve.sh")] == [
         "0700",

@@ -786,36 +786,6 @@ def test_a_pair_that_was_never_seen_to_serve(serving: Spark, look: Look) -> None
     assert result["lines"][0] == "spark-1 is rank 1 of mine; its head is 127.0.0.1"
 
 
-def test_what_is_in_the_slot_and_what_is_recorded_of_it(serving: Spark, look: Look) -> None:
-    serving.docker.pages.update({"/version": {"Version": "28.0.0"}, "/containers/json": []})
-    result = look(gather=["slot", "records"])
-    assert result["slot"]["labels"]["dgx_spark.speculative.deployment"] == "mine"
-    assert result["addresses"] == []
-    assert result["records"]["slot_directory"] == str(serving.state / "mine")
-    # What does not answer has nothing in its slot.
-    result = look(gather=["slot", "records"], socket="/nowhere")
-    assert (result["slot"], result["records"]["slot_directory"]) == (None, None)
-
-
-@pytest.mark.parametrize("dry", [False, True])
-def test_a_slot_that_docker_does_not_show_is_not_empty(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, dry: bool
-) -> None:
-    def refuse(_self: t.Any, _path: str) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Engine, "get", refuse)
-    arguments = {"gather": ["slot"], "state_directory": str(tmp_path), "socket": "/s", "_ansible_check_mode": dry}
-    with patch_module_args(arguments), pytest.raises(SystemExit):
-        deployment_info.main()
-    result = json.loads(capsys.readouterr().out)
-    if dry:
-        assert result["slot"] is None
-    else:
-        assert result["msg"].startswith("Whether there is a server cannot be seen: The user ")
-        assert "may not open /s. Add the user with 'sudo usermod -aG docker <user>'" in result["msg"]
-
-
 def test_a_status_needs_the_cache(capsys: pytest.CaptureFixture[str]) -> None:
     with patch_module_args({"state_directory": "/nowhere"}), pytest.raises(SystemExit):
         deployment_info.main()

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import look as docker_look
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Engine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import ports
-from ansible_collections.dgx_spark.speculative.plugins.modules import docker_access_info, spark_info
+from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import bandwidth
 
 from tests.unit.docker_server import DockerServer
@@ -70,7 +71,7 @@ def test_what_is_not_asked_for_is_not_looked_at(
 ) -> None:
     looked: list[str] = []
 
-    def look(subset: str, _parameters: t.Any) -> dict[str, int]:
+    def look(subset: str, *_arguments: t.Any) -> dict[str, int]:
         looked.append(subset)
         return {"x": 1}
 
@@ -79,15 +80,17 @@ def test_what_is_not_asked_for_is_not_looked_at(
     assert looked == ["fabric", "machine"]
 
 
-def test_docker_is_what_docker_access_info_returns(
-    capsys: pytest.CaptureFixture[str], docker: DockerServer, socket: Path
-) -> None:
-    found, alone = gather(capsys, "docker")["docker"], run(capsys, docker_access_info, socket=str(socket))
-    assert (found["state"], found["server_version"]) == ("usable", "28.3.3")
-    # Somebody else may write to the disk meanwhile.
-    for one in (found, alone):
-        assert one["image_store"].pop("free_bytes") > 0
-    assert {"changed": False, **found} == {"changed": False, **alone}
+@pytest.mark.usefixtures("docker")
+def test_docker_is_looked_at_without_being_told_more(capsys: pytest.CaptureFixture[str]) -> None:
+    found = gather(capsys, "docker")["docker"]
+    assert (found["state"], found["server_version"], found["slot"]) == ("usable", "28.3.3", None)
+
+
+@pytest.mark.usefixtures("docker")
+def test_what_docker_would_not_take_is_refused_whatever_else_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    said = gather(capsys, "login", "docker", docker={"published_ports": ["8000"]})
+    assert said["failed"]
+    assert said["msg"].startswith("The published port '8000' is not understood")
 
 
 def test_an_engine_that_answers_nonsense_fails_who_asks_only_that(
@@ -119,3 +122,44 @@ def test_what_was_measured_is_in_the_state_directory(capsys: pytest.CaptureFixtu
     assert found["measured"] == rows
     assert isinstance(found["ports"], list)
     assert gather(capsys, "fabric", state_directory=str(tmp_path))["fabric"]["measured"] == []
+
+
+def test_what_is_in_the_slot_and_what_is_recorded_of_it(
+    capsys: pytest.CaptureFixture[str], docker: DockerServer, tmp_path: Path
+) -> None:
+    labels = {"dgx_spark.speculative.deployment": "mine"}
+    docker.pages["/containers/slot/json"] = {
+        **{"Id": "1", "Name": "/slot", "Image": "sha256:1", "State": {"Status": "running"}},
+        **{"Config": {"Image": "release:1", "Labels": labels}, "HostConfig": {}, "NetworkSettings": {}},
+    }
+    asked: dict[str, t.Any] = {"docker": {"container": "slot"}, "state_directory": str(tmp_path)}
+    found = gather(capsys, "docker", "records", **asked)
+    assert found["docker"]["slot"]["labels"] == labels
+    assert found["records"]["slot_directory"] == str(tmp_path / "mine")
+    # What does not answer has nothing in its slot.
+    asked["docker"]["socket"] = "/nowhere"
+    found = gather(capsys, "docker", "records", **asked)
+    assert (found["docker"]["slot"], found["records"]["slot_directory"]) == (None, None)
+
+
+@pytest.mark.parametrize("dry", [False, True])
+def test_a_slot_that_docker_does_not_show_is_not_empty(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, dry: bool
+) -> None:
+    def refuse(_self: t.Any, _path: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Engine, "get", refuse)
+    found = gather(capsys, "docker", "records", docker={"socket": "/s"}, _ansible_check_mode=dry)
+    if dry:
+        assert found["docker"]["slot"] is None
+    else:
+        assert found["msg"].startswith("Whether there is a server cannot be seen: The user ")
+        assert "may not open /s. Add the user with 'sudo usermod -aG docker <user>'" in found["msg"]
+
+
+def test_an_engine_that_answers_nonsense_does_not_tell_what_is_in_the_slot(
+    capsys: pytest.CaptureFixture[str], docker: DockerServer
+) -> None:
+    del docker.pages["/version"]
+    assert gather(capsys, "docker", "records")["msg"].startswith("Asking the Docker Engine for /version failed")

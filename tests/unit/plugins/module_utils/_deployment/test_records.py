@@ -50,7 +50,22 @@ def test_nothing_was_ever_deployed(tmp_path: Path) -> None:
         "previous_lacks": [],
         "trial": None,
         "choice": None,
+        "said": {},
+        "ranks": [],
     }
+
+
+def test_what_is_kept_beside_a_record(tmp_path: Path) -> None:
+    (tmp_path / "mine/check").mkdir(parents=True)
+    (tmp_path / "mine/state").mkdir()
+    for name, text in {"one": '{"accepted": true}', "two": "{", "three": "[1]"}.items():
+        (tmp_path / f"mine/check/{name}.json").write_text(text, encoding="utf-8")
+    (tmp_path / "mine/state/ranks.json").write_text('{"ranks": [{"rank": 0}]}', encoding="utf-8")
+    found = read(tmp_path, "mine", {})
+    assert (found["said"], found["ranks"]) == ({"one": {"accepted": True}}, [{"rank": 0}])
+    assert read(tmp_path, None, {})["said"] == {}
+    (tmp_path / "mine/state/ranks.json").write_text('{"ranks": 1}', encoding="utf-8")
+    assert read(tmp_path, "mine", {})["ranks"] == []
 
 
 def test_what_a_benchmark_has_chosen(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.cluste
     authorized_keys,
     compared,
     known_hosts,
+    known_of,
     public_key,
     sshd_config,
     trust,
@@ -254,6 +255,18 @@ def spark(rank: int) -> dict[str, t.Any]:
     }
 
 
+def test_a_key_is_the_one_that_was_made_just_now_or_found() -> None:
+    looks: dict[str, dict[str, t.Any]] = {"a": {"key": KEY}, "b": {"key": None}, "c": {"key": None}}
+    keys: dict[str, dict[str, t.Any]] = {"a": {}, "b": {"public_key": "ssh-ed25519 BBBB"}, "c": {"skipped": True}}
+    rails = {host: [{"address": f"10.0.0.{number}"}] for number, host in enumerate("abc")}
+    users = dict.fromkeys("abc", "me")
+    found = known_of(rails, looks, keys, users, {"a": "/usr/bin/python3.12", "b": "", "c": ""})
+    assert found["a"] == {"addresses": ["10.0.0.0"], "key": KEY, "user": "me", "python": "/usr/bin/python3.12"}
+    assert (found["b"]["key"], found["b"]["python"]) == ("ssh-ed25519 BBBB", "/usr/bin/python3")
+    # Check mode has made none.
+    assert found["c"]["key"] == "ssh-ed25519 AAAA"
+
+
 def doors(many: int, directory: str = "/s/pair", **changes: t.Any) -> list[dict[str, t.Any]]:
     hosts = {f"spark-{rank + 1}": {**spark(rank), **changes} for rank in range(many)}
     return [trust(hosts, host, directory, 2233, 2234, f"{directory}/own", 8, 180) for host in hosts]
@@ -314,7 +327,7 @@ def test_of_three_the_middle_lets_the_one_before_in_and_knows_the_one_after() ->
 
 
 def test_one_alone_lets_nobody_in() -> None:
-    assert doors(1) == [{"files": [], "copies": [], "way": {}}]
+    assert doors(1) == [{"files": [], "copies": [], "way": {}, "public_key": spark(0)["key"]}]
 
 
 @pytest.mark.parametrize("changes", [{"key": "secret"}, {"directory": "/home/my name/pair"}, {"addresses": []}])

@@ -48,6 +48,27 @@ def test_only_the_head_has_the_api_and_asks_the_registry() -> None:
     assert course.listens("b", ["a", "b"], "0.0.0.0", 8000) == {"port": 0, "address": HERE, "from_registry": False}
 
 
+@pytest.mark.parametrize(
+    ("network", "host", "port", "published", "looked_at"),
+    [
+        ("host", HERE, 8000, None, {"port": 8000}),
+        # Docker publishes it, and nobody but the container listens there.
+        ("bridge", HERE, "8000", None, {"published_ports": ["127.0.0.1:8000:8000"]}),
+        ("bridge", "::1", 8000, None, {"published_ports": ["[::1]:8000:8000"]}),
+        ("bridge", HERE, 8000, [], {"published_ports": []}),
+        ("host", HERE, 8000, ["127.0.0.1:1:1"], {"port": 8000}),
+        # A worker.
+        ("host", HERE, 0, None, {}),
+        ("bridge", HERE, 0, None, {"published_ports": []}),
+    ],
+)
+def test_what_is_looked_at_where_it_is_to_listen(
+    network: str, host: str, port: t.Any, published: list[str] | None, looked_at: dict[str, t.Any]
+) -> None:
+    found = course.closely({"address": host, "port": port}, network, "r:1", published, "/hub")
+    assert found == {"image": "r:1", "address": host, "holders": True, "compare_path": "/hub", **looked_at}
+
+
 def asked(
     recorded: t.Any, known: t.Any, changed: t.Any, probe: t.Any = PROBE, chat: bool = True, tools: bool = True
 ) -> dict[str, t.Any]:

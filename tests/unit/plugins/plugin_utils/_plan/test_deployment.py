@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import base64
 import datetime
 import json
 import typing as t
@@ -120,29 +119,39 @@ def test_a_record_is_a_deployment_with_what_was_seen() -> None:
     assert quiet["pair"] == {**PAIR, "ranks": [{"rank": 0}]}
 
 
-def test_what_is_in_files_is_seen_too() -> None:
+def recorded(found: t.Mapping[str, t.Any], slot: t.Any, **more: t.Any) -> dict[str, t.Any]:
+    """As the action answers, of a head and a worker of which the head speaks for both."""
     known = vars(seen())
-    given: dict[str, t.Any] = {
-        "deployment": vars(planned(pair=PAIR)),
-        "is_new": True,
-        "records": {"own": None, "slot": None},
+    asked = {
+        **{"deployment": found, "records": {"own": None, "slot": None, "present": None, "previous": {"before": 1}}},
+        **{"container": known["container"], "option_check": {}, "checked": "abc", "ranks": {}},
+        **{name: {"spark-1": known[name], "spark-2": {}} for name in ("answered", "figures")},
+        "seen": {
+            "docker": {"image": known["image"], "slot": slot},
+            "machine": {"memory_available": known["memory_available"]},
+            "records": {"said": {"abc": {"available": True}}},
+        },
+        **more,
     }
-    given["seen"] = {key: known[key] for key in ("container", "option_check", "memory_available")}
-    given["seen"]["docker"] = {"image": known["image"], "slot": {"labels": LABELS}}
-    # The head speaks for all.
-    said = {name: {"spark-1": known[name], "spark-2": {}} for name in ("answered", "figures")}
+    action = object.__new__(ActionModule)
+    return t.cast("dict[str, t.Any]", action._record("spark-1", {"record": asked}))
 
-    def made(option_check: str, ranks: str) -> dict[str, t.Any]:
-        texts = [base64.b64encode(text.encode()).decode() for text in (option_check, ranks)]
-        asked = {**given, **said, "files": {"option_check": texts[0]}, "ranks": {"spark-1": texts[1], "spark-2": {}}}
-        return t.cast("dict[str, t.Any]", ActionModule._record("spark-1", {"record": asked})["record"])
 
-    record = made(option_check='{"available": true}', ranks='{"ranks": [{"rank": 0}]}')
+def test_what_was_noted_on_the_way_is_seen_too() -> None:
+    ours = {"labels": LABELS}
+    ranks = {"spark-1": [{"rank": 0}], "spark-2": []}
+    record = recorded(vars(planned(pair=PAIR)), ours, ranks=ranks)["record"]
     assert record["checks"] == ["the image itself accepts the engine options"]
     assert record["pair"]["ranks"] == [{"rank": 0}]
-    # A worker has neither, and nobody may have asked the image.
-    record = made(option_check="", ranks="")
-    assert (record["checks"], record["pair"]["ranks"]) == ([], [])
+    # Nobody may have asked the image, and one Spark alone has no ranks.
+    record = recorded(vars(planned()), ours, checked="other")["record"]
+    assert (record["checks"], record["pair"]) == ([], {})
+
+
+def test_what_came_back_has_its_record_and_is_what_is_in_the_slot() -> None:
+    back = {"deployment": "mine", "deployed_at": "2026-10-04T09:12:44Z"}
+    assert recorded(back, {"labels": LABELS}) == {"record": back, "replaced": {"before": 1}}
+    assert recorded(back, None)["failed"]
 
 
 def test_what_answered_may_be_another_one() -> None:

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.images import copies
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.images import copies, other
 
 MADE = {"fingerprint": "made", "base": "base", "bytes": 13}
-HEAD = {"images": {"pair": MADE, "base": {"fingerprint": "base"}}}
+HEAD = {"pair_image": "release:1", "images": {"pair": MADE, "base": {"fingerprint": "base"}}}
 
 
 def look(fingerprint: str | None) -> dict[str, t.Any]:
@@ -18,7 +18,8 @@ def look(fingerprint: str | None) -> dict[str, t.Any]:
 
 def test_who_has_the_very_same_lacks_nothing() -> None:
     looks = {"a": HEAD, "b": look("made"), "c": look("other"), "d": look(None), "e": {}}
-    assert copies(looks) == {"fingerprint": "made", "bytes": 13, "to": ["c", "d", "e"]}
+    sent = {"reference": "release:1", "fingerprint": "made", "bytes": 13}
+    assert copies(looks) == {"content": sent, "to": ["c", "d", "e"]}
     assert copies({"a": HEAD, "b": look("made")})["to"] == []
     assert copies({"a": HEAD})["to"] == []
 
@@ -30,6 +31,14 @@ def test_a_base_that_is_another_one_now() -> None:
 
 
 def test_a_head_without_an_image_as_in_check_mode() -> None:
-    nothing = {"fingerprint": "", "bytes": 0, "to": ["b"]}
+    nothing = {"content": {"reference": "", "fingerprint": "", "bytes": 0}, "to": ["b"]}
     assert copies({"a": look(None), "b": look(None)}) == nothing
     assert copies({"a": {}, "b": {}}) == nothing
+
+
+def test_an_image_that_is_not_the_one_that_was_sent() -> None:
+    looks = {name: {"pair_image": "release:1"} for name in "abc"}
+    assert other(looks, "c") == (
+        "c: the image release:1 that was loaded is not the one of b: its layers or settings differ. Remove it on both "
+        "with 'docker image rm release:1' and run again."
+    )

@@ -63,12 +63,41 @@ def test_models_in_directories_are_not_copied(errors: list[str], hint: str) -> N
 
 def test_who_lacks_something_has_it_copied() -> None:
     views = {"a": view(verified=False), "b": view(), "c": view(missing=["/v"]), "d": view(verified=False)}
-    assert models.copies(views, "a") == {"to": ["c", "d"], "refusal": ""}
+    assert models.takers(views) == ["c", "d"]
 
 
 def test_models_in_directories_are_as_large_as_on_the_head() -> None:
     views = {"a": view(), "b": view(size=4), "c": view()}
-    assert models.copies(views, "a")["refusal"] == models.copies(views, "c")["refusal"] == ""
-    assert models.copies(views, "b")["refusal"] == (
+    assert models.unlike(views, "a") == models.unlike(views, "c") == ""
+    assert models.unlike(views, "b") == (
         "b: /here is not as large as on a. Copy the whole directory from there, as with 'rsync -a', and run again."
+    )
+
+
+def test_what_is_sent_of_them_and_where_it_may_be_taken_in() -> None:
+    paths = {"/v/o200k_base.tiktoken": "12", "/v/cl100k_base.tiktoken": "34"}
+    repositories = [{"id": "lab/one", "commit": "1", "verified": True}]
+    own = {"cache": {"directory": "/hub"}, "repositories": repositories, "vocabularies": paths}
+    places = {"cache": "/hub", "receipts": "/state/models"}
+    assert models.cargo(own, "/state", True) == {
+        "content": {
+            **places,
+            "repositories": [{"id": "lab/one", "commit": "1"}],
+            "vocabularies": [{"path": path, "sha256": checksum} for path, checksum in paths.items()],
+            "verify": True,
+        },
+        "places": {**places, "vocabularies": "/v"},
+    }
+    assert models.cargo({**own, "vocabularies": {}}, "/state", True)["places"]["vocabularies"] == "/state"
+
+
+def test_what_was_brought_and_is_not_there() -> None:
+    whole = {"verified": True, "files_missing": [], "unverified": []}
+    assert models.changed_since("a", whole, "/cache", "the copy") == ""
+    lost = {**whole, "verified": False, "unverified": [{"id": "lab/one"}, {"id": "lab/two"}]}
+    assert models.changed_since("a", lost, "/cache", "the download") == (
+        "a: lab/one and lab/two changed in the cache /cache since the download ended. Run the same again."
+    )
+    assert models.changed_since("a", {**whole, "files_missing": ["/v"]}, "/cache", "the copy") == (
+        "a: a vocabulary changed in the cache /cache since the copy ended. Run the same again."
     )

@@ -28,6 +28,19 @@ def test_what_a_spark_lacks_is_empty() -> None:
     assert nodes.of_all(variables(), "look.fabric") == {"spark-b": 1, "spark-a": 2, "spark-c": {}}
 
 
+def test_a_mapping_of_names_is_one_of_their_values() -> None:
+    names = {"fabric": "look.fabric", "more": {"look": "look"}}
+    assert nodes.of_all(variables(), names)["spark-a"] == {"fabric": 2, "more": {"look": {"fabric": 2}}}
+    assert nodes.asked({"hosts": names, "plans": "plan"}) == {"look", "plan"}
+
+
+def test_of_its_own_a_host_knows_what_only_the_play_has() -> None:
+    known = nodes.known(
+        variables(look={"fabric": 3}), {"of_all": {"hosts": {"fabric": "look.fabric"}}}, lambda value: value
+    )
+    assert nodes.of_all(known, "look.fabric") == {"spark-b": 1, "spark-a": 3, "spark-c": {}}
+
+
 def test_it_completes_what_is_asked_or_is_that_itself() -> None:
     found = {"spark-b": 1, "spark-a": 2, "spark-c": {}}
     of_all = {"hosts": "look.fabric"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.room import needed, too_small
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.room import needed, too_small, unfit
 
 from tests.unit.looks import node
 
@@ -155,3 +155,9 @@ def test_a_download_fits_or_the_disk_is_named() -> None:
         "cache /home/me/hub has only 95.0 GB free. Make room there, or set huggingface_cache_directory to a directory "
         "on a larger disk."
     )
+
+
+def test_a_draft_that_does_not_belong_to_its_target_is_told_before_the_disk() -> None:
+    models = {"pair_problems": ["No.", "No, either."], "bytes_missing": 0, "bytes_orphaned": 0, "cache_free_bytes": 0}
+    assert unfit("spark-1", models, 0, 0) == "spark-1: No. No, either."
+    assert unfit("spark-1", {**models, "pair_problems": []}, 0, 0) == ""

@@ -35,7 +35,7 @@ def made(given: t.Mapping[str, t.Any] | None = None, **changes: t.Any) -> dict[s
     asked = {
         **{"recipe": RECIPE, "given": {**GIVEN, **(given or {})}, "options": {}, "use_benchmark": True},
         **{"reserve_gib": 12, "guard": True, "memory": MEMORY},
-        **{"records": {}, "models": {}, "looked_up": {}, "slot": {}},
+        **{"records": {}, "models": {}, "slot": {}},
         # The others have asked nobody.
         "facts": {"spark-1": FACTS, "spark-2": {}},
         **changes,
@@ -66,9 +66,8 @@ def test_what_was_checked_is_for_an_image_and_its_options() -> None:
     [
         ({}, 3),
         ({"use_benchmark": False}, 5),
-        # Of the models that are here rather than those at the Hub.
-        ({"looked_up": {"spark-1": {"a/target": {"commit": "two"}}}}, 5),
-        ({"models": {"spark-1": {"a/target": {"commit": "one"}}}, "looked_up": {"spark-1": {"a/target": {}}}}, 3),
+        ({"models": {"spark-1": {"a/target": {"commit": "two"}}}}, 5),
+        ({"models": {"spark-1": {"a/target": {"commit": "one"}}}}, 3),
     ],
 )
 def test_the_heads_benchmark_chooses_for_all(changes: dict[str, t.Any], length: int) -> None:

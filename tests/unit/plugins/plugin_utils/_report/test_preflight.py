@@ -118,6 +118,7 @@ def test_models_in_directories_need_no_hub() -> None:
 
 def test_a_check_that_was_not_reached_is_not_passed() -> None:
     told = dict(found(docker={}, registry={}, models={}))
+    assert told == dict(found(docker={}, registry={"changed": False, "skipped": True}, models={}))
     assert told["Docker"] == told["models"] == "not seen, because of the problem below"
     assert told["image"].endswith("not seen, because of the problem below")
 
@@ -357,6 +358,21 @@ def test_several_problems_are_items_of_one_refusal() -> None:
 
 def test_several_sentences_of_one_refusal_are_several_problems() -> None:
     said = {"spark": SPARK, "problems": ["spark-1: No port.\nspark-1: No image.", "spark-1: Options:\n- a"]}
-    read = read_findings("spark-1", said)
+    read = read_findings("spark-1", said, ["spark-1"])
     assert read is not None
     assert read.problems == ["spark-1: No port.", "spark-1: No image.", "spark-1: Options:\n- a"]
+
+
+def test_what_was_not_come_to_is_not_known_and_who_could_not_be_looked_at_is_nobody() -> None:
+    hosts = ["spark-1", "spark-2"]
+    assert read_findings("spark-1", {"spark": {}, "problems": []}, hosts) is None
+    read = read_findings("spark-2", {"spark": SPARK, "docker": {}, "plan": {}, "connection": "local"}, hosts)
+    assert read is not None
+    assert (read.docker, read.plan, read.image_here, read.role, read.local) == ({}, [], None, "worker", True)
+
+
+def test_models_in_directories_are_those_that_the_hub_does_not_have() -> None:
+    facts = {"openai/gpt-oss-120b": {}, "/models/mine": {}}
+    read = read_findings("spark-1", {"spark": SPARK, "models": MODELS, "facts": facts}, ["spark-1"])
+    assert read is not None
+    assert (read.role, read.directories) == ("alone", ["/models/mine"])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine, user_name
-from ansible_collections.dgx_spark.speculative.plugins.modules import docker_access_info
+from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info
 
 from tests.unit.docker_server import DockerServer
 
@@ -74,13 +74,15 @@ def fixture_look(
     (root / "proc").mkdir(parents=True, exist_ok=True)
     (root / "proc/meminfo").write_text("MemTotal: 100 kB\nMemAvailable: 40 kB\n", encoding="ascii")
     machine = Machine(root=root, uid=os.getuid(), home=tmp_path, docker_host="", sockets=dict)
-    monkeypatch.setattr(docker_access_info, "Machine", lambda: machine)
+    monkeypatch.setattr(spark_info, "Machine", lambda: machine)
 
     def look(**params: t.Any) -> dict[str, t.Any]:
-        with patch_module_args({"socket": str(tmp_path / "docker.sock"), **params}), pytest.raises(SystemExit):
-            docker_access_info.main()
+        asked = {"gather": ["docker"], "docker": {"socket": str(tmp_path / "docker.sock"), **params}}
+        with patch_module_args(asked), pytest.raises(SystemExit):
+            spark_info.main()
         result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
-        return result
+        found: dict[str, t.Any] = result.get("docker", result)
+        return found
 
     return look
 
