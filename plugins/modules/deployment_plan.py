@@ -411,12 +411,6 @@ options:
           - RV(dgx_spark.speculative.spark_info#module:docker) as it was found.
         type: dict
         required: true
-      seen:
-        description:
-          - The same as the login user found it, who may see more of the user's own processes. Needed where
-            O(place.look) has C(taken).
-        type: dict
-        default: {}
       registry:
         description:
           - What M(dgx_spark.speculative.registry_image_info) returned of an image that is not here yet.

@@ -611,7 +611,8 @@ docker:
           text: 127.0.0.1:8000:8000/tcp
     taken:
       description:
-        - Those of RV(docker.published_ports) and RV(docker.port) that somebody else than O(docker.container) has.
+        - Those of RV(docker.published_ports) and RV(docker.port) that somebody else than O(docker.container) has. Who
+          that is tells the login user, where C(become) would hide the user's own processes.
       type: list
       elements: dict
       sample: []

@@ -24,9 +24,8 @@ class Place:
     name: str
     # Empty if it comes from elsewhere.
     image: str
-    # Docker as spark_info found it, and as the login user did; empty where no port is taken.
+    # Docker as spark_info found it.
     look: Row
-    seen: Row
     # As registry_image_info returned it; empty or skipped where nobody was asked.
     registry: Row
     # The room that a pull takes, as a multiple of the packed size; 0 for what Docker's image store takes.
@@ -115,13 +114,19 @@ def absent_addresses(place: Place) -> list[str]:
     ]
 
 
+def as_seen(use: Row, seen: Row) -> Row:
+    """A port that somebody has, as the login user saw it who does. Docker's containers are seen through its socket, the
+    user's own processes without the group that opens it."""
+    mine = next((row for row in ports(seen) if _where(row) == _where(use)), None)
+    if mine is None or not mine["process"] or use["container"]:
+        return use
+    return {**use, **{key: mine[key] for key in ("process", "user", "holder", "description")}}
+
+
 def taken_port(place: Place, use: Row) -> str:
-    """Docker's containers are seen through its socket, the user's own processes without the group that opens it."""
-    mine = next((row for row in ports(place.seen) if _where(row) == _where(use)), None)
-    holds = mine if mine and mine["process"] and not use["container"] else use
-    stop = f"{holds['description']}. Or" if holds["description"] else "Stop it, or"
+    stop = f"{use['description']}. Or" if use["description"] else "Stop it, or"
     return (
-        f"port {use['port']} on {use['address']} is in use by {holds['holder']}. {stop} choose another port with "
+        f"port {use['port']} on {use['address']} is in use by {use['holder']}. {stop} choose another port with "
         f"{place.input_of(use)}."
     )
 

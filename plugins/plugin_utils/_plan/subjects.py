@@ -74,7 +74,6 @@ PLACE: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str", "required": True},
     "image": {"type": "str", "required": True},
     "look": NEEDED,
-    "seen": {"type": "dict", "default": {}},
     "registry": {"type": "dict", "default": {}},
     "unpack_factor": {"type": "float", "default": 0.0},
     "inputs": NEEDED,

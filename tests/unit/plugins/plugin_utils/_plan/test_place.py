@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.place import Place, problems
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.place import Place, as_seen, problems
 
 IMAGE = "nvcr.io/nvidia/release:1"
 FREE: dict[str, t.Any] = {
@@ -17,6 +17,7 @@ FREE: dict[str, t.Any] = {
     "address_here": True,
     "container": None,
     "process": None,
+    "user": None,
     "holder": None,
     "description": None,
 }
@@ -49,7 +50,7 @@ INPUTS = {"name": "its_name", "image": "its_image", "port": "its_port", "address
 
 def told(look: t.Mapping[str, t.Any] = LOOK, **other: t.Any) -> list[str]:
     given: dict[str, t.Any] = {
-        **{"seen": {}, "registry": {}, "unpack_factor": 0.0, "listens": [], "publish": None},
+        **{"registry": {}, "unpack_factor": 0.0, "listens": [], "publish": None},
         **{"labels": {"made.by": "us"}, **other},
     }
     return problems(Place(**{"name": "server", "image": IMAGE, "inputs": INPUTS, "look": {**LOOK, **look}, **given}))
@@ -96,7 +97,7 @@ def test_each_address_and_each_port_is_told() -> None:
 
 
 def port(use: dict[str, t.Any], *seen: dict[str, t.Any]) -> str:
-    (said,) = told({"taken": [use]}, seen={"published_ports": seen, "port": None}, listens=[ANOTHER])
+    (said,) = told({"taken": [as_seen(use, {"published_ports": seen, "port": None})]}, listens=[ANOTHER])
     return said
 
 
@@ -114,7 +115,7 @@ def test_a_port_that_somebody_has() -> None:
     assert port(theirs, own) == f"{start} container 'vllm'. vllm holds it; stop it. Or {end}"
     assert port({**TAKEN, "port": 8443}).endswith("choose another port with another_port.")
     # Without the login user's look.
-    assert told({"taken": [TAKEN]}, seen={"skipped": True}) == [port(TAKEN)]
+    assert as_seen(TAKEN, {}) == TAKEN
 
 
 def test_an_image_for_another_processor() -> None:

@@ -1,0 +1,37 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.place import as_seen
+
+# What names a port, of the options about Docker.
+PORTS = ("port", "address", "published_ports", "socket")
+
+
+class ActionModule(ActionBase):
+    """Look on the host, and at a port that somebody else has as the login user, too.
+
+    Under sg the kernel hides the user's own processes, because their group is another one; without it, it shows them.
+    """
+
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        super().run(tmp, task_vars)
+        found = dict(self._execute_module(task_vars=task_vars))
+        docker, become = found.get("docker") or {}, self._connection.become
+        if become is None or not docker.get("taken"):
+            return found
+        asked = self._task.args.get("docker") or {}
+        again = {"gather": ["docker"], "docker": {name: asked[name] for name in PORTS if name in asked}}
+        self._connection.become = None
+        try:
+            seen = self._execute_module(module_args=again, task_vars=task_vars).get("docker") or {}
+        finally:
+            self._connection.become = become
+        return {**found, "docker": {**docker, "taken": [as_seen(use, seen) for use in docker["taken"]]}}

@@ -1,0 +1,53 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import types
+import typing as t
+
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.action import spark_info
+
+TAKEN = {"address": "127.0.0.1", "port": 8000, "container": None, "process": None, "holder": "a process", "user": None}
+OWN = {**TAKEN, "process": "python3 (4711)", "user": "me", "holder": "process python3 (4711) of user me"}
+DOCKER = {"container": "slot", "port": 8000, "holders": True}
+
+
+class Action(spark_info.ActionModule):
+    """The action on a host on which a port is taken, or none."""
+
+    def __init__(self, become: str | None, *taken: t.Mapping[str, t.Any]) -> None:
+        self._task: t.Any = types.SimpleNamespace(args={"gather": ["docker"], "docker": DOCKER})
+        self._connection: t.Any = types.SimpleNamespace(become=become)
+        self._taken = list(taken)
+        self.calls: list[tuple[str | None, t.Any]] = []
+
+    def _execute_module(self, module_name: t.Any = None, module_args: t.Any = None, *_: t.Any, **__: t.Any) -> t.Any:
+        self.calls.append((self._connection.become, module_args))
+        seen = {**OWN, "description": None}
+        as_asked = {"slot": {}, "taken": [{**one, "description": None} for one in self._taken]}
+        return {"docker": {"published_ports": [], "port": seen} if len(self.calls) > 1 else as_asked}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_info.ActionBase, "run", lambda *_a, **_k: {})
+
+
+@pytest.mark.parametrize(("become", "taken"), [("sg", []), (None, [TAKEN])])
+def test_one_look_is_enough_where_no_port_is_taken_or_nothing_is_hidden(
+    become: str | None, taken: list[dict[str, t.Any]]
+) -> None:
+    action = Action(become, *taken)
+    action.run()
+    assert action.calls == [(become, None)]
+
+
+def test_who_has_a_port_is_seen_as_the_login_user() -> None:
+    action = Action("sg", TAKEN)
+    docker = action.run()["docker"]
+    assert action.calls == [("sg", None), (None, {"gather": ["docker"], "docker": {"port": 8000}})]
+    assert action._connection.become == "sg"
+    assert (docker["slot"], docker["taken"]) == ({}, [{**OWN, "description": None}])
