@@ -60,7 +60,7 @@ def registry_of(reference: t.Any) -> str:
 def context(record: Report, plan: Report, machine: Report, results: Report, date: str) -> Report:
     """What a report says of what was measured; nothing by which the Spark or its owner could be found.
 
-    The record of the deployment, what benchmark_plan and spark_info (as `machine`) returned, and the day.
+    The record of the deployment, what the plan and spark_info (as `machine`) returned, and the day.
     """
     gpu = machine["gpus"][0]
     return {
