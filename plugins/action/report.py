@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import textwrap
 import typing as t
 from pathlib import Path
@@ -13,10 +14,11 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import is_worker
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.document import DocumentError
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.differences import differences
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.memory import tightest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.nodes import gathered, known
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import preflight, summary
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import field, preflight, summary
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.document import Document, ReportError
 
 display = Display()
@@ -34,6 +36,14 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
             "image": {"type": "str", "required": True},
             "hosts": {"type": "dict", "required": True},
             "table": {"type": "bool", "default": True},
+        },
+    },
+    "field": {
+        "type": "dict",
+        "options": {
+            "found": {"type": "dict", "required": True},
+            "path": {"type": "path", "required": True},
+            "names": {"type": "bool", "default": False},
         },
     },
     "reveal": {
@@ -88,6 +98,8 @@ class ActionModule(ActionBase):
             lines = self._summary(host, variables, given["summary"])
         if given["preflight"] is not None:
             lines, problems, refusal = self._preflight(**given["preflight"])
+        if given["field"] is not None:
+            lines = self._field(variables, **given["field"])
         if given["together"] is not None:
             given = {**given, **self._together(host, **{key: given[key] for key in ("together", "document")})}
         lines = lines + section(given["title"], given["items"])
@@ -143,6 +155,20 @@ class ActionModule(ActionBase):
             return preflight.render(title, image, found), problems, "".join(problems[:1])
         problems = preflight.refusals(found)
         return [], problems, preflight.refusal(problems) if problems else ""
+
+    def _field(self, variables: dict[str, t.Any], found: dict[str, t.Any], path: str, names: bool) -> list[str]:
+        """Write what every Spark has found into one page, and into one JSON file; not in check mode."""
+        known = [variables["hostvars"][host] for host in found]
+        now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        shown = field.report(field.redacted(found, known, names), now, names)
+        lines, stem = field.lines(shown), Path.cwd() / path
+        if self._task.check_mode:
+            return lines
+        try:
+            field.write(shown, stem)
+        except DocumentError as error:
+            raise AnsibleActionFail(str(error)) from None
+        return [*lines, f"  The report: {stem}.html", f"  The same as JSON: {stem}.json"]
 
     def _reveal(self, host: str, variables: dict[str, t.Any], paths: dict[str, str], what: str) -> dict[str, t.Any]:
         """Show small secret files of the host on the screen, and nowhere else."""

@@ -16,7 +16,7 @@ description:
   - Each row is a value, or says why it was not measured. Nothing that was not there makes the module fail.
   - The import runs in a container of its own, which is removed again, and only with enough memory available. The link
     is busy for a few seconds. Nothing is restarted.
-  - M(dgx_spark.speculative.field_report) writes the rows into a file.
+  - M(dgx_spark.speculative.report) writes the rows into a file.
   - With O(part) it does the parts of a look at what a reboot does, which the playbook makes between them.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes

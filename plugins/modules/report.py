@@ -11,7 +11,7 @@ short_description: Tell a person what a run found, and keep facts in a JSON file
 version_added: 0.1.0
 description:
   - Prints plain text, where a debug task would quote it. What it is about is one of O(lines), O(plans),
-    O(summary), O(preflight) and O(reveal).
+    O(summary), O(preflight), O(field) and O(reveal).
   - Writes O(document) into a JSON file on the controller, one entry a host. Hosts that report at the same time wait for
     each other.
   - This is an action plugin. It runs on the controller, and only O(reveal) needs a connection to the host.
@@ -22,8 +22,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - The report is made in check mode as well, since a report changes nothing on the host. Only with O(reveal)
-        nothing is read or shown in check mode.
+      - The report is made in check mode as well, since a report changes nothing on the host. Only with O(field)
+        nothing is written, and with O(reveal) nothing is read or shown in check mode.
   diff_mode:
     support: N/A
     details:
@@ -34,7 +34,7 @@ options:
   lines:
     description:
       - The lines to print.
-      - Exactly one of O(lines), O(plans), O(summary), O(preflight) and O(reveal) is given.
+      - Exactly one of O(lines), O(plans), O(summary), O(preflight), O(field) and O(reveal) is given.
     type: list
     elements: str
   plans:
@@ -94,6 +94,29 @@ options:
             fails.
         type: bool
         default: true
+  field:
+    description:
+      - What was seen on the Sparks, for one HTML file that loads nothing, and the same as JSON. Tokens, addresses, and
+        names of hosts and users are taken out.
+    type: dict
+    suboptions:
+      found:
+        description:
+          - What M(dgx_spark.speculative.field_info) returned as C(rows), by host. Empty for one that could not be
+            reached.
+          - O(of_all) may name the variable that has it on each of them, as C(found).
+        type: dict
+        required: true
+      path:
+        description:
+          - The files without C(.html) and C(.json), relative to the directory of the call. Their mode is V(0600).
+        type: path
+        required: true
+      names:
+        description:
+          - Whether the Sparks keep their names of the inventory. Otherwise they are called spark-1, spark-2.
+        type: bool
+        default: false
   reveal:
     description:
       - Small secret files on the host. What is in them is shown to whoever sits at the screen. It is not in the result,
@@ -173,6 +196,13 @@ EXAMPLES = r"""
         spark-1:
           spark: "{{ spark }}"
           problems: "{{ problems }}"
+
+- name: Write down what was seen on all Sparks
+  dgx_spark.speculative.report:
+    field:
+      path: field/spark-1-2026-12-01
+    of_all: {found: field_check_found.rows}
+  run_once: true
 
 - name: Show the new keys once
   dgx_spark.speculative.report:

@@ -159,8 +159,8 @@ def trial_of(server: t.Mapping[str, t.Any] | None) -> str:
 
 def how_far(server: t.Mapping[str, t.Any], log: str) -> tuple[float | None, str]:
     """How far a server has come that is being started, and in words."""
-    if server.get("state") == "restarting" and not server.get("last_exit") and _reason(server):
-        # It did not end by itself, but for another one; what is in the log is past.
+    if server.get("state") in ("starting", "restarting") and not server.get("last_exit") and _reason(server):
+        # It waits for another container's, or did not end by itself, but for another one; what is in the log is past.
         return None, _reason(server)
     if server.get("state") in (PEER_LOST, WAITING_FOR_WORKER):
         # The log is that of the start before.

@@ -18,6 +18,13 @@ import statistics
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import statistics as figures
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import (
+    LENGTH,
+    called,
+    drafts,
+    label,
+    without_drafts,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.statistics import Figure
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.theory import (
     bound,
@@ -108,16 +115,13 @@ class Point:
     entry: Facts
 
     @property
-    def draft_length(self) -> int:
-        return self.entry["draft_length"]
-
-    @property
-    def label(self) -> str:
-        return str(self.draft_length) if self.draft_length else "off"
+    def drafts(self) -> int:
+        """How many at once; 0 is without."""
+        return drafts(self.entry)
 
     @property
     def title(self) -> str:
-        return f"with draft length {self.draft_length}" if self.draft_length else "without drafts"
+        return f"with {called(self.drafts)}" if self.drafts else called(0)
 
     @property
     def error(self) -> str | None:
@@ -136,7 +140,7 @@ class Point:
     def grouped(self) -> bool:
         """Whether the stream has several passes in a chunk, so that passes cannot be told apart."""
         counts = [count for sample in self.samples for count in passes(sample)]
-        return sum(count > self.draft_length + 1 for count in counts) > _MERGED * len(counts)
+        return sum(count > self.drafts + 1 for count in counts) > _MERGED * len(counts)
 
     def by_prompt(self, value: t.Callable[[Facts], float | None]) -> dict[str, float]:
         """A value of each prompt that has one: its mean over the repetitions."""
@@ -154,11 +158,11 @@ class Point:
     @functools.cached_property
     def acceptance(self) -> dict[str, float]:
         """Acceptance lengths; there are none without drafts."""
-        return self.by_prompt(acceptance_length) if self.draft_length and not self.grouped else {}
+        return self.by_prompt(acceptance_length) if self.drafts and not self.grouped else {}
 
     @functools.cached_property
     def server_acceptance(self) -> dict[str, float]:
-        return self.by_prompt(server_acceptance_length) if self.draft_length else {}
+        return self.by_prompt(server_acceptance_length) if self.drafts else {}
 
     @functools.cached_property
     def length(self) -> float | None:
@@ -177,7 +181,7 @@ def _mean(values: Facts) -> Figure | None:
 
 def _speedup(point: Point, off: Point | None, prompts: t.Iterable[str]) -> Figure | None:
     """How much faster than without drafts, paired by prompt."""
-    if off is None or not point.draft_length:
+    if off is None or not point.drafts:
         return None
     pairs = [prompt for prompt in prompts if prompt in point.speeds and prompt in off.speeds]
     return figures.ratio([point.speeds[prompt] for prompt in pairs], [off.speeds[prompt] for prompt in pairs])
@@ -195,7 +199,7 @@ def _by_position(point: Point) -> list[float] | None:
         return None
     return [
         statistics.fmean(point.by_prompt(functools.partial(_share, position=position)).values())
-        for position in range(1, point.draft_length + 1)
+        for position in range(1, point.drafts + 1)
     ]
 
 
@@ -206,7 +210,7 @@ def _parting(one: str, other: str) -> int:
 
 def _identical(point: Point, off: Point | None) -> Report | None:
     """How many answers are those without drafts, and where the first other one differs."""
-    if off is None or not point.draft_length:
+    if off is None or not point.drafts:
         return None
     compared = [prompt for prompt in off.texts if prompt in point.texts]
     if not compared:
@@ -237,11 +241,11 @@ def _by_category(point: Point, off: Point | None) -> Report:
 def _describe(
     point: Point, off: Point | None, serving: int | None, acceptance: float | None, roofline: Facts | None
 ) -> Report:
-    k = point.draft_length
+    k = point.drafts
     return {
         "id": point.entry["id"],
-        "draft_length": k,
-        "label": point.label,
+        LENGTH: k,
+        "label": label(k),
         "serving": k == serving,
         "error": point.error,
         "n": len(point.prompts),
@@ -271,7 +275,7 @@ def _best(points: t.Sequence[Facts]) -> Facts:
     """The fastest; of those that are as fast within 1 % the one with the shortest draft."""
     fastest = max(point["speedup"]["mean"] for point in points)
     alike = [point for point in points if point["speedup"]["mean"] > fastest * (1 - _ALIKE)]
-    return min(alike, key=lambda point: point["draft_length"])
+    return min(alike, key=drafts)
 
 
 def _times(figure: Figure) -> str:
@@ -284,13 +288,13 @@ def _times(figure: Figure) -> str:
     )
 
 
-def _verdict(kind: str, draft_length: int | None, sentence: str) -> Report:
-    return {"kind": kind, "draft_length": draft_length, "sentence": sentence}
+def _verdict(kind: str, chosen: int | None, sentence: str) -> Report:
+    return {"kind": kind, LENGTH: chosen, "sentence": sentence}
 
 
 def _not_compared(points: t.Sequence[Facts]) -> str:
     """Why there is no speed-up at all."""
-    off = next((point for point in points if not point["draft_length"]), None)
+    off = without_drafts(points)
     if off is not None and off["error"]:
         return f"the point without drafts failed, so there is nothing to compare with: {off['error']}"
     if off is None or not off["tokens_per_second"]:
@@ -299,17 +303,17 @@ def _not_compared(points: t.Sequence[Facts]) -> str:
 
 
 def _use(best: Facts, compared: t.Sequence[Facts]) -> Report:
-    k = best["draft_length"]
+    k = drafts(best)
     other = next((point for point in compared if point["serving"] and point is not best), None)
     now = ""
     if other:
-        now = f"; {other['draft_length']}, which serves now, is {other['speedup']['mean']:.2f} times as fast"
+        now = f"; {drafts(other)}, which serves now, is {other['speedup']['mean']:.2f} times as fast"
     word = "Keep" if best["serving"] else "Use"
     return _verdict("use", k, f"{word} draft length {k}: it is {_times(best['speedup'])}{now}.")
 
 
 def _off(best: Facts, compared: t.Sequence[Facts], serving: bool) -> Report:
-    k = best["draft_length"]
+    k = drafts(best)
     which = f"the best draft length, {k}," if len(compared) > 1 else f"draft length {k}"
     word = "Leave" if serving else "Turn"
     return _verdict("off", 0, f"{word} speculation off: {which} is {_times(best['speedup'])}.")
@@ -325,12 +329,12 @@ def verdict(points: t.Sequence[Facts], repetitions: int = 1) -> Report:
         return _use(_best(winners), compared)
     unclear = [point for point in compared if point["speedup"]["high"] is None or point["speedup"]["high"] >= 1]
     if not unclear:
-        return _off(_best(compared), compared, any(point["serving"] and not point["draft_length"] for point in points))
+        return _off(_best(compared), compared, any(point["serving"] and not drafts(point) for point in points))
     best = _best(unclear)
     return _verdict(
         "undecided",
         None,
-        f"Undecided: draft length {best['draft_length']} is {_times(best['speedup'])}, which may be chance; more "
+        f"Undecided: {called(drafts(best))} is {_times(best['speedup'])}, which may be chance; more "
         f"prompts, or -e speculative_benchmark_repetitions={2 * repetitions}, may settle it.",
     )
 
@@ -410,7 +414,7 @@ def _counts(point: Point) -> t.Iterator[dict[str, str]]:
             "set stream_interval: 1 in the engine options.",
         )
         return
-    if not point.draft_length:
+    if not point.drafts:
         return
     ours, theirs = point.by_prompt(counted), point.by_prompt(server_count)
     both = [prompt for prompt in ours if prompt in theirs]
@@ -454,11 +458,11 @@ def analyse(results: Facts, context: Facts) -> Report:
             f"The benchmark's results have schema {results.get('schema')}, but this release reads {SCHEMA}; run the "
             "benchmark again."
         )
-    points = [Point(entry) for entry in sorted(results["points"], key=lambda entry: entry["draft_length"])]
-    off = next((point for point in points if not point.draft_length and point.samples), None)
-    acceptance = fit_acceptance({point.draft_length: point.length for point in points if point.length is not None})
+    points = [Point(entry) for entry in sorted(results["points"], key=drafts)]
+    off = next((point for point in points if not point.drafts and point.samples), None)
+    acceptance = fit_acceptance({point.drafts: point.length for point in points if point.length is not None})
     roofline = context.get("roofline")
-    described = [_describe(point, off, context.get("draft_length"), acceptance, roofline) for point in points]
+    described = [_describe(point, off, context.get(LENGTH), acceptance, roofline) for point in points]
     sparks = (context.get("hardware") or {}).get("sparks") or 1
     return {
         **context,

@@ -12,6 +12,8 @@ import hashlib
 import json
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import LENGTH, drafts
+
 
 def recipe_hash(recipe: t.Mapping[str, t.Any]) -> str:
     """A hash of what a recipe says of what is served; a choice that is kept is found by it."""
@@ -37,10 +39,10 @@ def chosen(
     verdict = report["verdict"]
     if verdict["kind"] not in ("use", "off"):
         return {}
-    length = verdict["draft_length"]
+    drafted = drafts(verdict)
     return {
-        "draft_length": length,
-        "method": recipe["method"] if length else "none",
+        LENGTH: drafted,
+        "method": recipe["method"] if drafted else "none",
         "date": report["date"],
         "sentence": verdict["sentence"],
         "recipe": recipe_hash(recipe),
@@ -63,4 +65,4 @@ def honoured(
     measured = choice.get("models") or {}
     if any(now[name] != commit for name, commit in measured.items() if now.get(name)):
         return {}
-    return {key: choice[key] for key in ("draft_length", "method", "date", "sentence")}
+    return {key: choice[key] for key in (LENGTH, "method", "date", "sentence")}

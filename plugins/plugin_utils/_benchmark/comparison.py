@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import drafts
+
 Report = t.Mapping[str, t.Any]
 Figure = t.Mapping[str, t.Any]
 
@@ -44,7 +46,7 @@ class Change(t.TypedDict):
 class Row(t.TypedDict):
     """A draft length that both reports measured."""
 
-    draft_length: int
+    drafts: int
     figures: dict[str, Change]
 
 
@@ -77,10 +79,10 @@ def compare(before: Report, after: Report) -> Comparison:
         verdict=before["verdict"]["sentence"],
         rows=[
             Row(
-                draft_length=length,
-                figures={key: change(old[length].get(key), new[length].get(key)) for key in FIGURES},
+                drafts=number,
+                figures={key: change(old[number].get(key), new[number].get(key)) for key in FIGURES},
             )
-            for length in sorted(old.keys() & new.keys())
+            for number in sorted(old.keys() & new.keys())
         ],
         differences=differences,
         only_before=sorted(old.keys() - new.keys()),
@@ -122,7 +124,7 @@ def _reach(figure: Figure) -> float | None:
 
 
 def _measured(report: Report) -> dict[int, t.Mapping[str, t.Any]]:
-    return {p["draft_length"]: p for p in report["points"] if not p["error"] and p.get("tokens_per_second")}
+    return {drafts(p): p for p in report["points"] if not p["error"] and p.get("tokens_per_second")}
 
 
 def flat(value: t.Any, name: str = "") -> dict[str, str]:
@@ -160,7 +162,7 @@ def _notes(
     if not old.keys() & new.keys():
         yield "No draft length was measured in both, so there is nothing to compare."
     settings = [one["what"] for one in differences if one["what"].startswith(f"{SETTINGS} ")]
-    counts = any(old[length]["n"] != new[length]["n"] for length in old.keys() & new.keys())
+    counts = any(old[number]["n"] != new[number]["n"] for number in old.keys() & new.keys())
     if settings or counts:
         yield "The two did not ask the same: settings or prompts differ, so a factor is not of the change alone."
     elif not differences:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.redaction import Redactor, Secrets
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import LENGTH
 
 Report = dict[str, t.Any]
 
@@ -60,12 +61,12 @@ def registry_of(reference: t.Any) -> str:
 def context(record: Report, plan: Report, machine: Report, results: Report, date: str) -> Report:
     """What a report says of what was measured; nothing by which the Spark or its owner could be found.
 
-    The record of the deployment, what benchmark_plan and spark_info (as `machine`) returned, and the day.
+    The record of the deployment, what the plan and spark_info (as `machine`) returned, and the day.
     """
     gpu = machine["gpus"][0]
     return {
         "recipe": record["deployment"],
-        **{key: record[key] for key in ("title", "deployment", "draft_length", "method", "image")},
+        **{key: record[key] for key in ("title", "deployment", LENGTH, "method", "image")},
         "models": {name: model.get("commit") for name, model in record["models"].items()},
         "hardware": {
             "gpu": gpu["name"],
@@ -147,7 +148,7 @@ def mapping(value: t.Any) -> bool:
 
 FIGURE = {"mean": number, "low": Optional(number), "high": Optional(number), "n": count}
 POINT = {
-    "draft_length": count,
+    LENGTH: count,
     "serving": flag,
     "error": Optional(text),
     "n": count,
@@ -169,14 +170,14 @@ SHAPE = {
     "deployment": text,
     "date": text,
     "method": Optional(text),
-    "draft_length": Optional(count),
+    LENGTH: Optional(count),
     "image": Optional(mapping),
     "models": Optional(mapping),
     "hardware": Optional(mapping),
     "versions": Optional(mapping),
     "settings": Optional(mapping),
     "points": [POINT],
-    "verdict": {"kind": text, "draft_length": Optional(count), "sentence": text},
+    "verdict": {"kind": text, LENGTH: Optional(count), "sentence": text},
 }
 
 

@@ -26,9 +26,16 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.p
     fitted,
     focus,
     known,
+    measured_without,
     pass_cost,
     plots,
-    without_drafts,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import (
+    LENGTH,
+    called,
+    drafting,
+    drafts,
+    label,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.table import (
     acceptance_length,
@@ -80,12 +87,12 @@ def page(report: Report, before: Report | None = None) -> str:
         before=before,
         comparison=comparison,
         comparison_columns=COLUMNS,
-        headline=HEADLINES[report["verdict"]["kind"]].format(report["verdict"]["draft_length"]),
+        headline=HEADLINES[report["verdict"]["kind"]].format(report["verdict"][LENGTH]),
         header=list(header(report, comparison)),
         tiles=tiles(report),
         plots=plots(report, before),
         without_matplotlib=WITHOUT_MATPLOTLIB,
-        drafting=[point for point in report["points"] if point["draft_length"] and not point["error"]],
+        drafting=[point for point in drafting(report["points"]) if not point["error"]],
         categories=categories(report),
         different=[
             (point, parted(first))
@@ -112,6 +119,8 @@ def _template() -> jinja2.Template:
         "acceptance_length": acceptance_length,
         "cost": cost,
         "cost_computed": cost_computed,
+        "label": label,
+        "drafts": drafts,
     }
     environment.tests["chosen"] = is_chosen
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
@@ -172,11 +181,12 @@ def categories(report: Report) -> list[tuple[str, int]]:
     return list(found.items()) if len(found) > 1 else []
 
 
-def drafting(report: Report, length: t.Any) -> str:
-    if not length:
+def drafts_of(report: Report) -> str:
+    """How what was served drafts."""
+    if not report[LENGTH]:
         return "no drafts"
     method = str(report.get("method") or "drafts")
-    return f"{METHODS[method].words if method in METHODS else method}, draft length {length}"
+    return f"{METHODS[method].words if method in METHODS else method}, {called(report[LENGTH])}"
 
 
 def joined(values: t.Mapping[str, t.Any] | None) -> str:
@@ -202,7 +212,7 @@ def header(report: Report, comparison: Comparison | None) -> t.Iterator[tuple[st
     image = report.get("image") or {}
     rows = {
         "Date": [f"{report['date']}, compared with {comparison['date']}" if comparison else report["date"]],
-        "Recipe": [f"{report.get('recipe') or 'unknown'} ({drafting(report, report['draft_length'])})"],
+        "Recipe": [f"{report.get('recipe') or 'unknown'} ({drafts_of(report)})"],
         "Image": [short(one) for one in (image.get("digests") or [])[:1]] or [image.get("reference") or "unknown"],
         "Models": [
             f"{name} at {short(str(commit or 'unknown'))}" for name, commit in (report.get("models") or {}).items()
@@ -235,10 +245,10 @@ def settings(report: Report) -> t.Iterator[tuple[str, str]]:
 
 def tiles(report: Report) -> list[Tile]:
     """The figures to be seen first: of the best draft length, beside no drafts."""
-    best, off = focus(report), without_drafts(report)
+    best, off = focus(report), measured_without(report)
     if best is None:
         return []
-    name = f"Draft length {best['draft_length']}"
+    name = called(drafts(best)).capitalize()
     found = []
     if best["speedup"]:
         note = f"times as fast as without drafts {interval(best['speedup']).partition(' ')[2]}"
@@ -248,7 +258,7 @@ def tiles(report: Report) -> list[Tile]:
     found.append(Tile(f"{name}, speed", digits(mean(best, "tokens_per_second")), note))
     accepted, cost = acceptance_length(best), pass_cost(best, report)
     if accepted:
-        note = f"of at most {best['draft_length'] + 1}" + (f"; break-even at {digits(cost)}" if cost else "")
+        note = f"of at most {drafts(best) + 1}" + (f"; break-even at {digits(cost)}" if cost else "")
         found.append(Tile(f"{name}, tokens a pass", digits(accepted["mean"]), note))
     same = best["identical"]
     if same and same["compared"]:

@@ -16,6 +16,8 @@ import typing as t
 from pathlib import Path
 
 import yaml
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import point
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import LENGTH
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import NONE, Request, build, render
 
 # The lengths that NVIDIA's page advises to try. Those of the second row are measured only while the last step gained.
@@ -25,7 +27,6 @@ QUICK = (0, 1, 3)
 # Longer drafts than any head or draft model was trained for, so most likely a slip.
 LONGEST = 64
 SECTION = "speculative_config"
-LENGTH = "max_draft_len"
 FIELDS = {"id": str, "category": str, "prompt": str}
 
 
@@ -41,7 +42,7 @@ class Wish(t.NamedTuple):
 
     @property
     def id(self) -> str:
-        return str(self.length) if self.length else "off"
+        return point.label(self.length)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,7 +150,7 @@ def points(
         found.append(
             {
                 "id": wish.id,
-                "draft_length": wish.length,
+                point.LENGTH: wish.length,
                 "always": wish.always,
                 "options": options,
                 "fingerprint": fingerprint(record, options, prompts, settings),
@@ -234,7 +235,7 @@ def task(
 
 def key(points_: t.Iterable[t.Mapping[str, t.Any]]) -> str:
     """By what a run knows whether the benchmark at work is its own."""
-    return hashlib.sha256("".join(point["fingerprint"] for point in points_).encode()).hexdigest()
+    return hashlib.sha256("".join(one["fingerprint"] for one in points_).encode()).hexdigest()
 
 
 def check_recipe(recipe: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> None:

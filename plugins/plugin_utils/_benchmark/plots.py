@@ -18,6 +18,15 @@ import re
 import typing as t
 from xml.etree import ElementTree
 
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import (
+    LENGTH,
+    Point,
+    called,
+    drafting,
+    drafts,
+    label,
+    without_drafts,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.table import (
     acceptance_length,
     digits,
@@ -29,7 +38,6 @@ if t.TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Report = t.Mapping[str, t.Any]
-Point = t.Mapping[str, t.Any]
 
 WITHOUT_MATPLOTLIB = (
     "The report has no plots, because matplotlib is not installed where Ansible runs: pip install matplotlib there (or "
@@ -149,27 +157,29 @@ def plots(report: Report, before: Report | None = None) -> list[Plot]:
 
 def known(report: Report, key: str, drafts_only: bool = True) -> list[Point]:
     """The points that have this, those with drafts or all."""
-    return [p for p in report["points"] if p.get(key) and (p["draft_length"] or not drafts_only)]
+    points = drafting(report["points"]) if drafts_only else report["points"]
+    return [p for p in points if p.get(key)]
 
 
 def with_acceptance(report: Report) -> list[Point]:
-    return [p for p in report["points"] if p["draft_length"] and acceptance_length(p)]
+    return [p for p in drafting(report["points"]) if acceptance_length(p)]
 
 
-def without_drafts(report: Report) -> Point | None:
-    return next((p for p in report["points"] if not p["draft_length"] and not p["error"]), None)
+def measured_without(report: Report) -> Point | None:
+    """The point without drafts, if it has figures."""
+    return without_drafts(p for p in report["points"] if not p["error"])
 
 
 def focus(report: Report) -> Point | None:
     """The point with drafts that is looked at most closely: the verdict's, or else the fastest."""
-    drafting = known(report, "tokens_per_second")
-    chosen = [point for point in drafting if point["draft_length"] == report["verdict"]["draft_length"]]
-    return max(chosen or drafting, key=lambda p: (mean(p, "speedup") or 0, mean(p, "tokens_per_second")), default=None)
+    fast = known(report, "tokens_per_second")
+    chosen = [point for point in fast if drafts(point) == report["verdict"][LENGTH]]
+    return max(chosen or fast, key=lambda p: (mean(p, "speedup") or 0, mean(p, "tokens_per_second")), default=None)
 
 
 def base_ms(report: Report) -> float | None:
     """What a pass without drafts takes."""
-    off = without_drafts(report)
+    off = measured_without(report)
     return mean(off, "pass_ms") if off else None
 
 
@@ -184,23 +194,23 @@ def fitted(report: Report) -> float | None:
     return next((p["theory"]["a"] for p in known(report, "theory")), None)
 
 
-def expected(a: float, length: float) -> float:
+def expected(a: float, drafts: float) -> float:
     """Tokens a pass if each draft is accepted with chance a and the first refused one ends the pass."""
-    return length + 1 if a >= 1 else (1 - a ** (length + 1)) / (1 - a)
+    return drafts + 1 if a >= 1 else (1 - a ** (drafts + 1)) / (1 - a)
 
 
 def longest(series: t.Sequence[Series]) -> list[tuple[Series, Point]]:
     """The longest drafts of each report; in a comparison the longest that both have, if there are any."""
-    lengths = [{p["draft_length"] for p in known(one.report, "by_position")} for one in series]
+    lengths = [{drafts(p) for p in known(one.report, "by_position")} for one in series]
     chosen = max(set.intersection(*lengths) or set.union(*lengths), default=None)
-    return [(one, p) for one in series for p in known(one.report, "by_position") if p["draft_length"] == chosen]
+    return [(one, p) for one in series for p in known(one.report, "by_position") if drafts(p) == chosen]
 
 
 # In words
 
 
 def of_length(point: Point) -> str:
-    return f"draft length {point['draft_length']}" if point["draft_length"] else "without drafts"
+    return called(drafts(point))
 
 
 def _in_words(words: t.Callable[[Report], list[str]], series: t.Sequence[Series]) -> str:
@@ -238,7 +248,7 @@ def _pass_text(report: Report) -> list[str]:
     found = []
     for point in known(report, "pass_ms", drafts_only=False):
         total = point["pass_ms"]["mean"]
-        added = f", {total - base:+.1f} ms" if base is not None and point["draft_length"] else ""
+        added = f", {total - base:+.1f} ms" if base is not None and drafts(point) else ""
         found.append(f"{of_length(point)}: {total:.1f} ms{added}")
     return found
 
@@ -276,10 +286,8 @@ def _draw_speedup(axes: Axes, series: t.Sequence[Series]) -> None:
     lengths = _lengths(series)
     values = [1.0]
     for one in series:
-        for point in one.report["points"]:
-            if not point["draft_length"]:
-                continue
-            x = lengths.index(point["draft_length"]) + one.offset
+        for point in drafting(one.report["points"]):
+            x = lengths.index(drafts(point)) + one.offset
             figure = point.get("speedup")
             if not figure:
                 if point["error"]:
@@ -298,19 +306,19 @@ def _draw_speedup(axes: Axes, series: t.Sequence[Series]) -> None:
     axes.set_ylabel("times as fast as without drafts")
     axes.annotate("faster", (0.015, 0.985), xycoords="axes fraction", va="top", color=GOOD, size=9.8)
     axes.annotate("slower", (0.015, 0.015), xycoords="axes fraction", va="bottom", color=BAD, size=9.8)
-    _categories(axes, [str(length) for length in lengths])
+    _categories(axes, [label(number) for number in lengths])
     if len(series) > 1:
         _legend(axes)
 
 
 def _draw_acceptance(axes: Axes, series: t.Sequence[Series]) -> None:
     alone = len(series) == 1
-    lengths = sorted({p["draft_length"] for one in series for p in with_acceptance(one.report)})
+    lengths = sorted({drafts(p) for one in series for p in with_acceptance(one.report)})
     for one in series:
         points = with_acceptance(one.report)
         for point in points:
-            _interval(axes, point["draft_length"] + one.offset / 2, acceptance_length(point), one)
-        costs = [(p["draft_length"], cost) for p in points if (cost := pass_cost(p, one.report))]
+            _interval(axes, drafts(point) + one.offset / 2, acceptance_length(point), one)
+        costs = [(drafts(p), cost) for p in points if (cost := pass_cost(p, one.report))]
         if costs:
             axes.plot(
                 *_columns(costs),
@@ -333,7 +341,7 @@ def _draw_acceptance(axes: Axes, series: t.Sequence[Series]) -> None:
                 zorder=1.5,
             )
     band = [
-        (p["draft_length"], p["theory"]["break_even_best"], p["theory"]["break_even_worst"])
+        (drafts(p), p["theory"]["break_even_best"], p["theory"]["break_even_worst"])
         for p in known(series[0].report, "theory")
         if alone and p["theory"]["break_even_best"] is not None and p["theory"]["break_even_worst"] is not None
     ]
@@ -375,13 +383,13 @@ def _draw_position(axes: Axes, series: t.Sequence[Series]) -> None:
 
 def _draw_pass(axes: Axes, series: t.Sequence[Series]) -> None:
     alone = len(series) == 1
-    lengths = sorted({p["draft_length"] for one in series for p in known(one.report, "pass_ms", drafts_only=False)})
+    lengths = sorted({drafts(p) for one in series for p in known(one.report, "pass_ms", drafts_only=False)})
     width = 0.6 / len(series)
     highest = 0.0
     for one in series:
         base = base_ms(one.report)
         bars = [
-            (lengths.index(p["draft_length"]) + one.offset, p["pass_ms"]["mean"])
+            (lengths.index(drafts(p)) + one.offset, p["pass_ms"]["mean"])
             for p in known(one.report, "pass_ms", drafts_only=False)
         ]
         if not bars:
@@ -393,31 +401,31 @@ def _draw_pass(axes: Axes, series: t.Sequence[Series]) -> None:
         look: dict[str, t.Any] = {"color": SECOND} if alone else {"color": one.colour, "alpha": 0.5}
         axes.bar(places, pure, width, label=what if alone else None, **look)
         if any(added) or not alone:
-            label = "what drafts add" if alone else one.name
-            axes.bar(places, added, width, bottom=pure, color=one.colour, label=label)
+            name = "what drafts add" if alone else one.name
+            axes.bar(places, added, width, bottom=pure, color=one.colour, label=name)
         for place, total in bars:
             if alone and len(lengths) <= MOST_NOTES:
                 _note(axes, place, total, digits(total), INK)
         highest = max([highest, *totals])
     axes.set_ylim(0, highest * 1.12)
     axes.set_ylabel("milliseconds")
-    _categories(axes, [str(length) if length else "off" for length in lengths])
+    _categories(axes, [label(number) for number in lengths])
     _legend(axes)
 
 
 def _draw_ttft(axes: Axes, series: t.Sequence[Series]) -> None:
     for one in series:
         # The two mostly lie upon each other, so that two reports need no more than one of them.
-        for point in [focus(one.report)] if len(series) > 1 else [without_drafts(one.report), focus(one.report)]:
+        for point in [focus(one.report)] if len(series) > 1 else [measured_without(one.report), focus(one.report)]:
             timed = _timed(point) if point else []
             if not point or not timed:
                 continue
             places = [item["prompt_tokens"] for item in timed]
             seconds = [item["ttft_s"] for item in timed]
-            colour = one.colour if len(series) > 1 or point["draft_length"] else SECOND
+            colour = one.colour if len(series) > 1 or drafts(point) else SECOND
             name = of_length(point) if len(series) == 1 else f"{one.name}, {of_length(point)}"
-            look = {"linewidth": 1.6, "markersize": 4} if point["draft_length"] else {"linewidth": 5, "markersize": 9}
-            marker = one.marker if point["draft_length"] else "s"
+            look = {"linewidth": 1.6, "markersize": 4} if drafts(point) else {"linewidth": 5, "markersize": 9}
+            marker = one.marker if drafts(point) else "s"
             axes.plot(places, seconds, color=colour, marker=marker, label=name, **look)
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
@@ -436,7 +444,7 @@ def _locator(count: int) -> t.Any:
 
 def _lengths(series: t.Sequence[Series]) -> list[int]:
     """The draft lengths of all reports."""
-    return sorted({p["draft_length"] for one in series for p in one.report["points"] if p["draft_length"]})
+    return sorted({drafts(p) for one in series for p in drafting(one.report["points"])})
 
 
 def _columns(rows: t.Sequence[tuple[t.Any, ...]]) -> list[list[t.Any]]:

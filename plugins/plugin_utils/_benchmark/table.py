@@ -13,9 +13,9 @@ import textwrap
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.comparison import Change, Comparison
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import LENGTH, Point, drafts, label
 
 Report = t.Mapping[str, t.Any]
-Point = t.Mapping[str, t.Any]
 
 WIDTH = 100
 # Left is words, right is numbers.
@@ -84,13 +84,13 @@ def acceptance_length(point: Point) -> t.Mapping[str, t.Any] | None:
 
 def is_chosen(point: Point, report: Report) -> bool:
     verdict = report["verdict"]
-    return verdict["kind"] in ("use", "off") and point["draft_length"] == verdict["draft_length"]
+    return verdict["kind"] in ("use", "off") and drafts(point) == verdict[LENGTH]
 
 
 def title(report: Report, point: Point) -> str:
     """The draft length, and why it is looked at."""
     remarks = [word for word, holds in (("best", is_chosen(point, report)), ("now", point["serving"])) if holds]
-    return str(point["draft_length"] or "off") + (f" ({', '.join(remarks)})" if remarks else "")
+    return label(drafts(point)) + (f" ({', '.join(remarks)})" if remarks else "")
 
 
 def same_answers(point: Point) -> str:
@@ -100,15 +100,15 @@ def same_answers(point: Point) -> str:
 
 def cells(report: Report, point: Point) -> tuple[str, ...]:
     """A point in the order of COLUMNS."""
-    drafts = bool(point["draft_length"])
+    with_drafts = bool(drafts(point))
     return (
         title(report, point),
-        interval(point["speedup"]) if drafts else "1.00",
+        interval(point["speedup"]) if with_drafts else "1.00",
         digits(mean(point, "tokens_per_second")),
         with_unit(mean(point, "pass_ms"), "ms"),
-        digits((acceptance_length(point) or {}).get("mean")) if drafts else "1.00",
+        digits((acceptance_length(point) or {}).get("mean")) if with_drafts else "1.00",
         with_unit(mean(point, "ttft_s"), "s"),
-        same_answers(point) if drafts else "",
+        same_answers(point) if with_drafts else "",
     )
 
 
@@ -167,11 +167,11 @@ def comparison_table(comparison: Comparison) -> list[str]:
         shown = None if factor["ratio"] is None else {"mean": factor["ratio"], **factor}
         rows.append(
             (
-                str(row["draft_length"] or "off"),
+                label(row["drafts"]),
                 from_to(factor),
                 interval(shown),
                 from_to(figures["pass_ms"], " ms"),
-                from_to(figures["acceptance_length"]) if row["draft_length"] else "1.00",
+                from_to(figures["acceptance_length"]) if row["drafts"] else "1.00",
                 from_to(figures["ttft_s"], " s"),
             )
         )

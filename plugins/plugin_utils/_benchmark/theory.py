@@ -48,9 +48,9 @@ class Bound(t.TypedDict):
     note: str | None
 
 
-def expected_length(acceptance: float, draft_length: int) -> float:
+def expected_length(acceptance: float, drafts: int) -> float:
     """E(a, k): tokens that a pass over k drafted tokens makes on average."""
-    return sum(acceptance**position for position in range(draft_length + 1))
+    return sum(acceptance**position for position in range(drafts + 1))
 
 
 def fit_acceptance(lengths: t.Mapping[int, float]) -> float | None:
@@ -64,26 +64,26 @@ def fit_acceptance(lengths: t.Mapping[int, float]) -> float | None:
     low, high = 0.0, 1.0
     for _halving in range(_HALVINGS):
         middle = (low + high) / 2
-        if sum(expected_length(middle, draft_length) for draft_length in lengths) < measured:
+        if sum(expected_length(middle, drafts) for drafts in lengths) < measured:
             low = middle
         else:
             high = middle
     return (low + high) / 2
 
 
-def bounds(draft_length: int, roofline: t.Mapping[str, t.Any] | None) -> Bounds | None:
+def bounds(drafts: int, roofline: t.Mapping[str, t.Any] | None) -> Bounds | None:
     """The break-even acceptance lengths; None if the costs are unknown."""
     if not roofline or roofline.get("draft_cost") is None:
         return None
-    return break_even(draft_length, **{name: roofline[name] for name in _NUMBERS if roofline.get(name) is not None})
+    return break_even(drafts, **{name: roofline[name] for name in _NUMBERS if roofline.get(name) is not None})
 
 
-def theory(acceptance: float, draft_length: int, roofline: t.Mapping[str, t.Any] | None) -> Theory:
+def theory(acceptance: float, drafts: int, roofline: t.Mapping[str, t.Any] | None) -> Theory:
     """What theory says of a draft length."""
-    cost = bounds(draft_length, roofline)
+    cost = bounds(drafts, roofline)
     return Theory(
         a=acceptance,
-        expected_length=expected_length(acceptance, draft_length),
+        expected_length=expected_length(acceptance, drafts),
         break_even_best=cost.best if cost else None,
         break_even_worst=cost.worst if cost else None,
     )

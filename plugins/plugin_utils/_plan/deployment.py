@@ -18,6 +18,7 @@ import typing as t
 import urllib.parse
 from pathlib import PurePosixPath
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import ASIDE
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import (
     DEPLOYMENT,
@@ -164,10 +165,10 @@ def replaced_meanwhile(container: Mapping, slot: Mapping | None) -> str:
     """Why what answered is not what this run has deployed."""
     if slot is not None and slot["labels"].get(LABEL) == container["labels"].get(LABEL):
         return ""
-    return (
-        "what answers is not what this run has deployed: somebody has replaced the container meanwhile. So nothing is "
-        "recorded; run again."
-    )
+    why = "somebody has removed or replaced the container meanwhile"
+    if slot is not None and slot["name"].endswith(ASIDE) and slot["state"] == "running":
+        why = "Docker or the Spark was restarted meanwhile, and with it what served before"
+    return f"what answers is not what this run has deployed: {why}. So nothing is recorded; run again."
 
 
 def checks(seen: Seen) -> list[str]:

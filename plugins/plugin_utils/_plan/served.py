@@ -20,6 +20,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.opti
     Request,
     answer,
     build,
+    of_recipe,
 )
 
 Mapping = t.Mapping[str, t.Any]
@@ -43,13 +44,9 @@ def merged(asked: Mapping) -> dict[str, t.Any]:
 
 def request(served: Mapping, options: Mapping, draft: str, sparks: int) -> Request:
     """What is wanted of the engine; of the draft model, the name or where the container has it."""
-    wanted = {
-        **{"release": str(served["image"]), "family": str(served["family"]), "method": served["method"] or None},
-        **{"target_model": str(served["target"]), "draft_model": draft or None},
-        **{"max_draft_len": served["draft_length"] or None, "options": options, "world_size": sparks},
-    }
+    wanted = {**served, "draft": draft, "options": options, "sparks": sparks}
     # YAML writes no value that carries Ansible's tags.
-    return Request(**json.loads(json.dumps(wanted, default=str)))
+    return of_recipe(json.loads(json.dumps(wanted, default=str)))
 
 
 def told(built: Built) -> dict[str, t.Any]:
@@ -64,7 +61,7 @@ def needs(asked: Mapping, served: Mapping, options: Mapping) -> dict[str, t.Any]
     models = {use: {"name": served[use], "facts": facts.get(served[use]) or {}} for use in ("target", "draft")}
     sparks = int(asked["recipe"].get("sparks", 1))
     return {
-        **{key: served[key] for key in ("method", "draft_length", "context", "parallel", "kv_cache")},
+        **{key: served[key] for key in sizes.SERVED},
         **{key: asked[key] for key in ("reserve_gib", "memory")},
         **{**models, "sparks": sparks, "options": options},
     }

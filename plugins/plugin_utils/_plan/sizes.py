@@ -17,7 +17,7 @@ import math
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import HEAD, draft_model
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import HEAD, LENGTH, draft_model
 
 PLANNED, FRACTION = "planned", "fraction"
 
@@ -92,6 +92,10 @@ class Memory:
         limits = [] if self.total is None else [self.total - reserve]
         limits += [] if self.free is None else [self.free]
         return max(0, min(limits)) if limits else None
+
+
+# What is served that the plan of the memory counts with.
+SERVED = ("method", "draft_length", "context", "parallel", "kv_cache")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,7 +251,7 @@ def read(arguments: t.Mapping[str, t.Any]) -> Wish:
         raise PlanError(" ".join(errors))
     draft = arguments.get("draft") or {}
     raw = options.get("speculative_config")
-    written = whole(raw.get("max_draft_len")) if isinstance(raw, dict) else None
+    written = whole(raw.get(LENGTH)) if isinstance(raw, dict) else None
     wish = Wish(
         target=read_model(arguments["target"]),
         draft=read_model(draft, head=draft_model(method) == HEAD) if draft.get("name") else None,

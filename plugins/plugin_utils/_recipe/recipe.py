@@ -19,7 +19,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe impo
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import did_you_mean
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import CHOICES as METHOD_NAMES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, NONE
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import Request, build
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import build, of_recipe
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import AUTO, FAMILY_NAMES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rows import (
     Field,
@@ -316,16 +316,7 @@ def without_drafts(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 def check_engine(recipe: t.Mapping[str, t.Any]) -> list[str]:
     """What a server of the recipe's own image would refuse; nothing where the image does not say which rules hold."""
-    request = Request(
-        **{key: recipe[key] for key in ("options", "family")},
-        release=recipe["image"],
-        method=recipe["method"] or None,
-        draft_model=recipe["draft"] or None,
-        max_draft_len=recipe["draft_length"] or None,
-        target_model=recipe["target"],
-        world_size=recipe["sparks"],
-    )
-    built = build(request)
+    built = build(of_recipe(recipe))
     # By whose rules an image goes that does not say it, somebody may say with the image that is served.
     told = [error for error in built.errors if built.family or error.path != "release"]
     return [f"{ENGINE_NAMES.get(error.path) or f'options.{error.path}'}: {error.message}" for error in told]

@@ -9,17 +9,21 @@
 from __future__ import annotations
 
 import functools
+import json
 import textwrap
 import typing as t
 from pathlib import Path
 
 import jinja2
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import document as documents
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.plan import collection_version
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.table import clean
 from markupsafe import Markup
 
 Row = t.Mapping[str, t.Any]
+Rows = t.Mapping[str, t.Collection[Row]]
 Report = t.Mapping[str, t.Any]
+Variables = t.Mapping[str, t.Any]
 
 FORMAT = 1
 ROOT = Path(__file__).resolve().parents[3]
@@ -31,6 +35,9 @@ UNREACHABLE = {
     "not_measured": "this Spark could not be reached, or looking at it failed",
 }
 WIDTH = 110
+ADDRESSES = ("inventory_hostname", "ansible_host", "ansible_ssh_host")
+FACTS = ("hostname", "nodename", "fqdn")
+USERS = ("ansible_user", "ansible_ssh_user")
 # Of the curve of the memory, in its own units.
 CURVE = (720, 180)
 
@@ -50,7 +57,7 @@ class Curve(t.NamedTuple):
     words: str
 
 
-def report(rows: t.Mapping[str, t.Sequence[Row]], date: str, names: bool) -> dict[str, t.Any]:
+def report(rows: Rows, date: str, names: bool) -> dict[str, t.Any]:
     """The document, from the rows of each host in the order of the play."""
     return {
         "format": FORMAT,
@@ -61,6 +68,36 @@ def report(rows: t.Mapping[str, t.Sequence[Row]], date: str, names: bool) -> dic
             for number, (host, found) in enumerate(rows.items(), start=1)
         ],
     }
+
+
+def redacted(rows: Rows, known: t.Sequence[Variables], names: bool) -> Rows:
+    """The rows of each host without what strangers need not know; the hosts' names stay if they are wanted.
+
+    Before the Sparks get the names that they have in the report, which an inventory may have, too.
+    """
+    facts = [variables.get("ansible_facts") or {} for variables in known]
+    hosts = [] if names else [*said(known, ADDRESSES), *said(facts, FACTS)]
+    users = [*said(known, USERS), *said(facts, ["user_id"])]
+    return {
+        host: documents.redacted({"image": image_of(found), "rows": found}, hosts, users)["rows"]
+        for host, found in rows.items()
+    }
+
+
+def said(known: t.Iterable[Variables], names: t.Iterable[str]) -> list[str]:
+    """The values that variables of these names have anywhere."""
+    return sorted({str(variables[name]) for variables in known for name in names if variables.get(name)})
+
+
+def image_of(rows: t.Iterable[Row]) -> dict[str, t.Any]:
+    """What serves there, whose registry may be a private one."""
+    return {"reference": next((row.get("value") for row in rows if row.get("id") == "image"), None)}
+
+
+def write(shown: Report, stem: Path) -> None:
+    """Write it as a page, and as JSON beside that."""
+    files = {".html": page(shown), ".json": json.dumps(shown, indent=2, allow_nan=False) + "\n"}
+    documents.write({stem.with_name(stem.name + end): text for end, text in files.items()})
 
 
 def counts(shown: Report) -> tuple[int, int]:

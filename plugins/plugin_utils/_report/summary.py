@@ -19,7 +19,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view as pairs
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.status import api
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, drafting
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, at_most, drafting
 
 WIDTH = 100
 
@@ -101,7 +101,7 @@ def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     ]
     if record["method"] in METHODS:
         length = known(measured.get("acceptance_length"), "{:.2f}")
-        rows.append(("acceptance length", f"{length} tokens a pass, {record['draft_length'] + 1} at most"))
+        rows.append(("acceptance length", f"{length} tokens a pass, {at_most(record)} at most"))
     rows += [("" if number else "as chosen", origin) for number, origin in enumerate(records.origins(record))]
     if record.get("context"):
         rows.append(("room", room(record["context"], record["parallel"])))

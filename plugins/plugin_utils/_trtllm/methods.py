@@ -28,6 +28,8 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.voca
 HEAD, MODEL = "head", "model"
 # The name of no method: the target model alone.
 NONE = "none"
+# The key of speculative_config that says how many tokens are drafted, unless a method has another one.
+LENGTH = "max_draft_len"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Method:
     description: str
     decoding_type: t.Mapping[str, str]
     draft_model: str | None = None
-    draft_length: str = "max_draft_len"
+    draft_length: str = LENGTH
 
     def spelling(self, family: Family) -> str | None:
         """The decoding type in a family, if it has the method."""
@@ -88,6 +90,11 @@ def method_of(decoding_type: str | None) -> str:
 def called(how: t.Mapping[str, t.Any]) -> str:
     """A method and a draft length, as recipes and records have them, in words."""
     return f"{METHODS[how['method']].words}, draft length {how['draft_length']}"
+
+
+def at_most(how: t.Mapping[str, t.Any]) -> int:
+    """How many tokens a pass yields if each draft is accepted, and the target model's own."""
+    return int(how["draft_length"]) + 1
 
 
 def drafting(how: t.Mapping[str, t.Any]) -> str | None:

@@ -192,6 +192,19 @@ def requested(arguments: t.Mapping[str, t.Any]) -> Request:
     return Request(**{name: arguments[name] for name in ARGUMENTS})
 
 
+def of_recipe(recipe: t.Mapping[str, t.Any]) -> Request:
+    """The request in a recipe's words, which what is served has, too; what is empty there is nothing here."""
+    return Request(
+        **{key: recipe[key] for key in ("options", "family")},
+        release=recipe["image"],
+        method=recipe["method"] or None,
+        draft_model=recipe["draft"] or None,
+        max_draft_len=recipe["draft_length"] or None,
+        target_model=recipe["target"],
+        world_size=recipe["sparks"],
+    )
+
+
 def failure(built: Built) -> str:
     """A headline and one line for each error."""
     count = "1 error" if len(built.errors) == 1 else f"{len(built.errors)} errors"

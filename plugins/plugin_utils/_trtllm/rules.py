@@ -14,6 +14,7 @@ import re
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import Report
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import LENGTH
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import Family
 
 PARALLEL_SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size")
@@ -76,14 +77,14 @@ def draft_model_is_given(subject: Subject) -> None:
         subject.report.error(spec(key), f"is missing; {subject.decoding_type} needs a draft model")
 
 
-def draft_length_is_positive(subject: Subject) -> None:
+def something_is_drafted(subject: Subject) -> None:
     if subject.decoding_type not in subject.family["needs_length"]:
         return
-    length = subject.speculation.get("max_draft_len")
+    length = subject.speculation.get(LENGTH)
     if length is None:
-        subject.report.error(spec("max_draft_len"), f"is missing; {subject.decoding_type} needs a draft length")
+        subject.report.error(spec(LENGTH), f"is missing; {subject.decoding_type} needs a draft length")
     elif length == 0 and not isinstance(length, bool):
-        subject.report.error(spec("max_draft_len"), f"must be at least 1 for {subject.decoding_type}")
+        subject.report.error(spec(LENGTH), f"must be at least 1 for {subject.decoding_type}")
 
 
 def schedule_or_concurrency(subject: Subject) -> None:
@@ -98,7 +99,7 @@ def _types(subject: Subject) -> t.Collection[str]:
     return t.cast("dict[str, str]", subject.family["sections"]["SpeculativeConfig"]["variants"])
 
 
-def schedule_fits_draft_length(subject: Subject) -> None:
+def schedule_fits_its_longest(subject: Subject) -> None:
     schedule = subject.speculation.get("draft_len_schedule")
     if not isinstance(schedule, dict):
         return
@@ -121,17 +122,17 @@ def _compare_schedule(subject: Subject, schedule: dict[int, int], where: str) ->
         subject.report.error(where, f"must have the batch size {start}")
         return
     smallest = min(schedule) if start is None else start
-    longest = _int_in(subject.speculation, "max_draft_len")
+    longest = _int_in(subject.speculation, LENGTH)
     if longest is None:
         return
     if schedule[smallest] != longest:
         subject.report.error(
             f"{where}.{smallest}",
-            f"must equal max_draft_len ({longest}) at the smallest batch size, not {schedule[smallest]}",
+            f"must equal {LENGTH} ({longest}) at the smallest batch size, not {schedule[smallest]}",
         )
     for size, length in schedule.items():
         if size != smallest and length > longest:
-            subject.report.error(f"{where}.{size}", f"must not exceed max_draft_len ({longest}), but is {length}")
+            subject.report.error(f"{where}.{size}", f"must not exceed {LENGTH} ({longest}), but is {length}")
 
 
 def dynamic_tree_is_complete(subject: Subject) -> None:
@@ -145,13 +146,12 @@ def dynamic_tree_is_complete(subject: Subject) -> None:
         subject.report.error(spec("dynamic_tree_max_topK"), "is missing; a dynamic tree needs its width")
     elif width is not None and width < 1:
         subject.report.error(spec("dynamic_tree_max_topK"), f"must be at least 1, not {width}")
-    length, nodes = _int_in(speculation, "max_draft_len"), _int_in(speculation, "max_total_draft_tokens")
+    length, nodes = _int_in(speculation, LENGTH), _int_in(speculation, "max_total_draft_tokens")
     bounded = subject.family["tree_by_width"]
     if bounded and width and length and nodes is not None and not length <= nodes <= width * length:
         subject.report.error(
             spec("max_total_draft_tokens"),
-            f"must be from {length} (max_draft_len) to {width * length} (dynamic_tree_max_topK times max_draft_len),"
-            f" not {nodes}",
+            f"must be from {length} ({LENGTH}) to {width * length} (dynamic_tree_max_topK times {LENGTH}), not {nodes}",
         )
 
 
@@ -320,9 +320,9 @@ def save_state_is_no_service(subject: Subject) -> None:
 RULES: tuple[t.Callable[[Subject], None], ...] = (
     decoding_type_is_served,
     draft_model_is_given,
-    draft_length_is_positive,
+    something_is_drafted,
     schedule_or_concurrency,
-    schedule_fits_draft_length,
+    schedule_fits_its_longest,
     dynamic_tree_is_complete,
     dynamic_tree_suits_the_model,
     suffix_automaton_fits,

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import http.server
 import json
 import os
@@ -83,6 +84,47 @@ def test_sigterm_reaches_the_server_and_its_children(start: t.Callable[..., Cont
     assert process_state(state["pid"]) in ("", "Z")
     assert process_state(child) in ("", "Z")
     assert "bye" in container.log()
+
+
+def test_one_engine_at_a_time(tmp_path: Path) -> None:
+    """Docker, restarting, may start one container while it still ends another."""
+    places = [tmp_path / name for name in ("aside", "successor")]
+    for place in places:
+        place.mkdir()
+    first = Container(places[0], "sleep 60", supervisor__TURN=str(tmp_path))
+    try:
+        loading = first.wait_for("loading")
+        second = Container(places[1], "sleep 60", supervisor__TURN=str(tmp_path))
+        try:
+            waiting = second.wait_until(lambda found: found.get("reason"))
+            assert waiting["state"] == "starting"
+            assert "another container still has an engine" in waiting["reason"]
+            # Its main process is killed first, as the kernel does it; the server may take its time.
+            first.process.kill()
+            first.process.wait()
+            time.sleep(1)
+            assert second.state()["state"] == "starting"
+            os.killpg(loading["pid"], signal.SIGKILL)
+            assert second.wait_for("loading")["reason"] is None
+        finally:
+            second.end()
+    finally:
+        first.end()
+
+
+def test_who_waits_for_another_engine_stops_when_told(tmp_path: Path) -> None:
+    place = tmp_path / "aside"
+    place.mkdir()
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    container = Container(place, "sleep 60", supervisor__TURN=str(tmp_path))
+    try:
+        container.wait_until(lambda found: found.get("reason"))
+        assert container.stop() == 0
+        assert container.state()["state"] == "stopped"
+    finally:
+        container.end()
+        os.close(descriptor)
 
 
 def test_orphans_are_collected(start: t.Callable[..., Container]) -> None:

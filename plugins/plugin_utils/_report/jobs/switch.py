@@ -78,6 +78,13 @@ def is_kept(new: t.Mapping[str, str], old: t.Mapping[str, str] | None) -> bool:
     return recorded(directory / "record.json") == own and (old is None or configuration(old) in others)
 
 
+def forget(serving: t.Mapping[str, str]) -> None:
+    """Remove a way back that leads to what serves: a run that wrote no record has left it, and it proves nothing."""
+    way_back = Path(serving.get(f"{LABEL}directory") or "/nowhere").parent / "previous.json"
+    if recorded(way_back) == configuration(serving):
+        way_back.unlink(missing_ok=True)
+
+
 def is_left_alone(container: Message) -> bool:
     """Whether it is as it is to be: what was stopped stays so, and what runs comes back after a restart."""
     return not container["State"]["Running"] or container["HostConfig"]["RestartPolicy"]["Name"] == "unless-stopped"
@@ -109,6 +116,7 @@ class Switch:
             if old is None:
                 return ""
             if is_held():
+                forget(old["Config"]["Labels"])
                 leave_behind(self.watch)
                 self._policy(old, "always")
                 self._do("POST", f"/containers/{old['Id']}/rename?name={self.name}{ASIDE}")
@@ -136,9 +144,7 @@ class Switch:
         if old is None and (new is None or is_left_alone(new)):
             return ""
         if new and is_kept(new["Config"]["Labels"], old and old["Config"]["Labels"]):
-            # Never two that Docker would start.
-            if old:
-                self._policy(old, "no")
+            # If Docker starts both after a power cut, one of them waits for the other: better than neither.
             self._policy(new, "unless-stopped")
             if old:
                 self._remove(old)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import fcntl
 import json
 import math
 import os
@@ -46,6 +47,9 @@ MEMORY_EVERY_S = 10
 STOP_GRACE_S = 100
 # A benchmark that takes its trial back, or whose lease has run out, waits for no answer any more.
 SWITCH_GRACE_S = 30
+# The volume for compiled code, which all containers of this name have on a Spark: who has it locked has the engine.
+TURN = Path("/cache/modules")
+TURN_EVERY_S = 0.5
 # A lease is renewed all the time: one that would last longer than this is a mistake, and not obeyed.
 LONGEST_LEASE_S = 24 * 3600
 SERVER_IMAGE_MARK = "# image: "
@@ -130,6 +134,7 @@ class Supervisor:
         self.loading = Loading(deployment / "options.yml")
         self.guard = Sampler(deployment / "state", os.environ, self.end_engine)
         self.guarded_at = -math.inf
+        self.turn: int | None = None
 
     def take_signals(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -147,6 +152,7 @@ class Supervisor:
                 f"serve.sh was rendered for image '{rendered_for}', this container is '{image}'; run the playbook again"
             )
         self.guard.begin()
+        self.take_turn()
         while self.stop_signal is None:
             self.wait_for_memory()
             self.make_ready()
@@ -234,6 +240,33 @@ class Supervisor:
                 break
             self.idle(0.5)
 
+    def take_turn(self) -> None:
+        """Wait until no other container has an engine here; then it is this one's turn, for as long as it lives.
+
+        Docker, restarting, starts what was put aside while it may still be ending its successor.
+        """
+        waited = False
+        while self.stop_signal is None and self.is_taken():
+            if not waited:
+                waited = True
+                reason = "another container still has an engine on this Spark, and this one waits until it has ended"
+                self.log.say(reason)
+                self.state.write("starting", reason=reason)
+            self.idle(TURN_EVERY_S)
+        if waited:
+            self.state.note(reason=None)
+
+    def is_taken(self) -> bool:
+        """Whether another container has the lock; one that cannot be had keeps nobody waiting."""
+        with contextlib.suppress(OSError):
+            if self.turn is None:
+                self.turn = os.open(TURN, os.O_RDONLY)
+            try:
+                fcntl.flock(self.turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
     def begin_switch(self) -> bool:
         """Whether another trial than the server's, or none, is wanted by now; writes it down if so."""
         wanted = leased_trial(self.deployment / "trial")
@@ -276,6 +309,8 @@ class Supervisor:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            # A main process that is killed ends before its server does.
+            pass_fds=[] if self.turn is None else [self.turn],
         )
         self.log.tail.clear()
         self.condemned = None

@@ -44,7 +44,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, t.Any]:
     tasks = [
         {
             "name": name,
-            "dgx_spark.speculative.benchmark_plan": {**PROMPTS, **task},
+            "dgx_spark.speculative.benchmark": {"plan": {**PROMPTS, **task}},
             "register": f"seen_{number}",
             "ignore_errors": True,
         }

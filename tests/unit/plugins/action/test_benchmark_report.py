@@ -47,7 +47,7 @@ def play(directory: Path, *tasks: dict[str, t.Any], **environment: str) -> str:
     (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n")
     book: dict[str, t.Any] = {"hosts": HOST, "gather_facts": False, "vars": {"ansible_user": USER}}
     book["tasks"] = [
-        {"name": "Report", "dgx_spark.speculative.benchmark_report": task, "ignore_errors": True} for task in tasks
+        {"name": "Report", "dgx_spark.speculative.benchmark": {"report": task}, "ignore_errors": True} for task in tasks
     ]
     (directory / "play.yml").write_text(json.dumps([book]))
     done = subprocess.run(

@@ -66,7 +66,7 @@ def test_a_local_spark_needs_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("task", "refusal"),
     [
-        ({}, "one of the following is required: lines, plans, summary, preflight, reveal"),
+        ({}, "one of the following is required: lines, plans, summary, preflight, field, reveal"),
         ({"summary": RECORD, "lines": []}, "parameters are mutually exclusive: lines|plans|summary"),
     ],
 )

@@ -419,6 +419,13 @@ def test_a_trial_that_loads(silent: Spark, look: Look) -> None:
     assert (look()["state"], look()["why"]) == ("loading", "switching back to the deployment's own options")
 
 
+def test_who_waits_for_another_engine_says_so(silent: Spark, look: Look) -> None:
+    # That of an earlier start.
+    silent.logs("loading")
+    silent.says("starting", reason="another container still has an engine on this Spark")
+    assert (look()["state"], look()["why"]) == ("loading", "another container still has an engine on this Spark")
+
+
 def test_a_trial_that_failed(silent: Spark, look: Look) -> None:
     last_exit = {"code": 1, "signal": None, "at": time.time(), "reason": "too long"}
     silent.says("trial failed", trial=TRIAL, last_exit=last_exit, reason="too long")

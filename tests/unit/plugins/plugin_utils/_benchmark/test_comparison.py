@@ -23,14 +23,14 @@ def figure(mean: float, low: float | None = None, high: float | None = None) -> 
 
 def test_factors() -> None:
     found = compare(reports.older(), reports.wins())
-    assert [row["draft_length"] for row in found["rows"]] == [0, 1, 2, 3]
+    assert [row["drafts"] for row in found["rows"]] == [0, 1, 2, 3]
     assert found["only_after"] == [5]
     assert found["only_before"] == []
     for row in found["rows"]:
         # Passes became faster by a sixth, and drafts are accepted as before.
         assert row["figures"]["pass_ms"]["ratio"] == pytest.approx(20 / 24, rel=0.01)
         assert row["figures"]["tokens_per_second"]["ratio"] == pytest.approx(24 / 20, rel=0.01)
-        if row["draft_length"]:
+        if row["drafts"]:
             assert row["figures"]["acceptance_length"]["ratio"] == pytest.approx(1, rel=0.01)
     assert found["rows"][0]["figures"]["speedup"]["ratio"] is None
 
@@ -101,7 +101,7 @@ def test_nothing_in_common() -> None:
 
 def test_a_failed_point_is_not_compared() -> None:
     found = compare(reports.fails(), reports.report(draft_lengths=(0, 8)))
-    assert [row["draft_length"] for row in found["rows"]] == [0]
+    assert [row["drafts"] for row in found["rows"]] == [0]
 
 
 def test_flat() -> None:

@@ -156,9 +156,17 @@ def test_what_came_back_has_its_record_and_is_what_is_in_the_slot() -> None:
 
 def test_what_answered_may_be_another_one() -> None:
     assert deployment.replaced_meanwhile({"labels": LABELS}, {"labels": LABELS}) == ""
-    for slot in (None, {"labels": {**LABELS, CONFIGURATION: "other"}}):
+    other = {"labels": {**LABELS, CONFIGURATION: "other"}, "name": "dgx-spark-speculative", "state": "running"}
+    aside = {**other, "name": "dgx-spark-speculative-aside"}
+    for slot, why in (
+        (None, "somebody has removed or replaced the container"),
+        (other, "somebody has removed or replaced the container"),
+        (aside, "Docker or the Spark was restarted"),
+        # It is what there is: nobody has started it.
+        ({**aside, "state": "exited"}, "somebody has removed or replaced the container"),
+    ):
         said = deployment.replaced_meanwhile({"labels": LABELS}, slot)
-        assert said.startswith("what answers is not what this run has deployed")
+        assert said.startswith(f"what answers is not what this run has deployed: {why} meanwhile")
 
 
 def test_what_serves_is_what_it_takes_the_place_of() -> None:

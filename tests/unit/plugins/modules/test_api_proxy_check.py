@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.modules import endpoint_check
+from ansible_collections.dgx_spark.speculative.plugins.modules import api_proxy
 
 from tests.unit.caddy import Proxy
 from tests.unit.replay_server import Server, free_port, replay
@@ -39,8 +39,8 @@ def fixture_proxy(tmp_path: Path, server: Server) -> t.Iterator[Proxy]:
 @pytest.fixture(name="check")
 def fixture_check(capsys: pytest.CaptureFixture[str]) -> Run:
     def check(**args: t.Any) -> dict[str, t.Any]:
-        with patch_module_args({"wait": 5, **args}), pytest.raises(SystemExit):
-            endpoint_check.main()
+        with patch_module_args({"check": {"wait": 5, **args}}), pytest.raises(SystemExit):
+            api_proxy.main()
         result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
         return result
 

@@ -18,7 +18,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.pro
     read_addresses,
     read_host,
 )
-from ansible_collections.dgx_spark.speculative.plugins.modules import api_proxy_info
+from ansible_collections.dgx_spark.speculative.plugins.modules import api_proxy
 
 IP = [
     {"ifname": "lo", "addr_info": [{"local": "127.0.0.1", "scope": "host"}, {"local": "::1", "scope": "host"}]},
@@ -159,8 +159,8 @@ def test_names_of_certificates(certificate: str, name: str, good: bool) -> None:
 
 def test_this_host(capsys: pytest.CaptureFixture[str]) -> None:
     assert "127.0.0.1" in read_host().all
-    with patch_module_args({"expose": "docker", "controller_clock": time.time()}), pytest.raises(SystemExit):
-        api_proxy_info.main()
+    with patch_module_args({"plan": {"expose": "docker", "controller_clock": time.time()}}), pytest.raises(SystemExit):
+        api_proxy.main()
     result = json.loads(capsys.readouterr().out)
     assert result["changed"] is False
     assert (result["gateway"] is None) == bool(result["problems"])

@@ -26,7 +26,7 @@ def play(directory: Path, *options: str, **task: object) -> str:
     """Report on two hosts, of which the second one has found nothing."""
     (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n")
     rows = [{**ROW, "value": SAID}, {**IMAGE, "value": f"{REGISTRY}/nvidia/release:1.3.0"}]
-    report = {"variable": "found", "path": "field/one", **task}
+    report = {"field": {"path": "field/one", **task}, "of_all": {"found": "found.rows"}}
     book = {
         "hosts": "all",
         "gather_facts": False,
@@ -36,7 +36,7 @@ def play(directory: Path, *options: str, **task: object) -> str:
                 "ansible.builtin.set_fact": {"found": {"rows": rows}},
                 "when": f"inventory_hostname == '{HOSTS[0]}'",
             },
-            {"dgx_spark.speculative.field_report": report, "run_once": True},
+            {"dgx_spark.speculative.report": report, "run_once": True},
         ],
     }
     (directory / "play.yml").write_text(json.dumps([book]))

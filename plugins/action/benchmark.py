@@ -1,0 +1,231 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import getpass
+import json
+import socket
+import typing as t
+from pathlib import Path
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import document as documents
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import plan as planning
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.analyse import analyse
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import chosen
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.comparison import compare
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.page import page
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.plots import (
+    WITHOUT_MATPLOTLIB,
+    is_available,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.table import (
+    comparison_table,
+    table,
+    wrapped,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
+    RECIPES,
+    RecipeError,
+    find,
+    load,
+)
+
+display = Display()
+
+# Of the collection, in a clone and installed.
+ROOT = Path(__file__).resolve().parent.parent.parent
+LEAST = {"max_tokens": 1, "repetitions": 1, "warmup": 0, "prompt_lengths": 1}
+HOST_NAMES = ("inventory_hostname", "ansible_host", "ansible_ssh_host")
+USER_NAMES = ("ansible_user", "ansible_ssh_user")
+HOST_FACTS = ("hostname", "nodename", "fqdn")
+# What the program that measures is told besides.
+SWEEP: dict[str, dict[str, t.Any]] = {
+    "deployment": {"type": "str"},
+    "results": {"type": "str"},
+    "lease_s": {"type": "int"},
+    "ready_timeout": {"type": "int"},
+    "answer_timeout": {"type": "int"},
+}
+PLAN: dict[str, dict[str, t.Any]] = {
+    "record": {"type": "dict", "required": True},
+    "choice": {"type": "dict"},
+    "draft_lengths": {"type": "list", "elements": "raw", "default": []},
+    "quick": {"type": "bool", "default": False},
+    "prompts": {"type": "path", "required": True},
+    "max_tokens": {"type": "int", "default": 256, "no_log": False},
+    "repetitions": {"type": "int", "default": 3},
+    "warmup": {"type": "int", "default": 2},
+    "prompt_lengths": {"type": "list", "elements": "int", "default": []},
+    "load_s": {"type": "float"},
+    "recipe": {"type": "str"},
+    "sweep": {"type": "dict", "default": {}, "options": SWEEP},
+}
+REPORT: dict[str, dict[str, t.Any]] = {
+    "results": {"type": "dict"},
+    "record": {"type": "dict"},
+    "plan": {"type": "dict"},
+    "machine": {"type": "dict"},
+    "html_path": {"type": "path", "required": True},
+    "json_path": {"type": "path", "required": True},
+    "compare_with": {"type": "path"},
+}
+# A task asks one of them.
+SUBJECTS: dict[str, dict[str, t.Any]] = {
+    "plan": {"type": "dict", "options": PLAN},
+    "report": {
+        "type": "dict",
+        "options": REPORT,
+        "required_together": [("results", "record", "plan", "machine")],
+    },
+}
+
+
+class ActionModule(ActionBase):
+    """Plan on the controller, where the prompts are; judge there what was measured, keep it, and print it in short."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        super().run(tmp, task_vars)
+        variables = task_vars or {}
+        host = str(variables.get("inventory_hostname", ""))
+        _result, given = self.validate_argument_spec(
+            argument_spec=SUBJECTS, mutually_exclusive=[list(SUBJECTS)], required_one_of=[list(SUBJECTS)]
+        )
+        try:
+            if given["plan"] is not None:
+                return {"changed": False, **plan(host, given["plan"], variables)}
+            return {"changed": False, **report(given["report"], variables)}
+        except planning.BenchmarkError as error:
+            raise AnsibleActionFail(f"{host}: {error}") from None
+        except (RecipeError, documents.DocumentError) as error:
+            raise AnsibleActionFail(str(error)) from None
+
+
+def plan(host: str, given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What is measured, and for which recipe."""
+    planned = points(host, given)
+    path = find(given["recipe"], RECIPES, Path.cwd()) if given["recipe"] is not None else None
+    recipe = load(path) if path else {}
+    if recipe:
+        planning.check_recipe(recipe, given["record"], variables.get("ansible_play_hosts_all") or [])
+    return {**planned, "recipe": recipe, "path": str(path or "")}
+
+
+def points(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What is measured, and with what."""
+    for name, least in LEAST.items():
+        values = given[name] if isinstance(given[name], list) else [given[name]]
+        if any(value < least for value in values):
+            raise planning.BenchmarkError(
+                f"speculative_benchmark_{name} is too small: {given[name]}; give {least} or more."
+            )
+    settings = planning.Settings(
+        given["max_tokens"], given["repetitions"], given["warmup"], tuple(given["prompt_lengths"])
+    )
+    path = Path.cwd() / given["prompts"]
+    try:
+        prompts = planning.read_prompts(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        raise planning.BenchmarkError(
+            f"The prompts {path} cannot be read ({reason}); give a file of JSON lines."
+        ) from None
+    # Written in a playbook, values are of Ansible's own types, which YAML does not write.
+    record, choice = json.loads(json.dumps([given["record"], given["choice"] or {}]))
+    wanted = planning.wishes(given["draft_lengths"], given["quick"], int(record.get("draft_length") or 0))
+    now = datetime.datetime.now()
+    measured = planning.points(record, choice, wanted, prompts, settings)
+    told = {**given["sweep"], "seconds_a_load": given["load_s"]}
+    return {
+        "points": measured,
+        "prompts": prompts,
+        "task": planning.task(record, measured, prompts, settings, told),
+        "key": planning.key(measured),
+        "settings": dataclasses.asdict(settings),
+        "speculative_config": planning.speculation_of(record, choice),
+        "collection_version": planning.collection_version(ROOT),
+        "lines": planning.announcement(host, record, wanted, len(prompts), settings, given["load_s"], now),
+    }
+
+
+def report(given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Judge what was measured, keep it as a page and as JSON, and print it in short."""
+    html, document = (Path.cwd() / given[name] for name in ("html_path", "json_path"))
+    if html == document:
+        raise documents.DocumentError(f"html_path and json_path are the same file, {html}; name two.")
+    hosts, users = hosts_of(variables), users_of(variables)
+    earlier = earlier_report(given["compare_with"], document)
+    if given["results"] is None:
+        documents.check_writable([html, document])
+        return {}
+    before = None if earlier is None else documents.redacted(earlier, hosts, users)
+    told = documents.redacted(analysed(given), hosts, users)
+    lines = table(told)
+    if before is not None:
+        lines += ["", *comparison_table(compare(before, told))]
+    if not is_available():
+        lines += ["", *wrapped(WITHOUT_MATPLOTLIB)]
+    text = json.dumps(told, indent=2, allow_nan=False) + "\n"
+    documents.write({html: page(told, before), document: text})
+    lines += ["", f"  The report: {html}", f"  The same as JSON: {document}"]
+    # One call, so that the lines of hosts that report at once are not mixed.
+    display.display("\n" + "\n".join(lines) + "\n")
+    return {"report": told, "lines": lines, **judged(told, given)}
+
+
+def earlier_report(path: str | None, document: Path) -> documents.Report | None:
+    """The report to compare with, if one is wanted."""
+    if not path:
+        return None
+    earlier = Path.cwd() / path
+    report = documents.read(earlier)
+    if document.exists() and earlier.samefile(document):
+        raise documents.DocumentError(
+            f"The report to compare with, {earlier}, is where the new one is written: copy it, and compare with "
+            "the copy."
+        )
+    return report
+
+
+def analysed(given: t.Mapping[str, t.Any]) -> documents.Report:
+    """The report of what was measured."""
+    record, plan, machine, results = (given[name] for name in ("record", "plan", "machine", "results"))
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    try:
+        return analyse(results, documents.context(record, plan, machine, results, today))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}" if type(error).__module__ == "builtins" else str(error)
+        raise documents.DocumentError(f"What the benchmark has measured cannot be judged: {reason}") from None
+
+
+def judged(report: documents.Report, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What is kept of the verdict, where the plan has a recipe to choose for, and how the benchmark has ended."""
+    plan, results = given["plan"], given["results"]
+    recipe = plan.get("recipe")
+    return {
+        "chosen": chosen(report, given["record"], recipe, plan["speculative_config"]) if recipe else {},
+        "not_restored": "" if results["restored"] else results["not_restored"],
+    }
+
+
+def hosts_of(variables: t.Mapping[str, t.Any]) -> set[str]:
+    """By what names the hosts and this machine may be known."""
+    facts = variables.get("ansible_facts") or {}
+    found = {*(variables.get(name) for name in HOST_NAMES), *(facts.get(name) for name in HOST_FACTS)}
+    found |= {*(variables.get("groups") or {}).get("all", []), socket.gethostname()}
+    return {str(name) for name in found if name}
+
+
+def users_of(variables: t.Mapping[str, t.Any]) -> set[str]:
+    facts = variables.get("ansible_facts") or {}
+    found = {*(variables.get(name) for name in USER_NAMES), facts.get("user_id"), getpass.getuser()}
+    return {str(name) for name in found if name}

@@ -1,0 +1,43 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""How many tokens are drafted at once: the key of a report's points, of its verdict, and of what is kept of it.
+
+0 is without drafts.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+LENGTH = "draft_length"
+
+Point = t.Mapping[str, t.Any]
+
+
+def drafts(point: Point) -> int:
+    """How many are drafted, which is nothing that a point may lack."""
+    return int(point[LENGTH])
+
+
+def label(drafted: int) -> str:
+    """As people give it, and read it in a table."""
+    return str(drafted) if drafted else "off"
+
+
+def called(drafted: int) -> str:
+    """As it stands in a sentence."""
+    return f"draft length {drafted}" if drafted else "without drafts"
+
+
+def drafting(points: t.Iterable[Point]) -> list[Point]:
+    """Those with drafts."""
+    return [point for point in points if drafts(point)]
+
+
+def without_drafts(points: t.Iterable[Point]) -> Point | None:
+    """The one that the others are compared with, if it was asked for."""
+    return next((point for point in points if not drafts(point)), None)
