@@ -57,13 +57,13 @@ class ActionModule(ActionBase):
         host = str(variables.get("inventory_hostname", "localhost"))
         lease = held.Lease(host)
         if self._task.check_mode:
-            return {"changed": False}
+            return {"changed": False, "held": False}
         if given["state"] == "awaited":
             return self._await(lease, given["wait_minutes"], variables)
         if given["state"] == "held" and lease.read() is None:
             return self._take(lease, given["take_over"], variables)
         held.require(self, host)
-        return {"changed": False}
+        return {"changed": False, "held": lease.read() is not None}
 
     def _take(self, lease: held.Lease, take_over: bool, variables: dict[str, t.Any]) -> Result:
         lease.begin()
@@ -89,7 +89,7 @@ class ActionModule(ActionBase):
             return {"failed": True, "msg": why}
         lease.note(sent, python=python, taken=held.now())
         lease.note(sent, keeper=keeper.start(lease, lambda do: held.ask(self, python, do)))
-        return {"changed": False}
+        return {"changed": False, "held": True}
 
     @staticmethod
     def _refusal(host: str, holder: t.Mapping[str, t.Any]) -> str:

@@ -96,6 +96,12 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+held:
+  description:
+    - Whether this run has the lease of the Spark; not so for one that has taken none, nor in check mode.
+  returned: with O(state=held) and O(state=checked)
+  type: bool
+  sample: true
 """
 
 import sys

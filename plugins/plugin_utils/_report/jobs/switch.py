@@ -5,9 +5,10 @@
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 """What serves is put aside, and serves again unless its successor was seen to answer: for the module watched_job.
 
-aside NAME ASKED    The container stops, under another name. After a power cut Docker starts it, which of its policies
-                    only `always` does; and once no run has the Spark any more, a process that stays behind.
-settle NAME ASKED   Finish what was begun, and start it: forwards if the successor is on record, else backwards.
+aside NAME ASKED LEASE   The container stops, under another name. After a power cut Docker starts it, which of its
+                         policies only `always` does; and once no run has the Spark any more, a process that stays
+                         behind. LEASE is `leased` if the run has the Spark for itself.
+settle NAME ASKED        Finish what was begun, and start it: forwards if the successor is on record, else backwards.
 
 ASKED tells one call from another. What is to happen is known by names, policies and records alone, each of which is
 written in one step: wherever it is cut off, the next look knows how to finish it.
@@ -109,13 +110,19 @@ class Switch:
         self._engine = engine
         self._directory = directory
 
-    def aside(self) -> str:
-        """Stop what has the name. Without a lease nobody would know when to bring it back: it stops, and no more."""
+    def aside(self, leased: bool) -> str:
+        """Stop what has the name. Of a run without a lease nobody would know when to bring it back: it stops, no more.
+
+        A run whose lease is gone will change nothing more, so that what it stopped would stay so.
+        """
         with alone(self._directory):
             old = self._find(self.name)
             if old is None:
                 return ""
-            if is_held():
+            held = is_held()
+            if leased and not held:
+                raise EngineError("the lease of this run is gone, so what serves goes on; run it again")
+            if held:
                 forget(old["Config"]["Labels"])
                 leave_behind(self.watch)
                 self._policy(old, "always")
@@ -209,9 +216,9 @@ def leave_behind(main: t.Callable[[], None]) -> None:
 
 
 def main(arguments: t.Sequence[str]) -> Message:
-    act, name, _asked = arguments
+    act, name, _asked, *lease = arguments
     switch = Switch(name, Engine(), Path.cwd().parent)
-    return {"did": switch.aside() if act == "aside" else switch.settle()}
+    return {"did": switch.aside(lease == ["leased"]) if act == "aside" else switch.settle()}
 
 
 if __name__ == "__main__":

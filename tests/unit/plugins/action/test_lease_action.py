@@ -64,24 +64,24 @@ def run(action: Action, host: str = "spark-1", **variables: t.Any) -> dict[str, 
 
 def test_it_is_taken_once() -> None:
     first = Action(HELD, state="held", take_over=True)
-    assert run(first) == {"changed": False}
+    assert run(first) == {"changed": False, "held": True}
     (request,) = first.requests
     assert (request["doing"], request["take_over"]) == ("stop.yml, x.yml", True)
     assert "@" in request["who"]
     second = Action(state="held")
-    assert run(second) == {"changed": False}
+    assert run(second) == {"changed": False, "held": True}
     assert second.requests == []
 
 
 def test_a_run_that_has_just_ended_stands_in_nobodys_way() -> None:
     action = Action(REFUSED, HELD, state="held")
-    assert run(action) == {"changed": False}
+    assert run(action) == {"changed": False, "held": True}
     assert len(action.requests) == 2
 
 
 def test_in_check_mode_nothing_is_asked() -> None:
     for state in ("held", "checked", "awaited"):
-        assert run(Action(check_mode=True, state=state)) == {"changed": False}
+        assert run(Action(check_mode=True, state=state)) == {"changed": False, "held": False}
     assert not held.directory().exists()
 
 
@@ -144,4 +144,4 @@ def test_a_module_that_fails_leaves_no_lease() -> None:
     failed = {"failed": True, "msg": "No room."}
     assert run(Action(failed, state="held")) == failed
     assert held.Lease("spark-1").read() is None
-    assert run(Action(state="checked")) == {"changed": False}
+    assert run(Action(state="checked")) == {"changed": False, "held": False}

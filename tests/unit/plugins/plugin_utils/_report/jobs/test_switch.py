@@ -193,7 +193,7 @@ def test_what_serves_is_put_aside_and_comes_back_after_a_power_cut(
     scene: Scene, held: threading.Event, watchers: list[t.Callable[[], None]]
 ) -> None:
     scene.serve()
-    assert scene.switch.aside() == "aside"
+    assert scene.switch.aside(leased=True) == "aside"
     assert scene.engine.seen() == {f"{SLOT}-aside": ("a", False, "always")}
     # Somebody looks on before anything is done.
     assert watchers == [scene.switch.watch]
@@ -216,9 +216,9 @@ def test_cut_off_while_it_is_put_aside_it_serves_after_a_power_cut_and_is_found(
     scene.engine.left = cut
     if cut < 3:
         with pytest.raises(EngineError, match="cut off"):
-            scene.switch.aside()
+            scene.switch.aside(leased=True)
     else:
-        scene.switch.aside()
+        scene.switch.aside(leased=True)
     scene.engine.left = 100
     scene.engine.power_cut()
     ((_name, runs, _policy),) = scene.engine.seen().values()
@@ -235,7 +235,7 @@ def test_cut_off_while_it_is_kept_docker_starts_one_at_least_and_it_is_kept_in_t
     scene: Scene, held: threading.Event, watchers: list[t.Callable[[], None]], cut: int
 ) -> None:
     scene.serve()
-    scene.switch.aside()
+    scene.switch.aside(leased=True)
     scene.succeed_it()
     scene.keep()
     scene.engine.left = cut
@@ -258,7 +258,7 @@ def test_cut_off_on_the_way_back_it_is_gone_on_with(
     scene: Scene, held: threading.Event, watchers: list[t.Callable[[], None]], cut: int
 ) -> None:
     scene.serve()
-    scene.switch.aside()
+    scene.switch.aside(leased=True)
     scene.succeed_it()
     scene.engine.left = cut
     if cut < 3:
@@ -342,10 +342,23 @@ def test_what_somebody_has_stopped_is_left_alone(scene: Scene, no_lease: None, p
 def test_without_a_lease_it_is_stopped_and_no_more(
     scene: Scene, no_lease: None, watchers: list[t.Callable[[], None]]
 ) -> None:
-    assert scene.switch.aside() == ""
+    assert scene.switch.aside(leased=False) == ""
     scene.serve()
-    assert scene.switch.aside() == "aside"
+    assert scene.switch.aside(leased=False) == "aside"
     assert scene.engine.seen() == {SLOT: ("a", False, "unless-stopped")}
+    assert watchers == []
+
+
+def test_a_run_whose_lease_is_gone_stops_nothing(
+    scene: Scene, no_lease: None, watchers: list[t.Callable[[], None]]
+) -> None:
+    """It would take nothing back: its lock was killed since it looked."""
+    scene.serve()
+    with pytest.raises(
+        switch.EngineError, match=r"the lease of this run is gone, so what serves goes on; run it again"
+    ):
+        scene.switch.aside(leased=True)
+    assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
     assert watchers == []
 
 
@@ -371,7 +384,7 @@ def test_who_stays_behind_brings_it_back_when_nobody_has_the_spark(
 ) -> None:
     monkeypatch.setattr(switch, "LOOK_S", 0.05)
     scene.serve()
-    scene.switch.aside()
+    scene.switch.aside(leased=True)
     scene.succeed_it()
     before = scene.engine.seen()
     # An Engine that does not answer for a while is asked again.
@@ -394,12 +407,12 @@ def test_what_a_run_without_a_record_has_left_does_not_prove_the_next_one(
     scene.serve()
     record(scene.state / "previous.json", "old")
     record(scene.state / "other" / "record.json", "older")
-    scene.switch.aside()
+    scene.switch.aside(leased=True)
     scene.succeed_it("other", "older")
     assert scene.switch.settle() == "back"
     # Any other way back stays.
     record(scene.state / "previous.json", "older")
-    scene.switch.aside()
+    scene.switch.aside(leased=True)
     assert switch.recorded(scene.state / "previous.json") == "older"
 
 
