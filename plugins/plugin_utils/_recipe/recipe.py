@@ -50,6 +50,9 @@ ENGINE_NAMES = {
 }
 
 
+MERGE = "tag:yaml.org,2002:merge"
+
+
 class RecipeError(Exception):
     """A recipe that cannot be used; the message holds every reason, one a line."""
 
@@ -72,6 +75,26 @@ class Loader(yaml.SafeLoader):
         self._count(node, [part for pair in node.value for part in pair])
         refuse_doubles(node)
         return node
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Merge as yaml.org/type/merge.html says: a mapping's own key wins, and then that of the first one merged.
+
+        PyYAML 6.0.4 tells merged keys by their identity in memory, and may let another one win.
+        """
+        own, merged = [], []
+        # Emptied meanwhile, for one that is to be merged into itself.
+        pairs, node.value = node.value, []
+        for key, value in pairs:
+            if key.tag != MERGE:
+                own.append((key, value))
+                continue
+            for source in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                if not isinstance(source, yaml.MappingNode):
+                    raise yaml.MarkedYAMLError(problem="only mappings can be merged", problem_mark=source.start_mark)
+                self.flatten_mapping(source)
+                merged += source.value
+        found = {(key.tag, str(key.value)): (key, value) for key, value in reversed(own + merged)}
+        node.value = [*reversed(found.values())] if merged else own
 
     def _count(self, node: yaml.Node, parts: t.Sequence[yaml.Node]) -> None:
         self._sizes[id(node)] = 1 + sum(self._sizes.get(id(part), 1) for part in parts)

@@ -116,7 +116,9 @@ def test_who_waits_has_none_meanwhile_and_tries_again(spark: Spark) -> None:
     assert run(Action(state="awaited", wait_minutes=1), "spark-2") == {"changed": False}
     assert spark.said == ["release", "ask", "ask", "ask", "ask"]
     again = [Action(HELD, state="held"), Action(HELD, state="held")]
-    assert [run(action, host) for action, host in zip(again, ("spark-1", "spark-2"))] == [{"changed": False, "held": True}] * 2
+    assert [run(action, host) for action, host in zip(again, ("spark-1", "spark-2"))] == [
+        {"changed": False, "held": True}
+    ] * 2
     assert [len(action.requests) for action in again] == [1, 1]
     assert held.refusals() == []
 

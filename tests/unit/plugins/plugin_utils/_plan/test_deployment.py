@@ -134,7 +134,7 @@ def recorded(found: t.Mapping[str, t.Any], slot: t.Any, **more: t.Any) -> dict[s
         **more,
     }
     action = object.__new__(ActionModule)
-    return t.cast("dict[str, t.Any]", action._record("spark-1", {"record": asked}))
+    return action._record("spark-1", {"record": asked})
 
 
 def test_what_was_noted_on_the_way_is_seen_too() -> None:

@@ -327,15 +327,21 @@ BOMB = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
 )
 
 
-def test_an_alias_that_is_merged_may_be_overridden(tmp_path: Path) -> None:
-    options = "options:\n  a: &a {b: 1, c: 2}\n  d: &d {<<: *a, b: 3}\n  e: {<<: *d, c: 4}\n"
+@pytest.mark.parametrize("b", ["b", "bb"])
+def test_an_alias_that_is_merged_may_be_overridden(b: str, tmp_path: Path) -> None:
+    """However long the names are: a Python keeps a name of one letter once, and PyYAML 6.0.4 asks for that."""
+    options = (
+        f"options:\n  a: &a {{{b}: 1, c: 2}}\n  d: &d {{<<: *a, {b}: 3}}\n  e: {{<<: *d, c: 4}}\n"
+        f"  f: {{<<: [*a, *d], g: 5}}\n"
+    )
     # An image that says no release leaves the names of the options alone.
     image = recipe(image="registry.example.com/image:mine")
     (tmp_path / "mine.yml").write_text(yaml.safe_dump(image) + options, encoding="utf-8")
     assert load(tmp_path / "mine.yml")["options"] == {
-        "a": {"b": 1, "c": 2},
-        "d": {"b": 3, "c": 2},
-        "e": {"b": 3, "c": 4},
+        "a": {b: 1, "c": 2},
+        "d": {b: 3, "c": 2},
+        "e": {b: 3, "c": 4},
+        "f": {b: 1, "c": 2, "g": 5},
     }
 
 

@@ -372,7 +372,7 @@ def test_what_was_not_come_to_is_not_known_and_who_could_not_be_looked_at_is_nob
 
 
 def test_models_in_directories_are_those_that_the_hub_does_not_have() -> None:
-    facts = {"openai/gpt-oss-120b": {}, "/models/mine": {}}
+    facts: dict[str, dict[str, t.Any]] = {"openai/gpt-oss-120b": {}, "/models/mine": {}}
     read = read_findings("spark-1", {"spark": SPARK, "models": MODELS, "facts": facts}, ["spark-1"])
     assert read is not None
     assert (read.role, read.directories) == ("alone", ["/models/mine"])

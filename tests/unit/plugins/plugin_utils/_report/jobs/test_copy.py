@@ -109,7 +109,10 @@ class Pair:
     def command(self, _spec: t.Any, address: str) -> list[str]:
         self.asked.append(address)
         plan = self.connections / "plan.json"
-        plan.write_text(json.dumps({"faults": self.faults, "receiver": self.receiver}))
+        # Whole or not at all: another connection reads it meanwhile.
+        draft = plan.with_name(f"{threading.get_ident()}.draft")
+        draft.write_text(json.dumps({"faults": self.faults, "receiver": self.receiver}))
+        draft.replace(plan)
         return [sys.executable, str(self.worker / "connection.py"), str(plan)]
 
     def spec(self, **more: t.Any) -> dict[str, t.Any]:
