@@ -72,6 +72,15 @@ def test_an_answer_that_stands_still_is_as_good_as_over() -> None:
     assert not Visitor(1, asked_ago=300, answered_ago=299).is_served
 
 
+def test_a_kernel_that_does_not_tell_leaves_everybody_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One without the diagnosis of sockets refuses the question."""
+    monkeypatch.setattr(visitors, "SOCK_DIAG_BY_FAMILY", 1000)
+    others = Visitors(1, set())
+    with pytest.raises(OSError, match="the kernel does not tell of connections"):
+        others.here()
+    assert others.served_before(0)
+
+
 def test_nobody_is_there() -> None:
     with connections(socket.AF_INET, "127.0.0.1", 0) as none:
         assert none == []

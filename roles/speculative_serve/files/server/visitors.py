@@ -26,6 +26,7 @@ HEADER = struct.Struct("=IHHII")
 # Family, protocol, what is told beside, states; then the ports, the first of which filters.
 REQUEST = struct.Struct("=BBBxI")
 PORTS = struct.Struct(">HH")
+NUMBER = struct.Struct("=i")
 ID_BYTES, MESSAGE_BYTES = 48, 72
 ATTRIBUTE = struct.Struct("=HH")
 # Of struct tcp_info, in milliseconds: since data were sent, (an acknowledgement,) since data were received.
@@ -57,10 +58,14 @@ class Visitors:
     def served_before(self, moment: float) -> bool:
         """Whether somebody is served who had asked before that moment of the monotonic clock.
 
-        An engine takes requests in the order in which they come: who comes later keeps nobody from an answer.
+        An engine takes requests in the order in which they come: who comes later keeps nobody from an answer. Where the
+        kernel does not tell, somebody may be.
         """
         now = time.monotonic()
-        return any(one.is_served and now - one.asked_ago < moment for one in self.here())
+        try:
+            return any(one.is_served and now - one.asked_ago < moment for one in self.here())
+        except OSError:
+            return True
 
     def here(self) -> list[Visitor]:
         return [
@@ -80,7 +85,9 @@ def connections(family: int, port: int) -> t.Iterator[Visitor]:
         kernel.send(HEADER.pack(HEADER.size + len(body), SOCK_DIAG_BY_FAMILY, REQUEST_DUMP, 1, 0) + body)
         while True:
             for kind, message in split(HEADER, kernel.recv(1 << 16), 4):
-                if kind in (DONE, ERROR):
+                if kind == ERROR:
+                    raise OSError(-NUMBER.unpack_from(message)[0], "the kernel does not tell of connections")
+                if kind == DONE:
                     return
                 if found := visitor(message):
                     yield found
