@@ -211,9 +211,11 @@ class ActionModule(ActionBase):
     def _record(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = given["record"]
         found, records, docker = asked["deployment"], asked["records"], asked["seen"]["docker"]
-        refused = self._refused(host, deployment.replaced_meanwhile(asked["container"], docker["slot"]))
+        # With it what else was looked up may have gone.
+        if refused := self._refused(host, deployment.replaced_meanwhile(asked["container"], docker)):
+            return refused
         if deployment.is_record(found):
-            return {"record": found, "replaced": records["present"] or records["previous"], **refused}
+            return {"record": found, "replaced": records["present"] or records["previous"]}
         answered, figures = (served.of_head(asked[name]) for name in ("answered", "figures"))
         seen = deployment.Seen(
             image=docker["image"],
@@ -226,4 +228,4 @@ class ActionModule(ActionBase):
         )
         planned = deployment.Deployment(**found)
         record = planned.record(seen, datetime.datetime.now(datetime.timezone.utc))
-        return {"record": record, "replaced": deployment.replaced(planned, records), **refused}
+        return {"record": record, "replaced": deployment.replaced(planned, records)}

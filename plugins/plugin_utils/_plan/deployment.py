@@ -161,13 +161,16 @@ def judged(*findings: t.Iterable[Mapping]) -> dict[str, t.Any]:
     return {"findings": found, "outcome": "serving with findings" if found else "serving"}
 
 
-def replaced_meanwhile(container: Mapping, slot: Mapping | None) -> str:
-    """Why what answered is not what this run has deployed."""
+def replaced_meanwhile(container: Mapping, docker: Mapping) -> str:
+    """Why what answered is not what this run has deployed, by what Docker says just now."""
+    slot = docker["slot"]
     if slot is not None and slot["labels"].get(LABEL) == container["labels"].get(LABEL):
         return ""
     why = "somebody has removed or replaced the container meanwhile"
     if slot is not None and slot["name"].endswith(ASIDE) and slot["state"] == "running":
         why = "Docker or the Spark was restarted meanwhile, and with it what served before"
+    elif docker["state"] != "usable":
+        why = f"Docker or the Spark was restarted meanwhile ({docker['detail'].rstrip('.')})"
     return f"what answers is not what this run has deployed: {why}. So nothing is recorded; run again."
 
 

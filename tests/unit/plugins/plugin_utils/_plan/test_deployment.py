@@ -127,7 +127,7 @@ def recorded(found: t.Mapping[str, t.Any], slot: t.Any, **more: t.Any) -> dict[s
         **{"container": known["container"], "option_check": {}, "checked": "abc", "ranks": {}},
         **{name: {"spark-1": known[name], "spark-2": {}} for name in ("answered", "figures")},
         "seen": {
-            "docker": {"image": known["image"], "slot": slot},
+            "docker": {"image": known["image"], "slot": slot, "state": "usable", "detail": ""},
             "machine": {"memory_available": known["memory_available"]},
             "records": {"said": {"abc": {"available": True}}},
         },
@@ -154,8 +154,19 @@ def test_what_came_back_has_its_record_and_is_what_is_in_the_slot() -> None:
     assert recorded(back, None)["failed"]
 
 
+def test_a_docker_that_is_being_restarted_has_nothing_to_record() -> None:
+    gone = {"image": None, "slot": None, "state": "not_running", "detail": "Nothing listens at /run/docker.sock."}
+    seen_now = {"docker": gone, "machine": {"memory_available": 1}, "records": {"said": {}}}
+    said = recorded(vars(planned()), None, seen=seen_now)
+    assert said["msg"].startswith(
+        "spark-1: what answers is not what this run has deployed: Docker or the Spark was restarted meanwhile (Nothing "
+        "listens at /run/docker.sock)."
+    )
+
+
 def test_what_answered_may_be_another_one() -> None:
-    assert deployment.replaced_meanwhile({"labels": LABELS}, {"labels": LABELS}) == ""
+    usable = {"state": "usable", "detail": ""}
+    assert deployment.replaced_meanwhile({"labels": LABELS}, {**usable, "slot": {"labels": LABELS}}) == ""
     other = {"labels": {**LABELS, CONFIGURATION: "other"}, "name": "dgx-spark-speculative", "state": "running"}
     aside = {**other, "name": "dgx-spark-speculative-aside"}
     for slot, why in (
@@ -165,7 +176,7 @@ def test_what_answered_may_be_another_one() -> None:
         # It is what there is: nobody has started it.
         ({**aside, "state": "exited"}, "somebody has removed or replaced the container"),
     ):
-        said = deployment.replaced_meanwhile({"labels": LABELS}, slot)
+        said = deployment.replaced_meanwhile({"labels": LABELS}, {**usable, "slot": slot})
         assert said.startswith(f"what answers is not what this run has deployed: {why} meanwhile")
 
 
