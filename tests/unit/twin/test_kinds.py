@@ -102,6 +102,8 @@ def test_groups_are_removed_with_those_below(tmp_path: pathlib.Path, monkeypatch
 
 def test_images_of_a_checkout_go_with_it(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lifecycle, "BUILD_LOCK", tmp_path / "lock")
+    # An image that does not say whose it is counts as this checkout's.
+    monkeypatch.setattr(lifecycle, "CACHE", tmp_path)
     owners = {"spark:here": str(tmp_path), "spark:gone": str(tmp_path / "gone"), "spark:unknown": None}
     removed: list[tuple[str, ...]] = []
     monkeypatch.setattr(lifecycle.engine, "docker", lambda *_arguments: "\n".join(owners))
