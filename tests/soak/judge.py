@@ -171,6 +171,9 @@ def things_are_as_they_were(history: History) -> t.Iterator[Finding]:
         return
     for line in looks:
         for number, (before, now) in enumerate(zip(baseline, line["sparks"]), start=1):
+            if "error" in now:
+                yield history.finding("not looked at", line["at"], f"spark-{number}: {now['error']}")
+                continue
             for what in LOOKED_AT:
                 if now.get(what) != before.get(what):
                     told = difference(before.get(what), now.get(what))

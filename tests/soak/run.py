@@ -253,6 +253,8 @@ class Soak:
             one = FAULTS[name](self.scene)
             if self.attempt(name, one.__enter__):
                 active.append((name, one))
+            else:
+                self.phase(name, "ends")
         time.sleep(luck.uniform(2, 20))
         for name, one in luck.sample(active, len(active)):
             self.attempt(name, functools.partial(one.__exit__, None, None, None))

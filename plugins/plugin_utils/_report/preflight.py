@@ -121,7 +121,7 @@ def listening(docker: Facts) -> list[Row]:
 def image(name: str, docker: Facts, registry: Facts) -> list[Row]:
     if docker.get("image"):
         return [("image", f"{name}, here")]
-    if not registry or registry.get("skipped"):
+    if not registry or registry.get("skipped") or registry.get("failed"):
         return [("image", f"{name}, {NOT_SEEN}")]
     size = registry.get("compressed_bytes")
     return [

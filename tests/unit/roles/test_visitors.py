@@ -66,6 +66,17 @@ def test_who_waits_and_who_was_answered(family: int, address: str, monkeypatch: 
         assert others.served_before(asked - 0.1)
 
 
+def test_who_has_asked_nothing_waits_for_nothing() -> None:
+    """As a proxy's spare connection, or a browser's."""
+    with connections(socket.AF_INET, "127.0.0.1", 1) as (spare,):
+        others = Visitors(port(spare.server), set())
+        time.sleep(0.05)
+        assert [one.is_served for one in others.here()] == [False]
+        spare.client.send(b"?")
+        time.sleep(0.05)
+        assert [one.is_served for one in others.here()] == [True]
+
+
 def test_an_answer_that_stands_still_is_as_good_as_over() -> None:
     assert Visitor(1, asked_ago=300, answered_ago=1).is_served
     assert Visitor(1, asked_ago=300, answered_ago=300).is_served

@@ -76,8 +76,9 @@ class Server:
 
     @contextlib.contextmanager
     def visitor(self) -> t.Iterator[None]:
-        """Somebody who is connected and waits."""
-        with socket.create_connection(("127.0.0.1", self.port)):
+        """Somebody who has begun to ask and waits."""
+        with socket.create_connection(("127.0.0.1", self.port)) as connection:
+            connection.sendall(b"POST ")
             yield
 
     def close(self) -> None:

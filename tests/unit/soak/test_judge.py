@@ -175,6 +175,12 @@ def test_what_serves_is_not_what_is_on_record() -> None:
     assert rules([*history(), look(250, "round", generation={"options.yml": "100600 bb"})]) == {"changed"}
 
 
+def test_a_look_that_failed_is_told_as_that() -> None:
+    failed = {"at": 250, "kind": "look", "what": "round", "sparks": [{"error": "no room"}]}
+    (found,) = judge([*history(), failed])
+    assert (found.rule, found.what) == ("not looked at", "spark-1: no room")
+
+
 def test_nobody_has_looked_before_it_began() -> None:
     assert rules([line for line in history() if line.get("what") != "baseline"]) == {"no baseline"}
 

@@ -29,8 +29,8 @@ PORTS = struct.Struct(">HH")
 NUMBER = struct.Struct("=i")
 ID_BYTES, MESSAGE_BYTES = 48, 72
 ATTRIBUTE = struct.Struct("=HH")
-# Of struct tcp_info, in milliseconds: since data were sent, (an acknowledgement,) since data were received.
-LAST_DATA = struct.Struct("=44xI4xI")
+# Of struct tcp_info: milliseconds since data were sent, and since they were received; how many bytes have come.
+TOLD = struct.Struct("=44xI4xI72xQ")
 # An answer that pauses for longer than this between two of its words is as good as over.
 FLOWS_S = 15.0
 
@@ -41,11 +41,13 @@ class Visitor(t.NamedTuple):
     port: int
     asked_ago: float
     answered_ago: float
+    # A browser or a proxy connects before it has anything to ask.
+    has_asked: bool = True
 
     @property
     def is_served(self) -> bool:
         """Whether it waits for its answer, or gets it just now; on a new connection both clocks begin at once."""
-        return self.answered_ago >= self.asked_ago or self.answered_ago < FLOWS_S
+        return self.has_asked and (self.answered_ago >= self.asked_ago or self.answered_ago < FLOWS_S)
 
 
 class Visitors:
@@ -107,7 +109,7 @@ def visitor(message: bytes) -> Visitor | None:
     """One connection, with what the kernel tells of it."""
     _here, port = PORTS.unpack_from(message, 4)
     for kind, content in split(ATTRIBUTE, message[MESSAGE_BYTES:], 4):
-        if kind == INET_DIAG_INFO and len(content) >= LAST_DATA.size:
-            sent, received = LAST_DATA.unpack_from(content)
-            return Visitor(port, received / 1e3, sent / 1e3)
+        if kind == INET_DIAG_INFO and len(content) >= TOLD.size:
+            sent, received, size = TOLD.unpack_from(content)
+            return Visitor(port, received / 1e3, sent / 1e3, size > 0)
     return None
