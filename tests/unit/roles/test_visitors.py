@@ -13,7 +13,7 @@ import typing as t
 
 import pytest
 from server import visitors
-from server.visitors import Visitor, Visitors
+from server.visitors import Visitors
 
 ADDRESSES = [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
 # The kernel counts in milliseconds, and a busy machine is late.
@@ -43,27 +43,30 @@ def port(end: socket.socket) -> int:
 
 
 @pytest.mark.parametrize(("family", "address"), ADDRESSES)
-def test_who_waits_and_who_was_answered(family: int, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(visitors, "FLOWS_S", MOMENT_S)
-    with connections(family, address, 3) as (waits, idles, own):
+def test_who_asked_before_and_who_after(family: int, address: str) -> None:
+    with connections(family, address, 2) as (waits, own):
         others = Visitors(port(waits.server), {port(own.client)})
-        idles.client.send(b"?")
-        time.sleep(0.05)
-        idles.server.send(b"!")
-        time.sleep(MOMENT_S)
         waits.client.send(b"?")
+        own.client.send(b"?")
         asked = time.monotonic()
         time.sleep(MOMENT_S)
-        here = {one.port: one for one in others.here()}
-        assert set(here) == {port(waits.client), port(idles.client)}
-        assert here[port(waits.client)].is_served
-        assert not here[port(idles.client)].is_served
-        assert MOMENT_S <= here[port(waits.client)].asked_ago < 2 * MOMENT_S < here[port(idles.client)].asked_ago
+        (here,) = others.here()
+        assert here.port == port(waits.client)
+        assert MOMENT_S <= here.asked_ago < 2 * MOMENT_S
         assert others.served_before(asked + 0.1)
         assert not others.served_before(asked - 0.1)
-        # Somebody in the middle of a stream is served, whenever that began.
-        idles.server.send(b"!")
-        assert others.served_before(asked - 0.1)
+
+
+def test_a_stream_without_its_first_word_is_waited_for() -> None:
+    """Its headers came at once; and one whose reader has stopped gets nothing more."""
+    with connections(socket.AF_INET, "127.0.0.1", 1) as (stream,):
+        others = Visitors(port(stream.server), set())
+        stream.client.send(b"?")
+        asked = time.monotonic()
+        time.sleep(0.05)
+        stream.server.send(b"HTTP/1.1 200 OK")
+        time.sleep(MOMENT_S)
+        assert others.served_before(asked + 0.1)
 
 
 def test_who_has_asked_nothing_waits_for_nothing() -> None:
@@ -71,16 +74,10 @@ def test_who_has_asked_nothing_waits_for_nothing() -> None:
     with connections(socket.AF_INET, "127.0.0.1", 1) as (spare,):
         others = Visitors(port(spare.server), set())
         time.sleep(0.05)
-        assert [one.is_served for one in others.here()] == [False]
+        assert [one.has_asked for one in others.here()] == [False]
         spare.client.send(b"?")
         time.sleep(0.05)
-        assert [one.is_served for one in others.here()] == [True]
-
-
-def test_an_answer_that_stands_still_is_as_good_as_over() -> None:
-    assert Visitor(1, asked_ago=300, answered_ago=1).is_served
-    assert Visitor(1, asked_ago=300, answered_ago=300).is_served
-    assert not Visitor(1, asked_ago=300, answered_ago=299).is_served
+        assert [one.has_asked for one in others.here()] == [True]
 
 
 def test_a_kernel_that_does_not_tell_leaves_everybody_alone(monkeypatch: pytest.MonkeyPatch) -> None:

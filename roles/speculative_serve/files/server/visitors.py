@@ -4,8 +4,8 @@
 
 """Who else asks the server, and since when: from what the kernel knows of each connection to its port.
 
-Asked by sock_diag(7), as ss does, since /proc/net/tcp tells who is connected and not who waits: a proxy keeps
-connections that nobody uses, and clients that give up and ask again are connected all the time.
+Asked by sock_diag(7), as ss does, since /proc/net/tcp tells who is connected and not since when: clients that give up
+and ask again are connected all the time.
 """
 
 from __future__ import annotations
@@ -29,25 +29,21 @@ PORTS = struct.Struct(">HH")
 NUMBER = struct.Struct("=i")
 ID_BYTES, MESSAGE_BYTES = 48, 72
 ATTRIBUTE = struct.Struct("=HH")
-# Of struct tcp_info: milliseconds since data were sent, and since they were received; how many bytes have come.
-TOLD = struct.Struct("=44xI4xI72xQ")
-# An answer that pauses for longer than this between two of its words is as good as over.
-FLOWS_S = 15.0
+# Of struct tcp_info: milliseconds since data were received, and how many bytes have come.
+TOLD = struct.Struct("=52xI72xQ")
 
 
 class Visitor(t.NamedTuple):
-    """A connection of somebody else's: its port there, and the seconds since the server got and sent something."""
+    """A connection of somebody else's: its port there, and the seconds since the server got something.
+
+    Whether it was answered is not asked: a stream has its headers long before its first word, and one that nobody reads
+    stands still. A server that lives closes what is idle.
+    """
 
     port: int
     asked_ago: float
-    answered_ago: float
     # A browser or a proxy connects before it has anything to ask.
     has_asked: bool = True
-
-    @property
-    def is_served(self) -> bool:
-        """Whether it waits for its answer, or gets it just now; on a new connection both clocks begin at once."""
-        return self.has_asked and (self.answered_ago >= self.asked_ago or self.answered_ago < FLOWS_S)
 
 
 class Visitors:
@@ -58,14 +54,14 @@ class Visitors:
         self.own_ports = own_ports
 
     def served_before(self, moment: float) -> bool:
-        """Whether somebody is served who had asked before that moment of the monotonic clock.
+        """Whether somebody is connected who had asked before that moment of the monotonic clock.
 
         An engine takes requests in the order in which they come: who comes later keeps nobody from an answer. Where the
         kernel does not tell, somebody may be.
         """
         now = time.monotonic()
         try:
-            return any(one.is_served and now - one.asked_ago < moment for one in self.here())
+            return any(one.has_asked and now - one.asked_ago < moment for one in self.here())
         except OSError:
             return True
 
@@ -110,6 +106,6 @@ def visitor(message: bytes) -> Visitor | None:
     _here, port = PORTS.unpack_from(message, 4)
     for kind, content in split(ATTRIBUTE, message[MESSAGE_BYTES:], 4):
         if kind == INET_DIAG_INFO and len(content) >= TOLD.size:
-            sent, received, size = TOLD.unpack_from(content)
-            return Visitor(port, received / 1e3, sent / 1e3, size > 0)
+            received, size = TOLD.unpack_from(content)
+            return Visitor(port, received / 1e3, size > 0)
     return None

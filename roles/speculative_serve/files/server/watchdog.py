@@ -260,7 +260,8 @@ class Watchdog(threading.Thread):
                     self.check_health()
                     if self.meter.moved():
                         quiet.restart()
-                if self.visitors.served_before(asked_at):
+                # Of those who come at about the same time another one may be taken first.
+                if self.visitors.served_before(asked_at + SMALL_REQUEST_S):
                     quiet.restart()
                     if self.last.name != "busy" and time.monotonic() >= asked_at + BUSY_AFTER_S:
                         self.publish("busy", "others are served")
