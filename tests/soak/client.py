@@ -33,6 +33,8 @@ def ask(port: int, question: dict[str, t.Any], patience: float) -> dict[str, t.A
     except (OSError, http.client.HTTPException) as error:
         found["ended"] = "refused" if found["status"] is None else "broken"
         found["error"] = type(error).__name__
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        found["ended"], found["error"] = "garbled", f"{type(error).__name__}: {error}"
     finally:
         connection.close()
     return found

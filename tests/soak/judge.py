@@ -91,9 +91,23 @@ class History:
         return spans if since is None else [*spans, (since, float("inf"))]
 
 
+def each_question_has_an_end(history: History) -> t.Iterator[Finding]:
+    """A client that died over what it was told has not said what that was; one whose Spark lost its power may."""
+    answered = {question(line) for line in history.of("answered")}
+    disturbed = history.disturbed()
+    last = {line["client"]: line["at"] for line in history.of("asked")}
+    for line in history.of("asked"):
+        open_at_the_end = line["at"] == last[line["client"]]
+        within = any(begin <= line["at"] + BREAK_S and line["at"] <= end for begin, end in disturbed)
+        if question(line) not in answered and not open_at_the_end and not within:
+            yield history.finding("no end", line["at"], f"nothing is known of the answer to {line['prompt']!r}")
+
+
 def answers_are_right(history: History) -> t.Iterator[Finding]:
     """Every answer with status 200 that ended in order is complete, and the right one for its prompt."""
     for line in history.of("answered"):
+        if line["ended"] == "garbled":
+            yield history.finding("garbled answer", line["at"], line["error"])
         if line["status"] != 200 or line["ended"] != "whole":
             continue
         wanted = expected(line["prompt"], line["max_tokens"])
@@ -230,11 +244,14 @@ def the_twin_did_it(history: History) -> t.Iterator[Finding]:
     """A fault that could not be inflicted proves nothing."""
     for line in history.of("harness"):
         yield history.finding("not inflicted", line["at"], f"{line['fault']}: {line['error']}")
+    if not (history.of("rounded") and history.of("end")):
+        yield history.finding("not done", history.lines[-1]["at"], "no round has ended, or the soak was cut off")
     for line in history.of("lost"):
         yield history.finding("lost", line["at"], "nothing served after the same playbook had run")
 
 
 RULES: t.Final = (
+    each_question_has_an_end,
     answers_are_right,
     it_is_back_in_time,
     it_serves_on,

@@ -100,10 +100,20 @@ def fixture_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "METER_EVERY_S", 0.1)
     monkeypatch.setattr(watching, "BUSY_AFTER_S", 0.2)
     monkeypatch.setattr(watching, "SMALL_REQUEST_S", 2.0)
+    monkeypatch.setattr(watching, "TOGETHER_S", 0.0)
 
 
 def watchdog(server: Server, stall: float = 1.0) -> t.Any:
     return watching.Watchdog(server.url, 60, stall)
+
+
+def asks(dog: t.Any, server: Server) -> threading.Thread:
+    """Have it look, and come back when its question is there."""
+    thread = threading.Thread(target=dog.look, daemon=True)
+    thread.start()
+    while "/v1/completions" not in server.asked:
+        time.sleep(0.02)
+    return thread
 
 
 def verdicts(dog: t.Any) -> list[tuple[str | None, str | None]]:
@@ -157,10 +167,7 @@ def test_an_engine_that_hangs_is_found_though_somebody_is_always_there(server: S
     """Clients give up after some time and ask again: each of them came after the watchdog's question."""
     server.hanging.set()
     dog = watchdog(server, stall=0.8)
-    thread = threading.Thread(target=dog.look, daemon=True)
-    thread.start()
-    while "/v1/completions" not in server.asked:
-        time.sleep(0.02)
+    thread = asks(dog, server)
     end = time.monotonic() + 10
     with contextlib.ExitStack() as before:
         before.enter_context(server.visitor())
@@ -171,25 +178,35 @@ def test_an_engine_that_hangs_is_found_though_somebody_is_always_there(server: S
                 before = now.pop_all()
             time.sleep(0.2)
         before.close()
-    # Those of the first moment may have been before it.
-    assert verdicts(dog)[-1][0] == "stalled"
+    assert [name for name, _reason in verdicts(dog)] == ["stalled"]
+
+
+def test_somebody_who_comes_at_the_same_moment_may_be_served_first(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "TOGETHER_S", 5.0)
+    server.hanging.set()
+    dog = watchdog(server, stall=0.5)
+    thread = asks(dog, server)
+    with server.visitor():
+        thread.join(1.5)
+        assert thread.is_alive()
+        server.hanging.clear()
+        thread.join(5)
+    assert verdicts(dog)[-1] == ("answering", None)
 
 
 def test_visitors_who_only_look_in_do_not_stop_the_clock(server: Server) -> None:
     """Docker's health check comes every 30 s, and finds no answer for 8 s each time when the server hangs."""
     server.hanging.set()
     dog = watchdog(server, stall=0.8)
-    thread = threading.Thread(target=dog.look, daemon=True)
-    thread.start()
-    while "/v1/completions" not in server.asked:
-        time.sleep(0.02)
+    thread = asks(dog, server)
     end = time.monotonic() + 5
     while thread.is_alive() and time.monotonic() < end:
         with server.visitor():
             time.sleep(0.1)
         time.sleep(0.05)
-    # Those of the first moment may have been before it.
-    assert verdicts(dog)[-1][0] == "stalled"
+    assert [name for name, _reason in verdicts(dog)] == ["stalled"]
 
 
 def test_a_server_whose_figures_stand_still_is_not_condemned_while_others_wait(server: Server) -> None:

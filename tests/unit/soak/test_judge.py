@@ -205,6 +205,17 @@ def test_what_could_not_be_tried_is_told() -> None:
     assert rules([*history(), {"at": 299, "kind": "lost", "code": 0}]) == {"lost"}
 
 
+def test_a_soak_that_did_nothing_proves_nothing() -> None:
+    assert rules([line for line in history() if line["kind"] in ("begin", "look")]) == {"not done"}
+    assert rules([line for line in history() if line["kind"] != "end"]) == {"not done"}
+
+
+def test_a_client_that_died_of_its_answer() -> None:
+    assert rules([line for line in history() if (line["kind"], line["at"]) != ("answered", 40.4)]) == {"no end"}
+    garbled = {"ended": "garbled", "error": "KeyError: 'choices'", "finish": None}
+    assert rules(change(history(), "answered", 40.4, **garbled)) == {"garbled answer", "interrupted"}
+
+
 def test_a_history_has_one_beginning() -> None:
     with pytest.raises(ValueError, match="begins once"):
         judge(history()[1:])

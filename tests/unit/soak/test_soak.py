@@ -116,6 +116,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         (STREAM + b"data: [DONE]\n\n", True, {"ended": "whole", "text": "ab", "finish": "stop"}),
         (STREAM, True, {"ended": "whole", "text": "ab", "finish": None}),
         (STREAM, False, {"ended": "broken", "finish": None}),
+        (b'data: {"error": "no"}\n\ndata: [DONE]\n\n', True, {"ended": "garbled", "status": 200}),
     ],
 )
 def test_a_client_tells_a_whole_stream_from_one_that_is_cut_off(

@@ -33,6 +33,8 @@ METER_EVERY_S = 5.0
 # From when on it says that it waits because others are served.
 BUSY_AFTER_S = 15.0
 SMALL_REQUEST_S = 10.0
+# Of those who ask at about the same time another one may be taken first.
+TOGETHER_S = 10.0
 
 
 class Failed(Exception):
@@ -260,8 +262,7 @@ class Watchdog(threading.Thread):
                     self.check_health()
                     if self.meter.moved():
                         quiet.restart()
-                # Of those who come at about the same time another one may be taken first.
-                if self.visitors.served_before(asked_at + SMALL_REQUEST_S):
+                if self.visitors.served_before(asked_at + TOGETHER_S):
                     quiet.restart()
                     if self.last.name != "busy" and time.monotonic() >= asked_at + BUSY_AFTER_S:
                         self.publish("busy", "others are served")
