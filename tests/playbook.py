@@ -114,13 +114,13 @@ def fail(playbook: str, *arguments: str, variables: t.Mapping[str, t.Any] | None
 class Background:
     """A playbook that runs while the test does something else, in a process group of its own."""
 
-    def __init__(self, log: Path, playbook: str, *arguments: str) -> None:
+    def __init__(self, log: Path, playbook: str, *arguments: str, **changes: str) -> None:
         self.log = log
         with log.open("w", encoding="utf-8") as output:
             self.process = subprocess.Popen(
                 command(playbook, *arguments),
                 cwd=ROOT,
-                env=environment(PYTHONUNBUFFERED="1"),
+                env=environment(PYTHONUNBUFFERED="1", **changes),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

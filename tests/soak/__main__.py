@@ -13,15 +13,20 @@ off ends, and how a seed that fails is played again: remove its history first. T
 from __future__ import annotations
 
 import argparse
-import json
+import contextlib
+import fcntl
 import shutil
 import subprocess
 import sys
+import typing as t
 from pathlib import Path
 
 from tests.playbook import ROOT
 from tests.soak.judge import counted, judge, longest
 from tests.soak.run import History, Soak, SoakError
+from tests.twin.names import NAME
+
+KEPT = ROOT / ".cache" / "soak"
 
 
 def arguments() -> argparse.Namespace:
@@ -52,35 +57,51 @@ def verdict(directory: Path) -> int:
     return 1 if found else 0
 
 
+@contextlib.contextmanager
+def alone() -> t.Iterator[None]:
+    """One soak a twin: another one would make it anew."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with (KEPT / f"{NAME}.lock").open("w", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SoakError(f"A soak of the twin {NAME} is under way. TWIN=x names another twin.") from None
+        yield
+
+
+def detach(log: Path) -> None:
+    """The same without this terminal; what was to be forgotten is."""
+    arguments = [one for one in sys.argv[1:] if one not in ("--detach", "--anew")]
+    with log.open("ab") as output:
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.soak", *arguments],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    print(f"It goes on by itself: {log}")
+
+
 def main() -> int:
     given = arguments()
-    directory = ROOT / ".cache" / "soak" / f"{given.sparks}-{given.seed}"
+    directory = KEPT / f"{given.sparks}-{given.seed}"
     if given.judge:
         return verdict(directory)
-    if given.anew:
-        shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True, exist_ok=True)
-    if given.detach:
-        log = directory / "log"
-        command = [
-            sys.executable,
-            "-m",
-            "tests.soak",
-            *(one for one in sys.argv[1:] if one not in ("--detach", "--anew")),
-        ]
-        with log.open("ab") as output:
-            subprocess.Popen(
-                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-            )
-        print(f"It goes on by itself: {log}")
-        return 0
-    (directory / "given.json").write_text(json.dumps(vars(given)), encoding="utf-8")
     try:
-        Soak(given.sparks, given.seed, directory).go_on(given.minutes)
+        with alone():
+            if given.anew:
+                shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir(parents=True, exist_ok=True)
+            if not given.detach:
+                Soak(given.sparks, given.seed, directory).go_on(given.minutes)
     except SoakError as error:
         print(f"It ended before its time: {error}")
-        verdict(directory)
         return 1
+    if given.detach:
+        detach(directory / "log")
+        return 0
     return verdict(directory)
 
 

@@ -10,7 +10,9 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import json
+import os
 import random
+import signal
 import subprocess
 import tempfile
 import threading
@@ -26,11 +28,14 @@ from tests.twin.names import TwinError
 
 SLOT = "dgx-spark-speculative"
 HOME = "/home/spark/.local/share/dgx-spark-speculative"
+HOG = "soak-hog"
 AHEAD = "/opt/ahead"
 AHEAD_CLOCK = "import time\n_now = time.time\ntime.time = lambda: _now() + 10800\n"
 # In the container alone, where a mount from outside is not seen.
 INSIDE = f"nsenter --mount --target $(docker inspect --format '{{{{.State.Pid}}}}' {SLOT})"
-NAME_OF_ENGINE = "trtllm-serve|mgmn_worker_node"
+# No shell that is told to look for them is one of them.
+NAME_OF_ENGINE = "[t]rtllm-serve|[m]gmn_worker_node"
+JOBS = "[d]gx-spark-speculative/jobs/"
 LOSE = "OUTPUT -o en+ -m statistic --mode random --probability 0.1 -j DROP"
 # Text of errors, as Hub and registry give them when they are down.
 DOWN = [{"host": "*", "path": "*", "action": "status", "status": 503}]
@@ -51,6 +56,8 @@ class Scene:
     luck: random.Random
     # Writes a line of the history.
     tell: t.Callable[..., None]
+    # Held by who looks at the status: what that has running on a Spark is nothing that was left there.
+    looking: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
     @property
     def head(self) -> Spark:
@@ -65,8 +72,15 @@ class Scene:
         return f"{HOME}/{self.deployment}"
 
     def do(self, command: str, spark: Spark | None = None) -> str:
-        """Have root do this; a fault that comes on top of another one may find nothing to do."""
+        """Have root do this, whatever comes of it: what another fault has changed may be in the way."""
         return (spark or self.head).exec(command).stdout.strip()
+
+    def strike(self, command: str, spark: Spark | None = None) -> str:
+        """Have root do this, without which the fault is none."""
+        done = (spark or self.head).exec(command)
+        if done.returncode:
+            raise TwinError(f"{command} ended with {done.returncode}: {done.stderr.strip()[-300:]}")
+        return done.stdout.strip()
 
     def run(self, name: str, *arguments: str, **wishes: t.Any) -> playbooks.Outcome:
         """Run a playbook as its user does, and write down how that ended."""
@@ -81,28 +95,50 @@ class Scene:
             changed=outcome.changed,
             begun=begun,
             leaks=self.canary in outcome.output,
+            traceback=has_traceback(outcome.output),
             said=outcome.message[-1500:] if outcome.code else "",
         )
         return outcome
 
     @contextlib.contextmanager
-    def started(self, name: str, **wishes: t.Any) -> t.Iterator[playbooks.Background]:
-        """Have a run of this under way, and end it the hard way if it is not over by then."""
+    def replacing(self) -> t.Iterator[playbooks.Background]:
+        """Have a run under way that replaces what serves, and end it the hard way if it is not over by then."""
+        wishes = {"speculative_serve_draft_length": self.luck.choice((1, 2, 4))}
         with tempfile.TemporaryDirectory() as directory:
             given = json.dumps({**self.wishes, **wishes})
-            run = playbooks.Background(Path(directory, "log"), name, "-e", given)
+            run = playbooks.Background(Path(directory, "log"), self.playbook, "-e", given, HF_TOKEN=self.canary)
             try:
                 yield run
             finally:
                 if run.process.poll() is None:
                     run.kill()
+                output = run.log.read_text(encoding="utf-8")
                 self.tell(
                     "background",
-                    playbook=name,
+                    playbook=self.playbook,
                     wishes=wishes,
                     code=run.process.returncode,
-                    said=run.log.read_text(encoding="utf-8")[-1500:],
+                    leaks=self.canary in output,
+                    traceback=has_traceback(output),
+                    said=output[-1500:],
                 )
+
+    def until(self, run: playbooks.Background, condition: t.Callable[[], object], seconds: float = 120) -> None:
+        """Wait for something that a run does."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if run.process.poll() is not None or time.monotonic() > deadline:
+                raise TwinError("The run was over before what was waited for.")
+            time.sleep(0.1)
+
+    def some_task(self, run: playbooks.Background) -> None:
+        """Wait until a run is in the middle of its tasks, early or late."""
+        number = self.luck.randint(8, 70)
+        self.until(run, lambda: run.log.read_text(encoding="utf-8").count("\nTASK [") >= number)
+
+
+def has_traceback(output: str) -> bool:
+    return "Traceback (most" in output or "Module failed" in output
 
 
 Fault = t.Callable[[Scene], t.ContextManager[None]]
@@ -125,7 +161,7 @@ def momentary(name: str, command: str, of_worker: bool = False) -> None:
 
     @fault(name)
     def inflict(scene: Scene) -> t.Iterator[None]:
-        scene.do(command, scene.worker if of_worker else scene.head)
+        scene.strike(command, scene.worker if of_worker else scene.head)
         yield
 
 
@@ -135,22 +171,22 @@ momentary("supervisor killed", MAIN_PROCESS)
 momentary("container restarted", f"docker restart --time 5 {SLOT}")
 momentary("container removed", f"docker rm --force {SLOT}")
 momentary("docker killed", "pkill -9 dockerd")
+momentary("containerd killed", "pkill -9 -x containerd")
 momentary("docker restarted", "systemctl restart docker")
 momentary("launcher killed", "pkill -9 mpirun")
-momentary("worker's sshd killed", "pkill -9 -f 'sshd.*dgx-spark-pair'", of_worker=True)
-momentary("worker's rank killed", "pkill -9 -f mgmn_worker_node", of_worker=True)
+momentary("worker's sshd killed", "pkill -9 -f '[s]shd.*dgx-spark-pair'", of_worker=True)
+momentary("worker's rank killed", "pkill -9 -f '[m]gmn_worker_node'", of_worker=True)
 momentary("worker's supervisor killed", MAIN_PROCESS, of_worker=True)
 momentary("worker's container restarted", f"docker restart --time 5 {SLOT}", of_worker=True)
 
 
 def engine_pid(scene: Scene) -> str:
-    return scene.do(f"pgrep -o -f '{NAME_OF_ENGINE}'")
+    return scene.strike(f"pgrep -o -f '{NAME_OF_ENGINE}'")
 
 
 @fault("engine stopped")
 def engine_stopped(scene: Scene) -> t.Iterator[None]:
-    pid = engine_pid(scene)
-    scene.do(f"kill -STOP {pid}")
+    scene.strike(f"kill -STOP {engine_pid(scene)}")
     yield
 
 
@@ -172,14 +208,14 @@ def engine_hangs(scene: Scene) -> t.Iterator[None]:
 
 @fault("container paused")
 def container_paused(scene: Scene) -> t.Iterator[None]:
-    scene.do(f"docker pause {SLOT}")
+    scene.strike(f"docker pause {SLOT}")
     yield
     scene.do(f"docker unpause {SLOT}")
 
 
 @fault("worker's container paused")
 def workers_container_paused(scene: Scene) -> t.Iterator[None]:
-    scene.do(f"docker pause {SLOT}", scene.worker)
+    scene.strike(f"docker pause {SLOT}", scene.worker)
     time.sleep(scene.luck.uniform(0, 30))
     yield
     scene.do(f"docker unpause {SLOT}", scene.worker)
@@ -210,17 +246,15 @@ def both_powers_cut(scene: Scene) -> t.Iterator[None]:
 
 @fault("stopped and started")
 def stopped_and_started(scene: Scene) -> t.Iterator[None]:
-    scene.run("stop")
+    if scene.run("stop").code:
+        raise TwinError("stop.yml has not stopped it.")
     yield
 
 
 @fault("memory taken")
 def memory_taken(scene: Scene) -> t.Iterator[None]:
-    image = scene.do(f"docker inspect --format '{{{{.Image}}}}' {SLOT}")
-    if not image:
-        yield
-        return
-    with scene.head.stranger(image, int(8e9), name="soak-hog"):
+    image = scene.strike(f"docker inspect --format '{{{{.Image}}}}' {SLOT}")
+    with scene.head.stranger(image, int(8e9), name=HOG):
         yield
 
 
@@ -228,7 +262,7 @@ def memory_taken(scene: Scene) -> t.Iterator[None]:
 def disk_full(scene: Scene) -> t.Iterator[None]:
     """As the container sees it, whose life ends this if it ends before."""
     full = "mount -t tmpfs -o size=4k tmpfs /deployment/state && head -c 8192 /dev/zero >/deployment/state/full"
-    scene.do(f"{INSIDE} sh -c '{full}'")
+    scene.strike(f"{INSIDE} sh -c '{full}' || {INSIDE} mountpoint /deployment/state")
     yield
     scene.do(f"{INSIDE} umount --lazy /deployment/state")
 
@@ -249,7 +283,7 @@ def clock_stepped(scene: Scene) -> t.Iterator[None]:
     python = f"{AHEAD}/python3"
     scene.head.write_file(python, f'#!/bin/sh\nPYTHONPATH={AHEAD} exec /usr/bin/python3 "$@"\n')
     scene.head.write_file(f"{AHEAD}/sitecustomize.py", AHEAD_CLOCK)
-    scene.do(f"chmod 755 {python}")
+    scene.strike(f"chmod 755 {python}")
     scene.run(scene.playbook, "-e", f"ansible_python_interpreter={python}")
     yield
     scene.do(f"rm -r {AHEAD}")
@@ -257,43 +291,83 @@ def clock_stepped(scene: Scene) -> t.Iterator[None]:
 
 @fault("files edited")
 def files_edited(scene: Scene) -> t.Iterator[None]:
-    scene.do(f"chmod 600 {scene.directory}/generations/*/options.yml")
-    scene.do(f"sed -i '$ a # mine' {scene.directory}/generations/*/entrypoint.py")
+    scene.strike(f"chmod 600 {scene.directory}/generations/*/options.yml")
+    scene.strike(f"sed -i '$ a # mine' {scene.directory}/generations/*/entrypoint.py")
     yield
 
 
 @fault("files deleted")
 def files_deleted(scene: Scene) -> t.Iterator[None]:
-    scene.do(f"rm -f {scene.directory}/record.json {scene.directory}/generations/*/server/guard.py")
+    scene.strike(f"rm {scene.directory}/record.json {scene.directory}/generations/*/server/guard.py")
     yield
 
 
 @fault("two controllers")
 def two_controllers(scene: Scene) -> t.Iterator[None]:
-    other = scene.luck.choice((1, 2, 4))
-    with scene.started(scene.playbook, speculative_serve_draft_length=other) as first:
+    with scene.replacing() as first:
         time.sleep(scene.luck.uniform(0, 6))
         scene.run(scene.playbook, "-e", "wait_minutes=10")
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            first.process.wait(timeout=300)
+        over(first)
     yield
 
 
 @fault("controller killed")
 def controller_killed(scene: Scene) -> t.Iterator[None]:
-    with scene.started(scene.playbook, speculative_serve_draft_length=scene.luck.choice((1, 2, 4))):
-        time.sleep(scene.luck.uniform(4, 40))
+    with scene.replacing() as run:
+        scene.some_task(run)
     yield
 
 
 @fault("lock killed")
 def lock_killed(scene: Scene) -> t.Iterator[None]:
-    with scene.started(scene.playbook, speculative_serve_draft_length=scene.luck.choice((1, 2, 4))) as run:
-        time.sleep(scene.luck.uniform(4, 20))
-        scene.do("kill -9 $(ss -xlpH src '@dgx-spark-speculative' | sed -n 's/.*pid=\\([0-9]*\\).*/\\1/p')")
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            run.process.wait(timeout=300)
+    with scene.replacing() as run:
+        scene.some_task(run)
+        scene.strike("kill -9 $(ss -xlpH src '@dgx-spark-speculative' | sed -n 's/.*pid=\\([0-9]*\\).*/\\1/p')")
+        over(run)
     yield
+
+
+@fault("renewal killed")
+def renewal_killed(scene: Scene) -> t.Iterator[None]:
+    """On this machine: of the run's processes those that outlive their tasks, one for each Spark."""
+    with scene.replacing() as run:
+        scene.some_task(run)
+        keepers = orphans(run.process.pid)
+        if not keepers:
+            raise TwinError("Nothing renews a lock.")
+        for pid in keepers:
+            os.kill(pid, signal.SIGKILL)
+        over(run)
+    yield
+
+
+def orphans(pid: int) -> list[int]:
+    """Processes with the command line of this one that are no children of it."""
+    line = Path(f"/proc/{pid}/cmdline").read_bytes()
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        # They come and go.
+        with contextlib.suppress(OSError):
+            if (path / "cmdline").read_bytes() == line:
+                found[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+    return [one for one, parent in found.items() if one != pid and parent not in found]
+
+
+@fault("work killed")
+def work_killed(scene: Scene) -> t.Iterator[None]:
+    """Also that which waits to bring back what was put aside."""
+    with scene.replacing() as run:
+        scene.until(run, lambda: scene.do(f"pgrep -f '{JOBS}'"))
+        time.sleep(scene.luck.uniform(0, 8))
+        scene.strike(f"pkill -9 -f '{JOBS}'")
+        over(run)
+    yield
+
+
+def over(run: playbooks.Background) -> None:
+    """Leave it its time to end by itself."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        run.process.wait(timeout=300)
 
 
 @fault("cable out")
@@ -317,8 +391,19 @@ def cable_slow(_scene: Scene) -> t.Iterator[None]:
 @fault("cable loses packets")
 def cable_loses_packets(scene: Scene) -> t.Iterator[None]:
     for spark in scene.sparks:
-        scene.do(f"iptables -I {LOSE}", spark)
+        scene.strike(f"iptables -I {LOSE}", spark)
     yield
     for spark in scene.sparks:
         # It is gone with a Spark that was restarted.
         scene.do(f"iptables -D {LOSE}", spark)
+
+
+def heal(scene: Scene) -> None:
+    """Take away what a soak that was cut off has left."""
+    Internet().clear_faults()
+    if len(scene.sparks) > 1:
+        cables.plug()
+    for spark in scene.sparks:
+        scene.do(f"while iptables -D {LOSE}; do :; done; rm -rf {AHEAD}; docker rm --force {HOG}", spark)
+        spark.set_faults(None)
+        scene.do(f"docker unpause {SLOT}; docker restart --time 5 {SLOT}", spark)

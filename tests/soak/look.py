@@ -15,15 +15,20 @@ import json
 import re
 import subprocess
 import sys
+import time
 import typing as t
 from pathlib import Path
 
 SLOT = "dgx-spark-speculative"
+CONFIGURATION = "dgx_spark.speculative.configuration"
 # Not what a login, a run or a boot leaves everywhere.
 FOREIGN = r"""find /etc /home /usr/local /opt /boot -xdev -not -path '*/.ansible*' -not -path '/home/spark/.local/*' \
   -not -path '/home/spark/.cache/*' -not -name '.*.lock' -not -name .pwd.lock -not -name '.sudo_as_admin_successful' \
   -not -path /home/spark -not -path /opt/ahead\* -not -path /opt -not -path /etc -not -name resolv.conf \
-  -not -name mtab -not -name ld.so.cache -printf '%p %y %m %u %g %s\n'"""
+  -not -name mtab -not -name ld.so.cache -printf '%p %y %m %u %g\n'"""
+MODELS = "find /home/spark/.cache/huggingface -printf '%p %y %m %u %g %s %l\n'"
+# What a run has on a Spark, and nothing should be left of.
+OF_A_RUN = re.compile(r"ansible|AnsiballZ|dgx-spark-speculative/jobs/|soak-hog")
 
 
 def said(command: str | list[str]) -> str:
@@ -60,6 +65,33 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def foreign() -> list[str]:
+    """What belongs to others: kind, mode, owner and, of a file, content."""
+    found = []
+    for line in said(FOREIGN).splitlines():
+        path = Path(line.split(" ")[0])
+        found.append(f"{line} {digest(path)[:12]}" if path.is_file() and not path.is_symlink() else line)
+    return sorted(found)
+
+
+def firewall() -> list[str]:
+    """Its rules, without the addresses and ports that Docker gives anew at each start."""
+    lines = said("iptables-save").splitlines()
+    return sorted(line for line in lines if line.startswith("-A") and "127.0.0.11" not in line)
+
+
+def processes() -> list[str]:
+    """What is left of runs, after a moment for what is just ending."""
+    left: list[str] = []
+    for _ in range(10):
+        lines = said(["ps", "-eo", "args"]).splitlines()
+        left = sorted(line[:200] for line in lines if OF_A_RUN.search(line) and not line.startswith("python3 -I -c"))
+        if not left:
+            break
+        time.sleep(0.5)
+    return left
+
+
 def generation(state: Path) -> dict[str, str]:
     """The files that the container has mounted, with their modes."""
     mounts = json.loads(said(["docker", "inspect", "--format", "{{json .Mounts}}", SLOT]) or "[]")
@@ -71,13 +103,18 @@ def generation(state: Path) -> dict[str, str]:
     return {}
 
 
-def draft_lengths(state: Path, deployment: str) -> dict[str, int | None]:
-    """What is recorded, and what is served."""
-    record = state / deployment / "record.json"
-    recorded = json.loads(record.read_text(encoding="utf-8")).get("draft_length") if record.exists() else None
+def deployed(state: Path, deployment: str) -> dict[str, t.Any]:
+    """What is recorded, and what is served: draft length and the mark of the whole configuration."""
+    file = state / deployment / "record.json"
+    record = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    labels = ((record.get("container") or {}).get("labels")) or {}
     options = [state / name for name in generation(state) if name.endswith("/options.yml")]
     served = re.search(r"max_draft_len: (\d+)", options[0].read_text(encoding="utf-8")) if options else None
-    return {"recorded": recorded, "served": int(served[1]) if served else None}
+    mark = said(["docker", "inspect", "--format", f'{{{{index .Config.Labels "{CONFIGURATION}"}}}}', SLOT]).strip()
+    return {
+        "recorded": [record.get("draft_length"), labels.get(CONFIGURATION)],
+        "served": [int(served[1]) if served else None, mark or None],
+    }
 
 
 def text_below(*tops: Path) -> str:
@@ -89,8 +126,9 @@ def text_below(*tops: Path) -> str:
 def leaks(state: Path, secret: str) -> list[str]:
     """Where the secret is to be seen."""
     places = {
-        "files": text_below(state, *map(Path, ("/home/spark/.ansible", "/tmp", "/var/log"))),
+        "files": text_below(state, *map(Path, ("/home/spark/.ansible", "/home/spark/.cache", "/tmp", "/var/log"))),
         "containers": said("docker inspect $(docker ps --all --quiet)"),
+        "logs": said("for one in $(docker ps --all --quiet); do docker logs --tail 5000 $one 2>&1; done"),
         "processes": said("ps -eo args"),
         "journal": said("journalctl --quiet --boot --no-pager | tail -n 20000"),
     }
@@ -109,10 +147,14 @@ def main() -> None:
                 "netplan": {str(path): digest(path) for path in sorted(Path("/etc/netplan").glob("*"))},
                 "containers": containers(),
                 "images": sorted(said(["docker", "images", "--no-trunc", "--quiet"]).split()),
+                "firewall": firewall(),
+                "networks": sorted(said(["docker", "network", "ls", "--format", "{{.Name}}"]).split()),
+                "models": sorted(said(MODELS).splitlines()),
+                "processes": processes(),
                 "volumes": sorted(said(["docker", "volume", "ls", "--quiet"]).split()),
-                "foreign": sorted(said(FOREIGN).splitlines()),
+                "foreign": foreign(),
                 "generation": generation(state),
-                "draft_lengths": draft_lengths(state, deployment),
+                "deployed": deployed(state, deployment),
                 "leaks": leaks(state, secret),
             }
         )

@@ -33,6 +33,8 @@ class Inputs:
     interval_s: float = 60
     stall_s: float = 300
     peer_lost_s: float = 60
+    # Of the clients: how long the most patient one waits for an answer.
+    patience_s: float = 0
 
     @property
     def terms(self) -> dict[str, float]:
@@ -43,6 +45,7 @@ class Inputs:
             "lease": LEASE_S,
             "watchdog": self.interval_s + self.stall_s,
             "peer": self.peer_lost_s,
+            "patience": self.patience_s,
         }
 
 
@@ -53,6 +56,7 @@ WORDS = {
     "lease": f"{LEASE_S} s",
     "watchdog": "6 min",
     "peer": "60 s",
+    "patience": "until the last who waits gives up",
 }
 
 NOBODY, START, SAME = "nobody", "`start.yml`", "the same playbook"
@@ -74,6 +78,8 @@ class Promise:
     ends_engine: bool = False
     # Whether something stays another one though it serves, until the same playbook puts it right.
     leaves: bool = False
+    # Whether nobody can miss it: who asks meanwhile is refused or cut off, or waits.
+    breaks: bool = False
 
     def seconds(self, inputs: Inputs) -> float:
         return sum(inputs.terms[term] for term in self.terms)
@@ -84,23 +90,28 @@ class Promise:
 
 
 PROMISES: t.Final[dict[str, Promise]] = {
-    "engine killed": Promise("the server's process is killed", ("delay", "load"), ends_engine=True),
+    "engine killed": Promise("the server's process is killed", ("delay", "load"), ends_engine=True, breaks=True),
     "engine stopped": Promise(
-        "the server's process stands still, port and all", ("watchdog", "delay", "load"), ends_engine=True
+        "the server's process stands still, port and all",
+        ("patience", "watchdog", "delay", "load"),
+        ends_engine=True,
+        breaks=True,
     ),
     "engine hangs": Promise(
         "the engine hangs behind a port that answers, while clients come and give up",
-        ("watchdog", "delay", "load"),
+        ("patience", "watchdog", "delay", "load"),
         ends_engine=True,
+        breaks=True,
     ),
-    "supervisor killed": Promise("the container's main process is killed", ("load",)),
-    "container restarted": Promise("`docker restart` of the container", ("load",)),
+    "supervisor killed": Promise("the container's main process is killed", ("load",), breaks=True),
+    "container restarted": Promise("`docker restart` of the container", ("load",), breaks=True),
     "container paused": Promise("the container is paused for a while", ("delay",), sparks=(1,)),
-    "container removed": Promise("somebody removes the container", ("load",), SAME),
-    "docker killed": Promise("Docker's daemon is killed", ("load",), START),
-    "docker restarted": Promise("Docker is restarted", ("delay", "load")),
-    "power cut": Promise("the power is cut", ("boot", "load")),
-    "stopped and started": Promise("somebody runs `stop.yml`", ("load",), START),
+    "container removed": Promise("somebody removes the container", ("load",), SAME, breaks=True),
+    "docker killed": Promise("Docker's daemon is killed", ("load",), START, breaks=True),
+    "containerd killed": Promise("`containerd` is killed"),
+    "docker restarted": Promise("Docker is restarted", ("delay", "load"), breaks=True),
+    "power cut": Promise("the power is cut", ("boot", "load"), breaks=True),
+    "stopped and started": Promise("somebody runs `stop.yml`", ("load",), START, breaks=True),
     "memory taken": Promise("another container takes 8 GB of GPU memory"),
     "disk full": Promise("nothing more can be written where the server writes"),
     "internet fails": Promise("Hub and registry answer with errors, and the same playbook is run"),
@@ -114,13 +125,25 @@ PROMISES: t.Final[dict[str, Promise]] = {
     "lock killed": Promise(
         "the lock of a run is killed while that replaces what serves", ("lease", "delay", "load", "load"), leaves=True
     ),
-    "launcher killed": Promise("`mpirun` is killed", ("delay", "load"), sparks=(2,), ends_engine=True),
-    "worker's rank killed": Promise("the worker's process is killed", ("delay", "load"), sparks=(2,), ends_engine=True),
+    "renewal killed": Promise(
+        "what renews the lock of a run is killed while that replaces what serves",
+        ("lease", "delay", "load", "load"),
+        leaves=True,
+    ),
+    "work killed": Promise(
+        "what a run has left to work on the Spark is killed while that replaces what serves",
+        ("lease", "delay", "load", "load"),
+        leaves=True,
+    ),
+    "launcher killed": Promise("`mpirun` is killed", ("delay", "load"), sparks=(2,), ends_engine=True, breaks=True),
+    "worker's rank killed": Promise(
+        "the worker's process is killed", ("delay", "load"), sparks=(2,), ends_engine=True, breaks=True
+    ),
     "worker's supervisor killed": Promise(
-        "the main process of the worker's container is killed", ("peer", "delay", "load"), sparks=(2,)
+        "the main process of the worker's container is killed", ("peer", "delay", "load"), sparks=(2,), breaks=True
     ),
     "worker's container restarted": Promise(
-        "`docker restart` of the worker's container", ("peer", "delay", "load"), sparks=(2,)
+        "`docker restart` of the worker's container", ("peer", "delay", "load"), sparks=(2,), breaks=True
     ),
     "worker's sshd killed": Promise(
         "the SSH server of the worker's container is killed", ("peer", "delay", "load"), sparks=(2,)
@@ -128,8 +151,10 @@ PROMISES: t.Final[dict[str, Promise]] = {
     "worker's container paused": Promise(
         "the worker's container is paused for a while", ("peer", "delay", "load"), sparks=(2,)
     ),
-    "worker's power cut": Promise("the worker loses its power", ("boot", "peer", "delay", "load"), sparks=(2,)),
-    "both powers cut": Promise("both lose their power", ("boot", "peer", "delay", "load"), sparks=(2,)),
+    "worker's power cut": Promise(
+        "the worker loses its power", ("boot", "peer", "delay", "load"), sparks=(2,), breaks=True
+    ),
+    "both powers cut": Promise("both lose their power", ("boot", "peer", "delay", "load"), sparks=(2,), breaks=True),
     "cable out": Promise("the cable is pulled out for a while", ("peer", "delay", "load"), sparks=(2,)),
     "one rail out": Promise("one of the cable's two wires is dead for a while", ("peer", "delay", "load"), sparks=(2,)),
     "cable loses packets": Promise("one packet in ten is lost on the cable", ("delay",), sparks=(2,)),
@@ -144,4 +169,4 @@ def bound(names: t.Iterable[str], inputs: Inputs) -> float:
 
 def truth_within(inputs: Inputs) -> float:
     """For how long status may say that it serves though nobody is served: the watchdog's promise."""
-    return inputs.terms["watchdog"] * SLACK_FACTOR + SLACK_S
+    return (inputs.terms["patience"] + inputs.terms["watchdog"]) * SLACK_FACTOR + SLACK_S

@@ -20,11 +20,12 @@ from pathlib import Path
 from tests import playbook
 from tests.deployed import SLOT
 from tests.soak import answers, client, look
-from tests.soak.faults import FAULTS, HOME, Scene
-from tests.soak.judge import is_served, question
+from tests.soak.faults import FAULTS, HOME, Scene, has_traceback, heal
+from tests.soak.judge import HOLD_S, Span, came_back, is_served, question
 from tests.soak.promises import NOBODY, PROMISES, SAME, SLACK_FACTOR, SLACK_S, START, Inputs, bound
 from tests.twin import engine
 from tests.twin.control import Spark
+from tests.twin.names import TwinError
 
 # Short, so that a quarter of an hour holds many of them.
 WATCHED = {
@@ -36,7 +37,10 @@ KINDS = {
     1: ("single_eagle3", "single_eagle3", 8000, "gpt-oss-120b"),
     2: ("two_sparks", "qwen3_235b_a22b_eagle3", 8355, "Qwen3-235B-A22B-FP4"),
 }
-PATIENCE_S = 8.0
+# One who asks again soon, and one who waits for longer than the watchdog does.
+PATIENCE_S = {"a": 8.0, "b": 40.0}
+# Between two rounds, when nobody may notice anything.
+PEACE_S = 4.0
 MAX_RESTARTS = 3
 # What is somebody else's on a Spark: it is there all the time, and nobody may touch it.
 MINE = "mkdir -p ~/mine && echo mine >~/mine/notes"
@@ -72,17 +76,19 @@ class History:
         return next((line for line in reversed(self.lines) if line["kind"] == kind), None)
 
     def answered_since(self, moment: float) -> float | None:
-        """When the first whole answer came that was asked for after this moment."""
+        """Since when whoever asks gets a whole answer, of those who asked after this moment."""
         begin = len(self.lines)
         while begin and self.lines[begin - 1]["at"] >= moment:
             begin -= 1
-        asked = set()
+        asked: dict[tuple[t.Any, ...], float] = {}
+        served: list[Span] = []
+        refused: list[Span] = []
         for line in self.lines[begin:]:
             if line["kind"] == "asked":
-                asked.add(question(line))
-            elif line["kind"] == "answered" and question(line) in asked and is_served(line):
-                return float(line["at"])
-        return None
+                asked[question(line)] = line["at"]
+            elif line["kind"] == "answered" and question(line) in asked:
+                (served if is_served(line) else refused).append((asked[question(line)], float(line["at"])))
+        return came_back(served, refused, moment)
 
 
 class Clients(threading.Thread):
@@ -100,7 +106,8 @@ class Clients(threading.Thread):
         while not self.done.is_set():
             life += 1
             seed = f"{self.name} {time.time()}"
-            given = [str(self.scene.port), self.scene.model, seed, str(PATIENCE_S), json.dumps(answers.PROMPTS)]
+            patience = str(PATIENCE_S[self.name])
+            given = [str(self.scene.port), self.scene.model, seed, patience, json.dumps(answers.PROMPTS)]
             command = ["docker", "exec", self.scene.head.container, "python3", "-I", "-c", program, *given]
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             for text in self.process.stdout or ():
@@ -126,14 +133,24 @@ class Observer(threading.Thread):
 
     def run(self) -> None:
         while not self.done.wait(self.luck.uniform(5, 25)):
-            self.path.unlink(missing_ok=True)
-            begun = time.time()
-            outcome = playbook.run("status", variables={"json": str(self.path)}, HF_TOKEN=self.scene.canary)
-            found = json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else {}
-            states = {host: {"state": one.get("state"), "why": one.get("why")} for host, one in found.items()}
-            leaks = self.scene.canary in outcome.output + json.dumps(found)
-            traceback = "Traceback" in outcome.output or "Module failed" in outcome.output
-            self.scene.tell("status", begun=begun, hosts=states, code=outcome.code, leaks=leaks, traceback=traceback)
+            try:
+                with self.scene.looking:
+                    self.ask()
+            # Whatever it is: without it nobody would ask any more.
+            except Exception as error:
+                self.scene.tell("harness", fault="status", error=f"{type(error).__name__}: {error}"[:500])
+
+    def ask(self) -> None:
+        self.path.unlink(missing_ok=True)
+        begun = time.time()
+        outcome = playbook.run("status", variables={"json": str(self.path)}, HF_TOKEN=self.scene.canary)
+        text = self.path.read_text(encoding="utf-8") if self.path.exists() else "{}"
+        states = {host: {"state": one.get("state"), "why": one.get("why")} for host, one in json.loads(text).items()}
+        leaks = self.scene.canary in outcome.output + text
+        traceback = has_traceback(outcome.output)
+        said = outcome.message[-500:] if outcome.code else ""
+        told = {"hosts": states, "code": outcome.code, "said": said, "leaks": leaks, "traceback": traceback}
+        self.scene.tell("status", begun=begun, **told)
 
     def stop(self) -> None:
         self.done.set()
@@ -177,7 +194,8 @@ class Soak:
         begun = time.monotonic()
         scene.head.power_cut()
         boot = self.until_it_answers(begun) - load
-        inputs = Inputs(load, max(boot, 1.0), *(float(value) for value in WATCHED.values()))
+        watched = (float(value) for value in WATCHED.values())
+        inputs = Inputs(load, max(boot, 1.0), *watched, patience_s=max(PATIENCE_S.values()))
         if scene.run(scene.playbook).changed:
             raise SoakError("A second run changes something though nothing is wrong yet.")
         self.history.tell("begin", sparks=len(scene.sparks), seed=self.seed, inputs=vars(inputs), canary=scene.canary)
@@ -203,18 +221,25 @@ class Soak:
 
     def go_on(self, minutes: float) -> None:
         """Rounds of faults until so many minutes of them are in the history."""
+        if self.inputs:
+            # Wherever the last one was cut off.
+            heal(self.scene)
+            self.history.tell("goes on")
         self.inputs = self.inputs or self.begin()
         luck = random.Random(f"{self.seed} observer {time.time()}")
-        helpers: list[Clients | Observer] = [Clients(self.scene, self.history, name) for name in ("a", "b")]
+        helpers: list[Clients | Observer] = [Clients(self.scene, self.history, name) for name in PATIENCE_S]
         helpers.append(Observer(self.scene, luck, self.directory))
         for helper in helpers:
             helper.start()
         try:
             number = sum(line["kind"] == "round" for line in self.history.lines)
             spent = sum(line["seconds"] for line in self.history.lines if line["kind"] == "rounded")
+            if number:
+                self.repair()
             while spent < minutes * 60:
                 number += 1
                 spent += self.round(number)
+                time.sleep(PEACE_S)
         finally:
             for helper in helpers:
                 helper.stop()
@@ -237,9 +262,10 @@ class Soak:
             over = time.time()
         came = self.wait(over, names)
         self.history.tell("back", number=number, faults=names, over=over, came=came)
+        self.look("back", number=number, faults=names)
         if any(PROMISES[name].leaves for name in names) or came is None:
             self.repair()
-        self.look("round", number=number)
+            self.look("repaired", number=number)
         self.history.tell("rounded", number=number, seconds=round(time.time() - begun, 1))
         return time.time() - begun
 
@@ -251,7 +277,8 @@ class Soak:
                 time.sleep(luck.uniform(0, 8))
             self.phase(name, "begins")
             one = FAULTS[name](self.scene)
-            if self.attempt(name, one.__enter__):
+            # What comes on top of another may find nothing to hit, or no way to it; the first may not.
+            if self.attempt(name, one.__enter__, first=name == names[0]):
                 active.append((name, one))
             else:
                 self.phase(name, "ends")
@@ -263,21 +290,23 @@ class Soak:
     def phase(self, name: str, phase: str) -> None:
         self.history.tell("fault", name=name, phase=phase)
 
-    def attempt(self, name: str, action: t.Callable[[], t.Any]) -> bool:
-        """What the twin cannot do with a Spark that is gone just now is no fault of the product's."""
+    def attempt(self, name: str, action: t.Callable[[], t.Any], **missed: bool) -> bool:
+        """Whether it was done. What is said of one that may miss is told if it does; all else is the soak's failure."""
         try:
             action()
         except Exception as error:
-            self.history.tell("harness", fault=name, error=f"{type(error).__name__}: {error}"[:500])
+            kind = "missed" if missed and isinstance(error, TwinError) else "harness"
+            self.history.tell(kind, fault=name, error=f"{type(error).__name__}: {error}"[:500], **missed)
             return False
         return True
 
     def wait(self, over: float, names: t.Sequence[str]) -> float | None:
-        """When it answered again; None if not even long after it should have."""
+        """Since when it has answered whoever asked; None if it does not even long after it should."""
         assert self.inputs
         deadline = over + bound(names, self.inputs) + 60
         while time.time() < deadline:
-            if came := self.history.answered_since(over):
+            came = self.history.answered_since(over)
+            if came and time.time() > came + HOLD_S:
                 return came
             time.sleep(0.3)
         return None
@@ -309,8 +338,22 @@ class Soak:
     def look(self, what: str, **values: t.Any) -> None:
         program = Path(look.__file__).read_text(encoding="utf-8")
         sparks = []
-        for spark in self.scene.sparks:
-            command = ["exec", "-i", spark.container, "python3", "-I", "-c", program, HOME, self.scene.deployment]
-            done = engine.attempt(*command, text=self.scene.canary, timeout=120)
-            sparks.append(json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr[-500:]})
-        self.history.tell("look", what=what, sparks=sparks, **values)
+        with self.scene.looking:
+            for spark in self.scene.sparks:
+                command = ["exec", "-i", spark.container, "python3", "-I", "-c", program, HOME, self.scene.deployment]
+                done = engine.attempt(*command, text=self.scene.canary, timeout=120)
+                sparks.append(json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr[-500:]})
+            left = runs_here()
+        self.history.tell("look", what=what, sparks=sparks, runs=left, **values)
+
+
+def runs_here() -> list[str]:
+    """The processes of runs against this twin that stay; what gives a lock back has a moment for it."""
+    left: list[str] = []
+    for _ in range(10):
+        found = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
+        left = [line for line in found if f"-i {playbook.INVENTORY}" in line]
+        if not left:
+            break
+        time.sleep(0.5)
+    return left

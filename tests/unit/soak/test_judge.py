@@ -12,10 +12,10 @@ import typing as t
 import pytest
 
 from tests.soak import answers
-from tests.soak.judge import Line, counted, judge, longest
+from tests.soak.judge import LASTING, Line, counted, judge, longest
 from tests.soak.promises import PROMISES, Inputs, bound, truth_within
 
-INPUTS = Inputs(load_s=5, boot_s=10, interval_s=3, stall_s=15, peer_lost_s=10)
+INPUTS = Inputs(load_s=5, boot_s=10, interval_s=3, stall_s=15, peer_lost_s=10, patience_s=8)
 SPARK = {
     "addresses": {"eth0": ["192.0.2.11/24"]},
     "routes": ["default via 192.0.2.1 dev eth0"],
@@ -25,7 +25,11 @@ SPARK = {
     "volumes": ["dgx-spark-speculative"],
     "foreign": ["/home/spark/mine f 644 spark spark 5"],
     "generation": {"single_eagle3/generations/1/options.yml": "100644 bb"},
-    "draft_lengths": {"recorded": 5, "served": 5},
+    "firewall": ["-A DOCKER-USER -j RETURN"],
+    "networks": ["bridge"],
+    "models": ["/home/spark/.cache/huggingface d 755 spark spark 4096"],
+    "processes": [],
+    "deployed": {"recorded": [5, "aa"], "served": [5, "aa"]},
     "leaks": [],
 }
 FAULT_AT, OVER_AT, BACK_AT, ROUNDED_AT, END_AT = 100, 110, 118, 120, 300
@@ -44,8 +48,14 @@ def status(at: float, state: str) -> Line:
     return {"at": at + 2, "begun": at, "kind": "status", "hosts": {"spark-1": {"state": state}}, "code": 0}
 
 
-def look(at: float, what: str, **changes: t.Any) -> Line:
-    return {"at": at, "kind": "look", "what": what, "sparks": [{**copy.deepcopy(SPARK), **changes}]}
+def look(at: float, what: str, faults: t.Sequence[str] = (), **changes: t.Any) -> Line:
+    sparks = [{**copy.deepcopy(SPARK), **changes}]
+    return {"at": at, "kind": "look", "what": what, "faults": list(faults), "runs": [], "sparks": sparks}
+
+
+def ran(at: float, **changes: t.Any) -> Line:
+    said = {"code": 0, "said": "", "leaks": False, "traceback": False}
+    return {"at": at, "kind": "run", "playbook": "single_eagle3", **said, **changes}
 
 
 def history(fault: str = "engine killed") -> list[Line]:
@@ -65,8 +75,9 @@ def history(fault: str = "engine killed") -> list[Line]:
         {"at": FAULT_AT, "kind": "fault", "name": fault, "phase": "begins"},
         {"at": OVER_AT, "kind": "fault", "name": fault, "phase": "ends"},
         {"at": BACK_AT + 0.5, "kind": "back", "number": 1, "faults": [fault], "over": OVER_AT, "came": BACK_AT + 0.4},
-        {"at": ROUNDED_AT - 0.1, "kind": "run", "playbook": "single_eagle3", "code": 0, "said": "", "leaks": False},
-        look(ROUNDED_AT - 0.05, "round"),
+        look(ROUNDED_AT - 0.2, "back", [fault]),
+        ran(ROUNDED_AT - 0.1),
+        look(ROUNDED_AT - 0.05, "repaired"),
         {"at": ROUNDED_AT, "kind": "rounded", "number": 1, "seconds": ROUNDED_AT - FAULT_AT + 0.5},
         {"at": END_AT, "kind": "end", "rounds": 1, "seconds": 20},
     ]
@@ -132,6 +143,31 @@ def test_it_comes_back_too_late_or_never() -> None:
     assert found.what == f"engine killed: answered never, promised within {limit:.0f} s"
 
 
+def test_it_is_back_when_it_stays() -> None:
+    """One answer between two refusals is none."""
+    late = OVER_AT + int(bound(["engine killed"], INPUTS)) + 4
+    cut = {"status": None, "ended": "refused", "text": "", "finish": None}
+    asked = {line["id"]: line["at"] for line in history() if line["kind"] == "asked"}
+    lines = [
+        {**line, **cut} if line["kind"] == "answered" and BACK_AT + 2 < asked[line["id"]] < late else line
+        for line in history()
+        if line["kind"] not in ("back", "rounded")
+    ]
+    back = {"at": late + 9, "kind": "back", "number": 1, "faults": ["engine killed"], "over": OVER_AT, "came": late}
+    assert rules([*lines, back, {"at": late + 10, "kind": "rounded", "number": 1, "seconds": late - FAULT_AT}]) == {
+        "late"
+    }
+
+
+def test_a_fault_that_nobody_felt_was_none() -> None:
+    unharmed = [line for line in history("disk full") if line["kind"] not in ("round", "back", "fault")]
+    told = [line for line in history("engine killed") if line["kind"] in ("round", "back", "fault")]
+    assert rules([*unharmed, *told]) == {"not felt"}
+    # One of several may hit nothing.
+    both = [{**line, "faults": ["engine killed", "disk full"]} if "faults" in line else line for line in told]
+    assert rules([*unharmed, *both]) == set()
+
+
 def test_combined_faults_add_up() -> None:
     both = bound(["engine killed", "power cut"], INPUTS)
     assert bound(["engine killed"], INPUTS) < both < bound(["engine killed"], INPUTS) + bound(["power cut"], INPUTS)
@@ -158,11 +194,29 @@ def test_status_says_that_it_is_down_though_it_serves(state: str) -> None:
     assert rules([*history(), status(230, state)]) == {"false status"}
 
 
+@pytest.mark.parametrize("changes", [{"hosts": {}}, {"code": 2}, {"hosts": {"spark-1": {"state": "loading"}}}])
+def test_status_does_not_see_what_has_long_been_served(changes: dict[str, t.Any]) -> None:
+    assert rules([*history(), {**status(230, "ready"), **changes}]) == {"false status"}
+    # Just after it came back it may be on its way.
+    assert rules([*history(), {**status(BACK_AT + 6, "ready"), **changes}]) == set()
+
+
+def test_nobody_has_asked_for_status() -> None:
+    """For longer than it takes to ask, be it in the middle or at the end."""
+    later = [{**line, "at": line["at"] + 120} if line["kind"] == "end" else line for line in history()]
+    assert rules([line for line in later if line["kind"] != "status"]) == {"not watched"}
+    # While it was cut off nobody asks.
+    assert rules([{**line, "at": 900} if line["kind"] == "end" else line for line in history()]) == {"not watched"}
+    gone_on = [{"at": 890, "kind": "goes on"}, {"at": 895, "kind": "rounded", "number": 0, "seconds": 1}]
+    on = [*({**line, "at": 900} if line["kind"] == "end" else line for line in history()), *gone_on]
+    assert rules(on) == set()
+
+
 def test_status_ends_with_a_traceback() -> None:
     assert rules([*history(), {**status(230, "ready"), "traceback": True}]) == {"traceback"}
 
 
-@pytest.mark.parametrize("what", ["addresses", "routes", "netplan", "containers", "images", "volumes", "foreign"])
+@pytest.mark.parametrize("what", sorted({*LASTING, "containers"}))
 def test_what_is_somebody_elses_is_another_one(what: str) -> None:
     (found,) = judge([*history(), look(250, "round", **{what: type(SPARK[what])()})])
     assert (found.rule, found.at) == ("changed", 250)
@@ -170,13 +224,27 @@ def test_what_is_somebody_elses_is_another_one(what: str) -> None:
 
 
 def test_what_serves_is_not_what_is_on_record() -> None:
-    lie = look(250, "round", draft_lengths={"recorded": 5, "served": 3})
-    assert rules([*history(), lie]) == {"wrong record"}
+    for served in ([3, "aa"], [5, "bb"]):
+        lie = look(250, "round", deployed={"recorded": [5, "aa"], "served": served})
+        assert rules([*history(), lie]) == {"wrong record"}
     assert rules([*history(), look(250, "round", generation={"options.yml": "100600 bb"})]) == {"changed"}
 
 
+def test_what_a_fault_leaves_is_put_right_and_else_nothing() -> None:
+    """Before the same playbook has run."""
+    left: dict[str, t.Any] = {"generation": {}, "deployed": {"recorded": [5, "aa"], "served": [3, "bb"]}}
+    assert judge([*history(), look(250, "back", ["files edited"], **left)]) == []
+    assert rules([*history(), look(250, "back", ["engine killed"], **left)]) == {"changed", "wrong record"}
+    assert rules([*history(), look(250, "back", ["files edited"], firewall=["-A OUTPUT -j DROP"])]) == {"changed"}
+
+
+def test_what_runs_leave_behind() -> None:
+    assert rules([*history(), look(250, "repaired", processes=["python3 AnsiballZ_lease.py"])]) == {"changed"}
+    assert rules([*history(), {**look(250, "repaired"), "runs": ["ansible-playbook"]}]) == {"left behind"}
+
+
 def test_a_look_that_failed_is_told_as_that() -> None:
-    failed = {"at": 250, "kind": "look", "what": "round", "sparks": [{"error": "no room"}]}
+    failed = {**look(250, "back"), "sparks": [{"error": "no room"}]}
     (found,) = judge([*history(), failed])
     assert (found.rule, found.what) == ("not looked at", "spark-1: no room")
 
@@ -188,20 +256,28 @@ def test_nobody_has_looked_before_it_began() -> None:
 def test_a_secret_is_seen() -> None:
     assert rules([*history(), look(250, "round", leaks=["journal"])]) == {"secret"}
     assert rules([*history(), {**status(230, "ready"), "leaks": True}]) == {"secret"}
-    assert rules(change(history(), "run", ROUNDED_AT - 0.1, leaks=True)) == {"secret"}
+    for kind in ("run", "background"):
+        assert rules([*history(), {**ran(ROUNDED_AT - 0.1, leaks=True), "kind": kind}]) == {"secret"}
 
 
 def test_the_run_that_puts_it_right_fails() -> None:
     assert rules(change(history(), "run", ROUNDED_AT - 0.1, code=2, said="no")) == {"failed run"}
-    # One in the middle of a fault may.
-    inside = {"at": FAULT_AT + 1, "kind": "run", "playbook": "single_eagle3", "code": 2, "said": "no", "leaks": False}
-    assert judge([*history(), inside]) == []
-    assert rules([*history(), {**inside, "said": "Traceback (most recent call last)"}]) == {"traceback"}
+    # So does one in the middle of a fault that is alone, but not on top of another.
+    inside = ran(FAULT_AT + 1, code=2, said="no")
+    assert rules([*history(), inside]) == {"failed run"}
+    both = [{**line, "faults": ["engine killed", "power cut"]} if "faults" in line else line for line in history()]
+    assert judge([*both, inside]) == []
+    for kind in ("run", "background"):
+        assert rules([*both, {**inside, "kind": kind, "traceback": True}]) == {"traceback"}
 
 
 def test_what_could_not_be_tried_is_told() -> None:
-    failed = {"at": FAULT_AT + 1, "kind": "harness", "fault": "engine killed", "error": "no such container"}
-    assert rules([*history(), failed]) == {"not inflicted"}
+    failed = {"at": FAULT_AT + 1, "fault": "engine killed", "error": "no such container"}
+    assert rules([*history(), {**failed, "kind": "harness"}]) == {"broken soak"}
+    missed = {**failed, "kind": "missed", "first": True}
+    assert rules([*history(), missed]) == {"not inflicted"}
+    assert rules([*history(), {**missed, "first": False}]) == set()
+    assert counted([*history(), missed]) == {}
     assert rules([*history(), {"at": 299, "kind": "lost", "code": 0}]) == {"lost"}
 
 
