@@ -194,8 +194,8 @@ class Soak:
         begun = time.monotonic()
         scene.head.power_cut()
         boot = self.until_it_answers(begun) - load
-        watched = (float(value) for value in WATCHED.values())
-        inputs = Inputs(load, max(boot, 1.0), *watched, patience_s=max(PATIENCE_S.values()))
+        interval, stall, peer = map(float, WATCHED.values())
+        inputs = Inputs(load, max(boot, 1.0), interval, stall, peer, max(PATIENCE_S.values()))
         if scene.run(scene.playbook).changed:
             raise SoakError("A second run changes something though nothing is wrong yet.")
         self.history.tell("begin", sparks=len(scene.sparks), seed=self.seed, inputs=vars(inputs), canary=scene.canary)

@@ -48,7 +48,7 @@ def status(at: float, state: str) -> Line:
     return {"at": at + 2, "begun": at, "kind": "status", "hosts": {"spark-1": {"state": state}}, "code": 0}
 
 
-def look(at: float, what: str, faults: t.Sequence[str] = (), **changes: t.Any) -> Line:
+def look(at: float, what: str, faults: t.Sequence[str] = (), /, **changes: t.Any) -> Line:
     sparks = [{**copy.deepcopy(SPARK), **changes}]
     return {"at": at, "kind": "look", "what": what, "faults": list(faults), "runs": [], "sparks": sparks}
 
