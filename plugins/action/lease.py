@@ -48,7 +48,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> Result:
         super().run(tmp, task_vars)
         spec = {
-            "state": {"type": "str", "choices": ["held", "checked", "awaited"], "default": "checked"},
+            "state": {"type": "str", "choices": ["held", "checked", "confirmed", "awaited"], "default": "checked"},
             "take_over": {"type": "bool", "default": False},
             "wait_minutes": {"type": "float", "default": 0},
         }
@@ -62,7 +62,7 @@ class ActionModule(ActionBase):
             return self._await(lease, given["wait_minutes"], variables)
         if given["state"] == "held" and lease.read() is None:
             return self._take(lease, given["take_over"], variables)
-        held.require(self, host)
+        held.require(self, host, asks=given["state"] == "confirmed")
         return {"changed": False, "held": lease.read() is not None}
 
     def _take(self, lease: held.Lease, take_over: bool, variables: dict[str, t.Any]) -> Result:

@@ -41,10 +41,12 @@ options:
         C(any_errors_fatal=true), so that a run has all of them or none.
       - V(checked) fails if the lease of one of the run's hosts is somebody else's by now. As a rule that takes no call
         of the host.
+      - V(confirmed) is V(checked), but asks the host in any case. It belongs before what stops or replaces a server - a
+        lock that was killed lets bring back by then what the run had put aside.
       - V(awaited) belongs in the rescue of V(held). It gives back what was had, waits until the host is free, and fails
         after O(wait_minutes). Then V(held) is tried again.
     type: str
-    choices: [held, checked, awaited]
+    choices: [held, checked, confirmed, awaited]
     default: checked
   take_over:
     description:
@@ -99,7 +101,7 @@ RETURN = r"""
 held:
   description:
     - Whether this run has the lease of the Spark; not so for one that has taken none, nor in check mode.
-  returned: with O(state=held) and O(state=checked)
+  returned: with O(state=held), O(state=checked) and O(state=confirmed)
   type: bool
   sample: true
 """
@@ -114,7 +116,7 @@ def main() -> None:
     # Asked by the action with the same name.
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["held", "checked", "awaited"], "default": "checked"},
+            "state": {"type": "str", "choices": ["held", "checked", "confirmed", "awaited"], "default": "checked"},
             "take_over": {"type": "bool", "default": False},
             "wait_minutes": {"type": "float", "default": 0},
             "run": {"type": "str"},

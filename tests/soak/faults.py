@@ -138,7 +138,7 @@ class Scene:
 
 
 def has_traceback(output: str) -> bool:
-    return "Traceback (most" in output or "Module failed" in output
+    return "Traceback (most" in output or "result deserialization failed" in output
 
 
 Fault = t.Callable[[Scene], t.ContextManager[None]]

@@ -39,6 +39,8 @@ KINDS = {
 }
 # One who asks again soon, and one who waits for longer than the watchdog does.
 PATIENCE_S = {"a": 8.0, "b": 40.0}
+# A run that was killed has the Spark for a while yet.
+WAITING = ("-e", "wait_minutes=10")
 # Between two rounds, when nobody may notice anything.
 PEACE_S = 4.0
 MAX_RESTARTS = 3
@@ -258,7 +260,7 @@ class Soak:
         kinds = {PROMISES[name].by for name in names}
         over = time.time()
         if kinds != {NOBODY}:
-            scene.run(scene.playbook if SAME in kinds else START.strip("`").removesuffix(".yml"))
+            scene.run(scene.playbook if SAME in kinds else START.strip("`").removesuffix(".yml"), *WAITING)
             over = time.time()
         came = self.wait(over, names)
         self.history.tell("back", number=number, faults=names, over=over, came=came)
@@ -326,7 +328,7 @@ class Soak:
 
     def repair(self) -> None:
         """The same playbook, until it serves: without that nothing that follows says anything."""
-        outcome = self.scene.run(self.scene.playbook)
+        outcome = self.scene.run(self.scene.playbook, *WAITING)
         over = time.time()
         deadline = over + (self.inputs.load_s if self.inputs else 0) * SLACK_FACTOR + SLACK_S
         while not self.history.answered_since(over):

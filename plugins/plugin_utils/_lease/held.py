@@ -165,13 +165,16 @@ def loss(host: str, holder: t.Mapping[str, t.Any] | None) -> str:
     )
 
 
-def require(action: ActionBase, host: str) -> None:
-    """Refuse to go on if one of the run's Sparks is somebody else's by now. A run that has taken none may go on."""
+def require(action: ActionBase, host: str, asks: bool = False) -> None:
+    """Refuse to go on if one of the run's Sparks is somebody else's by now. A run that has taken none may go on.
+
+    What was confirmed a moment ago is so still, unless the Spark is to be asked in any case.
+    """
     for why in losses():
         raise AnsibleActionFail(why)
     lease = Lease(host)
     held = lease.read()
-    if held is None or now() - held["sent"] <= ACTS_S:
+    if held is None or (not asks and now() - held["sent"] <= ACTS_S):
         return
     # The keeper's turn comes ten seconds after the lease was taken.
     kept = held.get("kept") or now() - held["taken"] <= ACTS_S

@@ -40,6 +40,10 @@ ASK_S = 5.0
 WORK_S = 900.0
 
 
+class EngineRefusal(EngineError):
+    """It has answered that it does not do this."""
+
+
 def is_held() -> bool:
     """Whether a run has this Spark. A lock that is there and says nothing is held."""
     with socket.socket(socket.AF_UNIX) as connection:
@@ -87,8 +91,12 @@ def forget(serving: t.Mapping[str, str]) -> None:
 
 
 def is_left_alone(container: Message) -> bool:
-    """Whether it is as it is to be: what was stopped stays so, and what runs comes back after a restart."""
-    return not container["State"]["Running"] or container["HostConfig"]["RestartPolicy"]["Name"] == "unless-stopped"
+    """Whether it is as it is to be: what was stopped stays so, and what runs comes back after a restart.
+
+    What was put aside is on its way back until it was started.
+    """
+    policy = container["HostConfig"]["RestartPolicy"]["Name"]
+    return policy == "unless-stopped" or (policy != "always" and not container["State"]["Running"])
 
 
 @contextlib.contextmanager
@@ -136,7 +144,8 @@ class Switch:
             time.sleep(LOOK_S)
             # The Engine may be restarting.
             with contextlib.suppress(EngineError), alone(self._directory):
-                if self._find(f"{self.name}{ASIDE}") is None:
+                new, old = self._find(self.name), self._find(f"{self.name}{ASIDE}")
+                if old is None and (new is None or is_left_alone(new)):
                     return
                 if not is_held():
                     self._finish()
@@ -151,19 +160,20 @@ class Switch:
         if old is None and (new is None or is_left_alone(new)):
             return ""
         if new and is_kept(new["Config"]["Labels"], old and old["Config"]["Labels"]):
-            # If Docker starts both after a power cut, one of them waits for the other: better than neither.
-            self._policy(new, "unless-stopped")
-            if old:
+            if old is None:
+                self._up(new)
+            else:
+                # If Docker starts both after a power cut, one of them waits for the other: better than neither.
+                self._policy(new, "unless-stopped")
                 self._remove(old)
-            self._start(new)
+                self._start(new)
             return "kept"
         if old is None:
             return ""
         if new:
             self._remove(new)
         self._do("POST", f"/containers/{old['Id']}/rename?name={self.name}")
-        self._policy(old, "unless-stopped")
-        self._start(old)
+        self._up(old)
         return "back"
 
     def _find(self, name: str) -> Message | None:
@@ -172,9 +182,14 @@ class Switch:
             raise EngineError(f"the Docker Engine does not say what {name} is ({answer.get('message') or status})")
         return answer if status == 200 else None
 
+    def _up(self, container: Message) -> None:
+        # In this order: if the Engine goes away in between, it is found to be under way, and gone on with.
+        self._start(container)
+        self._policy(container, "unless-stopped")
+
     def _start(self, container: Message) -> None:
         # One that cannot be started is stopped and removed all the same; who wants it to serve sees why it does not.
-        with contextlib.suppress(EngineError):
+        with contextlib.suppress(EngineRefusal):
             self._do("POST", f"/containers/{container['Id']}/start")
 
     def _policy(self, container: Message, policy: str) -> None:
@@ -191,7 +206,7 @@ class Switch:
         except (OSError, http.client.HTTPException) as error:
             raise EngineError("the Docker Engine went away") from error
         if response.status >= 400:
-            raise EngineError(f"the Docker Engine refuses {method} {path} ({message_of(said) or response.status})")
+            raise EngineRefusal(f"the Docker Engine refuses {method} {path} ({message_of(said) or response.status})")
 
 
 def leave_behind(main: t.Callable[[], None]) -> None:

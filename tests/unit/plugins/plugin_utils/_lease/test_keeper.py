@@ -44,8 +44,8 @@ class Action:
         return {"rc": 0, "stdout": f"Welcome\n{json.dumps(answer)}\n"} if answer else {"rc": 255, "stdout": ""}
 
 
-def require(action: Action, host: str = "spark-1") -> None:
-    held.require(t.cast("t.Any", action), host)
+def require(action: Action, host: str = "spark-1", asks: bool = False) -> None:
+    held.require(t.cast("t.Any", action), host, asks)
 
 
 def confirmed(ago: float, host: str = "spark-1") -> held.Lease:
@@ -61,6 +61,15 @@ def test_a_run_without_a_lease_is_not_checked() -> None:
 def test_what_was_confirmed_just_now_costs_no_call() -> None:
     confirmed(ago=14)
     require(Action())
+
+
+def test_before_what_stops_a_server_the_spark_is_asked_in_any_case() -> None:
+    """Its lock may have been killed a moment ago."""
+    confirmed(ago=1)
+    action = Action({"state": "held"}, {"state": "none"})
+    require(action, asks=True)
+    with pytest.raises(AnsibleActionFail, match="its lease is gone"):
+        require(action, asks=True)
 
 
 def test_what_was_not_is_asked_for() -> None:

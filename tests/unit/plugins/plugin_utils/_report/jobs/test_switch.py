@@ -46,7 +46,11 @@ class ContainerHandler(Handler):
         body = self.rfile.read(int(self.headers["Content-Length"] or 0))
         if body:
             assert self.headers["Content-Type"] == "application/json"
-        self.reply(*self.server.act(method, self.path, json.loads(body or b"{}")))
+        answer = self.server.act(method, self.path, json.loads(body or b"{}"))
+        if answer:
+            self.reply(*answer)
+        else:
+            self.close_connection = True
 
 
 class Containers(DockerServer):
@@ -59,19 +63,25 @@ class Containers(DockerServer):
         # Steps that it still takes.
         self.left = 100
         self.steps: list[str] = []
+        # Those that it refuses, and those at which it goes away, and how often.
+        self.refuses: set[str] = set()
+        self.gone: dict[str, int] = {}
         super().__init__(path, {})
 
     def find(self, key: str) -> Container | None:
         return next((each for each in self.containers.values() if key in (each["Id"], each["Name"])), None)
 
-    def act(self, method: str, path: str, body: t.Mapping[str, t.Any]) -> tuple[int, t.Any]:
+    def act(self, method: str, path: str, body: t.Mapping[str, t.Any]) -> tuple[int, t.Any] | None:
         url = urllib.parse.urlsplit(path)
         _empty, _containers, key, *rest = url.path.split("/")
         what = rest[0] if rest else "remove"
         found = self.find(key)
         if found is None:
             return 404, {"message": "No such container"}
-        if not self.left:
+        if self.gone.get(what):
+            self.gone[what] -= 1
+            return None
+        if not self.left or what in self.refuses:
             return 500, {"message": "cut off"}
         self.left -= 1
         self.steps.append(what)
@@ -326,9 +336,22 @@ def test_the_first_one_is_kept_once_it_is_on_record(scene: Scene, no_lease: None
 
 def test_one_that_cannot_be_started_is_in_its_place(scene: Scene, no_lease: None) -> None:
     scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
-    scene.engine.left = 2
+    scene.engine.refuses = {"start"}
     assert scene.switch.settle() == "back"
     assert scene.engine.seen() == {SLOT: ("a", False, "unless-stopped")}
+
+
+@pytest.mark.parametrize("step", ["rename", "start", "update"])
+def test_an_engine_that_is_restarted_on_the_way_back_is_asked_again(
+    scene: Scene, no_lease: None, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Nobody else would bring it back: it was stopped, so Docker does not start it."""
+    monkeypatch.setattr(switch, "LOOK_S", 0.05)
+    scene.serve()
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    scene.engine.gone = {step: 2}
+    watched(scene).join(10)
+    assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
 
 
 @pytest.mark.parametrize("policy", ["no", "unless-stopped"])
