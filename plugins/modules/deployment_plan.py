@@ -906,11 +906,6 @@ EXAMPLES = r"""
     of_all: {facts: models.facts}
   register: plan
 
-- name: Refuse what does not fit
-  ansible.builtin.fail:
-    msg: "{{ plan.message }}"
-  when: plan.verdict in ['less_context', 'does_not_fit']
-
 - name: Plan what each Spark runs
   dgx_spark.speculative.deployment_plan:
     of_all: {nodes: brings}
@@ -1035,8 +1030,10 @@ findings:
   elements: str
   sample: []
 lines:
-  description: The plan for people, of the memory as a table with a sentence.
-  returned: with O(fabric) or O(served)
+  description:
+    - The plan for people, of the memory as a table with a sentence. Of what is refused with O(served) nothing else is
+      returned.
+  returned: with O(fabric), O(served) or O(page)
   type: list
   elements: str
   sample:
@@ -1114,7 +1111,8 @@ free_for_gpu:
   sample: 104 GB by CUDA, 118 GB available
 message:
   description:
-    - Why it is refused, by whom memory is held, and what to do. Empty with RV(verdict=fits) and RV(verdict=unknown).
+    - Why it would be refused without O(served.overcommit), by whom memory is held, and what to do. Empty with
+      RV(verdict=fits) and RV(verdict=unknown).
   returned: with O(served)
   type: str
   sample: ""
