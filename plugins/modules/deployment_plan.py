@@ -841,7 +841,8 @@ options:
         default: {}
   start:
     description:
-      - What a start waits for. Fails where a Spark does not have the addresses that its container was made for.
+      - What a start waits for. Fails where a Spark does not have the addresses that its container was made for, or
+        the deployment that the others have.
     type: dict
     suboptions:
       labels:
@@ -859,6 +860,10 @@ options:
         type: list
         elements: str
         required: true
+      everybody:
+        description:
+          - By host name, O(start.labels). Sparks that are to serve as one with different ones are refused.
+        type: dict
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 seealso:
@@ -1401,7 +1406,7 @@ lets_in:
   returned: with O(start)
   type: str
 gone:
-  description: Which addresses are not there any more. Empty if they are.
+  description: Which addresses are not there any more, or which Sparks have different deployments. Empty if all is well.
   returned: with O(start)
   type: str
 """
