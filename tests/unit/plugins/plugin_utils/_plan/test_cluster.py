@@ -266,7 +266,7 @@ def test_a_key_is_the_one_that_was_made_just_now_or_found() -> None:
     # Check mode has made none.
     assert found["c"]["key"] == "ssh-ed25519 AAAA"
     with pytest.raises(KeyError, match="user_id"):
-        known_of(rails, looks, keys, {**users, "b": {}}, dict.fromkeys("abc", ""))
+        known_of(rails, looks, keys, {**users, "b": ""}, dict.fromkeys("abc", ""))
 
 
 def doors(many: int, directory: str = "/s/pair", **changes: t.Any) -> list[dict[str, t.Any]]:
