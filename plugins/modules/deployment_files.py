@@ -187,9 +187,11 @@ def on_disk(directory: Path) -> None:
 
 
 def inodes(directory: Path) -> dict[str, int]:
-    """What the directories in it are by number; nothing where check mode did not make it."""
-    found = directory.iterdir() if directory.is_dir() else ()
-    return {path.name: path.stat().st_ino for path in found if path.is_dir()}
+    """What the directories in it are by number, whoever makes and removes them; nothing where check mode made none."""
+    if not directory.is_dir():
+        return {}
+    with os.scandir(directory) as found:
+        return {entry.name: entry.inode() for entry in found if entry.is_dir()}
 
 
 def remedy(error: OSError, directory: str) -> str:

@@ -841,7 +841,8 @@ options:
         default: {}
   start:
     description:
-      - What a start waits for. Fails where a Spark does not have the addresses that its container was made for.
+      - What a start waits for. Fails where a Spark does not have the addresses that its container was made for, or
+        the deployment that the others have.
     type: dict
     suboptions:
       labels:
@@ -859,6 +860,10 @@ options:
         type: list
         elements: str
         required: true
+      everybody:
+        description:
+          - By host name, O(start.labels). Sparks that are to serve as one with different ones are refused.
+        type: dict
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 seealso:
@@ -905,11 +910,6 @@ EXAMPLES = r"""
       memory: "{{ docker.memory }}"
     of_all: {facts: models.facts}
   register: plan
-
-- name: Refuse what does not fit
-  ansible.builtin.fail:
-    msg: "{{ plan.message }}"
-  when: plan.verdict in ['less_context', 'does_not_fit']
 
 - name: Plan what each Spark runs
   dgx_spark.speculative.deployment_plan:
@@ -1035,8 +1035,10 @@ findings:
   elements: str
   sample: []
 lines:
-  description: The plan for people, of the memory as a table with a sentence.
-  returned: with O(fabric) or O(served)
+  description:
+    - The plan for people, of the memory as a table with a sentence. Of what is refused with O(served) nothing else is
+      returned.
+  returned: with O(fabric), O(served) or O(page)
   type: list
   elements: str
   sample:
@@ -1114,7 +1116,8 @@ free_for_gpu:
   sample: 104 GB by CUDA, 118 GB available
 message:
   description:
-    - Why it is refused, by whom memory is held, and what to do. Empty with RV(verdict=fits) and RV(verdict=unknown).
+    - Why it would be refused without O(served.overcommit), by whom memory is held, and what to do. Empty with
+      RV(verdict=fits) and RV(verdict=unknown).
   returned: with O(served)
   type: str
   sample: ""
@@ -1403,7 +1406,7 @@ lets_in:
   returned: with O(start)
   type: str
 gone:
-  description: Which addresses are not there any more. Empty if they are.
+  description: Which addresses are not there any more, or which Sparks have different deployments. Empty if all is well.
   returned: with O(start)
   type: str
 """

@@ -91,14 +91,21 @@ class Engine:
         return answer
 
     def slot(self, name: str) -> dict[str, t.Any] | None:
-        """What is in the serving slot: what was put aside for a successor if it runs again, as after a power cut."""
+        """What is in the serving slot: what was put aside for a successor if it runs again, as after a power cut.
+
+        Two that run have one engine: its container is healthy, and the other one waits for it.
+        """
         aside = self.container(f"{name}{ASIDE}")
-        is_back = aside is not None and (aside.get("State") or {}).get("Running")
-        return aside if is_back else self.container(name) or aside
+        return max(filter(None, (self.container(name), aside)), key=_serves, default=None)
 
     def image(self, name: str) -> dict[str, t.Any] | None:
         answer: dict[str, t.Any] | None = self.find(f"/images/{quote(name, safe='/:@')}/json")
         return answer
+
+
+def _serves(container: dict[str, t.Any]) -> tuple[bool, bool]:
+    state = container.get("State") or {}
+    return bool(state.get("Running")), (state.get("Health") or {}).get("Status") == "healthy"
 
 
 @dataclass(frozen=True)

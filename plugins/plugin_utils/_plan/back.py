@@ -16,7 +16,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deploy
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
 
 Records = t.Mapping[str, t.Any]
-TELLING = (f"{PREFIX}.deployment", f"{PREFIX}.options")
+TELLING = ((f"{PREFIX}.deployment", None), (f"{PREFIX}.options", 12))
 
 
 def _kept(records: Records, state_directory: str) -> str:
@@ -45,14 +45,22 @@ def _whole(host: str, hosts: t.Sequence[str], previous: t.Mapping[str, t.Any]) -
     )
 
 
+def told_apart(labels: t.Iterable[t.Mapping[str, t.Any]]) -> str:
+    """The deployments that containers with these labels are of, in words; empty if it is one."""
+    # Of a digest the beginning tells enough.
+    names = dict.fromkeys(
+        " ".join(str(each[key])[:length] for key, length in TELLING if key in each) for each in labels
+    )
+    return " and ".join(names) if len(names) > 1 else ""
+
+
 def _same(everybody: t.Sequence[Records]) -> str:
     """A run that was cut off between two Sparks may have left them with different ones."""
-    labels = [records["previous"]["container"]["labels"] for records in everybody if records.get("previous")]
-    names = list(dict.fromkeys(" ".join(str(each[key]) for key in TELLING if key in each) for each in labels))
-    if len(names) < 2:
+    names = told_apart([one["previous"]["container"]["labels"] for one in everybody if one.get("previous")])
+    if not names:
         return ""
     return (
-        f"the Sparks do not remember the same deployment from before ({' and '.join(names)}). Nothing was changed. "
+        f"the Sparks do not remember the same deployment from before ({names}). Nothing was changed. "
         "Run the playbook of what is to serve, or serve.yml with its recipe."
     )
 

@@ -286,7 +286,7 @@ def known_of(
     pythons: t.Mapping[str, str],
 ) -> dict[str, Facts]:
     """What each tells the others of itself, by host: only in check mode is there a key that is not made yet."""
-    return {
+    found: dict[str, Facts] = {
         host: {
             "addresses": [rail["address"] for rail in own],
             "key": keys[host].get("public_key") or looks[host]["key"] or "ssh-ed25519 AAAA",
@@ -295,6 +295,9 @@ def known_of(
         }
         for host, own in rails.items()
     }
+    if not all(each["user"] for each in found.values()):
+        raise KeyError("user_id")
+    return found
 
 
 def trust(

@@ -12,6 +12,7 @@ import ipaddress
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.back import told_apart
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
 
 Mapping = t.Mapping[str, t.Any]
@@ -129,23 +130,41 @@ def ended(name: str, whys: ByHost, log: str, again: str, result: Mapping) -> str
 
 
 def start(
-    name: str, labels: Mapping, recorded: Mapping | None, addresses: t.Collection[str], missing: t.Collection[str]
+    name: str,
+    labels: Mapping,
+    recorded: Mapping | None,
+    addresses: t.Collection[str],
+    missing: t.Collection[str],
+    everybody: ByHost | None = None,
 ) -> dict[str, t.Any]:
     """What a start waits for: the head in its server, a worker for its head at the address `lets_in`, and `refusal` of
-    a head whose worker is missing from the run. Empty is nothing."""
+    a head whose worker is missing from the run. Empty is nothing. Everybody's labels tell whether they are of one."""
     cluster = (recorded or {}).get("pair") or {}
     rails = cluster.get("rails") or []
     answers = str(labels.get("dgx_spark.speculative.rank", "0")) == "0"
-    lost = [each for each in missing if each in nodes_of(cluster)]
+    nodes = nodes_of(cluster)
+    lost = [each for each in missing if each in nodes]
+    others = [found for each, found in (everybody or {}).items() if each in nodes and found]
     return {
         "answers": answers,
         "lets_in": rails[0]["address"] if rails and not answers else "",
-        "gone": _gone(name, [rail for rail in rails if rail["address"] not in addresses]),
+        "gone": _gone(name, [rail for rail in rails if rail["address"] not in addresses]) or _half(name, others),
         "refusal": f"{name}: {listed(lost)} could not be started; see the message. The container here waits, and "
         f"serves when {'that is' if len(lost) == 1 else 'they are'} there."
         if answers and lost
         else "",
     }
+
+
+def _half(name: str, labels: t.Sequence[Mapping]) -> str:
+    """Of Sparks of which one has kept what it was to serve, and another one has gone back."""
+    names = told_apart(labels)
+    if not names:
+        return ""
+    return (
+        f"{name} and the others do not have the same deployment ({names}), as after a run that was cut off when one "
+        "of them had recorded it. Run the playbook of what is to serve, or serve.yml with its recipe."
+    )
 
 
 def _gone(name: str, rails: t.Sequence[Mapping]) -> str:

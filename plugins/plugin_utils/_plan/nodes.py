@@ -22,6 +22,8 @@ GIVERS = {
     **dict.fromkeys(("model_copies", "known", "share"), MODELS),
     "nodes": "dgx_spark.speculative.deployment_plan with share",
     **dict.fromkeys(("back", "record", "start"), "dgx_spark.speculative.spark_info with gather: [docker, records]"),
+    # What is a fact.
+    "user_id": "ansible.builtin.setup",
 }
 
 
@@ -55,8 +57,8 @@ def asked(of_all: t.Any) -> set[str]:
 
 def needs(subject: str, error: KeyError) -> str:
     """What to do where a look is planned with that nobody has taken, as in a role that is run by itself."""
-    giver = GIVERS.get(subject)
-    way = f"register it with {giver} on each Spark" if giver else "give it"
+    giver = GIVERS.get(str(error.args[0])) or GIVERS.get(subject)
+    way = f"{'gather' if error.args[0] in GIVERS else 'register'} it with {giver} on each Spark" if giver else "give it"
     return f"{subject} needs {error}: {way}, or use playbooks/serve.yml, which does that."
 
 

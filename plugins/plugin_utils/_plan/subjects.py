@@ -202,6 +202,7 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
             "labels": NEEDED,
             "recorded": DICT,
             "addresses": {"type": "list", "elements": "str", "required": True},
+            "everybody": DICT,
         },
     },
 }

@@ -23,9 +23,15 @@ PLAY = """
   gather_facts: false
   any_errors_fatal: true
   vars:
-    ansible_facts: {user_id: me, user_dir: /home/me, python: {executable: /usr/bin/python3.12}}
     deployment: {image: release:1}
   tasks:
+    - name: Know each
+      ansible.builtin.set_fact:
+        user_id: me
+        user_dir: /home/me
+        python: {executable: /usr/bin/python3.12}
+        cacheable: true
+
     - name: Do it
       ansible.builtin.include_role:
         name: dgx_spark.speculative.spark_network

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import os
 import shutil
@@ -19,7 +20,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from server import cluster, health, verbs
+from server import cluster, health, loading, verbs
 from server import launch as launching
 from server import worker as workers
 
@@ -513,6 +514,29 @@ def test_a_worker_writes_its_state_again_where_that_was_lost(
     since = container.wait_for("ready")["since"]
     spoil(container.directory / "state" / "state.json")
     assert container.wait_for("ready")["since"] == since
+
+
+def test_a_worker_waits_for_the_engine_of_another_container(
+    worker: t.Callable[..., PairContainer], tmp_path: Path
+) -> None:
+    """What is there of one Spark alone, and of another pair, too; what cannot be started gives way."""
+    port = free_port(WORKER)
+    turn = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(turn, fcntl.LOCK_EX)
+    with socket.create_server((WORKER, port)):
+        container = worker(port=port, loading__TURN=str(tmp_path))
+        waiting = container.wait_until(lambda state: state.get("reason"))
+        assert (waiting["state"], waiting["reason"]) == ("starting", loading.TAKEN)
+        fcntl.flock(turn, fcntl.LOCK_UN)
+        container.wait_for("failed")
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        fcntl.flock(turn, fcntl.LOCK_UN)
+    container.wait_for("ready")
+    with pytest.raises(BlockingIOError):
+        fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert container.stop() == 0
+    fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(turn)
 
 
 def test_an_sshd_that_dies_comes_back(

@@ -13,7 +13,7 @@ import typing as t
 
 import pytest
 from server import visitors
-from server.visitors import Visitors
+from server.visitors import Visitor, Visitors
 
 ADDRESSES = [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
 # The kernel counts in milliseconds, and a busy machine is late.
@@ -42,18 +42,24 @@ def port(end: socket.socket) -> int:
     return int(end.getsockname()[1])
 
 
+def end_of(client: socket.socket) -> visitors.End:
+    address, number = client.getsockname()[:2]
+    return address, number
+
+
 @pytest.mark.parametrize(("family", "address"), ADDRESSES)
 def test_who_asked_before_and_who_after(family: int, address: str) -> None:
     with connections(family, address, 2) as (waits, own):
-        others = Visitors(port(waits.server), {port(own.client)})
+        others = Visitors(port(waits.server), {end_of(own.client)})
         waits.client.send(b"?")
         own.client.send(b"?")
         asked = time.monotonic()
         time.sleep(MOMENT_S)
         (here,) = others.here()
-        assert here.port == port(waits.client)
+        assert here.end == end_of(waits.client)
+        assert here.asked_ago is not None
         assert MOMENT_S <= here.asked_ago < 2 * MOMENT_S
-        assert others.served_before(asked + 0.1)
+        assert others.served_before(asked + 0.1) == visitors.OTHERS
         assert not others.served_before(asked - 0.1)
 
 
@@ -86,7 +92,34 @@ def test_a_kernel_that_does_not_tell_leaves_everybody_alone(monkeypatch: pytest.
     others = Visitors(1, set())
     with pytest.raises(OSError, match="the kernel does not tell of connections"):
         others.here()
-    assert others.served_before(0)
+    assert others.served_before(0) == visitors.UNKNOWN
+
+
+def test_one_of_whom_the_kernel_does_not_tell_may_have_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with connections(socket.AF_INET, "127.0.0.1", 1) as (stream,):
+        others = Visitors(port(stream.server), set())
+        stream.client.send(b"?")
+        monkeypatch.setattr(visitors, "INET_DIAG_INFO", 4)
+        assert others.here() == [Visitor(end_of(stream.client), None)]
+        assert others.served_before(0) == visitors.UNKNOWN
+
+
+def test_a_kernel_that_says_too_little_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    with connections(socket.AF_INET, "127.0.0.1", 1) as (stream,):
+        monkeypatch.setattr(visitors, "split", lambda _header, _data, _align: iter([(20, b"")]))
+        assert Visitors(port(stream.server), set()).served_before(0) == visitors.UNKNOWN
+
+
+def test_whose_port_is_as_an_own_one_at_another_address_is_somebody_else() -> None:
+    """And one of IPv4 is known again at a server that listens to both."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True))
+        own = stack.enter_context(socket.create_connection(("127.0.0.1", port(listener))))
+        other = stack.enter_context(
+            socket.create_connection(("127.0.0.1", port(listener)), source_address=("127.0.0.2", port(own)))
+        )
+        ends = [end_of(own), end_of(other)]
+        assert [one.end for one in Visitors(port(listener), {ends[0]}).here()] == [ends[1]]
 
 
 def test_nobody_is_there() -> None:

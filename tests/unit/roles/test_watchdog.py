@@ -131,7 +131,7 @@ def test_a_server_that_generates_answers(server: Server) -> None:
     assert verdicts(dog) == [("answering", None)] * 2
     # Its name is asked for once.
     assert server.asked == ["/v1/models", "/v1/completions", "/v1/completions"]
-    assert dog.http.own_ports == set()
+    assert dog.http.own == set()
 
 
 def test_an_engine_that_hangs_alone_is_stalled(server: Server) -> None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A server until it answers: the memory that its models' files take, and the KV cache that it comes to.
+"""A server until it answers: its turn, the memory that its models' files take, and the KV cache that it comes to.
 
 On a GB10 the page cache counts as used GPU memory, and the engine makes its KV cache of what is free.
 """
@@ -10,6 +10,7 @@ On a GB10 the page cache counts as used GPU memory, and the engine makes its KV 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import time
@@ -30,6 +31,35 @@ KV_CACHE = re.compile(rb"Allocated [0-9.]+ GiB for max tokens in paged KV cache 
 KV_CACHE_BOUND = re.compile(rb"Attention window size [0-9]+ exceeds upper bound ([0-9]+) for available blocks")
 # In the engine options, as the playbook writes them.
 KV_CACHE_PLANNED = re.compile(r"^kv_cache_config:\n(?:[ ]+.*\n)*?[ ]+max_tokens: ([0-9]+)$", re.MULTILINE)
+# The volume for compiled code, which all containers of this name have on a Spark: who has it locked has the engine.
+TURN = Path("/cache/modules")
+TAKEN = "another container still has an engine on this Spark, and this one waits until it has ended"
+
+
+class Turn:
+    """Two engines never load at once: a lock that ends with whoever holds it.
+
+    Docker, restarting, starts what was put aside while it may still be ending its successor.
+    """
+
+    def __init__(self) -> None:
+        self.file: int | None = None
+
+    def is_taken(self) -> bool:
+        """Take it, or say that another container has it; one that cannot be had keeps nobody waiting."""
+        with contextlib.suppress(OSError):
+            if self.file is None:
+                self.file = os.open(TURN, os.O_RDONLY)
+            try:
+                fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    def give_back(self) -> None:
+        if self.file is not None:
+            os.close(self.file)
+        self.file = None
 
 
 class PageCache:

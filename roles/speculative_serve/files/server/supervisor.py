@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import fcntl
 import json
 import math
 import os
@@ -29,7 +28,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from server.loading import Loading
+from server.loading import TAKEN, Loading, Turn
 from server.processes import collect_dead, describe_exit, describe_tree, end_descendants, signal_engine, signal_group
 from server.sampler import Sampler
 from server.state import Log, State, give_to_owner
@@ -47,8 +46,6 @@ MEMORY_EVERY_S = 10
 STOP_GRACE_S = 100
 # A benchmark that takes its trial back, or whose lease has run out, waits for no answer any more.
 SWITCH_GRACE_S = 30
-# The volume for compiled code, which all containers of this name have on a Spark: who has it locked has the engine.
-TURN = Path("/cache/modules")
 TURN_EVERY_S = 0.5
 # A lease is renewed all the time: one that would last longer than this is a mistake, and not obeyed.
 LONGEST_LEASE_S = 24 * 3600
@@ -134,7 +131,7 @@ class Supervisor:
         self.loading = Loading(deployment / "options.yml")
         self.guard = Sampler(deployment / "state", os.environ, self.end_engine)
         self.guarded_at = -math.inf
-        self.turn: int | None = None
+        self.turn = Turn()
 
     def take_signals(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -177,8 +174,7 @@ class Supervisor:
                 continue
             if self.guard.verdict is not None and self.guarded_before():
                 self.log.say("the memory guard has ended it twice within an hour, and it is not started again")
-                self.state.write("failed", pid=None)
-                self.idle(None)
+                self.give_up()
                 break
             if not self.at_fault():
                 continue
@@ -189,8 +185,7 @@ class Supervisor:
                 return 1
             if not self.may_restart():
                 self.log.say(f"it ended {MAX_RESTARTS + 1} times within an hour and is not started again")
-                self.state.write("failed", pid=None)
-                self.idle(None)
+                self.give_up()
                 break
             self.idle(RESTART_DELAY_S)
         self.guard.stop()
@@ -241,31 +236,16 @@ class Supervisor:
             self.idle(0.5)
 
     def take_turn(self) -> None:
-        """Wait until no other container has an engine here; then it is this one's turn, for as long as it lives.
-
-        Docker, restarting, starts what was put aside while it may still be ending its successor.
-        """
+        """Wait until no other container has an engine here; then it is this one's turn, until it gives up or ends."""
         waited = False
-        while self.stop_signal is None and self.is_taken():
+        while self.stop_signal is None and self.turn.is_taken():
             if not waited:
                 waited = True
-                reason = "another container still has an engine on this Spark, and this one waits until it has ended"
-                self.log.say(reason)
-                self.state.write("starting", reason=reason)
+                self.log.say(TAKEN)
+                self.state.write("starting", reason=TAKEN)
             self.idle(TURN_EVERY_S)
         if waited:
             self.state.note(reason=None)
-
-    def is_taken(self) -> bool:
-        """Whether another container has the lock; one that cannot be had keeps nobody waiting."""
-        with contextlib.suppress(OSError):
-            if self.turn is None:
-                self.turn = os.open(TURN, os.O_RDONLY)
-            try:
-                fcntl.flock(self.turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-        return False
 
     def begin_switch(self) -> bool:
         """Whether another trial than the server's, or none, is wanted by now; writes it down if so."""
@@ -285,6 +265,12 @@ class Supervisor:
         """Stay without a server until the benchmark is done with its trial, or no longer there."""
         while self.stop_signal is None and not self.begin_switch():
             self.idle(0.5)
+
+    def give_up(self) -> None:
+        """Stay without a server, so that the reason can be read, and keep nobody else from theirs."""
+        self.state.write("failed", pid=None)
+        self.turn.give_back()
+        self.idle(None)
 
     def refuse(self, reason: str) -> int:
         self.log.say(reason)
@@ -310,7 +296,7 @@ class Supervisor:
             stderr=subprocess.STDOUT,
             start_new_session=True,
             # A main process that is killed ends before its server does.
-            pass_fds=[] if self.turn is None else [self.turn],
+            pass_fds=[] if self.turn.file is None else [self.turn.file],
         )
         self.log.tail.clear()
         self.condemned = None

@@ -10,6 +10,7 @@ and ask again are connected all the time.
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 import struct
 import time
@@ -26,6 +27,8 @@ HEADER = struct.Struct("=IHHII")
 # Family, protocol, what is told beside, states; then the ports, the first of which filters.
 REQUEST = struct.Struct("=BBBxI")
 PORTS = struct.Struct(">HH")
+# The other end's port and address.
+PEER = struct.Struct(">6xH16x16s")
 NUMBER = struct.Struct("=i")
 ID_BYTES, MESSAGE_BYTES = 48, 72
 ATTRIBUTE = struct.Struct("=HH")
@@ -33,15 +36,22 @@ ATTRIBUTE = struct.Struct("=HH")
 TOLD = struct.Struct("=52xI72xQ")
 
 
+OTHERS = "others are served"
+UNKNOWN = "it cannot be told whether others are served"
+
+# Address and port of one end of a connection.
+End = tuple[str, int]
+
+
 class Visitor(t.NamedTuple):
-    """A connection of somebody else's: its port there, and the seconds since the server got something.
+    """A connection of somebody else's: its end there, and the seconds since the server got something; None: not told.
 
     Whether it was answered is not asked: a stream has its headers long before its first word, and one that nobody reads
-    stands still. A server that lives closes what is idle.
+    stands still. A server that lives closes what is idle. Half a request and a whole one that waits look the same.
     """
 
-    port: int
-    asked_ago: float
+    end: End
+    asked_ago: float | None
     # A browser or a proxy connects before it has anything to ask.
     has_asked: bool = True
 
@@ -49,28 +59,31 @@ class Visitor(t.NamedTuple):
 class Visitors:
     """Those who are connected to the server's port."""
 
-    def __init__(self, port: int, own_ports: set[int]) -> None:
+    def __init__(self, port: int, own: set[End]) -> None:
         self.port = port
-        self.own_ports = own_ports
+        self.own = own
 
-    def served_before(self, moment: float) -> bool:
-        """Whether somebody is connected who had asked before that moment of the monotonic clock.
+    def served_before(self, moment: float) -> str | None:
+        """Why an answer may take its time: who is connected had asked before that moment of the monotonic clock.
 
         An engine takes requests in the order in which they come: who comes later keeps nobody from an answer. Where the
         kernel does not tell, somebody may be.
         """
         now = time.monotonic()
         try:
-            return any(one.has_asked and now - one.asked_ago < moment for one in self.here())
-        except OSError:
-            return True
+            asked = [one.asked_ago for one in self.here() if one.has_asked]
+        except (OSError, struct.error):
+            return UNKNOWN
+        if any(ago is not None and now - ago < moment for ago in asked):
+            return OTHERS
+        return UNKNOWN if None in asked else None
 
     def here(self) -> list[Visitor]:
         return [
             one
             for family in (socket.AF_INET, socket.AF_INET6)
             for one in connections(family, self.port)
-            if one.port not in self.own_ports
+            if one.end not in self.own
         ]
 
 
@@ -87,8 +100,7 @@ def connections(family: int, port: int) -> t.Iterator[Visitor]:
                     raise OSError(-NUMBER.unpack_from(message)[0], "the kernel does not tell of connections")
                 if kind == DONE:
                     return
-                if found := visitor(message):
-                    yield found
+                yield visitor(family, message)
 
 
 def split(header: struct.Struct, data: bytes, align: int) -> t.Iterator[tuple[int, bytes]]:
@@ -101,11 +113,18 @@ def split(header: struct.Struct, data: bytes, align: int) -> t.Iterator[tuple[in
         data = data[-(-size // align) * align :]
 
 
-def visitor(message: bytes) -> Visitor | None:
+def visitor(family: int, message: bytes) -> Visitor:
     """One connection, with what the kernel tells of it."""
-    _here, port = PORTS.unpack_from(message, 4)
+    port, raw = PEER.unpack_from(message)
+    end = (address_of(raw[:4] if family == socket.AF_INET else raw), port)
     for kind, content in split(ATTRIBUTE, message[MESSAGE_BYTES:], 4):
         if kind == INET_DIAG_INFO and len(content) >= TOLD.size:
             received, size = TOLD.unpack_from(content)
-            return Visitor(port, received / 1e3, size > 0)
-    return None
+            return Visitor(end, received / 1e3, size > 0)
+    return Visitor(end, None)
+
+
+def address_of(raw: bytes) -> str:
+    """As the other end has it: one of IPv4 may come to a socket of IPv6."""
+    address = ipaddress.ip_address(raw)
+    return str(getattr(address, "ipv4_mapped", None) or address)

@@ -21,7 +21,7 @@ import typing as t
 import urllib.parse
 import urllib.request
 
-from server.visitors import Visitors
+from server.visitors import End, Visitors
 
 # The server writes every request into its log: these are told from the users' by it.
 ASKED_BY = "?asked-by=watchdog"
@@ -80,23 +80,23 @@ class Reply:
 
 
 class Http:
-    """Requests to the server; the ports they come from are known, so that they are not taken for somebody else's."""
+    """Requests to the server; where they come from is known, so that they are not taken for somebody else's."""
 
     def __init__(self, url: str) -> None:
         parts = urllib.parse.urlsplit(url)
         self.host = parts.hostname or "127.0.0.1"
         self.port = parts.port or 80
-        self.own_ports: set[int] = set()
+        self.own: set[End] = set()
 
     @contextlib.contextmanager
     def request(self, method: str, path: str, body: dict[str, t.Any] | None = None) -> t.Iterator[Reply]:
         """Send a request; the reply is still to come, and may never."""
         connection = http.client.HTTPConnection(self.host, self.port, timeout=SMALL_REQUEST_S)
-        own_port = 0
+        own: End = ("", 0)
         try:
             connection.connect()
-            own_port = connection.sock.getsockname()[1]
-            self.own_ports.add(own_port)
+            own = connection.sock.getsockname()[:2]
+            self.own.add(own)
             headers = {"Content-Type": "application/json"} if body else {}
             connection.request(method, path + ASKED_BY, json.dumps(body) if body else None, headers)
             yield Reply(connection)
@@ -104,7 +104,7 @@ class Http:
             raise Failed(f"{path}: {error or type(error).__name__}") from error
         finally:
             connection.close()
-            self.own_ports.discard(own_port)
+            self.own.discard(own)
 
     def get(self, path: str) -> tuple[int, bytes]:
         with self.request("GET", path) as reply:
@@ -172,7 +172,7 @@ class Watchdog(threading.Thread):
     def __init__(self, url: str, interval: float, stall: float) -> None:
         super().__init__(name="watchdog", daemon=True)
         self.http = Http(url)
-        self.visitors = Visitors(self.http.port, self.http.own_ports)
+        self.visitors = Visitors(self.http.port, self.http.own)
         self.meter = Meter(self.http)
         self.interval = interval
         self.stall = stall
@@ -262,10 +262,10 @@ class Watchdog(threading.Thread):
                     self.check_health()
                     if self.meter.moved():
                         quiet.restart()
-                if self.visitors.served_before(asked_at + TOGETHER_S):
+                if why := self.visitors.served_before(asked_at + TOGETHER_S):
                     quiet.restart()
                     if self.last.name != "busy" and time.monotonic() >= asked_at + BUSY_AFTER_S:
-                        self.publish("busy", "others are served")
+                        self.publish("busy", why)
                 if quiet.seconds() >= self.stall:
                     raise Stalled(f"no token came for {self.stall:g} s though nobody else was served")
             status, data = reply.read()

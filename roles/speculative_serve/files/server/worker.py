@@ -24,7 +24,7 @@ from pathlib import Path
 from server import verbs
 from server.cluster import KEYS, RETRY_S, RUN, Cluster, is_free, is_here, knock, no_address, write_private
 from server.guard import Verdict
-from server.loading import PageCache, memory_is_short
+from server.loading import TAKEN, PageCache, Turn, memory_is_short
 from server.processes import Process, collect_dead, descendants, describe_exit, end_descendants
 from server.sampler import Sampler
 from server.state import Log, State
@@ -89,6 +89,7 @@ class Worker:
         # How often it has ended a rank, and for what it did last.
         self.guarded = 0
         self.heeded: Verdict | None = None
+        self.turn = Turn()
 
     def run(self) -> int:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -102,6 +103,8 @@ class Worker:
                 problem = self.attend()
             if problem is not None:
                 self.enter(*problem)
+                if not ranks(os.getpid()):
+                    self.turn.give_back()
                 # An sshd that goes on dying is not started all the time.
                 self.idle(min(RETRY_S * 2**self.failures, 30))
         self.end()
@@ -132,6 +135,9 @@ class Worker:
         lacking = self.verbs.problem()
         if lacking is not None:
             return "waiting for the fabric", lacking
+        # Nobody logs in before, and the head waits. Its port may be the other one's until then, too.
+        if self.turn.is_taken():
+            return "starting", TAKEN
         program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:{SSHD_PATH}")
         if program is None:
             return "failed", "there is no sshd in this image; run the playbook again, which makes the pair's image"

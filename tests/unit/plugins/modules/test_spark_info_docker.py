@@ -291,6 +291,19 @@ def test_what_was_put_aside_is_in_the_slot_if_it_runs_or_is_alone(
     assert (found["slot"]["name"], found["aside"]) == (slot, True)
 
 
+@pytest.mark.parametrize(
+    ("health", "health_aside", "slot"),
+    [("starting", "healthy", "slot-aside"), ("healthy", "unhealthy", "slot"), ("starting", "starting", "slot")],
+)
+def test_of_two_that_run_the_one_that_serves_is_in_the_slot(
+    engine: DockerServer, look: Look, health: str, health_aside: str, slot: str
+) -> None:
+    for name, said in (("slot", health), ("slot-aside", health_aside)):
+        state = {"Status": "running", "Running": True, "Health": {"Status": said}}
+        engine.pages[f"/containers/{name}/json"] = {**SLOT, "Name": f"/{name}", "State": state}
+    assert look(container="slot")["slot"]["name"] == slot
+
+
 def test_what_is_back_holds_its_own_memory(
     engine: DockerServer, running: Path, look: Look, nvidia_smi: t.Callable[[str], None]
 ) -> None:

@@ -265,6 +265,8 @@ def test_a_key_is_the_one_that_was_made_just_now_or_found() -> None:
     assert (found["b"]["key"], found["b"]["python"]) == ("ssh-ed25519 BBBB", "/usr/bin/python3")
     # Check mode has made none.
     assert found["c"]["key"] == "ssh-ed25519 AAAA"
+    with pytest.raises(KeyError, match="user_id"):
+        known_of(rails, looks, keys, {**users, "b": ""}, dict.fromkeys("abc", ""))
 
 
 def doors(many: int, directory: str = "/s/pair", **changes: t.Any) -> list[dict[str, t.Any]]:

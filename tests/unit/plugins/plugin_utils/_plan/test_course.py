@@ -192,6 +192,18 @@ def test_addresses_that_are_gone_are_said() -> None:
     )
 
 
+def test_half_a_pair_that_was_kept_is_not_waited_for() -> None:
+    """The head has recorded what is new, and its worker has gone back; who is not there says nothing."""
+    options = "dgx_spark.speculative.options"
+    labels = {"a": {options: "new"}, "b": {options: "old"}, "c": {}, "d": {options: "another's"}}
+
+    def gone(**changes: t.Any) -> t.Any:
+        return course.start("a", {RANK: "0"}, PAIR, ["192.168.100.10"], [], {**labels, **changes})["gone"]
+
+    assert gone().startswith("a and the others do not have the same deployment (new and old), as after a run that")
+    assert gone(b={options: "new"}) == ""
+
+
 @pytest.mark.parametrize(
     ("pair", "missing", "lost"),
     [
