@@ -17,6 +17,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
     access,
     back,
     cluster,
+    containers,
     course,
     deployment,
     firewall,
@@ -130,6 +131,11 @@ class ActionModule(ActionBase):
             return {"rules": firewall.rules(**given["firewall"])}
         except ValueError as error:
             raise AnsibleActionFail(str(error)) from None
+
+    @staticmethod
+    def _container(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        asked = dict(given["container"])
+        return {"container": containers.defined(asked.pop("planned"), asked)}
 
     def _image_copies(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = given["image_copies"]
