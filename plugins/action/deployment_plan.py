@@ -133,6 +133,12 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(str(error)) from None
 
     @staticmethod
+    def _cable(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        refusal = network.in_use(**given["cable"])
+        # It says all, whatever else may keep a network from being configured.
+        return {"refused": True, **refusing(f"{host}: {refusal}")} if refusal else {}
+
+    @staticmethod
     def _container(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = dict(given["container"])
         return {"container": containers.defined(asked.pop("planned"), asked)}

@@ -18,8 +18,8 @@ description:
     whether there is a place for a container. Of a run, it says what the server is asked and what becomes of one that
     fails.
   - A task asks one of O(fabric), O(cluster), O(served), O(steps), O(room), O(trust), O(access), O(place), O(firewall),
-    O(container), O(model_copies), O(image_copies), O(page), O(share), O(nodes), O(run), O(back), O(record), O(review),
-    O(listen), O(question), O(failure), O(ended) and O(start).
+    O(cable), O(container), O(model_copies), O(image_copies), O(page), O(share), O(nodes), O(run), O(back), O(record),
+    O(review), O(listen), O(question), O(failure), O(ended) and O(start).
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
@@ -488,6 +488,26 @@ options:
         type: list
         elements: str
         default: []
+  cable:
+    description:
+      - Whether the cable may be taken from what is in the serving slot, as a change of the network's does. Refuses to
+        take it from one half of a model that serves.
+    type: dict
+    suboptions:
+      slot:
+        description:
+          - What M(dgx_spark.speculative.spark_info) returned of it. Left out if it is empty.
+        type: dict
+      container:
+        description:
+          - The name of the container.
+        type: str
+        required: true
+      others:
+        description:
+          - Those with which it serves, in words, as O(fabric) returns them.
+        type: str
+        required: true
   container:
     description:
       - How a container is run, from what was given and, before that, from what was planned of it.
@@ -623,6 +643,11 @@ options:
           - As whom it does so. Empty where SSH knows that.
         type: str
         default: ""
+      environment:
+        description:
+          - Settings of Open WebUI's own, which count over those of this collection.
+        type: dict
+        default: {}
   share:
     description:
       - What a Spark brings into a deployment, as the role C(speculative_serve) puts it together in C(tasks/render.yml),
@@ -1277,6 +1302,10 @@ url:
   returned: with O(page)
   type: str
   sample: http://127.0.0.1:3000
+environment:
+  description: The environment variables of its container.
+  returned: with O(page)
+  type: dict
 asks:
   description: Where it reaches the model.
   returned: with O(page)

@@ -857,6 +857,9 @@ pair:
       description: The public key with which this host connects to the other one. Null where there is none.
       type: str
       sample: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE0
+    key_file:
+      description: O(pair.key).
+      type: str
     key:
       description:
         - The public half of O(pair.key), if both files of the key pair are whole and belong together. Null where there

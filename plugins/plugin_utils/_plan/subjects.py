@@ -108,6 +108,7 @@ PAGE: dict[str, dict[str, t.Any]] = {
     "endpoint": {"type": "str", "required": True},
     "reached_as": {"type": "str", "required": True},
     "user": {"type": "str", "default": ""},
+    "environment": {"type": "dict", "default": {}},
 }
 # What is asked; a task asks one of them.
 SUBJECTS: dict[str, dict[str, t.Any]] = {
@@ -128,6 +129,14 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
     "access": {"type": "dict", "options": ACCESS},
     "place": {"type": "dict", "options": PLACE},
     "firewall": {"type": "dict", "options": FIREWALL},
+    "cable": {
+        "type": "dict",
+        "options": {
+            "slot": DICT,
+            "container": {"type": "str", "required": True},
+            "others": {"type": "str", "required": True},
+        },
+    },
     "container": {"type": "dict", "options": {**CONTAINER, "planned": {"type": "dict", "default": {}}}},
     "image_copies": {"type": "dict", "options": {"looks": NEEDED, "loaded": {"type": "str", "default": ""}}},
     "page": {"type": "dict", "options": PAGE},
