@@ -155,7 +155,8 @@ class ActionModule(ActionBase):
 
     def _served(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         # Where a value was given, only what came with the task still tells.
-        plan = served.decided({**given["served"], "given": self._task.args["served"]["given"]}, host)
+        decided = served.decided({**given["served"], "given": self._task.args["served"]["given"]}, host)
+        plan = {**decided, "is_first": given["served"]["is_first"]}
         if given["served"]["overcommit"] or not plan.get("message"):
             return plan
         display.display("\n".join(["", *plan["lines"], ""]))

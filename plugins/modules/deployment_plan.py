@@ -204,6 +204,11 @@ options:
             fails.
         type: bool
         default: false
+      is_first:
+        description:
+          - Whether it is decided for the first time, and so is to be shown. Only handed on, as RV(is_first).
+        type: bool
+        default: true
       memory:
         description:
           - The Spark's memory, in bytes, with the keys C(total), C(available), C(slot) (what the running deployment
@@ -1222,6 +1227,10 @@ free_for_gpu:
   returned: with O(served)
   type: str
   sample: 104 GB by CUDA, 118 GB available
+is_first:
+  description: O(served.is_first).
+  returned: with O(served)
+  type: bool
 message:
   description:
     - Why it is refused, by whom memory is held, and what to do. Empty with RV(verdict=fits) and RV(verdict=unknown).
@@ -1505,7 +1514,7 @@ why:
   returned: with O(failure)
   type: str
 untouched:
-  description: Whether the run has changed no container.
+  description: Whether the run is known to have changed no container, by O(failure.changed) and O(failure.known).
   returned: with O(failure)
   type: bool
 again:
