@@ -139,8 +139,8 @@ class ActionModule(ActionBase):
         return {"refused": True, **refusing(f"{host}: {refusal}")} if refusal else {}
 
     @staticmethod
-    def _container(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        asked = dict(given["container"])
+    def _definition(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        asked = dict(given["definition"])
         return {"container": containers.defined(asked.pop("planned"), asked)}
 
     def _image_copies(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -18,7 +18,7 @@ description:
     whether there is a place for a container. Of a run, it says what the server is asked and what becomes of one that
     fails.
   - A task asks one of O(fabric), O(cluster), O(served), O(steps), O(room), O(trust), O(access), O(place), O(firewall),
-    O(cable), O(container), O(model_copies), O(image_copies), O(page), O(share), O(nodes), O(run), O(back), O(record),
+    O(cable), O(definition), O(model_copies), O(image_copies), O(page), O(share), O(nodes), O(run), O(back), O(record),
     O(review), O(listen), O(question), O(failure), O(ended) and O(start).
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:
@@ -143,7 +143,7 @@ options:
       - Adds up the weights of target and draft model, the KV cache of the wanted context, and 10 GB of workspace, and
         compares the sum with the memory there is, before anything is downloaded.
       - The KV cache is counted for C(parallel) conversations. Each takes C(context) tokens and three times
-        C(draft_length), as TensorRT-LLM makes a sequence longer for its drafts, rounded up to whole blocks, and a block
+        what is drafted, as TensorRT-LLM makes a sequence longer for its drafts, rounded up to whole blocks, and a block
         more. Another block is for the dummy request that fills up the batches of CUDA graphs.
       - A value in it takes two bytes unless C(kv_cache_config.dtype) in the options says less. With C(auto) it takes
         one where the checkpoint asks for FP8, as TensorRT-LLM follows it; the head of C(eagle3) has its target's type.
@@ -171,10 +171,10 @@ options:
       given:
         description:
           - The inputs of the role C(speculative_serve), by the recipe's names C(target), C(draft), C(method),
-            C(draft_length), C(context), C(parallel), C(kv_cache) and C(family), and C(image) and C(break_even) (what
-            drafts cost).
-          - C(method) and C(draft_length) are null where nobody has given them. Any other one that is the recipe's
-            counts as the recipe's. C(method) is empty if C(speculative_config) in the options says it.
+            C(context), C(parallel), C(kv_cache) and C(family), that of the draft length, and C(image) and C(break_even)
+            (what drafts cost).
+          - Method and draft length are null where nobody has given them. Any other one that is the recipe's counts as
+            the recipe's. C(method) is empty if C(speculative_config) in the options says it.
         type: dict
         required: true
       options:
@@ -513,7 +513,7 @@ options:
           - Those with which it serves, in words, as O(fabric) returns them.
         type: str
         required: true
-  container:
+  definition:
     description:
       - How a container is run, from what was given and, before that, from what was planned of it.
     type: dict
@@ -1014,8 +1014,7 @@ EXAMPLES = r"""
       recipe: "{{ deployment_recipe }}"
       given:
         image: "{{ deployment_recipe.image }}"
-        draft_length: 3
-        method: null
+        method: eagle3
         context: 131072
       memory: "{{ docker.memory }}"
     of_all: {facts: models.facts}
@@ -1357,7 +1356,7 @@ log_level:
   type: str
 container:
   description: What Docker is asked for, as the input C(trtllm_container_planned) of the role trtllm_container takes it.
-  returned: with O(nodes), O(run) or O(container)
+  returned: with O(nodes), O(run) or O(definition)
   type: dict
 serves_already:
   description: Whether just this container is in the slot and runs.
@@ -1447,7 +1446,7 @@ replaced:
   type: dict
 served:
   description:
-    - The values by the recipe's names, C(benchmark) (C(draft_length), C(method), C(date) and C(sentence) of the choice
+    - The values by the recipe's names, C(benchmark) (its draft length, C(method), C(date) and C(sentence) of the choice
       that was taken, or empty), C(break_even), C(origins) and C(lines).
     - In C(origins), by name, C(from) is V(benchmark) or V(given), and C(says) tells a person value and place.
     - C(break_even) has the acceptance lengths from which drafts pay, for one request at a time on hardware whose limit

@@ -138,7 +138,7 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
             "others": {"type": "str", "required": True},
         },
     },
-    "container": {"type": "dict", "options": {**CONTAINER, "planned": {"type": "dict", "default": {}}}},
+    "definition": {"type": "dict", "options": {**CONTAINER, "planned": {"type": "dict", "default": {}}}},
     "image_copies": {"type": "dict", "options": {"looks": NEEDED, "loaded": {"type": "str", "default": ""}}},
     "page": {"type": "dict", "options": PAGE},
     "share": DICT,
