@@ -56,7 +56,10 @@ def test_no_container_is_started_or_stopped_by_a_run_that_has_lost_the_spark() -
 @pytest.mark.parametrize("name", ["recipe", "previous"])
 def test_who_has_lost_it_says_so_before_anything_else(name: str) -> None:
     rescue = next(task["rescue"] for task in tasks(ROOT / f"playbooks/tasks/{name}.yml") if "rescue" in task)
-    assert rescue[0][LEASE] == {"state": "checked"}
+    assert rescue[0]["ansible.builtin.include_tasks"] == "failed.yml"
+    checked, why = tasks(ROOT / "playbooks/tasks/failed.yml")
+    assert checked[LEASE] == {"state": "checked"}
+    assert why["dgx_spark.speculative.deployment_diagnosis"]["fails"] is True
 
 
 def test_what_writes_to_a_spark_writes_nothing_then(tmp_path: Path) -> None:
