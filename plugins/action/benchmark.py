@@ -45,28 +45,6 @@ LEAST = {"max_tokens": 1, "repetitions": 1, "warmup": 0, "prompt_lengths": 1}
 HOST_NAMES = ("inventory_hostname", "ansible_host", "ansible_ssh_host")
 USER_NAMES = ("ansible_user", "ansible_ssh_user")
 HOST_FACTS = ("hostname", "nodename", "fqdn")
-# What the program that measures is told besides.
-SWEEP: dict[str, dict[str, t.Any]] = {
-    "deployment": {"type": "str"},
-    "results": {"type": "str"},
-    "lease_s": {"type": "int"},
-    "ready_timeout": {"type": "int"},
-    "answer_timeout": {"type": "int"},
-}
-PLAN: dict[str, dict[str, t.Any]] = {
-    "record": {"type": "dict", "required": True},
-    "choice": {"type": "dict"},
-    "draft_lengths": {"type": "list", "elements": "raw", "default": []},
-    "quick": {"type": "bool", "default": False},
-    "prompts": {"type": "path", "required": True},
-    "max_tokens": {"type": "int", "default": 256, "no_log": False},
-    "repetitions": {"type": "int", "default": 3},
-    "warmup": {"type": "int", "default": 2},
-    "prompt_lengths": {"type": "list", "elements": "int", "default": []},
-    "load_s": {"type": "float"},
-    "recipe": {"type": "str"},
-    "sweep": {"type": "dict", "default": {}, "options": SWEEP},
-}
 REPORT: dict[str, dict[str, t.Any]] = {
     "results": {"type": "dict"},
     "record": {"type": "dict"},
@@ -78,7 +56,7 @@ REPORT: dict[str, dict[str, t.Any]] = {
 }
 # A task asks one of them.
 SUBJECTS: dict[str, dict[str, t.Any]] = {
-    "plan": {"type": "dict", "options": PLAN},
+    "plan": {"type": "dict", "options": planning.ARGUMENTS},
     "report": {
         "type": "dict",
         "options": REPORT,
@@ -141,7 +119,7 @@ def points(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         ) from None
     # Written in a playbook, values are of Ansible's own types, which YAML does not write.
     record, choice = json.loads(json.dumps([given["record"], given["choice"] or {}]))
-    wanted = planning.wishes(given["draft_lengths"], given["quick"], int(record.get("draft_length") or 0))
+    wanted = planning.wanted(given, record)
     now = datetime.datetime.now()
     measured = planning.points(record, choice, wanted, prompts, settings)
     told = {**given["sweep"], "seconds_a_load": given["load_s"]}

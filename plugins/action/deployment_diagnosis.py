@@ -10,7 +10,12 @@ import re
 import typing as t
 from pathlib import Path
 
+from ansible.errors import AnsibleError
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+display = Display()
 
 # Where the archive is put together on a host that is not to keep it.
 ON_THE_WAY = "~/.dgx-spark-diagnosis.tar.gz"
@@ -30,6 +35,8 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
         variables, arguments = dict(task_vars or {}), dict(self._task.args)
+        if boolean(arguments.get("fails") or False):
+            return self._failed(arguments, variables)
         wanted = str(arguments.get("fetch_to") or "")
         if wanted and not arguments.get("bundle"):
             arguments["bundle"] = ON_THE_WAY
@@ -41,6 +48,16 @@ class ActionModule(ActionBase):
         failed = self._brought(str(found["bundle"]), path, variables)
         said = f"  The evidence is in {path}; look through it before you give it away."
         return failed or {**found, "bundle": str(path), "lines": [*found["lines"], said]}
+
+    def _failed(self, arguments: dict[str, t.Any], variables: dict[str, t.Any]) -> dict[str, t.Any]:
+        """Fail as the run did, whose own message must not get lost behind a diagnosis that fails."""
+        try:
+            found = dict(self._execute_module(module_args=arguments, task_vars=variables))
+        except AnsibleError:
+            found = {}
+        if found.get("verdict") == "problem":
+            display.display("\n" + "\n".join(found["lines"]) + "\n")
+        return {"failed": True, "changed": False, "msg": str(arguments["failure"])}
 
     def _brought(self, source: str, path: Path, variables: dict[str, t.Any]) -> dict[str, t.Any]:
         """Take the archive from the host, which does not keep it; what came in the way, or nothing."""

@@ -17,11 +17,23 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
-        found = dict(self._execute_module(task_vars=task_vars))
         host = str((task_vars or {}).get("inventory_hostname", self._play_context.remote_addr))
+        arguments = dict(self._task.args)
+        awaited = arguments.pop("lets_in", None)
+        if awaited and self._lets_in(awaited, task_vars):
+            return {"changed": False}
+        found = dict(self._execute_module(module_args=arguments, task_vars=task_vars))
+        if awaited:
+            why = str(found.get("why") or "diagnose.yml tells more.")
+            return {"failed": True, "msg": f"{host}: the container is started, but its head cannot log in. {why}"}
         if "disk" in found:
             return {**found, "lines": render(host, status_of(found))}
         return {**found, "lines": told(host, found["log"])} if "log" in found else found
+
+    def _lets_in(self, where: t.Mapping[str, t.Any], task_vars: dict[str, t.Any] | None) -> bool:
+        """Whether somebody listens there in time."""
+        asked = {"host": where["address"], "port": where["port"], "timeout": int(where["timeout"])}
+        return not self._execute_module("ansible.builtin.wait_for", asked, task_vars=task_vars).get("failed")
 
 
 def told(host: str, log: t.Mapping[str, t.Any]) -> list[str]:

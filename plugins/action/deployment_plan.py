@@ -17,6 +17,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
     access,
     back,
     cluster,
+    containers,
     course,
     deployment,
     firewall,
@@ -131,6 +132,17 @@ class ActionModule(ActionBase):
         except ValueError as error:
             raise AnsibleActionFail(str(error)) from None
 
+    @staticmethod
+    def _cable(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        refusal = network.in_use(**given["cable"])
+        # It says all, whatever else may keep a network from being configured.
+        return {"refused": True, **refusing(f"{host}: {refusal}")} if refusal else {}
+
+    @staticmethod
+    def _definition(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        asked = dict(given["definition"])
+        return {"container": containers.defined(asked.pop("planned"), asked)}
+
     def _image_copies(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = given["image_copies"]
         found = images.copies(asked["looks"])
@@ -143,7 +155,8 @@ class ActionModule(ActionBase):
 
     def _served(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         # Where a value was given, only what came with the task still tells.
-        plan = served.decided({**given["served"], "given": self._task.args["served"]["given"]}, host)
+        decided = served.decided({**given["served"], "given": self._task.args["served"]["given"]}, host)
+        plan = {**decided, "is_first": given["served"]["is_first"]}
         if given["served"]["overcommit"] or not plan.get("message"):
             return plan
         display.display("\n".join(["", *plan["lines"], ""]))

@@ -7,10 +7,20 @@ from __future__ import annotations
 import typing as t
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.place import as_seen
 
 # What names a port, of the options about Docker.
 PORTS = ("port", "address", "published_ports", "socket")
+KINDS = ("available", "free")
+
+
+def given_back(before: t.Mapping[str, t.Any], now: t.Mapping[str, t.Any]) -> str:
+    """How much memory there was and is, in words. What the page cache has counts as available, but is not free."""
+    kinds = (
+        f"{kind}: {amount(before[f'memory_{kind}'])} before, {amount(now[f'memory_{kind}'])} now" for kind in KINDS
+    )
+    return f"Memory {'; '.join(kinds)}."
 
 
 class ActionModule(ActionBase):
@@ -23,7 +33,10 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
+        before = self._task.args.get("since")
         found = dict(self._execute_module(task_vars=task_vars))
+        if before and "machine" in found:
+            found["given_back"] = given_back(before, found["machine"])
         docker, become = found.get("docker") or {}, self._connection.become
         if become is None or not docker.get("taken"):
             return found

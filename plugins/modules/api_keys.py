@@ -47,6 +47,12 @@ options:
       - Who asks for them, usually a role.
     type: str
     default: api_proxy
+  expose:
+    description:
+      - Whom the proxy is to let in, as V(local), which is nobody, V(docker) or V(lan). See RV(scope).
+    type: str
+    choices: [local, docker, lan]
+    default: local
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 seealso:
@@ -116,6 +122,13 @@ guests:
   type: list
   elements: str
   sample: [open-webui]
+scope:
+  description:
+    - Whom the proxy lets in. A key of another owner, such as Open WebUI's, keeps the door for containers open when
+      O(expose=local).
+  returned: success
+  type: str
+  sample: docker
 owners:
   description: All keys that are accepted now, and who asked for each. Empty for a key that was put there by hand.
   returned: success
@@ -137,6 +150,7 @@ def main() -> None:
             "directory": {"type": "path", "required": True, "no_log": False},
             "names": {"type": "list", "elements": "str", "default": [], "no_log": False},
             "owner": {"type": "str", "default": "api_proxy"},
+            "expose": {"type": "str", "choices": ["local", "docker", "lan"], "default": "local"},
         },
         supports_check_mode=True,
     )
@@ -154,6 +168,8 @@ def main() -> None:
         **{name: whose for name, whose in before.items() if name not in change.revoked},
         **dict.fromkeys(names, owner),
     }
+    guests = [name for name, whose in before.items() if whose not in ("", owner)]
+    expose = module.params["expose"]
     module.exit_json(
         changed=change.any,
         paths={name: str(keys.path(name)) for name in names},
@@ -163,7 +179,8 @@ def main() -> None:
         there=there,
         existing=before,
         own=[name for name, whose in before.items() if whose == owner],
-        guests=[name for name, whose in before.items() if whose not in ("", owner)],
+        guests=guests,
+        scope="docker" if expose == "local" and guests else expose,
         owners=dict(sorted(after.items())),
     )
 

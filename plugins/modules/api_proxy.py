@@ -65,6 +65,12 @@ options:
             where the proxy makes its certificates.
         type: list
         elements: str
+      certificate:
+        description:
+          - The SHA-256 of the given certificate's file, by which it is called on the host. Empty where the proxy makes
+            its certificates.
+        type: str
+        default: ""
       reached_as:
         description:
           - The name or address by which the controller reaches the host.
@@ -146,6 +152,12 @@ gateway:
   returned: with O(plan)
   type: str
   sample: 172.17.0.1
+certificate:
+  description:
+    - What O(plan.certificate) and its key are called in the proxy's directory, without suffix. Empty if none is given.
+  returned: with O(plan)
+  type: str
+  sample: certificate-0123456789abcdef
 names:
   description: The names and addresses that the certificates are for.
   returned: with O(plan)
@@ -230,6 +242,7 @@ PLAN: dict[str, dict[str, t.Any]] = {
     "addresses": {"type": "list", "elements": "str", "default": []},
     "names": {"type": "list", "elements": "str", "default": []},
     "certificate_names": {"type": "list", "elements": "str"},
+    "certificate": {"type": "str", "default": ""},
     "reached_as": {"type": "str", "default": ""},
     "controller_clock": {"type": "float", "required": True},
 }

@@ -62,6 +62,12 @@ options:
       - The message with which a run failed. It is matched as well, and something is wrong then even if a server
         generates.
     type: str
+  fails:
+    description:
+      - For the C(rescue) of a run. The task fails with O(failure) in any case, also where the host cannot be looked at,
+        and first shows RV(lines) where they tell of a problem.
+    type: bool
+    default: false
   host:
     description:
       - A name to begin RV(lines) with.
@@ -323,9 +329,10 @@ def main() -> None:
             "socket": {"type": "path", "default": "/var/run/docker.sock"},
             "ask": {"type": "bool", "default": True},
             "failure": {"type": "str"},
+            "fails": {"type": "bool", "default": False},
             "host": {"type": "str"},
             "bundle": {"type": "path"},
-            # The action sees to it.
+            # The action sees to this, and to a task that fails.
             "fetch_to": {"type": "str"},
         },
         supports_check_mode=True,

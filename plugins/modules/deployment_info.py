@@ -88,6 +88,27 @@ options:
       - How many seconds the answer may take at most.
     type: float
     default: 40
+  lets_in:
+    description:
+      - Where the head of several Sparks logs in to the container. Then the task waits until it can, and looks no
+        further. Where it cannot in time, the task fails with RV(why).
+    type: dict
+    suboptions:
+      address:
+        description:
+          - The address on this host.
+        type: str
+        required: true
+      port:
+        description:
+          - The port of the SSH server.
+        type: int
+        required: true
+      timeout:
+        description:
+          - After how many seconds it is too late.
+        type: float
+        default: 60
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 seealso:
@@ -473,6 +494,12 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.written import written
 
 GATHERED = ["status", "log"]
+# The action waits; only where that was in vain is it looked for the reason.
+LETS_IN = {
+    "address": {"type": "str", "required": True},
+    "port": {"type": "int", "required": True},
+    "timeout": {"type": "float", "default": 60},
+}
 
 
 def main() -> None:
@@ -495,6 +522,7 @@ def main() -> None:
             "socket": {"type": "path", "default": "/var/run/docker.sock"},
             "ask": {"type": "bool", "default": True},
             "deadline": {"type": "float", "default": 40},
+            "lets_in": {"type": "dict", "options": LETS_IN},
         },
         supports_check_mode=True,
     )

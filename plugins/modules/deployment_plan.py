@@ -18,8 +18,8 @@ description:
     whether there is a place for a container. Of a run, it says what the server is asked and what becomes of one that
     fails.
   - A task asks one of O(fabric), O(cluster), O(served), O(steps), O(room), O(trust), O(access), O(place), O(firewall),
-    O(model_copies), O(image_copies), O(page), O(share), O(nodes), O(run), O(back), O(record), O(review), O(listen),
-    O(question), O(failure), O(ended) and O(start).
+    O(cable), O(definition), O(model_copies), O(image_copies), O(page), O(share), O(nodes), O(run), O(back), O(record),
+    O(review), O(listen), O(question), O(failure), O(ended) and O(start).
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
@@ -143,7 +143,7 @@ options:
       - Adds up the weights of target and draft model, the KV cache of the wanted context, and 10 GB of workspace, and
         compares the sum with the memory there is, before anything is downloaded.
       - The KV cache is counted for C(parallel) conversations. Each takes C(context) tokens and three times
-        C(draft_length), as TensorRT-LLM makes a sequence longer for its drafts, rounded up to whole blocks, and a block
+        what is drafted, as TensorRT-LLM makes a sequence longer for its drafts, rounded up to whole blocks, and a block
         more. Another block is for the dummy request that fills up the batches of CUDA graphs.
       - A value in it takes two bytes unless C(kv_cache_config.dtype) in the options says less. With C(auto) it takes
         one where the checkpoint asks for FP8, as TensorRT-LLM follows it; the head of C(eagle3) has its target's type.
@@ -171,10 +171,10 @@ options:
       given:
         description:
           - The inputs of the role C(speculative_serve), by the recipe's names C(target), C(draft), C(method),
-            C(draft_length), C(context), C(parallel), C(kv_cache) and C(family), and C(image) and C(break_even) (what
-            drafts cost).
-          - C(method) and C(draft_length) are null where nobody has given them. Any other one that is the recipe's
-            counts as the recipe's. C(method) is empty if C(speculative_config) in the options says it.
+            C(context), C(parallel), C(kv_cache) and C(family), that of the draft length, and C(image) and C(break_even)
+            (what drafts cost).
+          - Method and draft length are null where nobody has given them. Any other one that is the recipe's counts as
+            the recipe's. C(method) is empty if C(speculative_config) in the options says it.
         type: dict
         required: true
       options:
@@ -204,6 +204,11 @@ options:
             fails.
         type: bool
         default: false
+      is_first:
+        description:
+          - Whether it is decided for the first time, and so is to be shown. Only handed on, as RV(is_first).
+        type: bool
+        default: true
       memory:
         description:
           - The Spark's memory, in bytes, with the keys C(total), C(available), C(slot) (what the running deployment
@@ -488,6 +493,111 @@ options:
         type: list
         elements: str
         default: []
+  cable:
+    description:
+      - Whether the cable may be taken from what is in the serving slot, as a change of the network's does. Refuses to
+        take it from one half of a model that serves.
+    type: dict
+    suboptions:
+      slot:
+        description:
+          - What M(dgx_spark.speculative.spark_info) returned of it. Left out if it is empty.
+        type: dict
+      container:
+        description:
+          - The name of the container.
+        type: str
+        required: true
+      others:
+        description:
+          - Those with which it serves, in words, as O(fabric) returns them.
+        type: str
+        required: true
+  definition:
+    description:
+      - How a container is run, from what was given and, before that, from what was planned of it.
+    type: dict
+    suboptions:
+      image:
+        description:
+          - What it is made from.
+        type: raw
+        required: true
+      command:
+        description:
+          - What it runs.
+        type: raw
+        required: true
+      healthcheck:
+        description:
+          - How Docker sees whether it works. Empty for not at all.
+        type: raw
+        required: true
+      environment:
+        description:
+          - Its variables.
+        type: raw
+        required: true
+      mounts:
+        description:
+          - What it sees of the host, and its volumes.
+        type: raw
+        required: true
+      labels:
+        description:
+          - What it tells of itself.
+        type: raw
+        required: true
+      network:
+        description:
+          - Docker's network.
+        type: raw
+        required: true
+      published_ports:
+        description:
+          - What Docker publishes on the host. Nothing is published without V(bridge).
+        type: raw
+        required: true
+      ipc_mode:
+        description:
+          - Docker's IPC mode.
+        type: raw
+        required: true
+      ulimits:
+        description:
+          - Its limits.
+        type: raw
+        required: true
+      devices:
+        description:
+          - Its device nodes.
+        type: raw
+        required: true
+      device_requests:
+        description:
+          - Its GPUs.
+        type: raw
+        required: true
+      stop_timeout:
+        description:
+          - Seconds between SIGTERM and SIGKILL.
+        type: raw
+        required: true
+      log_max_size:
+        description:
+          - How large a file of Docker's log becomes.
+        type: raw
+        required: true
+      log_max_files:
+        description:
+          - How many of them there are.
+        type: raw
+        required: true
+      planned:
+        description:
+          - What was decided of it elsewhere, or was recorded, by the same names.
+        type: dict
+        default: {}
   image_copies:
     description:
       - Who lacks the image that the head has for all.
@@ -538,6 +648,11 @@ options:
           - As whom it does so. Empty where SSH knows that.
         type: str
         default: ""
+      environment:
+        description:
+          - Settings of Open WebUI's own, which count over those of this collection.
+        type: dict
+        default: {}
   share:
     description:
       - What a Spark brings into a deployment, as the role C(speculative_serve) puts it together in C(tasks/render.yml),
@@ -904,8 +1019,7 @@ EXAMPLES = r"""
       recipe: "{{ deployment_recipe }}"
       given:
         image: "{{ deployment_recipe.image }}"
-        draft_length: 3
-        method: null
+        method: eagle3
         context: 131072
       memory: "{{ docker.memory }}"
     of_all: {facts: models.facts}
@@ -1114,6 +1228,10 @@ free_for_gpu:
   returned: with O(served)
   type: str
   sample: 104 GB by CUDA, 118 GB available
+is_first:
+  description: O(served.is_first).
+  returned: with O(served)
+  type: bool
 message:
   description:
     - Why it would be refused without O(served.overcommit), by whom memory is held, and what to do. Empty with
@@ -1195,6 +1313,10 @@ url:
   returned: with O(page)
   type: str
   sample: http://127.0.0.1:3000
+environment:
+  description: The environment variables of its container.
+  returned: with O(page)
+  type: dict
 asks:
   description: Where it reaches the model.
   returned: with O(page)
@@ -1237,7 +1359,7 @@ log_level:
   type: str
 container:
   description: What Docker is asked for, as the input C(trtllm_container_planned) of the role trtllm_container takes it.
-  returned: with O(nodes) or O(run)
+  returned: with O(nodes), O(run) or O(definition)
   type: dict
 serves_already:
   description: Whether just this container is in the slot and runs.
@@ -1327,7 +1449,7 @@ replaced:
   type: dict
 served:
   description:
-    - The values by the recipe's names, C(benchmark) (C(draft_length), C(method), C(date) and C(sentence) of the choice
+    - The values by the recipe's names, C(benchmark) (its draft length, C(method), C(date) and C(sentence) of the choice
       that was taken, or empty), C(break_even), C(origins) and C(lines).
     - In C(origins), by name, C(from) is V(benchmark) or V(given), and C(says) tells a person value and place.
     - C(break_even) has the acceptance lengths from which drafts pay, for one request at a time on hardware whose limit
@@ -1394,7 +1516,7 @@ why:
   returned: with O(failure)
   type: str
 untouched:
-  description: Whether the run has changed no container.
+  description: Whether the run is known to have changed no container, by O(failure.changed) and O(failure.known).
   returned: with O(failure)
   type: bool
 again:

@@ -93,7 +93,6 @@ recipe:
   sample:
     name: single_eagle3
     method: eagle3
-    draft_length: 5
     target: openai/gpt-oss-120b
     draft: nvidia/gpt-oss-120b-Eagle3-long-context
     directories: []

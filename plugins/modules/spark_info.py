@@ -160,6 +160,10 @@ options:
           - The socket of the Engine.
         type: path
         default: /var/run/docker.sock
+  since:
+    description:
+      - What was returned as RV(machine) before something happened that may have given memory back.
+    type: dict
 seealso:
   - module: dgx_spark.speculative.deployment_plan
   - plugin: dgx_spark.speculative.sg
@@ -268,6 +272,11 @@ ansible_facts:
       description: The interpreter that runs modules.
       type: dict
       sample: {executable: /usr/bin/python3}
+given_back:
+  description: How much memory there was by O(since), and is now, in a sentence.
+  returned: with O(since)
+  type: str
+  sample: "Memory available: 41.2 GB before, 118 GB now; free: 12.3 GB before, 104 GB now."
 machine:
   description:
     - With V(machine) in O(gather), what the machine is.
@@ -857,6 +866,9 @@ pair:
       description: The public key with which this host connects to the other one. Null where there is none.
       type: str
       sample: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE0
+    key_file:
+      description: O(pair.key).
+      type: str
     key:
       description:
         - The public half of O(pair.key), if both files of the key pair are whole and belong together. Null where there
@@ -1027,6 +1039,8 @@ def main() -> None:
             "deployment": {"type": "str"},
             "docker": {"type": "dict", "options": ARGUMENTS, "apply_defaults": True},
             "pair": {"type": "dict", "options": PAIR},
+            # For the action, which tells what has changed.
+            "since": {"type": "dict"},
         },
         supports_check_mode=True,
     )

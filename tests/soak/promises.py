@@ -126,9 +126,11 @@ PROMISES: t.Final[dict[str, Promise]] = {
         "the lock of a run is killed while that replaces what serves", ("lease", "delay", "load", "load"), leaves=True
     ),
     "renewal killed": Promise(
-        "what renews the lock of a run is killed while that replaces what serves",
-        ("lease", "delay", "load", "load"),
+        "what renews the lock of a run is killed, and once that has ended `stop.yml` is run, which does not wait for it",
+        ("load",),
+        START,
         leaves=True,
+        breaks=True,
     ),
     "work killed": Promise(
         "what a run has left to work on the Spark is killed while that replaces what serves",

@@ -76,9 +76,8 @@ class Proxy:
         return {
             **{f"api_proxy_{name}": self.site[name] for name in inputs},
             "inventory_hostname": self.site["host"],
-            "__api_proxy_plan": {name: self.site[name] for name in ("names", "gateway")},
-            "__api_proxy_scope": "lan" if self.site["lan"] else "docker",
-            "__api_proxy_certificate_id": self.site["certificate"],
+            "__api_proxy_plan": {name: self.site[name] for name in ("names", "gateway", "certificate")},
+            "__api_proxy_keys": {"scope": "lan" if self.site["lan"] else "docker"},
         }
 
     def caddyfile(self) -> str:

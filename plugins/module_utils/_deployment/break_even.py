@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import DRAFT_LENGTH
+
 NUMBERS = {"draft_cost": float, "expert_share": float, "experts": int, "active_experts": int}
 # What only the bound of a benchmark is made from.
 UNUSED = ("target_gb",)
@@ -33,7 +35,7 @@ def distinct_experts(tokens: int, experts: int, active_experts: int) -> float:
 
 
 def break_even(
-    draft_length: int,
+    length: int,
     draft_cost: float,
     expert_share: float = 0,
     experts: int = 0,
@@ -44,29 +46,29 @@ def break_even(
     draft_cost is what one draft step reads, expert_share what the experts make up, both as a share of what one pass of
     the target model reads for one token. A dense model has no experts.
     """
-    if draft_length < 1:
-        raise ValueError(f"the draft length is {draft_length}, but must be at least 1")
+    if length < 1:
+        raise ValueError(f"the draft length is {length}, but must be at least 1")
     if not 0 <= draft_cost < float("inf"):
         raise ValueError(f"draft_cost is {draft_cost}, but must be a number that is not negative")
     if not 0 <= expert_share <= 1:
         raise ValueError(f"expert_share is {expert_share}, but must lie between 0 and 1")
     if expert_share and not 0 < active_experts <= experts:
         raise ValueError(f"active_experts is {active_experts}, but must lie between 1 and experts ({experts})")
-    drafts = draft_length * draft_cost
-    growth = distinct_experts(draft_length + 1, experts, active_experts) / active_experts if expert_share else 1
+    drafts = length * draft_cost
+    growth = distinct_experts(length + 1, experts, active_experts) / active_experts if expert_share else 1
     return Bounds(best=1 + drafts, worst=expert_share * growth + (1 - expert_share) + drafts)
 
 
-def of_figures(draft_length: int, figures: t.Mapping[str, t.Any] | None) -> dict[str, float] | None:
+def of_figures(length: int, figures: t.Mapping[str, t.Any] | None) -> dict[str, float] | None:
     """The bounds from a recipe's figures, or somebody's own; None if there are no drafts or no figures."""
-    if not figures or not draft_length:
+    if not figures or not length:
         return None
     unknown = sorted(set(figures) - {*NUMBERS, *UNUSED})
     if "draft_cost" not in figures or unknown:
         wrong = f"{', '.join(unknown)} is not known" if unknown else "draft_cost is missing"
         raise ValueError(f"{wrong}; the figures are {', '.join(NUMBERS)}")
     numbers: dict[str, t.Any] = {name: NUMBERS[name](value) for name, value in figures.items() if name in NUMBERS}
-    bounds = break_even(draft_length, **numbers)
+    bounds = break_even(length, **numbers)
     return {"best": round(bounds.best, 2), "worst": round(bounds.worst, 2)}
 
 
@@ -77,7 +79,7 @@ def verdict(acceptance_length: float | None, bounds: Bounds) -> str | None:
     if acceptance_length < bounds.best:
         return (
             f"Speculation costs more than it brings here (acceptance length {acceptance_length:.2f}, "
-            f"break-even {bounds.best:.2f}): try a smaller speculative_serve_draft_length, or "
+            f"break-even {bounds.best:.2f}): try a smaller speculative_serve_{DRAFT_LENGTH}, or "
             "-e speculation=off."
         )
     return (

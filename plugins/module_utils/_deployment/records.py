@@ -15,6 +15,8 @@ from pathlib import Path
 
 Record = dict[str, t.Any]
 
+# How many tokens are drafted for each pass: the key of recipes, of records, and of what a benchmark has chosen.
+DRAFT_LENGTH = "draft_length"
 # Written when a deployment takes the place of another one: the whole record of the one that served before.
 PREVIOUS = "previous.json"
 LABEL = "dgx_spark.speculative."
@@ -31,7 +33,7 @@ LONGEST_LEASE_S = 24 * 3600
 SHAPE: dict[str, t.Any] = {
     **dict.fromkeys(("deployment", "deployed_at", "title", "source", "url", "listens_on", "method"), str),
     **dict.fromkeys(("target_model", "draft_model", "served_model"), str),
-    "draft_length": int,
+    DRAFT_LENGTH: int,
     # By value, who had the last word where that was not the recipe. Not there in earlier records.
     "origins": dict,
     "findings": list,
@@ -66,7 +68,7 @@ NEEDED: dict[str, t.Any] = {
     },
     "files": {"options.yml": str, "entrypoint.py": str},
 }
-CHOICE = {"draft_length": int, **dict.fromkeys(("method", "date", "sentence", "recipe", "image"), str), "models": dict}
+CHOICE = {DRAFT_LENGTH: int, **dict.fromkeys(("method", "date", "sentence", "recipe", "image"), str), "models": dict}
 NEEDED_OF_PAIR: dict[str, t.Any] = {"rank": int, "head": str, "worker": str, "image": str, "rails": list}
 
 

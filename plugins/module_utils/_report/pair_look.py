@@ -214,6 +214,7 @@ class PairLook:
             "state_directory": str(self.state),
             "has_directory": self.has_directory(),
             "client_key": key[0] if key else None,
+            "key_file": str(self.private),
             "key": self.key(),
             "key_is_open": self.key_is_open(),
             "authorized": authorized(read(self.pair / "authorized_keys")),

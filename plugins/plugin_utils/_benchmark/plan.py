@@ -28,6 +28,29 @@ QUICK = (0, 1, 3)
 LONGEST = 64
 SECTION = "speculative_config"
 FIELDS = {"id": str, "category": str, "prompt": str}
+# What the program that measures is told besides.
+SWEEP: dict[str, dict[str, t.Any]] = {
+    "deployment": {"type": "str"},
+    "results": {"type": "str"},
+    "lease_s": {"type": "int"},
+    "ready_timeout": {"type": "int"},
+    "answer_timeout": {"type": "int"},
+}
+# What the action takes.
+ARGUMENTS: dict[str, dict[str, t.Any]] = {
+    "record": {"type": "dict", "required": True},
+    "choice": {"type": "dict"},
+    "draft_lengths": {"type": "list", "elements": "raw", "default": []},
+    "quick": {"type": "bool", "default": False},
+    "prompts": {"type": "path", "required": True},
+    "max_tokens": {"type": "int", "default": 256, "no_log": False},
+    "repetitions": {"type": "int", "default": 3},
+    "warmup": {"type": "int", "default": 2},
+    "prompt_lengths": {"type": "list", "elements": "int", "default": []},
+    "load_s": {"type": "float"},
+    "recipe": {"type": "str"},
+    "sweep": {"type": "dict", "default": {}, "options": SWEEP},
+}
 
 
 class BenchmarkError(Exception):
@@ -66,6 +89,11 @@ def read_length(value: t.Any) -> int | None:
         value = int(value)
     # Ansible's own kind of number, which remembers where it was written, is none for YAML.
     return int(value) if isinstance(value, int) and 0 < value <= LONGEST else None
+
+
+def wanted(given: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any]) -> list[Wish]:
+    """What is measured of a deployment, as it was asked for."""
+    return wishes(given["draft_lengths"], given["quick"], int(record.get(point.LENGTH) or 0))
 
 
 def wishes(given: t.Sequence[t.Any], quick: bool, serving: int) -> list[Wish]:

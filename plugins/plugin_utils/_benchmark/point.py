@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import typing as t
 
-LENGTH = "draft_length"
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import DRAFT_LENGTH
+
+LENGTH = DRAFT_LENGTH
 
 Point = t.Mapping[str, t.Any]
 

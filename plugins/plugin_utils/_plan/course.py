@@ -104,7 +104,8 @@ def reason(name: str, result: Mapping) -> str:
 def failure(
     name: str, result: Mapping, before: Mapping | None, again: str, slots: ByHost, changed: ByHost, known: ByHost
 ) -> dict[str, t.Any]:
-    """Why a run failed, whether it has changed nothing, and the record of what served before, which comes back.
+    """Why a run failed, whether it is known to have changed nothing, and the record of what served before, which comes
+    back.
 
     With slots, what served of several Sparks did so on all or on none, also if a run was cut off in between. A
     container that could not be made or started has handed out nothing, and may have replaced the one that served. One
@@ -114,7 +115,7 @@ def failure(
     comes_back = before if served else None
     return {
         "why": reason(name, result),
-        "untouched": all(each is False for each in changed.values()) and False not in known.values(),
+        "untouched": bool(changed) and all(each is False for each in changed.values()) and False not in known.values(),
         "before": comes_back,
         "again": again if comes_back is not None else "Nothing serves now.",
     }

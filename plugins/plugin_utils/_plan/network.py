@@ -11,9 +11,13 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.card import plan_cards
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import PREFIX
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import end_of_stream, given, plan
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import PlanError, Wish
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
+
+# Of a container that does not run, nor is about to.
+ENDED = ("absent", "created", "exited", "dead")
 
 
 def wish(asked: t.Mapping[str, t.Any]) -> Wish:
@@ -57,6 +61,17 @@ def outcome(why: str, others: str, stage: str, stuck: str) -> str:
     elif stage == "confirmed" and why:
         left = "The addresses are configured and stay."
     return f"{why.strip() or ended} {left}".rstrip()
+
+
+def in_use(slot: t.Mapping[str, t.Any] | None, container: str, others: str) -> str:
+    """Why the cable cannot be taken from its Spark: one half of a model serves there, or is about to, and its ranks
+    talk to each other over it."""
+    if slot is None or slot["state"] in ENDED or f"{PREFIX}.rank" not in (slot["labels"] or {}):
+        return ""
+    return (
+        f"the port with the cable has to be configured, but the container {container} serves a model together with "
+        f"{others} over it. Run stop.yml first, then this again."
+    )
 
 
 def check_machines(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:

@@ -11,9 +11,38 @@ from __future__ import annotations
 import re
 import typing as t
 
+# Settings of Open WebUI's own, over which those of people count.
+SETTINGS = {
+    "ENABLE_OPENAI_API": "true",
+    "ENABLE_OLLAMA_API": "false",
+    "WEBUI_AUTH": "true",
+    # Nothing is told to anybody, and nothing is fetched: the image has all it needs.
+    "ANONYMIZED_TELEMETRY": "false",
+    "DO_NOT_TRACK": "true",
+    "SCARF_NO_ANALYTICS": "true",
+    "ENABLE_VERSION_UPDATE_CHECK": "false",
+    "OFFLINE_MODE": "true",
+    # Its own limit, five minutes, would cut a long answer that waits behind another one.
+    "AIOHTTP_CLIENT_TIMEOUT": "3600",
+    # Requests that nobody typed wait in the same queue as those somebody did; its settings can turn them on.
+    "ENABLE_AUTOCOMPLETE_GENERATION": "false",
+    "ENABLE_FOLLOW_UP_GENERATION": "false",
+    "ENABLE_TAGS_GENERATION": "false",
+    "PORT": "8080",
+}
 
-def plan(host: str, name: str, address: str, port: int, endpoint: str, reached_as: str, user: str) -> dict[str, t.Any]:
-    """Say where the page is published and reached, and what it asks.
+
+def plan(
+    host: str,
+    name: str,
+    address: str,
+    port: int,
+    endpoint: str,
+    reached_as: str,
+    user: str,
+    environment: t.Mapping[str, t.Any],
+) -> dict[str, t.Any]:
+    """Say where the page is published and reached, what it asks, and what its container is told.
 
     reached_as and user are how the controller gets to the host. The lines are for the end of a run; the last of them,
     sees, is to be completed by the models that a container sees.
@@ -38,6 +67,7 @@ def plan(host: str, name: str, address: str, port: int, endpoint: str, reached_a
         "published": f"{shown}:{port}:8080",
         "url": url,
         "asks": asks,
+        "environment": {**SETTINGS, "OPENAI_API_BASE_URL": asks, **environment},
         "lines": [
             *where,
             "  The first account that is made there becomes its administrator; accounts and chats stay in the volume "

@@ -16,6 +16,7 @@ import dataclasses
 import math
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import DRAFT_LENGTH
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import HEAD, LENGTH, draft_model
 
@@ -95,7 +96,7 @@ class Memory:
 
 
 # What is served that the plan of the memory counts with.
-SERVED = ("method", "draft_length", "context", "parallel", "kv_cache")
+SERVED = ("method", DRAFT_LENGTH, "context", "parallel", "kv_cache")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Wish:
     target: Model
     draft: Model | None
     method: str
-    draft_length: int
+    drafted: int
     context: int
     parallel: int
     kv_cache: str
@@ -241,7 +242,7 @@ def read(arguments: t.Mapping[str, t.Any]) -> Wish:
         *options.items(),
         *((f"kv_cache_config.{key}", value) for key, value in (cache if isinstance(cache, dict) else {}).items()),
     ]
-    given.append(("draft_length", arguments.get("draft_length")))
+    given.append((DRAFT_LENGTH, arguments.get(DRAFT_LENGTH)))
     errors += [
         f"{key} is a number of {len(str(value))} digits, which nothing can count with; correct it."
         for key, value in given
@@ -256,7 +257,7 @@ def read(arguments: t.Mapping[str, t.Any]) -> Wish:
         target=read_model(arguments["target"]),
         draft=read_model(draft, head=draft_model(method) == HEAD) if draft.get("name") else None,
         method=method,
-        draft_length=max(0, int(arguments.get("draft_length") or written or 0)),
+        drafted=max(0, int(arguments.get(DRAFT_LENGTH) or written or 0)),
         context=t.cast(int, numbers["context"]),
         parallel=t.cast(int, numbers["parallel"]),
         kv_cache=arguments.get("kv_cache") or PLANNED,
@@ -325,7 +326,7 @@ def conversation(wish: Wish, context: int) -> int:
     TensorRT-LLM's py_executor_creator.py makes a sequence longer than max_seq_len by 1 + d with the overlap scheduler,
     d - 1 for drafts made in the same engine, and d for those that are verified: 3 d.
     """
-    return round_up(context + 3 * wish.draft_length, block(wish)) + block(wish)
+    return round_up(context + 3 * wish.drafted, block(wish)) + block(wish)
 
 
 def cache_tokens(wish: Wish, context: int, parallel: int) -> int:
@@ -431,7 +432,7 @@ def fitting_context(wish: Wish, parallel: int, tokens: int | None) -> int | None
     if tokens is None:
         return None
     size = block(wish)
-    most = ((tokens - size) // parallel // size - 1) * size - 3 * wish.draft_length
+    most = ((tokens - size) // parallel // size - 1) * size - 3 * wish.drafted
     if wish.target.max_context is not None:
         most = min(most, wish.target.max_context)
     most = most // CONTEXT_STEP * CONTEXT_STEP

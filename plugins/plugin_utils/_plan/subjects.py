@@ -39,6 +39,7 @@ SERVED: dict[str, dict[str, t.Any]] = {
     "reserve_gib": {"type": "raw", "default": 12},
     "guard": {"type": "raw", "default": True},
     "overcommit": {"type": "bool", "default": False},
+    "is_first": {"type": "bool", "default": True},
     "memory": DICT,
     "slot": {"type": "dict", "default": {}},
     **{name: {"type": "dict", "default": {}} for name in ("records", "facts", "models")},
@@ -94,6 +95,13 @@ FIREWALL: dict[str, dict[str, t.Any]] = {
     "published_ports": PORTS,
     "former": PORTS,
 }
+# Handed to Docker as they are.
+AS_GIVEN: dict[str, t.Any] = {"type": "raw", "required": True}
+CONTAINER: dict[str, dict[str, t.Any]] = {
+    **dict.fromkeys(("image", "command", "healthcheck", "environment", "mounts", "labels"), AS_GIVEN),
+    **dict.fromkeys(("network", "published_ports", "ipc_mode", "ulimits", "devices", "device_requests"), AS_GIVEN),
+    **dict.fromkeys(("stop_timeout", "log_max_size", "log_max_files"), AS_GIVEN),
+}
 PAGE: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str", "required": True},
     "address": {"type": "str", "required": True},
@@ -101,6 +109,7 @@ PAGE: dict[str, dict[str, t.Any]] = {
     "endpoint": {"type": "str", "required": True},
     "reached_as": {"type": "str", "required": True},
     "user": {"type": "str", "default": ""},
+    "environment": {"type": "dict", "default": {}},
 }
 # What is asked; a task asks one of them.
 SUBJECTS: dict[str, dict[str, t.Any]] = {
@@ -121,6 +130,15 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
     "access": {"type": "dict", "options": ACCESS},
     "place": {"type": "dict", "options": PLACE},
     "firewall": {"type": "dict", "options": FIREWALL},
+    "cable": {
+        "type": "dict",
+        "options": {
+            "slot": DICT,
+            "container": {"type": "str", "required": True},
+            "others": {"type": "str", "required": True},
+        },
+    },
+    "definition": {"type": "dict", "options": {**CONTAINER, "planned": {"type": "dict", "default": {}}}},
     "image_copies": {"type": "dict", "options": {"looks": NEEDED, "loaded": {"type": "str", "default": ""}}},
     "page": {"type": "dict", "options": PAGE},
     "share": DICT,

@@ -18,6 +18,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import of_figures
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import DRAFT_LENGTH
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import honoured
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import MOST_DRAFTED
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import (
@@ -33,11 +34,11 @@ Mapping = t.Mapping[str, t.Any]
 # What is told of, where it is not the recipe's.
 WORDS = {
     **{"image": "image", "target": "target model", "draft": "draft model", "method": "method"},
-    **{"draft_length": "draft length", "context": "context", "parallel": "conversations at once"},
+    **{DRAFT_LENGTH: "draft length", "context": "context", "parallel": "conversations at once"},
     **{"kv_cache": "KV cache", "family": "family of releases"},
 }
 # What a benchmark may choose.
-OPEN = ("method", "draft_length")
+OPEN = ("method", DRAFT_LENGTH)
 
 
 def place(value: t.Any) -> str:
@@ -62,9 +63,9 @@ def length_of(value: t.Any) -> int:
             raise ValueError
         length = int(value)
     except (TypeError, ValueError):
-        raise ValueError(f"speculative_serve_draft_length is {value!r}, but must be a whole number") from None
+        raise ValueError(f"speculative_serve_{DRAFT_LENGTH} is {value!r}, but must be a whole number") from None
     if length > MOST_DRAFTED:
-        raise ValueError(f"speculative_serve_draft_length is {length}, but must be {MOST_DRAFTED} or less")
+        raise ValueError(f"speculative_serve_{DRAFT_LENGTH} is {length}, but must be {MOST_DRAFTED} or less")
     return length
 
 
@@ -77,7 +78,7 @@ def check_name(name: str, value: t.Any, known: t.Sequence[str]) -> None:
 def applies(choice: Mapping, given: Mapping) -> bool:
     """Whether a benchmark's choice is about what is left open. Who gives a length wants drafts."""
     other_method = given.get("method") not in (None, choice.get("method"))
-    drafts_after_all = choice.get("method") == NONE and given.get("draft_length") is not None
+    drafts_after_all = choice.get("method") == NONE and given.get(DRAFT_LENGTH) is not None
     return bool(choice) and not other_method and not drafts_after_all
 
 
@@ -86,7 +87,7 @@ def sources(recipe: Mapping, given: Mapping, choice: Mapping) -> dict[str, tuple
     found: dict[str, tuple[str, t.Any, str]] = {}
     chosen = f"chosen by the benchmark of {choice.get('date')}"
     for name in OPEN if choice else ():
-        if name == "draft_length" or choice[name] != recipe.get(name):
+        if name == DRAFT_LENGTH or choice[name] != recipe.get(name):
             found[name] = ("benchmark", choice[name], chosen)
     for name, value in ((name, given[name]) for name in WORDS if name in given):
         # What is not open is the recipe's by default.
@@ -98,7 +99,7 @@ def sources(recipe: Mapping, given: Mapping, choice: Mapping) -> dict[str, tuple
 def absent(method: str) -> dict[str, t.Any]:
     """What a method does without, whatever anybody says of it: without drafts there is neither a model nor a length."""
     if method == NONE:
-        return {"draft": "", "draft_length": 0}
+        return {"draft": "", DRAFT_LENGTH: 0}
     return {"draft": ""} if method in METHODS and not draft_model(method) else {}
 
 
@@ -115,8 +116,8 @@ def merge(
         **{name: recipe.get(name) for name in WORDS},
         **{name: value for name, (_who, value, _said) in found.items()},
     }
-    values["draft_length"] = length_of(values["draft_length"] or 0)
-    chosen = found.get("draft_length", ("",))[0] == "benchmark"
+    values[DRAFT_LENGTH] = length_of(values[DRAFT_LENGTH] or 0)
+    chosen = found.get(DRAFT_LENGTH, ("",))[0] == "benchmark"
     without = absent(values["method"])
     values.update(without)
     found = {name: source for name, source in found.items() if name not in without}
@@ -132,7 +133,7 @@ def merge(
     return {
         **values,
         "benchmark": choice if chosen else {},
-        "break_even": of_figures(values["draft_length"], given.get("break_even")) if values["method"] else None,
+        "break_even": of_figures(values[DRAFT_LENGTH], given.get("break_even")) if values["method"] else None,
         "break_even_figures": given.get("break_even") or {},
         "origins": origins,
         "lines": [f"not from the recipe: {origin['says']}" for origin in origins.values()],

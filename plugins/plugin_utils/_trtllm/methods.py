@@ -11,7 +11,6 @@ A row, under the name that recipes have for it
     description    what it does, as the rest of a sentence
     draft_model    the draft model that it needs: a `head` continues what the target has computed, with one layer of KV
                    cache of the target's type; a `model` drafts by itself, with a cache of its own; left out if none
-    draft_length   the key of speculative_config that says how many tokens are drafted; max_draft_len if left out
     decoding_type  how a release family spells it; a family that extends another one spells it like that one
 """
 
@@ -21,6 +20,7 @@ import dataclasses
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import DRAFT_LENGTH
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rows import Field, load, refuse
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import FAMILIES, Family
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.vocabulary import SPECULATION
@@ -28,7 +28,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.voca
 HEAD, MODEL = "head", "model"
 # The name of no method: the target model alone.
 NONE = "none"
-# The key of speculative_config that says how many tokens are drafted, unless a method has another one.
+# The key of speculative_config that says how many tokens are drafted.
 LENGTH = "max_draft_len"
 
 
@@ -40,7 +40,6 @@ class Method:
     description: str
     decoding_type: t.Mapping[str, str]
     draft_model: str | None = None
-    draft_length: str = LENGTH
 
     def spelling(self, family: Family) -> str | None:
         """The decoding type in a family, if it has the method."""
@@ -51,7 +50,6 @@ ROW: dict[str, Field] = {
     "words": Field(str, required=True),
     "description": Field(str, required=True),
     "draft_model": Field(str, choices=(HEAD, MODEL)),
-    "draft_length": Field(str),
     "decoding_type": Field(
         dict,
         required=True,
@@ -89,12 +87,12 @@ def method_of(decoding_type: str | None) -> str:
 
 def called(how: t.Mapping[str, t.Any]) -> str:
     """A method and a draft length, as recipes and records have them, in words."""
-    return f"{METHODS[how['method']].words}, draft length {how['draft_length']}"
+    return f"{METHODS[how['method']].words}, draft length {how[DRAFT_LENGTH]}"
 
 
 def at_most(how: t.Mapping[str, t.Any]) -> int:
     """How many tokens a pass yields if each draft is accepted, and the target model's own."""
-    return int(how["draft_length"]) + 1
+    return int(how[DRAFT_LENGTH]) + 1
 
 
 def drafting(how: t.Mapping[str, t.Any]) -> str | None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import DRAFT_LENGTH
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import release_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.checker import ROOT, Checker
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import Finding, Report
@@ -25,6 +26,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.know
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import (
     CHOICES,
+    LENGTH,
     METHODS,
     NONE,
     Method,
@@ -51,7 +53,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "family": {"type": "str", "choices": [AUTO, *FAMILY_NAMES], "default": AUTO},
     "method": {"type": "str", "choices": list(CHOICES)},
     "draft_model": {"type": "str"},
-    "max_draft_len": {"type": "int"},
+    LENGTH: {"type": "int"},
     "target_model": {"type": "str"},
     "revision": {"type": "str"},
     "options": {"type": "dict", "default": {}},
@@ -70,7 +72,7 @@ class Request:
     release: str
     method: str | None = None
     draft_model: str | None = None
-    max_draft_len: int | None = None
+    drafted: int | None = None
     revision: str | None = None
     options: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     world_size: int = 1
@@ -128,7 +130,7 @@ def _excluded(method: str) -> str:
 
 def _speculation(request: Request, method: Method, family: Family) -> dict[str, t.Any]:
     draft_model = request.draft_model if method.draft_model else None
-    inputs = {method.draft_length: request.max_draft_len, family["draft_model_key"]: draft_model or None}
+    inputs = {LENGTH: request.drafted, family["draft_model_key"]: draft_model or None}
     return {key: value for key, value in inputs.items() if value is not None}
 
 
@@ -144,8 +146,7 @@ def _as_parameters(findings: t.Iterable[Finding], request: Request, family: Fami
     """Findings about speculation that came from parameters, under the names of the parameters."""
     if request.method not in METHODS:
         return list(findings)
-    length = METHODS[request.method].draft_length
-    names = {spec(length): "max_draft_len", spec(family["draft_model_key"]): "draft_model"}
+    names = {spec(LENGTH): LENGTH, spec(family["draft_model_key"]): "draft_model"}
     return [dataclasses.replace(finding, path=names.get(finding.path, finding.path)) for finding in findings]
 
 
@@ -189,7 +190,7 @@ def render(options: t.Mapping[str, t.Any]) -> str:
 
 def requested(arguments: t.Mapping[str, t.Any]) -> Request:
     """The request in validated arguments."""
-    return Request(**{name: arguments[name] for name in ARGUMENTS})
+    return Request(**{"drafted" if name == LENGTH else name: arguments[name] for name in ARGUMENTS})
 
 
 def of_recipe(recipe: t.Mapping[str, t.Any]) -> Request:
@@ -199,7 +200,7 @@ def of_recipe(recipe: t.Mapping[str, t.Any]) -> Request:
         release=recipe["image"],
         method=recipe["method"] or None,
         draft_model=recipe["draft"] or None,
-        max_draft_len=recipe["draft_length"] or None,
+        drafted=recipe[DRAFT_LENGTH] or None,
         target_model=recipe["target"],
         world_size=recipe["sparks"],
     )

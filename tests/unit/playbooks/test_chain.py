@@ -16,6 +16,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
+KEY_FILE = (
+    "{{ spark_network_state_directory }}/pair/{{ 'ssh_host_ed25519_key' if spark_network_before else 'id_ed25519' }}"
+)
 PLAY = """
 - name: Play
   hosts: sparks
@@ -75,7 +78,7 @@ def chain(many: int) -> dict[str, dict[str, t.Any]]:
             "spark_network_before": names[rank],
             "spark_network_after": names[rank + 2],
             "spark_network_rails": [{"address": f"10.0.{rail}.{rank + 1}"} for rail in (0, 1)],
-            "spark_network_look": {"has_directory": False, "key": None, "key_is_open": False},
+            "spark_network_look": {"has_directory": False, "key": None, "key_is_open": False, "key_file": KEY_FILE},
         }
         for rank, name in enumerate(names[1:-1])
     }
@@ -87,7 +90,7 @@ def public(directory: Path, name: str) -> str:
 
 
 def test_each_of_three_lets_the_one_before_in_and_has_a_key_for_the_one_after(tmp_path: Path) -> None:
-    shown = "{{ __spark_network_cluster | combine({'key': __spark_network_key_file}) }}"
+    shown = "{{ __spark_network_cluster | combine({'key': spark_network_look.key_file}) }}"
     found = play(tmp_path, chain(3), shown, "trust")
     keys = {name: public(tmp_path, name) for name in found}
     assert len(set(keys.values())) == 3
@@ -117,7 +120,8 @@ def test_a_key_that_others_may_read_is_closed_and_stays_the_key(tmp_path: Path) 
     private.chmod(0o644)
     hosts = chain(2)
     for name, values in hosts.items():
-        values["spark_network_look"] = {"has_directory": True, "key": keys[name], "key_is_open": name == "spark-2"}
+        mine = {"has_directory": True, "key": keys[name], "key_is_open": name == "spark-2"}
+        values["spark_network_look"] = {**mine, "key_file": KEY_FILE}
     assert play(tmp_path, hosts, shown, "trust") == {"spark-1": False, "spark-2": False}
     assert private.stat().st_mode & 0o777 == 0o600
     assert public(tmp_path, "spark-2") == keys["spark-2"]

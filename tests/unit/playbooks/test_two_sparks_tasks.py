@@ -74,7 +74,7 @@ class Played(t.NamedTuple):
 LOOK = {"docker": {"slot": None}, "records": {"choice": None, "own": None, "slot": None, "present": None}}
 Play = t.Callable[..., Played]
 # What is planned, and made to run.
-UP = ("decide", "render", "run")
+UP = ("plan", "render", "run")
 
 
 def spark(rank: int) -> dict[str, t.Any]:
@@ -215,8 +215,10 @@ def test_what_was_recorded_comes_back_as_what_was_planned_is_run(play: Play, tmp
 
 def test_programs_that_went_on_and_do_not_answer_are_not_tried_again() -> None:
     rescue = yaml.safe_load((ROOT / "roles/speculative_serve/tasks/rescue.yml").read_text(encoding="utf-8"))
-    *_others, stop, look, plan, again = rescue
+    _forget, stop, once_more, _back = rescue
     assert stop["ansible.builtin.include_role"]["tasks_from"] == "stop"
+    assert once_more["when"] == "__speculative_serve_failure.untouched"
+    look, plan, again = once_more["block"]
     # What is planned for what does not run has the programs of this release.
     assert look["ansible.builtin.include_tasks"] == "look.yml"
     assert plan["ansible.builtin.include_tasks"] == "render.yml"

@@ -11,10 +11,13 @@ import os
 import subprocess
 import sys
 import tarfile
+import types
 import typing as t
 from pathlib import Path
 
 import pytest
+from ansible.errors import AnsibleConnectionFailure
+from ansible_collections.dgx_spark.speculative.plugins.action import deployment_diagnosis
 from ansible_collections.dgx_spark.speculative.plugins.action.deployment_diagnosis import place
 
 ROOT = Path(__file__).parents[4]
@@ -74,3 +77,35 @@ def test_in_check_mode_there_is_none(tmp_path: Path) -> None:
     found = play(tmp_path, "--check", fetch_to="report.tar.gz")
     assert (found["bundle"], (tmp_path / "report.tar.gz").exists()) == (None, False)
     assert "evidence" not in found["lines"][-1]
+
+
+class Action(deployment_diagnosis.ActionModule):
+    """The action at the end of a run that failed, on a host that tells something, or is lost."""
+
+    def __init__(self, found: dict[str, t.Any] | None) -> None:
+        self._task: t.Any = types.SimpleNamespace(args={"fails": "true", "failure": "spark-1: It failed."})
+        self._found = found
+
+    def _execute_module(self, *_: t.Any, **__: t.Any) -> t.Any:
+        if self._found is None:
+            raise AnsibleConnectionFailure("lost")
+        return self._found
+
+
+@pytest.mark.parametrize(
+    ("found", "shown"),
+    [
+        ({"verdict": "problem", "lines": ["No memory.", "Stop something."]}, ["\nNo memory.\nStop something.\n"]),
+        ({"verdict": "unknown", "lines": ["Nothing is known."]}, []),
+        ({"failed": True, "msg": "no Python"}, []),
+        (None, []),
+    ],
+)
+def test_a_run_that_failed_ends_with_its_own_message(
+    found: dict[str, t.Any] | None, shown: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(deployment_diagnosis.ActionBase, "run", lambda *_a, **_k: {})
+    monkeypatch.setattr(deployment_diagnosis.display, "display", said.append)
+    assert Action(found).run() == {"failed": True, "changed": False, "msg": "spark-1: It failed."}
+    assert said == shown

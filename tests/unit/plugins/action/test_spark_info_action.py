@@ -51,3 +51,9 @@ def test_who_has_a_port_is_seen_as_the_login_user() -> None:
     assert action.calls == [("sg", None), (None, {"gather": ["docker"], "docker": {"port": 8000}})]
     assert action._connection.become == "sg"
     assert (docker["slot"], docker["taken"]) == ({}, [{**OWN, "description": None}])
+
+
+def test_what_was_given_back_is_told_in_words() -> None:
+    before, now = ({"memory_available": many * 10**9, "memory_free": many * 10**8} for many in (4, 110))
+    told = "Memory available: 4.0 GB before, 110 GB now; free: 400 MB before, 11.0 GB now."
+    assert spark_info.given_back(before, now) == told

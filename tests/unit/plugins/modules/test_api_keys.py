@@ -228,3 +228,12 @@ def test_a_list_of_owners_without_an_end_is_named(tmp_path: Path) -> None:
     (tmp_path / OWNERS).write_text("[" * 100_000)
     with pytest.raises(KeysError, match="is no list of the keys' owners any more"):
         Keys(tmp_path).owners()
+
+
+def test_a_key_of_somebody_else_keeps_the_door_for_containers_open(run: Run) -> None:
+    assert run(names=["a"])["scope"] == "local"
+    run(names=["open-webui"], owner="open_webui")
+    assert run(names=["a"])["scope"] == "docker"
+    assert run(names=["a"], expose="lan")["scope"] == "lan"
+    run(names=[], owner="open_webui")
+    assert run(names=["a"])["scope"] == "local"

@@ -164,3 +164,10 @@ def test_this_host(capsys: pytest.CaptureFixture[str]) -> None:
     result = json.loads(capsys.readouterr().out)
     assert result["changed"] is False
     assert (result["gateway"] is None) == bool(result["problems"])
+
+
+def test_a_given_certificate_is_called_by_what_it_is() -> None:
+    assert plan(wish(certificate="0123456789abcdef" * 4, certificate_names=["DNS:*.local"]), HOST)["certificate"] == (
+        "certificate-0123456789abcdef"
+    )
+    assert plan(wish(), HOST)["certificate"] == ""

@@ -148,6 +148,8 @@ def test_what_served_comes_back_on_all_or_on_none(slots: t.Any, comes_back: bool
 def test_whether_a_run_has_changed_anything(changed: list[t.Any], untouched: bool) -> None:
     known = {"a": True, "b": True}
     assert course.failure("a", {}, None, "", {}, dict(zip("ab", changed)), known)["untouched"] is untouched
+    # Who goes back does not say: what served until then was put aside.
+    assert course.failure("a", {}, None, "", {}, {}, {})["untouched"] is False
 
 
 def test_what_a_run_that_was_cut_off_has_made_gives_way_to_what_served_before() -> None:

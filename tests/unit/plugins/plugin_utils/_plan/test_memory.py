@@ -336,7 +336,7 @@ def test_the_engine_takes_the_options(image: str, explicit: dict[str, t.Any]) ->
     made = planned(EAGLE, options=explicit)["options"]
     cache = {**made["kv_cache_config"], **explicit.get("kv_cache_config", {})}
     merged = {**made, **explicit, "kv_cache_config": cache}
-    built = build(Request(release=image, method="eagle3", draft_model="/draft", max_draft_len=5, options=merged))
+    built = build(Request(release=image, method="eagle3", draft_model="/draft", drafted=5, options=merged))
     assert built.errors == []
     assert built.options["kv_cache_config"]["max_tokens"] == 32_864
 

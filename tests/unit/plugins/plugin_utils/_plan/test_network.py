@@ -67,3 +67,24 @@ def test_two_names_of_one_machine_are_told_before_its_ports_are_planned() -> Non
 def test_machines_whose_cards_are_not_known_are_not_the_same(unknown: dict[str, t.Any]) -> None:
     network.check_machines({"spark-1": unknown, "spark-2": unknown})
     network.check_machines({"spark-1": info("a"), "spark-2": info("b")})
+
+
+SLOT = {"state": "running", "labels": {"dgx_spark.speculative.rank": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("slot", "refused"),
+    [
+        (SLOT, True),
+        # Docker is about to start it again.
+        ({**SLOT, "state": "restarting"}, True),
+        ({**SLOT, "state": "exited"}, False),
+        ({**SLOT, "labels": {}}, False),
+        ({**SLOT, "labels": None}, False),
+        (None, False),
+    ],
+)
+def test_the_cable_is_not_taken_from_half_a_model_that_serves(slot: dict[str, t.Any] | None, refused: bool) -> None:
+    said = network.in_use(slot, "the-slot", "spark-2")
+    assert ("the container the-slot serves a model together with spark-2 over it." in said) is refused
+    assert bool(said) is refused

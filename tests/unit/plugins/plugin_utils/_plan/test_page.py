@@ -7,14 +7,15 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.page import plan
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.page import SETTINGS, plan
 
 
 def page(**given: t.Any) -> dict[str, t.Any]:
     return plan(
         **{
             **{"host": "spark-1", "name": "volume", "address": "127.0.0.1", "port": 3000},
-            **{"endpoint": "http://172.17.0.1:8000", "reached_as": "10.0.0.7", "user": "nvidia", **given},
+            **{"endpoint": "http://172.17.0.1:8000", "reached_as": "10.0.0.7", "user": "nvidia"},
+            **{"environment": {}, **given},
         }
     )
 
@@ -24,6 +25,7 @@ def test_what_people_are_told() -> None:
         "published": "127.0.0.1:3000:8080",
         "url": "http://127.0.0.1:3000",
         "asks": "http://172.17.0.1:8000/v1",
+        "environment": {**SETTINGS, "OPENAI_API_BASE_URL": "http://172.17.0.1:8000/v1"},
         "lines": [
             "spark-1: Open WebUI is at http://127.0.0.1:3000",
             "  From another machine, after ssh -N -L 3000:127.0.0.1:3000 nvidia@10.0.0.7, it is at "
@@ -57,3 +59,8 @@ def test_its_address(address: str, published: str, url: str, told: str) -> None:
     assert (found["published"], found["url"]) == (published, url)
     assert found["lines"][0] == f"spark-1: Open WebUI is at {told}"
     assert ("Be the first" in found["lines"][1]) is (address not in ("::1", "127.0.0.2"))
+
+
+def test_what_people_set_counts_over_what_the_page_is_told() -> None:
+    told = page(environment={"WEBUI_AUTH": "false", "OPENAI_API_BASE_URL": "http://x/v1", "MINE": "1"})["environment"]
+    assert told == {**SETTINGS, "WEBUI_AUTH": "false", "OPENAI_API_BASE_URL": "http://x/v1", "MINE": "1"}

@@ -65,7 +65,7 @@ def rendered(recipe: t.Mapping[str, t.Any]) -> Built:
         release=recipe["image"],
         method=recipe["method"] or None,
         draft_model=recipe["draft"] or None,
-        max_draft_len=recipe["draft_length"] or None,
+        drafted=recipe["draft_length"] or None,
         options=options,
         family=recipe["family"],
         target_model=recipe["target"],

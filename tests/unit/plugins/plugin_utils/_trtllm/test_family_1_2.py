@@ -33,7 +33,7 @@ def speculation_errors(**changes: t.Any) -> list[str]:
 @pytest.mark.parametrize(("method", "decoding_type"), [("eagle3", "Eagle"), ("draft_target", "DraftTarget")])
 @pytest.mark.parametrize("release", ["1.2.0rc1", "1.2.0rc6", "x/release:spark-single-gpu-dev"])
 def test_methods_have_the_spelling_of_the_family(release: str, method: str, decoding_type: str) -> None:
-    answer = built(release=release, method=method, draft_model="/models/draft", max_draft_len=4)
+    answer = built(release=release, method=method, draft_model="/models/draft", drafted=4)
     assert (answer.family, answer.errors) == ("1.2", [])
     assert render(answer.options).splitlines()[1:] == [
         "speculative_config:",

@@ -20,7 +20,7 @@ MEMORY = {"free_gpu_memory_fraction": 0.9}
 def built(release: str, method: str | None = None, target: str | None = None, **options: t.Any) -> Built:
     # A family matters only where the release names none.
     gap = release in ("1.2.0rc0", "1.2.0rc8", "1.3.0rc2")
-    draft: dict[str, t.Any] = {"draft_model": "/m", "max_draft_len": 3} if method else {}
+    draft: dict[str, t.Any] = {"draft_model": "/m", "drafted": 3} if method else {}
     request = Request(release, method, target_model=target, options=options, family="1.2" if gap else "auto", **draft)
     answer = build(request)
     assert answer.errors == []

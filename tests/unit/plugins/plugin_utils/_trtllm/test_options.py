@@ -74,7 +74,7 @@ def speculation_errors(**changes: t.Any) -> list[str]:
 
 
 def test_one_spark_with_eagle3_is_rendered_exactly() -> None:
-    answer = built(SINGLE_EAGLE3, method="eagle3", draft_model=HEAD, max_draft_len=5, revision="0123abc")
+    answer = built(SINGLE_EAGLE3, method="eagle3", draft_model=HEAD, drafted=5, revision="0123abc")
     assert (answer.errors, answer.warnings) == ([], [])
     assert render(answer.options) == SINGLE_EAGLE3_TEXT
 
@@ -86,7 +86,7 @@ def test_one_spark_with_a_draft_model_is_rendered_exactly() -> None:
         "max_batch_size": 1,
         "kv_cache_config": {"free_gpu_memory_fraction": 0.9, "enable_block_reuse": False},
     }
-    answer = built(options, method="draft_target", draft_model="nvidia/Llama-3.1-8B-Instruct-FP4", max_draft_len=4)
+    answer = built(options, method="draft_target", draft_model="nvidia/Llama-3.1-8B-Instruct-FP4", drafted=4)
     assert (answer.errors, answer.warnings) == ([], [])
     assert render(answer.options).splitlines()[1:] == [
         "max_batch_size: 1",
@@ -103,7 +103,7 @@ def test_one_spark_with_a_draft_model_is_rendered_exactly() -> None:
 
 
 def test_two_sparks_share_the_tensors() -> None:
-    answer = built({"max_num_tokens": 1024}, method="eagle3", draft_model="/m", max_draft_len=3, world_size=2)
+    answer = built({"max_num_tokens": 1024}, method="eagle3", draft_model="/m", drafted=3, world_size=2)
     assert answer.errors == []
     assert answer.options["tensor_parallel_size"] == 2
 
@@ -118,7 +118,7 @@ def test_nothing_at_all_is_still_a_mapping() -> None:
 
 
 def test_method_none_ignores_the_draft() -> None:
-    assert built(method="none", draft_model="/m", max_draft_len=5).options == {}
+    assert built(method="none", draft_model="/m", drafted=5).options == {}
 
 
 def test_awkward_values_survive_the_file() -> None:
@@ -320,8 +320,8 @@ def test_a_method_needs_a_draft_model_and_a_length(method: str) -> None:
         f"draft_model: is missing; {name} needs a draft model",
         f"max_draft_len: is missing; {name} needs a draft length",
     ]
-    assert errors(method=method, draft_model="/m", max_draft_len=0) == [f"max_draft_len: must be at least 1 for {name}"]
-    assert errors(method=method, draft_model="/m", max_draft_len=-1) == [
+    assert errors(method=method, draft_model="/m", drafted=0) == [f"max_draft_len: must be at least 1 for {name}"]
+    assert errors(method=method, draft_model="/m", drafted=-1) == [
         "max_draft_len: must be a whole number (at least 0), not -1"
     ]
 
@@ -334,7 +334,7 @@ def test_types_without_a_draft_model_need_a_length(decoding_type: str) -> None:
 
 
 def test_method_and_speculative_config_exclude_each_other() -> None:
-    assert errors({"speculative_config": EAGLE}, method="eagle3", draft_model="/m", max_draft_len=1) == [
+    assert errors({"speculative_config": EAGLE}, method="eagle3", draft_model="/m", drafted=1) == [
         "speculative_config: excludes method eagle3; remove it to draft with the method,"
         " or leave method out to draft as it says"
     ]
@@ -347,7 +347,7 @@ def test_method_and_speculative_config_exclude_each_other() -> None:
 
 def test_a_section_of_ones_own_is_written_as_it_is() -> None:
     section = {"decoding_type": "NGram", "max_draft_len": 4}
-    answer = built({"speculative_config": section}, draft_model="/m", max_draft_len=9)
+    answer = built({"speculative_config": section}, draft_model="/m", drafted=9)
     assert (answer.method, answer.errors, answer.options) == ("raw", [], {"speculative_config": section})
     assert errors({"speculative_config": [1]}) == ["speculative_config: must be a mapping, not a list"]
 
