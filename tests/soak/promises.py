@@ -126,7 +126,7 @@ PROMISES: t.Final[dict[str, Promise]] = {
         "the lock of a run is killed while that replaces what serves", ("lease", "delay", "load", "load"), leaves=True
     ),
     "renewal killed": Promise(
-        "what renews the lock of a run is killed, and once that has ended `stop.yml` is run, which does not wait for it",
+        "what renews the lock of a run is killed; after its end `stop.yml` is run, which does not wait for the lock",
         ("load",),
         START,
         leaves=True,
