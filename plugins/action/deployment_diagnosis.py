@@ -57,7 +57,7 @@ class ActionModule(ActionBase):
             found = {}
         if found.get("verdict") == "problem":
             display.display("\n" + "\n".join(found["lines"]) + "\n")
-        return {"failed": True, "changed": False, "msg": str(arguments["failure"])}
+        return {"failed": True, "changed": False, "msg": str(arguments.get("failure") or "failed")}
 
     def _brought(self, source: str, path: Path, variables: dict[str, t.Any]) -> dict[str, t.Any]:
         """Take the archive from the host, which does not keep it; what came in the way, or nothing."""

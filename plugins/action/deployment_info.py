@@ -20,7 +20,8 @@ class ActionModule(ActionBase):
         host = str((task_vars or {}).get("inventory_hostname", self._play_context.remote_addr))
         arguments = dict(self._task.args)
         awaited = arguments.pop("lets_in", None)
-        if awaited and self._lets_in(awaited, task_vars):
+        # Nobody waits for what a run in check mode has not started.
+        if awaited and (self._task.check_mode or self._lets_in(awaited, task_vars)):
             return {"changed": False}
         found = dict(self._execute_module(module_args=arguments, task_vars=task_vars))
         if awaited:
@@ -32,7 +33,7 @@ class ActionModule(ActionBase):
 
     def _lets_in(self, where: t.Mapping[str, t.Any], task_vars: dict[str, t.Any] | None) -> bool:
         """Whether somebody listens there in time."""
-        asked = {"host": where["address"], "port": where["port"], "timeout": int(where["timeout"])}
+        asked = {"host": where["address"], "port": where["port"], "timeout": int(where.get("timeout", 60))}
         return not self._execute_module("ansible.builtin.wait_for", asked, task_vars=task_vars).get("failed")
 
 

@@ -155,8 +155,7 @@ class ActionModule(ActionBase):
 
     def _served(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         # Where a value was given, only what came with the task still tells.
-        decided = served.decided({**given["served"], "given": self._task.args["served"]["given"]}, host)
-        plan = {**decided, "is_first": given["served"]["is_first"]}
+        plan = served.decided({**given["served"], "given": self._task.args["served"]["given"]}, host)
         if given["served"]["overcommit"] or not plan.get("message"):
             return plan
         display.display("\n".join(["", *plan["lines"], ""]))

@@ -52,7 +52,13 @@ def in_file(environment: t.Mapping[str, str]) -> str:
     home = environment.get("HF_HOME") or "~/.cache/huggingface"
     path = Path(environment.get("HF_TOKEN_PATH") or f"{home}/token").expanduser()
     try:
-        return path.read_text(encoding="utf-8") if path.is_file() else ""
+        if not path.is_file():
+            return ""
+    except OSError:
+        # In a directory that is closed there is none for whoever runs this.
+        return ""
+    try:
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
         raise AnsibleLookupError(f"The token in {path} cannot be read ({reason}); correct the file.") from None

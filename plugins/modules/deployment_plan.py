@@ -143,7 +143,7 @@ options:
       - Adds up the weights of target and draft model, the KV cache of the wanted context, and 10 GB of workspace, and
         compares the sum with the memory there is, before anything is downloaded.
       - The KV cache is counted for C(parallel) conversations. Each takes C(context) tokens and three times
-        what is drafted, as TensorRT-LLM makes a sequence longer for its drafts, rounded up to whole blocks, and a block
+        C(draft_length), as TensorRT-LLM makes a sequence longer for its drafts, rounded up to whole blocks, and a block
         more. Another block is for the dummy request that fills up the batches of CUDA graphs.
       - A value in it takes two bytes unless C(kv_cache_config.dtype) in the options says less. With C(auto) it takes
         one where the checkpoint asks for FP8, as TensorRT-LLM follows it; the head of C(eagle3) has its target's type.
@@ -171,10 +171,10 @@ options:
       given:
         description:
           - The inputs of the role C(speculative_serve), by the recipe's names C(target), C(draft), C(method),
-            C(context), C(parallel), C(kv_cache) and C(family), that of the draft length, and C(image) and C(break_even)
-            (what drafts cost).
-          - Method and draft length are null where nobody has given them. Any other one that is the recipe's counts as
-            the recipe's. C(method) is empty if C(speculative_config) in the options says it.
+            C(draft_length), C(context), C(parallel), C(kv_cache) and C(family), and C(image) and C(break_even) (what
+            drafts cost).
+          - C(method) and C(draft_length) are null where nobody has given them. Any other one that is the recipe's
+            counts as the recipe's. C(method) is empty if C(speculative_config) in the options says it.
         type: dict
         required: true
       options:
@@ -204,11 +204,6 @@ options:
             fails.
         type: bool
         default: false
-      is_first:
-        description:
-          - Whether it is decided for the first time, and so is to be shown. Only handed on, as RV(is_first).
-        type: bool
-        default: true
       memory:
         description:
           - The Spark's memory, in bytes, with the keys C(total), C(available), C(slot) (what the running deployment
@@ -1228,10 +1223,6 @@ free_for_gpu:
   returned: with O(served)
   type: str
   sample: 104 GB by CUDA, 118 GB available
-is_first:
-  description: O(served.is_first).
-  returned: with O(served)
-  type: bool
 message:
   description:
     - Why it would be refused without O(served.overcommit), by whom memory is held, and what to do. Empty with
@@ -1449,7 +1440,7 @@ replaced:
   type: dict
 served:
   description:
-    - The values by the recipe's names, C(benchmark) (its draft length, C(method), C(date) and C(sentence) of the choice
+    - The values by the recipe's names, C(benchmark) (C(draft_length), C(method), C(date) and C(sentence) of the choice
       that was taken, or empty), C(break_even), C(origins) and C(lines).
     - In C(origins), by name, C(from) is V(benchmark) or V(given), and C(says) tells a person value and place.
     - C(break_even) has the acceptance lengths from which drafts pay, for one request at a time on hardware whose limit

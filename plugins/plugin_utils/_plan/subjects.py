@@ -39,7 +39,6 @@ SERVED: dict[str, dict[str, t.Any]] = {
     "reserve_gib": {"type": "raw", "default": 12},
     "guard": {"type": "raw", "default": True},
     "overcommit": {"type": "bool", "default": False},
-    "is_first": {"type": "bool", "default": True},
     "memory": DICT,
     "slot": {"type": "dict", "default": {}},
     **{name: {"type": "dict", "default": {}} for name in ("records", "facts", "models")},

@@ -33,8 +33,11 @@ def flat(found: t.Iterable[Task]) -> t.Iterator[Task]:
         yield from flat(task["block"]) if "block" in task else [task]
 
 
-# Before what stops or replaces the server.
-ASKED_IN_ANY_CASE = ("trtllm_container/tasks/main.yml", "trtllm_container/tasks/stop.yml")
+# Before what stops or replaces the server the Spark is asked in any case.
+STATED = {
+    "trtllm_container/tasks/stop.yml": "confirmed",
+    "trtllm_container/tasks/main.yml": "{{ 'confirmed' if trtllm_container_provisional | bool else 'checked' }}",
+}
 
 
 def lasting(task: Task) -> bool:
@@ -49,13 +52,7 @@ def test_no_container_is_started_or_stopped_by_a_run_that_has_lost_the_spark() -
         for before, task in zip([{}, *order], order):
             if lasting(task):
                 seen.append(path.relative_to(ROOT / "roles").as_posix())
-                # Of the container that serves the Spark is asked in any case.
-                stated = (
-                    "confirmed"
-                    if path.name in ("main.yml", "stop.yml") and "trtllm_container" in str(path)
-                    else "checked"
-                )
-                assert before.get(LEASE) == {"state": stated}, (path, task["name"])
+                assert before.get(LEASE) == {"state": STATED.get(seen[-1], "checked")}, (path, task["name"])
     assert seen == [
         "api_proxy/tasks/run.yml",
         "open_webui/tasks/main.yml",

@@ -217,5 +217,5 @@ def test_whoever_includes_the_role_again_is_heard_again() -> None:
     tasks = yaml.safe_load((ROOT / "roles/speculative_serve/tasks/main.yml").read_text(encoding="utf-8"))
     names = [task["name"] for task in tasks]
     decide = tasks[names.index("Write the deployment") - 1]
-    assert decide["ansible.builtin.import_tasks"] == "plan.yml"
+    assert decide["ansible.builtin.import_tasks"] == "decide.yml"
     assert "when" not in decide

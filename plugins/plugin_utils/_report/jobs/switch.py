@@ -169,7 +169,11 @@ class Switch:
                 self._start(new)
             return "kept"
         if old is None:
-            return ""
+            if new is None or new["HostConfig"]["RestartPolicy"]["Name"] != "always":
+                return ""
+            # It has its name again, and its record was deleted meanwhile.
+            self._up(new)
+            return "back"
         if new:
             self._remove(new)
         self._do("POST", f"/containers/{old['Id']}/rename?name={self.name}")

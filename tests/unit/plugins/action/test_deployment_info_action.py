@@ -31,7 +31,7 @@ class Action(deployment_info.ActionModule):
 
     def __init__(self, listens: bool) -> None:
         lets_in = {"address": "192.168.100.11", "port": 2233, "timeout": "5"}
-        self._task: t.Any = types.SimpleNamespace(args={"ask": False, "lets_in": lets_in})
+        self._task: t.Any = types.SimpleNamespace(args={"ask": False, "lets_in": lets_in}, check_mode=False)
         self._play_context: t.Any = types.SimpleNamespace(remote_addr="192.0.2.1")
         self._listens = listens
         self.calls: list[tuple[str | None, t.Any]] = []

@@ -78,7 +78,8 @@ SLOT = {"state": "running", "labels": {"dgx_spark.speculative.rank": "1"}}
         (SLOT, True),
         # Docker is about to start it again.
         ({**SLOT, "state": "restarting"}, True),
-        ({**SLOT, "state": "exited"}, False),
+        ({**SLOT, "state": "paused"}, True),
+        *(({**SLOT, "state": state}, False) for state in ("exited", "created", "dead")),
         ({**SLOT, "labels": {}}, False),
         ({**SLOT, "labels": None}, False),
         (None, False),

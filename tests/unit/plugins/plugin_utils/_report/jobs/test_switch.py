@@ -362,6 +362,13 @@ def test_what_somebody_has_stopped_is_left_alone(scene: Scene, no_lease: None, p
     assert scene.engine.steps == []
 
 
+def test_what_has_its_name_again_is_started_also_if_its_record_was_deleted(scene: Scene, no_lease: None) -> None:
+    """Docker was restarted between the two."""
+    scene.engine.containers[OLD] = container(OLD, SLOT, scene.state / "mine", "old", "always", False)
+    assert scene.switch.settle() == "back"
+    assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
+
+
 def test_without_a_lease_it_is_stopped_and_no_more(
     scene: Scene, no_lease: None, watchers: list[t.Callable[[], None]]
 ) -> None:
