@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.held import require
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import require
 
 
 class ActionModule(ActionBase):

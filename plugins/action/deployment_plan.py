@@ -12,7 +12,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import lookup_loader
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.held import require
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import require
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
     access,
     back,

@@ -9,7 +9,7 @@ import typing as t
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.held import require
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import require
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.network import outcome
 
 MODULE = "dgx_spark.speculative.fabric_network"

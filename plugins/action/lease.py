@@ -17,7 +17,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import in_words
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import held, keeper
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import fence, held
 
 display = Display()
 
@@ -62,7 +62,7 @@ class ActionModule(ActionBase):
             return self._await(lease, given["wait_minutes"], variables)
         if given["state"] == "held" and lease.read() is None:
             return self._take(lease, given["take_over"], variables)
-        held.require(self, host, asks=given["state"] == "confirmed")
+        fence.require(self, host, asks=given["state"] == "confirmed")
         return {"changed": False, "held": lease.read() is not None}
 
     def _take(self, lease: held.Lease, take_over: bool, variables: dict[str, t.Any]) -> Result:
@@ -87,8 +87,7 @@ class ActionModule(ActionBase):
             why = self._refusal(lease.host, result["holder"])
             lease.refuse(why, python)
             return {"failed": True, "msg": why}
-        lease.note(sent, python=python, taken=held.now())
-        lease.note(sent, keeper=keeper.start(lease, lambda do: held.ask(self, python, do)))
+        fence.have_kept(self, lease, sent, python)
         return {"changed": False, "held": True}
 
     @staticmethod

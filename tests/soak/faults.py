@@ -338,8 +338,6 @@ def renewal_killed(scene: Scene) -> t.Iterator[None]:
         for pid in keepers:
             os.kill(pid, signal.SIGKILL)
         over(run)
-    # Nobody has given the lock back, and who only waits for it does so for a quarter of an hour.
-    scene.run("stop")
     yield
 
 

@@ -126,9 +126,8 @@ PROMISES: t.Final[dict[str, Promise]] = {
         "the lock of a run is killed while that replaces what serves", ("lease", "delay", "load", "load"), leaves=True
     ),
     "renewal killed": Promise(
-        "what renews the lock of a run is killed; after its end `stop.yml` is run, which does not wait for the lock",
-        ("load",),
-        START,
+        "what renews the lock of a run is killed while that replaces what serves; the run starts it again",
+        ("lease", "delay", "load", "load"),
         leaves=True,
         breaks=True,
     ),

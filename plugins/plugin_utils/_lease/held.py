@@ -22,15 +22,10 @@ import typing as t
 from pathlib import Path
 
 from ansible import constants
-from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import ACTS_S, NAME, in_words
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import NAME, in_words
 
-display = Display()
-
-# Without a keeper a lease is renewed by the run's tasks only, of which one may take long.
-TTL_OF_TASKS_S = 900.0
 # Run on the Spark with the question as its argument; nothing is copied there for it.
 CLIENT = f"""
 import socket, sys
@@ -163,33 +158,3 @@ def loss(host: str, holder: t.Mapping[str, t.Any] | None) -> str:
         f"{host}: this run was not heard of for a while, and its lease is gone: the Spark was restarted, or another "
         "run has come and gone. So this one changes nothing more and takes nothing back; run it again."
     )
-
-
-def require(action: ActionBase, host: str, asks: bool = False) -> None:
-    """Refuse to go on if one of the run's Sparks is somebody else's by now. A run that has taken none may go on.
-
-    What was confirmed a moment ago is so still, unless the Spark is to be asked in any case.
-    """
-    for why in losses():
-        raise AnsibleActionFail(why)
-    lease = Lease(host)
-    held = lease.read()
-    if held is None or (not asks and now() - held["sent"] <= ACTS_S):
-        return
-    # The keeper's turn comes ten seconds after the lease was taken.
-    kept = held.get("kept") or now() - held["taken"] <= ACTS_S
-    if not kept and not held.get("told"):
-        display.warning(
-            f"{host}: the lease of this run cannot be renewed beside its tasks. One that takes longer than "
-            f"{TTL_OF_TASKS_S / 60:.0f} minutes loses it."
-        )
-    sent = now()
-    answer = ask(action, held["python"], "renew", ttl=TTL_OF_TASKS_S)
-    if answer is None:
-        raise AnsibleActionFail(
-            f"{host}: whether this Spark is still this run's alone cannot be asked, so nothing more is changed. See "
-            "that it can be reached, then run again."
-        )
-    if answer["state"] != "held":
-        raise AnsibleActionFail(lease.lose(answer))
-    lease.note(sent, told=held.get("told") or not kept)

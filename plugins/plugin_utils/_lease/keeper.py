@@ -57,6 +57,17 @@ def stat(pid: int) -> Stat | None:
     return Stat(name.partition("(")[2], fields[0], int(fields[1]), int(fields[19]))
 
 
+def is_at_work(pid: int) -> bool:
+    """Whether there is such a process that has not ended."""
+    found = stat(pid)
+    if found is not None:
+        return found.state not in "ZX"
+    with contextlib.suppress(OSError):
+        os.kill(pid, 0)
+        return True
+    return False
+
+
 class Run:
     """The process of ansible-playbook."""
 
@@ -65,13 +76,9 @@ class Run:
         self._stat = stat(pid)
 
     def lives(self) -> bool:
-        if self._stat is None:
-            with contextlib.suppress(OSError):
-                os.kill(self.pid, 0)
-                return True
-            return False
         found = stat(self.pid)
-        return found is not None and found.state not in "ZX" and found.start == self._stat.start
+        # Another one may have its number by now.
+        return is_at_work(self.pid) and (found is None or self._stat is None or found.start == self._stat.start)
 
     def is_stopped(self) -> bool:
         found = stat(self.pid)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 import typing as t
 from pathlib import Path
 
@@ -117,7 +118,12 @@ def test_all_that_is_wrong_with_a_directory_is_said_at_once(spark: Spark, tmp_pa
 RULES = "iptables -S INPUT; iptables -S DOCKER-USER"
 
 
-def test_the_bridge_and_its_two_rules_come_and_go(spark: Spark) -> None:
+def open_ports(spark: Spark) -> list[str]:
+    """What the rules of ours let containers reach."""
+    return sorted(re.findall(r"--dport (\d+) .*dgx-spark-speculative", spark.exec(RULES).stdout))
+
+
+def test_the_bridge_and_its_two_rules_come_and_go(spark: Spark, tmp_path: Path) -> None:
     before = spark.exec(RULES).stdout
     bridge = {"trtllm_container_network": "bridge"}
     playbook.succeed("single_eagle3", variables=bridge)
@@ -135,5 +141,13 @@ def test_the_bridge_and_its_two_rules_come_and_go(spark: Spark) -> None:
     wide = {**bridge, "speculative_serve_host": "0.0.0.0"}
     assert "allow_unauthenticated" in playbook.fail("single_eagle3", variables=wide).message
     assert inspect(spark)["Id"] == facts["Id"]
+    # What was put aside finds its rule if it comes back; the port of what has proven itself is all that is open then.
+    moved = {**bridge, "speculative_serve_port": 8001}
+    with spark.gpu(seconds_per_gb=0.2):
+        arguments = [word for name, value in moved.items() for word in ("-e", f"{name}={value}")]
+        run = playbook.Background(tmp_path / "moved", "single_eagle3", *arguments)
+        run.wait_for(lambda: open_ports(spark) == ["8000", "8001"])
+    assert run.process.wait() == 0
+    assert open_ports(spark) == ["8001"]
     playbook.succeed("cleanup")
     assert spark.exec(RULES).stdout == before

@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""Nothing is changed by a run that has lost one of its Sparks."""
+
+from __future__ import annotations
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import ACTS_S, TTL_S
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import held, keeper
+
+display = Display()
+
+# Without a keeper a lease is renewed by the run's tasks only, of which one may take long.
+TTL_OF_TASKS_S = 900.0
+
+
+def require(action: ActionBase, host: str, asks: bool = False) -> None:
+    """Refuse to go on if one of the run's Sparks is somebody else's by now. A run that has taken none may go on.
+
+    What was confirmed a moment ago is so still, unless the Spark is to be asked in any case.
+    """
+    for why in held.losses():
+        raise AnsibleActionFail(why)
+    lease = held.Lease(host)
+    known = lease.read()
+    if known is None or (not asks and held.now() - known["sent"] <= ACTS_S):
+        return
+    kept = bool(known.get("kept"))
+    # The keeper's turn comes ten seconds after the lease was taken.
+    alone = not kept and held.now() - known["taken"] > ACTS_S
+    if alone and not known.get("told"):
+        display.warning(
+            f"{host}: the lease of this run cannot be renewed beside its tasks. One that takes longer than "
+            f"{TTL_OF_TASKS_S / 60:.0f} minutes loses it."
+        )
+    sent, python = held.now(), known["python"]
+    answer = held.ask(action, python, "renew", ttl=TTL_S if kept else TTL_OF_TASKS_S)
+    if answer is None:
+        raise AnsibleActionFail(
+            f"{host}: whether this Spark is still this run's alone cannot be asked, so nothing more is changed. See "
+            "that it can be reached, then run again."
+        )
+    if answer["state"] != "held":
+        raise AnsibleActionFail(lease.lose(answer))
+    lease.note(sent, told=known.get("told") or alone)
+    if kept and not keeper.is_at_work(known["keeper"]):
+        have_kept(action, lease, sent, python)
+
+
+def have_kept(action: ActionBase, lease: held.Lease, sent: float, python: str) -> None:
+    """Renew from now on what was asked for at that time and is this run's."""
+    lease.note(sent, python=python, taken=held.now(), kept=False)
+    lease.note(sent, keeper=keeper.start(lease, lambda do: held.ask(action, python, do)))

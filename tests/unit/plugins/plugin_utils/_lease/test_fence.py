@@ -1,0 +1,135 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible.errors import AnsibleActionFail
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import fence, held
+
+HOLDER = {"who": "bob@desk", "doing": "stop.yml", "for_s": 4}
+
+
+@pytest.fixture(autouse=True)
+def of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(held, "directory", lambda: tmp_path / "ansible-local-1" / "lease")
+    held.directory().mkdir(parents=True)
+    return held.directory()
+
+
+class Action:
+    """One whose Spark answers as listed."""
+
+    def __init__(self, *answers: t.Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[dict[str, t.Any]] = []
+
+    def _low_level_execute_command(self, command: str, sudoable: bool) -> dict[str, t.Any]:
+        assert not sudoable
+        self.asked.append(json.loads(command.rpartition(" '")[2].rstrip("'")))
+        answer = self.answers.pop(0)
+        return {"rc": 0, "stdout": f"Welcome\n{json.dumps(answer)}\n"} if answer else {"rc": 255, "stdout": ""}
+
+
+def require(action: Action, host: str = "spark-1", asks: bool = False) -> None:
+    fence.require(t.cast("t.Any", action), host, asks)
+
+
+def confirmed(ago: float, host: str = "spark-1") -> held.Lease:
+    lease = held.Lease(host)
+    lease.note(held.now() - ago, python="/usr/bin/python3", taken=0.0, kept=True, keeper=os.getpid())
+    return lease
+
+
+def test_a_run_without_a_lease_is_not_checked() -> None:
+    require(Action())
+
+
+def test_what_was_confirmed_just_now_costs_no_call() -> None:
+    confirmed(ago=14)
+    require(Action())
+
+
+def test_before_what_stops_a_server_the_spark_is_asked_in_any_case() -> None:
+    """Its lock may have been killed a moment ago."""
+    confirmed(ago=1)
+    action = Action({"state": "held"}, {"state": "none"})
+    require(action, asks=True)
+    with pytest.raises(AnsibleActionFail, match="its lease is gone"):
+        require(action, asks=True)
+
+
+def test_what_was_not_is_asked_for() -> None:
+    lease = confirmed(ago=16)
+    action = Action({"state": "held"})
+    require(action)
+    # No longer than its keeper needs: a laptop may be switched off now.
+    assert [(one["do"], one["ttl"]) for one in action.asked] == [("renew", 45.0)]
+    assert held.now() - (lease.read() or {})["sent"] < 5
+    require(action)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (
+            {"state": "lost", "holder": HOLDER},
+            "spark-1: bob@desk has been running stop.yml for 4 s and has the Spark now. So this run changes",
+        ),
+        ({"state": "none"}, "spark-1: this run was not heard of for a while, and its lease is gone"),
+    ],
+)
+def test_what_was_lost_on_one_spark_stays_lost_for_all(answer: t.Any, why: str) -> None:
+    confirmed(ago=60)
+    with pytest.raises(AnsibleActionFail, match=f"^{why}"):
+        require(Action(answer))
+    confirmed(ago=0, host="spark-2")
+    for host in ("spark-1", "spark-2"):
+        with pytest.raises(AnsibleActionFail, match=f"^{why}"):
+            require(Action(), host)
+
+
+def test_what_cannot_be_asked_is_not_taken_for_granted() -> None:
+    confirmed(ago=60)
+    with pytest.raises(AnsibleActionFail, match="cannot be asked, so nothing more is changed"):
+        require(Action(None))
+
+
+def test_without_a_keeper_that_is_said_once_and_the_lease_lasts_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(fence.display, "warning", warnings.append)
+    action = Action(*[{"state": "held"}] * 3)
+    # The first time it was just taken, from somebody who had to be waited for.
+    for taken in (held.now(), held.now() - 60, held.now() - 60):
+        held.Lease("spark-1").note(held.now() - 60, python="python3", taken=taken)
+        require(action)
+    assert [one["ttl"] for one in action.asked] == [900.0, 900.0, 900.0]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("spark-1: the lease of this run cannot be renewed beside its tasks.")
+
+
+def test_a_keeper_that_has_ended_gets_a_successor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody killed it: the run would have the Spark for a quarter of an hour after its end, as without one."""
+    started = subprocess.Popen(["true"])
+    started.wait()
+    lease = confirmed(ago=16)
+    lease.note(held.now() - 16, keeper=started.pid)
+    asks: list[t.Callable[[str], t.Any]] = []
+    monkeypatch.setattr(fence.keeper, "start", lambda _lease, ask: asks.append(ask) or os.getpid())
+    action = Action(*[{"state": "held"}] * 2)
+    require(action)
+    known = lease.read() or {}
+    # Whether this one can renew is seen when its turn has come.
+    assert (known["keeper"], known["kept"]) == (os.getpid(), False)
+    assert held.now() - known["taken"] < 5
+    asks[0]("renew")
+    assert [one.get("ttl") for one in action.asked] == [45.0, None]
+    require(Action())
+    assert len(asks) == 1
