@@ -21,6 +21,7 @@ import typing as t
 from pathlib import Path
 
 from tests import playbook as playbooks
+from tests import slot
 from tests.soak.promises import PROMISES
 from tests.twin import cables, engine
 from tests.twin.control import Internet, Spark
@@ -37,6 +38,9 @@ INSIDE = f"nsenter --mount --target $(docker inspect --format '{{{{.State.Pid}}}
 NAME_OF_ENGINE = "[t]rtllm-serve|[m]gmn_worker_node"
 JOBS = "[d]gx-spark-speculative/jobs/"
 LOSE = "OUTPUT -o en+ -m statistic --mode random --probability 0.1 -j DROP"
+# Command lines and environments of all processes, and what Docker tells of all containers.
+LIVE = """cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n'
+docker inspect $(docker ps --all --quiet) 2>/dev/null"""
 # Text of errors, as Hub and registry give them when they are down.
 DOWN = [{"host": "*", "path": "*", "action": "status", "status": 503}]
 
@@ -50,6 +54,8 @@ class Scene:
     deployment: str
     port: int
     model: str
+    # A repository of the Hub that only the canary opens.
+    gated: str
     # What the deployment is told beside its recipe, and secrets that may turn up nowhere.
     wishes: dict[str, t.Any]
     canary: str
@@ -123,7 +129,7 @@ class Scene:
                     said=output[-1500:],
                 )
 
-    def until(self, run: playbooks.Background, condition: t.Callable[[], object], seconds: float = 120) -> None:
+    def until(self, run: playbooks.Background, condition: t.Callable[[], object], seconds: float = 240) -> None:
         """Wait for something that a run does."""
         deadline = time.monotonic() + seconds
         while not condition():
@@ -131,10 +137,37 @@ class Scene:
                 raise TwinError("The run was over before what was waited for.")
             time.sleep(0.1)
 
-    def some_task(self, run: playbooks.Background) -> None:
-        """Wait until a run is in the middle of its tasks, early or late."""
-        number = self.luck.randint(8, 70)
-        self.until(run, lambda: run.log.read_text(encoding="utf-8").count("\nTASK [") >= number)
+    def some_moment(self, run: playbooks.Background) -> None:
+        """Wait until a run is in the middle of its tasks, or of the switch, from which what served has to come back."""
+        if self.luck.random() < 0.4:
+            number = self.luck.randint(8, 70)
+            self.until(run, lambda: run.log.read_text(encoding="utf-8").count("\nTASK [") >= number)
+        else:
+            self.until(run, lambda: slot.aside(self.head))
+            time.sleep(self.luck.uniform(0, 10))
+        self.tell("struck", aside=slot.aside(self.head))
+
+    @contextlib.contextmanager
+    def spied_on(self) -> t.Iterator[None]:
+        """Have somebody look for the secret in what processes and containers show, all the time."""
+        over, looks = threading.Event(), [self.canary in self.do(LIVE)]
+
+        def spy() -> None:
+            while not over.is_set():
+                looks.append(self.canary in self.do(LIVE))
+
+        thread = threading.Thread(target=spy, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            self.tell("spied", looks=len(looks), leaks=any(looks))
+
+    def internet_is_well(self) -> None:
+        """But for what only the canary opens."""
+        Internet().set_faults([{"host": "huggingface.co", "action": "gate", "repository": self.gated}])
 
 
 def has_traceback(output: str) -> bool:
@@ -274,7 +307,7 @@ def internet_fails(scene: Scene) -> t.Iterator[None]:
         scene.run(scene.playbook)
         yield
     finally:
-        Internet().clear_faults()
+        scene.internet_is_well()
 
 
 @fault("clock stepped")
@@ -302,6 +335,20 @@ def files_deleted(scene: Scene) -> t.Iterator[None]:
     yield
 
 
+@fault("weights deleted")
+def weights_deleted(scene: Scene) -> t.Iterator[None]:
+    """Those of a model that the Hub gives only for a token, which nobody may see on its way."""
+    blobs = f"~spark/.cache/huggingface/hub/models--{scene.gated.replace('/', '--')}/blobs"
+    scene.strike(f"find {blobs} -type f -size +100k | sort | head --lines 1 | xargs rm")
+    Internet().reset_counters()
+    with scene.spied_on():
+        outcome = scene.run(scene.playbook)
+    fetched = [one for one in Internet().requests("huggingface.co") if scene.gated in one["path"]]
+    if outcome.code == 0 and not any(one["authorized"] for one in fetched):
+        raise TwinError("Nobody has needed the token.")
+    yield
+
+
 @fault("two controllers")
 def two_controllers(scene: Scene) -> t.Iterator[None]:
     with scene.replacing() as first:
@@ -314,14 +361,14 @@ def two_controllers(scene: Scene) -> t.Iterator[None]:
 @fault("controller killed")
 def controller_killed(scene: Scene) -> t.Iterator[None]:
     with scene.replacing() as run:
-        scene.some_task(run)
+        scene.some_moment(run)
     yield
 
 
 @fault("lock killed")
 def lock_killed(scene: Scene) -> t.Iterator[None]:
     with scene.replacing() as run:
-        scene.some_task(run)
+        scene.some_moment(run)
         scene.strike("kill -9 $(ss -xlpH src '@dgx-spark-speculative' | sed -n 's/.*pid=\\([0-9]*\\).*/\\1/p')")
         over(run)
     yield
@@ -331,7 +378,7 @@ def lock_killed(scene: Scene) -> t.Iterator[None]:
 def renewal_killed(scene: Scene) -> t.Iterator[None]:
     """On this machine: of the run's processes those that outlive their tasks, one for each Spark."""
     with scene.replacing() as run:
-        scene.some_task(run)
+        scene.some_moment(run)
         keepers = orphans(run.process.pid)
         if not keepers:
             raise TwinError("Nothing renews a lock.")
@@ -400,7 +447,7 @@ def cable_loses_packets(scene: Scene) -> t.Iterator[None]:
 
 def heal(scene: Scene) -> None:
     """Take away what a soak that was cut off has left."""
-    Internet().clear_faults()
+    scene.internet_is_well()
     if len(scene.sparks) > 1:
         cables.plug()
     for spark in scene.sparks:

@@ -26,6 +26,8 @@ HOLD_S = 5.0
 SETTLED_S = 20.0
 # Somebody asks for status at least as often as this.
 ASKED_S = 300.0
+# Whoever looks for a secret while a run goes on does so as often as this.
+SPIED = 10
 # What a look shows, and has to be as it was: always, and when also that is put right which a fault leaves.
 LASTING = ("addresses", "routes", "netplan", "firewall", "images", "volumes", "networks", "models", "foreign")
 LOOKED_AT = (*LASTING, "containers", "generation", "processes")
@@ -285,6 +287,11 @@ def nothing_leaks(history: History) -> t.Iterator[Finding]:
     for line in history.of("run", "background", "status"):
         if line.get("leaks"):
             yield history.finding("secret", line["at"], f"in the output of {line.get('playbook', 'status')}.yml")
+    for line in history.of("spied"):
+        if line["leaks"]:
+            yield history.finding("secret", line["at"], "in a command line, an environment or a container's definition")
+        if line["looks"] < SPIED:
+            yield history.finding("not watched", line["at"], f"a run was looked at {line['looks']} times only")
 
 
 def runs_converge(history: History) -> t.Iterator[Finding]:

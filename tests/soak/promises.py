@@ -118,6 +118,7 @@ PROMISES: t.Final[dict[str, Promise]] = {
     "clock stepped": Promise("the clock is three hours ahead for a run", sparks=(1,)),
     "files edited": Promise("somebody edits the files that are served", leaves=True),
     "files deleted": Promise("somebody deletes the record and a file that is served", by=SAME),
+    "weights deleted": Promise("somebody deletes weights of a gated model, and the same playbook is run", by=SAME),
     "two controllers": Promise("two runs at once want different draft lengths", ("load",), leaves=True),
     "controller killed": Promise(
         "a run is killed while it replaces what serves", ("lease", "delay", "load", "load"), leaves=True

@@ -10,7 +10,6 @@ import contextlib
 import functools
 import json
 import random
-import secrets
 import subprocess
 import threading
 import time
@@ -34,9 +33,11 @@ WATCHED = {
     "speculative_serve_peer_lost_s": 10,
 }
 KINDS = {
-    1: ("single_eagle3", "single_eagle3", 8000, "gpt-oss-120b"),
-    2: ("two_sparks", "qwen3_235b_a22b_eagle3", 8355, "Qwen3-235B-A22B-FP4"),
+    1: ("single_eagle3", "single_eagle3", 8000, "gpt-oss-120b", "nvidia/gpt-oss-120b-Eagle3-long-context"),
+    2: ("two_sparks", "qwen3_235b_a22b_eagle3", 8355, "Qwen3-235B-A22B-FP4", "nvidia/Qwen3-235B-A22B-Eagle3"),
 }
+# The token that the twin's Hub knows.
+CANARY = "hf_twin_valid"
 # One who asks again soon, and one who waits for longer than the watchdog does.
 PATIENCE_S = {"a": 8.0, "b": 40.0}
 # A run that was killed has the Spark for a while yet.
@@ -164,7 +165,7 @@ class Soak:
     def __init__(self, sparks: int, seed: int, directory: Path) -> None:
         self.history = History(directory / "history.jsonl")
         begin = self.history.last("begin")
-        name, deployment, port, model = KINDS[sparks]
+        name, deployment, port, model, gated = KINDS[sparks]
         self.directory = directory
         self.seed = seed
         self.scene = Scene(
@@ -173,8 +174,9 @@ class Soak:
             deployment=deployment,
             port=port,
             model=model,
+            gated=gated,
             wishes=dict(WATCHED),
-            canary=begin["canary"] if begin else f"hf_{secrets.token_hex(12)}",
+            canary=CANARY,
             luck=random.Random(seed),
             tell=self.history.tell,
         )
@@ -187,6 +189,7 @@ class Soak:
         scene = self.scene
         command = ["tools/twin.sh", "up", "--fresh", "--sparks", str(len(scene.sparks))]
         subprocess.run(command, cwd=playbook.ROOT, check=True)
+        scene.internet_is_well()
         if scene.run(scene.playbook).code:
             raise SoakError("The playbook fails though nothing is wrong yet.")
         image = scene.do(f"docker inspect --format '{{{{.Image}}}}' {SLOT}")
@@ -200,7 +203,7 @@ class Soak:
         inputs = Inputs(load, max(boot, 1.0), interval, stall, peer, max(PATIENCE_S.values()))
         if scene.run(scene.playbook).changed:
             raise SoakError("A second run changes something though nothing is wrong yet.")
-        self.history.tell("begin", sparks=len(scene.sparks), seed=self.seed, inputs=vars(inputs), canary=scene.canary)
+        self.history.tell("begin", sparks=len(scene.sparks), seed=self.seed, inputs=vars(inputs))
         self.look("baseline")
         return inputs
 

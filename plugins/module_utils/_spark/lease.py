@@ -96,7 +96,11 @@ class Lease:
         """What is answered; nothing yet where somebody has to let go first."""
         do, run = request.get("do"), str(request.get("run", ""))
         if do == "ask":
-            return self._told("held", now) if self._holder.has_it(now) else {"state": "free"}
+            if self._holder.has_it(now):
+                return self._told("held", now)
+            # Who acts on that must not meet the run again that has not been heard of for so long.
+            self._released = bool(request.get("ends"))
+            return {"state": "free"}
         if do == "take":
             self._take(request, now)
         if run != self._holder.run:

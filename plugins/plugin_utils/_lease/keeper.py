@@ -158,6 +158,8 @@ def _limited(ask: Ask) -> Ask:
             # What asks must not stay behind: it is all there is in this process group but this.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             os.killpg(0, signal.SIGTERM)
+            # What asks next would not end by it either.
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             return None
         finally:
             signal.alarm(0)

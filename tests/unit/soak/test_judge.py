@@ -258,6 +258,10 @@ def test_a_secret_is_seen() -> None:
     assert rules([*history(), {**status(230, "ready"), "leaks": True}]) == {"secret"}
     for kind in ("run", "background"):
         assert rules([*history(), {**ran(ROUNDED_AT - 0.1, leaks=True), "kind": kind}]) == {"secret"}
+    spied = {"at": ROUNDED_AT - 0.1, "kind": "spied", "looks": 40, "leaks": False}
+    assert rules([*history(), spied]) == set()
+    assert rules([*history(), {**spied, "leaks": True}]) == {"secret"}
+    assert rules([*history(), {**spied, "looks": 2}]) == {"not watched"}
 
 
 def test_the_run_that_puts_it_right_fails() -> None:

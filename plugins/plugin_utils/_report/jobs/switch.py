@@ -36,6 +36,8 @@ ASIDE = "-aside"
 LABEL = "dgx_spark.speculative."
 LOOK_S = 1.0
 ASK_S = 5.0
+# How often what cannot be brought back is tried, each time a second later than the last: half an hour in all.
+TRIES = 60
 # Stopping takes as long as the container allows, two minutes by default.
 WORK_S = 900.0
 
@@ -44,13 +46,13 @@ class EngineRefusal(EngineError):
     """It has answered that it does not do this."""
 
 
-def is_held() -> bool:
-    """Whether a run has this Spark. A lock that is there and says nothing is held."""
+def is_held(ends: bool = False) -> bool:
+    """Whether a run has this Spark, and if asked so, that none gets it back. A lock that says nothing is held."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(ASK_S)
         try:
             connection.connect(LOCK)
-            connection.sendall(b'{"do": "ask"}\n')
+            connection.sendall(json.dumps({"do": "ask", "ends": ends}).encode() + b"\n")
             with connection.makefile("rb") as file:
                 text = file.readline()
             return bool(text) and json.loads(text)["state"] == "held"
@@ -127,10 +129,9 @@ class Switch:
             old = self._find(self.name)
             if old is None:
                 return ""
-            held = is_held()
-            if leased and not held:
+            if leased and not is_held():
                 raise EngineError("the lease of this run is gone, so what serves goes on; run it again")
-            if held:
+            if leased:
                 forget(old["Config"]["Labels"])
                 leave_behind(self.watch)
                 self._policy(old, "always")
@@ -139,17 +140,18 @@ class Switch:
         return "aside"
 
     def watch(self) -> None:
-        """Until it is settled, or nobody is left to do so."""
-        while True:
-            time.sleep(LOOK_S)
+        """Until it is settled, by a run or in its place. Docker may refuse now what it does later."""
+        tried = 0
+        while tried < TRIES:
+            time.sleep(LOOK_S * (1 + tried))
             # The Engine may be restarting.
             with contextlib.suppress(EngineError), alone(self._directory):
                 new, old = self._find(self.name), self._find(f"{self.name}{ASIDE}")
                 if old is None and (new is None or is_left_alone(new)):
                     return
-                if not is_held():
+                if not is_held(ends=True):
+                    tried += 1
                     self._finish()
-                    return
 
     def settle(self) -> str:
         with alone(self._directory):
@@ -187,14 +189,17 @@ class Switch:
         return answer if status == 200 else None
 
     def _up(self, container: Message) -> None:
-        # In this order: if the Engine goes away in between, it is found to be under way, and gone on with.
-        self._start(container)
-        self._policy(container, "unless-stopped")
+        # In this order: if it does not start, it is found to be under way, and gone on with.
+        if self._start(container):
+            self._policy(container, "unless-stopped")
 
-    def _start(self, container: Message) -> None:
+    def _start(self, container: Message) -> bool:
         # One that cannot be started is stopped and removed all the same; who wants it to serve sees why it does not.
-        with contextlib.suppress(EngineRefusal):
+        try:
             self._do("POST", f"/containers/{container['Id']}/start")
+        except EngineRefusal:
+            return False
+        return True
 
     def _policy(self, container: Message, policy: str) -> None:
         self._do("POST", f"/containers/{container['Id']}/update", {"RestartPolicy": {"Name": policy}})

@@ -53,6 +53,13 @@ def test_who_was_away_has_it_again_if_nobody_came(of_alice: Lease) -> None:
     assert of_alice.is_over(1601.0 + lease.LINGER_S)
 
 
+def test_who_was_away_does_not_get_it_back_from_who_acts_on_that(of_alice: Lease) -> None:
+    assert asked(of_alice, "ask", 1040.0, BOB, ends=True)["state"] == "held"
+    assert not of_alice.is_over(1040.0)
+    assert asked(of_alice, "ask", 1046.0, BOB, ends=True) == {"state": "free"}
+    assert of_alice.is_over(1046.0)
+
+
 def test_a_lease_without_a_keeper_lasts_longer(of_alice: Lease) -> None:
     asked(of_alice, "renew", 1000.0, ttl=900)
     assert asked(of_alice, "take", 1899.0, BOB)["state"] == "refused"

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import textwrap
 import time
-import types
 import typing as t
 from pathlib import Path
 
@@ -198,21 +197,45 @@ def test_the_tasks_of_a_run_are_its_forks() -> None:
     assert not stopped.lives()
 
 
-def test_an_answer_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "ANSWER_S", 1)
-    killed: list[tuple[int, int]] = []
-    monkeypatch.setattr(keeper, "os", types.SimpleNamespace(killpg=lambda *who: killed.append(who)))
-    before = signal.getsignal(signal.SIGTERM)
+GIVING_UP = """
+import contextlib, os, subprocess, sys, time
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import keeper
 
-    def ask(_do: str) -> t.Any:
-        # As what Ansible calls on the way does.
-        with contextlib.suppress(Exception):
-            time.sleep(30)
-        return {"state": "held"}
+keeper.ANSWER_S = 1
 
+def ask(do):
+    # As what Ansible calls on the way does.
+    with contextlib.suppress(Exception):
+        asks = subprocess.Popen(["sleep", "60"])
+        print(asks.pid, flush=True)
+        asks.wait()
+    return {"state": "held"}
+
+asked = keeper._limited(ask)
+print([asked("renew"), asked("renew")], flush=True)
+time.sleep(60)
+"""
+
+
+def test_an_answer_that_does_not_come_is_given_up_with_what_asks() -> None:
+    """Each time: it would be said late, perhaps when the run is over."""
+    main = subprocess.Popen(
+        [sys.executable, "-c", GIVING_UP],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        start_new_session=True,
+    )
+    assert main.stdout is not None
+    first, second, said = (main.stdout.readline().decode().strip() for _line in range(3))
     try:
-        assert keeper._limited(ask)("renew") is None
+        assert said == "[None, None]"
+        deadline = time.monotonic() + 10
+        while any(keeper.is_at_work(int(pid)) for pid in (first, second)):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        # SIGTERM ends it, too, as before.
+        main.terminate()
+        assert main.wait(10) == -signal.SIGTERM
     finally:
-        signal.signal(signal.SIGTERM, before)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    assert killed == [(0, signal.SIGTERM)]
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(main.pid, signal.SIGKILL)

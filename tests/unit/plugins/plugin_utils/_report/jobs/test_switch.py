@@ -271,9 +271,12 @@ def test_cut_off_on_the_way_back_it_is_gone_on_with(
     scene.switch.aside(leased=True)
     scene.succeed_it()
     scene.engine.left = cut
-    if cut < 3:
+    if cut < 2:
         with pytest.raises(EngineError):
             scene.switch.settle()
+    elif cut == 2:
+        # It was not started, and who wants it to serve sees why.
+        assert scene.switch.settle() == "back"
     scene.engine.left = 100
     scene.engine.power_cut()
     scene.switch.settle()
@@ -338,7 +341,32 @@ def test_one_that_cannot_be_started_is_in_its_place(scene: Scene, no_lease: None
     scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
     scene.engine.refuses = {"start"}
     assert scene.switch.settle() == "back"
-    assert scene.engine.seen() == {SLOT: ("a", False, "unless-stopped")}
+    # Under way still: who runs it says why it does not start, and a restart of Docker starts it.
+    assert scene.engine.seen() == {SLOT: ("a", False, "always")}
+
+
+def test_one_that_does_not_start_at_once_is_tried_again(
+    scene: Scene, no_lease: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Docker needs for it may be restarting, too."""
+    monkeypatch.setattr(switch, "LOOK_S", 0.05)
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    scene.engine.refuses = {"start"}
+    thread = watched(scene)
+    time.sleep(0.5)
+    assert thread.is_alive()
+    scene.engine.refuses = set()
+    thread.join(10)
+    assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
+
+
+def test_one_that_never_starts_is_given_up(scene: Scene, no_lease: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(switch, "LOOK_S", 0.01)
+    monkeypatch.setattr(switch, "TRIES", 3)
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    scene.engine.refuses = {"start"}
+    watched(scene).join(10)
+    assert scene.engine.seen() == {SLOT: ("a", False, "always")}
 
 
 @pytest.mark.parametrize("step", ["rename", "start", "update"])
@@ -375,6 +403,16 @@ def test_without_a_lease_it_is_stopped_and_no_more(
     assert scene.switch.aside(leased=False) == ""
     scene.serve()
     assert scene.switch.aside(leased=False) == "aside"
+    assert scene.engine.seen() == {SLOT: ("a", False, "unless-stopped")}
+    assert watchers == []
+
+
+def test_the_lease_of_another_run_does_not_bring_it_back(
+    scene: Scene, held: threading.Event, watchers: list[t.Callable[[], None]]
+) -> None:
+    """When that ends, what this run has started would make room for what it has stopped."""
+    scene.serve()
+    scene.switch.aside(leased=False)
     assert scene.engine.seen() == {SLOT: ("a", False, "unless-stopped")}
     assert watchers == []
 
@@ -428,6 +466,25 @@ def test_who_stays_behind_brings_it_back_when_nobody_has_the_spark(
     scene.engine.left = 100
     thread.join(10)
     assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
+
+
+def test_a_run_that_comes_back_after_that_has_lost_the_spark(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It would stop what came back, and nobody would know of that."""
+    monkeypatch.setattr(switch, "LOOK_S", 0.05)
+    monkeypatch.setattr(switch, "LOCK", f"\0lapsed-{tmp_path.name}")
+    monkeypatch.setattr(lease, "NAME", f"lapsed-{tmp_path.name}")
+    request = {"run": "this", "who": "alice@laptop", "doing": "single_eagle3.yml"}
+    assert lease.take({**request, "ttl": 0.2})["state"] == "held"
+    time.sleep(0.5)
+    # Whoever only asks leaves it to the run that comes back.
+    assert lease.ask({"do": "ask"}) == {"state": "free"}
+    assert lease.ask({**request, "do": "renew", "ttl": 0.2}) == {"state": "held"}
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    scene.switch.watch()
+    assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
+    assert lease.ask({**request, "do": "renew"}) == {"state": "none"}
 
 
 def test_what_a_run_without_a_record_has_left_does_not_prove_the_next_one(
