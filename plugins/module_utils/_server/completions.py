@@ -39,7 +39,7 @@ class ProbeError(Exception):
 
 
 class Refused(ProbeError):
-    """Nothing listens at the address."""
+    """Nothing listens at the address, or behind it."""
 
 
 class Unreachable(ProbeError):
@@ -296,6 +296,21 @@ class Client:
             self._headers["Authorization"] = f"Bearer {api_key.strip()}"
         self._look_s = look_s
 
+    def _response(
+        self, connection: http.client.HTTPConnection, method: str, path: str, body: dict[str, t.Any] | None
+    ) -> http.client.HTTPResponse:
+        data = None if body is None else json.dumps(body).encode()
+        headers = dict(self._headers, **({"Content-Type": "application/json"} if data else {}))
+        try:
+            connection.request(method, self._prefix + path, body=data, headers=headers)
+            return connection.getresponse()
+        except ConnectionError as exc:
+            if method != "GET":
+                raise
+            # Docker's proxy takes connections to a published port also as long as nothing listens in the container.
+            where = f"{self._host} port {self._port}"
+            raise Refused(f"what listens on {where} closes connections without an answer") from exc
+
     @contextlib.contextmanager
     def _exchange(
         self, method: str, path: str, body: dict[str, t.Any] | None, seconds: float
@@ -333,16 +348,15 @@ class Client:
         timer.daemon = True
         timer.start()
         try:
-            data = None if body is None else json.dumps(body).encode()
-            headers = dict(self._headers, **({"Content-Type": "application/json"} if data else {}))
-            connection.request(method, self._prefix + path, body=data, headers=headers)
-            response = connection.getresponse()
+            response = self._response(connection, method, path, body)
             yield response
             if cut.is_set():
                 raise Expired
-        except (OSError, http.client.HTTPException, ValueError) as exc:
+        except (Refused, OSError, http.client.HTTPException, ValueError) as exc:
             if cut.is_set() or isinstance(exc, socket.timeout):
                 raise Expired from exc
+            if isinstance(exc, Refused):
+                raise
             raise BadReply(one_line(str(exc)) or type(exc).__name__) from exc
         finally:
             timer.cancel()

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 import typing as t
 
@@ -52,6 +54,22 @@ def test_refused() -> None:
     port = free_port()
     with pytest.raises(completions.Refused, match=f"^nothing listens on 127.0.0.1 port {port}$"):
         completions.Client(f"http://127.0.0.1:{port}").get("/health")
+
+
+@pytest.mark.parametrize("read", [0, 4096])
+def test_a_port_behind_which_nothing_listens_is_no_server_that_answers_badly(read: int) -> None:
+    """As that of Docker's proxy while the container loads a model: connections are taken, and closed or reset."""
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+
+        def close() -> None:
+            connection, _address = proxy.accept()
+            with connection:
+                connection.recv(read)
+
+        threading.Thread(target=close, daemon=True).start()
+        port = proxy.getsockname()[1]
+        with pytest.raises(completions.Refused, match=f"^what listens on 127.0.0.1 port {port} closes connections"):
+            completions.Client(f"http://127.0.0.1:{port}").get("/health")
 
 
 def test_speed_comes_from_tokens_not_chunks(server: Server) -> None:
