@@ -150,7 +150,7 @@ def test_a_sound_cable(cable: Cable) -> None:
             "-c",
             "3",
             "-i",
-            "0.01",
+            "0.002",
             "-W",
             "1",
             "-s",
