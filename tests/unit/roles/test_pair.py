@@ -686,6 +686,11 @@ def test_while_a_rank_runs_its_models_pages_are_given_back(
         container.wait_until(lambda _state: not resident_bytes(shard))
 
 
+def write_memory(path: Path, gib: float) -> None:
+    lines = (f"{name + ':':15} {int(gib * 2**20):12d} kB\n" for name in ("MemFree", "MemAvailable", "SwapFree"))
+    path.write_text("".join(lines), encoding="ascii")
+
+
 def says(words: str, state: dict[str, t.Any]) -> bool:
     return words in (state["reason"] or "")
 
@@ -694,24 +699,34 @@ def test_a_rank_that_takes_all_of_the_memory_is_ended_and_comes_back_once(
     worker: t.Callable[..., PairContainer], tmp_path: Path
 ) -> None:
     memory = tmp_path / "meminfo"
-
-    def set_memory(gib: float) -> None:
-        lines = (f"{name + ':':15} {int(gib * 2**20):12d} kB\n" for name in ("MemFree", "MemAvailable", "SwapFree"))
-        memory.write_text("".join(lines), encoding="ascii")
-
-    set_memory(50)
+    write_memory(memory, 50)
     add_program(tmp_path, "sshd", SSHD_WITH_RANK.replace("RANK", str(tmp_path / "rank")))
     container = worker(sampler__MEMINFO=str(memory))
     for ended in ("the memory has not come back yet", "for the second time"):
         container.wait_for("serving")
         assert container.state()["guard"]["on"]
-        set_memory(0.5)
+        write_memory(memory, 0.5)
         said = container.wait_until(functools.partial(says, ended))
         assert said["state"] == "failed"
         assert said["reason"].startswith("the memory guard has ended the rank: ")
         assert not Path(f"/proc/{(tmp_path / 'rank').read_text(encoding='ascii').strip()}").exists()
-        set_memory(50)
+        write_memory(memory, 50)
     assert container.stop() == 0
+
+
+def test_what_was_ended_long_ago_does_not_count(
+    worker: t.Callable[..., PairContainer], tmp_path: Path
+) -> None:
+    memory = tmp_path / "meminfo"
+    write_memory(memory, 50)
+    add_program(tmp_path, "sshd", SSHD_WITH_RANK.replace("RANK", str(tmp_path / "rank")))
+    container = worker(sampler__MEMINFO=str(memory), sampler__ONCE_WITHIN_S=0)
+    for _time in range(2):
+        container.wait_for("serving")
+        write_memory(memory, 0.5)
+        container.wait_until(functools.partial(says, "the memory has not come back yet"))
+        write_memory(memory, 50)
+    container.wait_for("serving")
 
 
 def test_what_is_left_of_an_earlier_rank_is_ended_first(

@@ -116,8 +116,11 @@ class Diary(threading.Thread):
     def begin(self) -> None:
         """Begin a new file; the one before is kept."""
         if self.file >= 0:
-            os.close(self.file)
-            self.path.replace(self.path.with_suffix(".log.1"))
+            # Once closed, the number may be another file's, whatever comes of the rest.
+            closed, self.file = self.file, -1
+            os.close(closed)
+            with contextlib.suppress(FileNotFoundError):
+                self.path.replace(self.path.with_suffix(".log.1"))
         self.file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self.size = os.fstat(self.file).st_size
         give_to_owner(self.path)
