@@ -714,9 +714,7 @@ def test_a_rank_that_takes_all_of_the_memory_is_ended_and_comes_back_once(
     assert container.stop() == 0
 
 
-def test_what_was_ended_long_ago_does_not_count(
-    worker: t.Callable[..., PairContainer], tmp_path: Path
-) -> None:
+def test_what_was_ended_long_ago_does_not_count(worker: t.Callable[..., PairContainer], tmp_path: Path) -> None:
     memory = tmp_path / "meminfo"
     write_memory(memory, 50)
     add_program(tmp_path, "sshd", SSHD_WITH_RANK.replace("RANK", str(tmp_path / "rank")))

@@ -210,9 +210,7 @@ def test_a_full_file_makes_way_and_two_minutes_stay(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("gone", ["file", "directory"])
-def test_what_is_gone_costs_lines_and_no_other_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: str
-) -> None:
+def test_what_is_gone_costs_lines_and_no_other_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: str) -> None:
     monkeypatch.setattr(sampler, "LOG_BYTES", 20)
     state = tmp_path / "state"
     state.mkdir()

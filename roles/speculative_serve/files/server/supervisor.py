@@ -18,7 +18,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import json
-import math
 import os
 import select
 import signal
@@ -130,7 +129,6 @@ class Supervisor:
         self.switching = False
         self.loading = Loading(deployment / "options.yml")
         self.guard = Sampler(deployment / "state", os.environ, self.end_engine)
-        self.guarded_at = -math.inf
         self.turn = Turn()
 
     def take_signals(self) -> None:
@@ -172,7 +170,7 @@ class Supervisor:
                 self.log.say("it was a trial's and is not started again; what comes next is the benchmark's to say")
                 self.wait_for_switch()
                 continue
-            if self.guard.verdict is not None and self.guarded_before():
+            if self.guard.verdict is not None and self.guard.count():
                 self.log.say("the memory guard has ended it twice within an hour, and it is not started again")
                 self.give_up()
                 break
@@ -221,11 +219,6 @@ class Supervisor:
         """The lowest level so far."""
         if self.guard.summary() != self.state.values["guard"]:
             self.state.note(guard=self.guard.summary())
-
-    def guarded_before(self) -> bool:
-        """Whether the memory guard has ended a server within the last hour already."""
-        before, self.guarded_at = self.guarded_at, time.monotonic()
-        return self.guarded_at - before < RESTART_WINDOW_S
 
     def wait_for_memory(self) -> None:
         """Of a server that the guard has ended, the memory comes back late; what does not come, the next one lacks."""

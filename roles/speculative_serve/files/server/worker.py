@@ -31,8 +31,6 @@ from server.state import Log, State
 
 SSHD_PATH = "/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin"
 STOP_RANKS_S = 20.0
-# After the memory guard has ended a rank once, the head may start another one.
-MOST_GUARDED = 2
 GUARDED = "the memory guard has ended the rank"
 SSHD_CONFIG = """\
 # Written by entrypoint.py; for the head's mpirun and nobody else.
@@ -86,9 +84,9 @@ class Worker:
         self.verbs = verbs.Gate(os.environ)
         self.pages = PageCache()
         self.guard = Sampler(deployment / "state", os.environ, self.end_ranks)
-        # How often it has ended a rank, and for what it did last.
-        self.guarded = 0
+        # For what it has ended a rank last, and whether it was the last one.
         self.heeded: Verdict | None = None
+        self.given_up = False
         self.turn = Turn()
 
     def run(self) -> int:
@@ -236,7 +234,7 @@ class Worker:
     def heed_guard(self, sshd: subprocess.Popen[bytes]) -> tuple[str, str]:
         """After it has ended the rank, nobody logs in until there is memory for another one."""
         self.heeded = self.guard.verdict
-        self.guarded += 1
+        self.given_up = self.guard.count()
         sshd.kill()
         sshd.wait()
         if sshd.stdout is not None:
@@ -246,12 +244,12 @@ class Worker:
 
     def lacks_memory(self) -> str | None:
         """Why no rank is to start here after the memory guard has ended one; None if one may."""
-        if self.heeded is None or (self.guarded < MOST_GUARDED and self.guard.is_back()):
+        if self.heeded is None:
             return None
         reason = f"{GUARDED}: {self.heeded.reason}"
-        if self.guarded < MOST_GUARDED:
-            return f"{reason}; the memory has not come back yet"
-        return f"{reason}, for the second time; no other one is started until this container is"
+        if self.given_up:
+            return f"{reason}, for the second time within an hour; no other one is started until this container is"
+        return None if self.guard.is_back() else f"{reason}; the memory has not come back yet"
 
     def end(self) -> None:
         """No new login, then the ranks."""
