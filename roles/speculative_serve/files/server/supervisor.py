@@ -203,6 +203,10 @@ class Supervisor:
     def make_ready(self) -> None:
         """Wait for what has to be there before the server is started; one Spark needs nothing."""
 
+    def is_ready(self) -> None:
+        """The server answers for the first time."""
+        self.guard.is_ready()
+
     def look_round(self) -> None:
         """Condemn a server for what its own watchdog cannot see; one Spark has nothing of that kind."""
 
@@ -343,7 +347,7 @@ class Supervisor:
                 look_at = now + 1
                 if ready:
                     self.served = True
-                    self.guard.is_ready()
+                    self.is_ready()
                     self.state.write("running", reason=None, loading_s=round(time.monotonic() - began, 1))
                     watchdog = self.watch()
             if not ended:

@@ -87,11 +87,14 @@ class Worker:
         # For what it has ended a rank last, and whether it was the last one.
         self.heeded: Verdict | None = None
         self.given_up = False
+        # Whether the head has said so, of the rank that runs.
+        self.ready = False
         self.turn = Turn()
 
     def run(self) -> int:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self.on_signal)
+        signal.signal(signal.SIGUSR1, self.on_word)
         self.state.write("starting")
         save_environment(self.deployment)
         self.guard.begin()
@@ -209,6 +212,8 @@ class Worker:
             if not self.guard.runs:
                 self.guard.loads()
                 self.heeded = None
+            if self.ready and not self.guard.ready:
+                self.guard.is_ready()
             if self.guard.summary() != self.state.values["guard"]:
                 self.state.note(guard=self.guard.summary())
             # The log that says when all has been read is the head's.
@@ -216,6 +221,7 @@ class Worker:
                 self.pages.give_back()
             return
         self.guard.is_over()
+        self.ready = False
         if (lacking := self.verbs.problem()) is not None:
             self.enter("waiting for the fabric", lacking)
         elif (
@@ -273,6 +279,9 @@ class Worker:
 
     def on_signal(self, number: int, _frame: object) -> None:
         self.stop_signal = number
+
+    def on_word(self, _number: int, _frame: object) -> None:
+        self.ready = True
 
 
 def write_sshd_files(cluster: Cluster, deployment: Path) -> Path:
