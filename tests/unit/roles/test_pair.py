@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import functools
+import json
 import os
 import shutil
 import signal
@@ -270,6 +271,18 @@ def test_a_server_that_generates_is_not_ended_though_its_worker_does_not_answer(
     assert (head.state()["state"], head.state()["pid"]) == ("running", pid)
     server.moving = False
     head.wait_for("peer lost")
+
+
+def test_a_head_tells_its_worker_that_the_server_is_ready_until_it_has_heard(
+    start: Start, listener: Listener, server: Server, tmp_path: Path
+) -> None:
+    said = tmp_path / "said"
+    add_program(tmp_path, "ssh", f'#!/bin/sh\n[ ! -e {said} ] || echo {cluster.HEARD}\necho "$@" >> {said}\n')
+    listener.open()
+    head = start(port=listener.port, url=server.url, lost_s=1.2)
+    head.wait_for("running")
+    time.sleep(2)
+    assert said.read_text(encoding="utf-8") == 2 * f"-F {tmp_path}/run/ssh_config {WORKER} {cluster.READY}\n"
 
 
 def test_a_head_of_three_waits_for_both_workers_and_ends_without_one(
@@ -686,6 +699,11 @@ def test_while_a_rank_runs_its_models_pages_are_given_back(
         container.wait_until(lambda _state: not resident_bytes(shard))
 
 
+def write_memory(path: Path, gib: float) -> None:
+    lines = (f"{name + ':':15} {int(gib * 2**20):12d} kB\n" for name in ("MemFree", "MemAvailable", "SwapFree"))
+    path.write_text("".join(lines), encoding="ascii")
+
+
 def says(words: str, state: dict[str, t.Any]) -> bool:
     return words in (state["reason"] or "")
 
@@ -694,24 +712,58 @@ def test_a_rank_that_takes_all_of_the_memory_is_ended_and_comes_back_once(
     worker: t.Callable[..., PairContainer], tmp_path: Path
 ) -> None:
     memory = tmp_path / "meminfo"
-
-    def set_memory(gib: float) -> None:
-        lines = (f"{name + ':':15} {int(gib * 2**20):12d} kB\n" for name in ("MemFree", "MemAvailable", "SwapFree"))
-        memory.write_text("".join(lines), encoding="ascii")
-
-    set_memory(50)
+    write_memory(memory, 50)
     add_program(tmp_path, "sshd", SSHD_WITH_RANK.replace("RANK", str(tmp_path / "rank")))
     container = worker(sampler__MEMINFO=str(memory))
     for ended in ("the memory has not come back yet", "for the second time"):
         container.wait_for("serving")
         assert container.state()["guard"]["on"]
-        set_memory(0.5)
+        write_memory(memory, 0.5)
         said = container.wait_until(functools.partial(says, ended))
         assert said["state"] == "failed"
         assert said["reason"].startswith("the memory guard has ended the rank: ")
         assert not Path(f"/proc/{(tmp_path / 'rank').read_text(encoding='ascii').strip()}").exists()
-        set_memory(50)
+        write_memory(memory, 50)
     assert container.stop() == 0
+
+
+def test_the_memory_guard_of_a_worker_hears_when_its_rank_has_landed(
+    worker: t.Callable[..., PairContainer], tmp_path: Path
+) -> None:
+    memory = tmp_path / "meminfo"
+    write_memory(memory, 50)
+    add_program(tmp_path, "sshd", SSHD_WITH_RANK.replace("RANK", str(tmp_path / "rank")))
+    # Planned to land at 5 GiB: while it loads, a fall counts below 4 GiB only.
+    container = worker(sampler__MEMINFO=str(memory), environment={"DGX_SPARK_TAKES_BYTES": str(45 * 2**30)})
+    container.wait_for("serving")
+    for level in (6.5, 4.7):
+        write_memory(memory, level)
+        time.sleep(2.5)
+    assert container.state()["state"] == "serving"
+    write_memory(memory, 6.5)
+    assert launch(container, cluster.READY).wait(timeout=20) == 0
+    time.sleep(2.5)
+    write_memory(memory, 4.7)
+    said = container.wait_until(functools.partial(says, "the memory has not come back yet"))
+    assert said["reason"].startswith("the memory guard has ended the rank: memory fell from 6.5 GiB to 4.7 GiB")
+    # The next one loads again.
+    write_memory(memory, 50)
+    container.wait_for("serving")
+    told = [json.loads(line).get("event") for line in (tmp_path / "state/memory.log").read_text("utf-8").splitlines()]
+    assert [one for one in told if one] == ["loading", "ready", "SIGKILL", "ended", "loading"]
+
+
+def test_what_was_ended_long_ago_does_not_count(worker: t.Callable[..., PairContainer], tmp_path: Path) -> None:
+    memory = tmp_path / "meminfo"
+    write_memory(memory, 50)
+    add_program(tmp_path, "sshd", SSHD_WITH_RANK.replace("RANK", str(tmp_path / "rank")))
+    container = worker(sampler__MEMINFO=str(memory), sampler__ONCE_WITHIN_S=0)
+    for _time in range(2):
+        container.wait_for("serving")
+        write_memory(memory, 0.5)
+        container.wait_until(functools.partial(says, "the memory has not come back yet"))
+        write_memory(memory, 50)
+    container.wait_for("serving")
 
 
 def test_what_is_left_of_an_earlier_rank_is_ended_first(

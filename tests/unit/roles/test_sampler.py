@@ -209,6 +209,27 @@ def test_a_full_file_makes_way_and_two_minutes_stay(tmp_path: Path, monkeypatch:
     ]
 
 
+@pytest.mark.parametrize("gone", ["file", "directory"])
+def test_what_is_gone_costs_lines_and_no_other_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: str) -> None:
+    monkeypatch.setattr(sampler, "LOG_BYTES", 20)
+    state = tmp_path / "state"
+    state.mkdir()
+    diary = Diary(state)
+    diary.start()
+    assert diary.add(json.dumps({"event": "x" * 20}) + "\n").wait(10)
+    (state / "memory.log").unlink()
+    if gone == "directory":
+        state.rmdir()
+    assert diary.add('{"event": "first"}\n').wait(10)
+    # What is opened meanwhile gets the number that was closed.
+    others = [os.open(os.devnull, os.O_RDONLY) for _number in range(8)]
+    state.mkdir(exist_ok=True)
+    assert diary.add('{"event": "second"}\n').wait(10)
+    for other in others:
+        os.close(other)
+    assert events(tmp_path) == (["second"] if gone == "directory" else ["first", "second"])
+
+
 def test_a_disk_that_hangs_does_not_keep_an_engine_alive(
     tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,8 @@ PEER_LOST_S = 60.0
 LOOK_TIMEOUT_S = 5.0
 # How often what is missing is looked for.
 RETRY_S = 2.0
+# What a head has its workers know once its server answers, and what they say to that.
+READY, HEARD = "ready", "heard"
 
 
 @dataclasses.dataclass(frozen=True)

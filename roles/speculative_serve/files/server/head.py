@@ -9,7 +9,9 @@ A server that waits for a lost rank never ends by itself.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -17,7 +19,7 @@ import typing as t
 from pathlib import Path
 
 from server import verbs
-from server.cluster import LOOK_TIMEOUT_S, RETRY_S, Cluster, knock, no_address
+from server.cluster import HEARD, LOOK_TIMEOUT_S, READY, RETRY_S, RUN, Cluster, knock, no_address
 from server.processes import descendants
 from server.state import read_or
 from server.supervisor import Supervisor
@@ -45,6 +47,8 @@ class Peer(threading.Thread):
         self.lost_for = 0.0
         self.changed_at = time.time()
         self.away_at: float | None = None
+        # Whether the server is ready and the worker has not heard of it.
+        self.has_news = False
         self.unwanted = threading.Event()
 
     def run(self) -> None:
@@ -62,6 +66,8 @@ class Peer(threading.Thread):
             self.reason = reason
             if reason is not None:
                 self.away_at = now
+            elif self.has_news:
+                self.has_news = not tell_ready(self.address)
 
     def was_away(self) -> bool:
         """Whether it has not answered lately, although it may do so again."""
@@ -163,6 +169,11 @@ class Head(Supervisor):
         found = {address: own or knock(address, port, source, greeting=True) for address in self.cluster.peers}
         return {address: reason for address, reason in found.items() if reason is not None}
 
+    def is_ready(self) -> None:
+        super().is_ready()
+        for peer in self.peers:
+            peer.has_news = True
+
     def look_round(self) -> None:
         self.look_at_peers()
         self.look_for_front()
@@ -207,6 +218,16 @@ class Head(Supervisor):
     def at_fault(self) -> bool:
         """A server that ends because a worker is gone is not to blame."""
         return not self.alone
+
+
+def tell_ready(address: str) -> bool:
+    """Tell a worker, by mpirun's way in, that its rank has landed; whether it has heard that."""
+    command = ["ssh", "-F", str(RUN / "ssh_config"), address, READY]
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        told = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=LOOK_EVERY_S, check=False)
+        # Its exit code may be lost to who collects what has ended.
+        return told.stdout.strip() == HEARD.encode()
+    return False
 
 
 def runs(pid: int, program: str) -> bool:

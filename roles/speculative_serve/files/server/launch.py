@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a worker's sshd runs, whatever it was asked for: Open MPI's daemon, and nothing else.
+"""What a worker's sshd runs, whatever it was asked for: Open MPI's daemon, or word for its memory guard; nothing else.
 
 With the environment of the worker's container: a login has none of it, and the interfaces' names are the worker's own.
 Before that it ends what is left of an earlier rank, in whatever session it hides.
@@ -21,7 +21,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from server.cluster import RUN
+from server.cluster import HEARD, READY, RUN
 from server.processes import KILL_WITHIN_S, Process, descendants, processes
 
 DAEMONS = ("orted", "prted")
@@ -93,13 +93,18 @@ def with_own_interfaces(command: list[str], environment: t.Mapping[str, str]) ->
 
 
 def main(arguments: t.Sequence[str]) -> int:
-    """Become the daemon; returns only if it refuses."""
+    """Become the daemon; returns if it refuses, or was only told something."""
     try:
         worker = json.loads(Path(arguments[0] if arguments else RUN / "worker.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         return refuse(None, f"the worker's main process is not ready ({error})")
+    asked = os.environ.get("SSH_ORIGINAL_COMMAND", "")
+    if asked == READY:
+        os.kill(worker["pid"], signal.SIGUSR1)
+        print(HEARD)
+        return 0
     try:
-        command, environment = daemon_command(os.environ.get("SSH_ORIGINAL_COMMAND", ""), worker["environment"])
+        command, environment = daemon_command(asked, worker["environment"])
     except Refused as error:
         return refuse(worker["log"], f"only mpirun may log in here: {error}")
     left = end_ranks(worker)

@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import dataclasses
 import json
+import math
 import os
 import queue
 import re
@@ -36,6 +37,8 @@ LOG_BYTES = 400_000
 # being ended.
 CALM_S, WRITE_EVERY_S = 10.0, 2.0
 WRITTEN_WITHIN_S = 0.25
+# Of two engines that it ends within that time, the second one is the last.
+ONCE_WITHIN_S = 3600.0
 # An engine that was asked to end is killed after that.
 GRACE_S = 5.0
 # What there is now and in future, from when it is first touched on.
@@ -116,8 +119,11 @@ class Diary(threading.Thread):
     def begin(self) -> None:
         """Begin a new file; the one before is kept."""
         if self.file >= 0:
-            os.close(self.file)
-            self.path.replace(self.path.with_suffix(".log.1"))
+            # Once closed, the number may be another file's, whatever comes of the rest.
+            closed, self.file = self.file, -1
+            os.close(closed)
+            with contextlib.suppress(FileNotFoundError):
+                self.path.replace(self.path.with_suffix(".log.1"))
         self.file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self.size = os.fstat(self.file).st_size
         give_to_owner(self.path)
@@ -153,6 +159,7 @@ class Sampler(threading.Thread):
         self.lowest: Sample | None = None
         self.verdict: Verdict | None = None
         self.kill_at = 0.0
+        self.counted_at = -math.inf
         self.unwanted = threading.Event()
 
     def begin(self) -> None:
@@ -268,6 +275,11 @@ class Sampler(threading.Thread):
                 self.verdict = Verdict(found.signal, self.verdict.reason if self.verdict else found.reason)
                 self.kill_at = now + GRACE_S if found.signal == signal.SIGTERM else 0.0
                 self.end(found.signal)
+
+    def count(self) -> bool:
+        """Whether the engine that it has ended is the second one within an hour."""
+        before, self.counted_at = self.counted_at, time.monotonic()
+        return self.counted_at - before < ONCE_WITHIN_S
 
     def is_back(self) -> bool:
         """Whether what the engine had is available again, nearly."""

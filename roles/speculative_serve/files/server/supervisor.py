@@ -18,7 +18,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import json
-import math
 import os
 import select
 import signal
@@ -130,7 +129,6 @@ class Supervisor:
         self.switching = False
         self.loading = Loading(deployment / "options.yml")
         self.guard = Sampler(deployment / "state", os.environ, self.end_engine)
-        self.guarded_at = -math.inf
         self.turn = Turn()
 
     def take_signals(self) -> None:
@@ -172,7 +170,7 @@ class Supervisor:
                 self.log.say("it was a trial's and is not started again; what comes next is the benchmark's to say")
                 self.wait_for_switch()
                 continue
-            if self.guard.verdict is not None and self.guarded_before():
+            if self.guard.verdict is not None and self.guard.count():
                 self.log.say("the memory guard has ended it twice within an hour, and it is not started again")
                 self.give_up()
                 break
@@ -205,6 +203,10 @@ class Supervisor:
     def make_ready(self) -> None:
         """Wait for what has to be there before the server is started; one Spark needs nothing."""
 
+    def is_ready(self) -> None:
+        """The server answers for the first time."""
+        self.guard.is_ready()
+
     def look_round(self) -> None:
         """Condemn a server for what its own watchdog cannot see; one Spark has nothing of that kind."""
 
@@ -221,11 +223,6 @@ class Supervisor:
         """The lowest level so far."""
         if self.guard.summary() != self.state.values["guard"]:
             self.state.note(guard=self.guard.summary())
-
-    def guarded_before(self) -> bool:
-        """Whether the memory guard has ended a server within the last hour already."""
-        before, self.guarded_at = self.guarded_at, time.monotonic()
-        return self.guarded_at - before < RESTART_WINDOW_S
 
     def wait_for_memory(self) -> None:
         """Of a server that the guard has ended, the memory comes back late; what does not come, the next one lacks."""
@@ -350,7 +347,7 @@ class Supervisor:
                 look_at = now + 1
                 if ready:
                     self.served = True
-                    self.guard.is_ready()
+                    self.is_ready()
                     self.state.write("running", reason=None, loading_s=round(time.monotonic() - began, 1))
                     watchdog = self.watch()
             if not ended:

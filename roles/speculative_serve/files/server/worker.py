@@ -31,8 +31,6 @@ from server.state import Log, State
 
 SSHD_PATH = "/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin"
 STOP_RANKS_S = 20.0
-# After the memory guard has ended a rank once, the head may start another one.
-MOST_GUARDED = 2
 GUARDED = "the memory guard has ended the rank"
 SSHD_CONFIG = """\
 # Written by entrypoint.py; for the head's mpirun and nobody else.
@@ -86,14 +84,17 @@ class Worker:
         self.verbs = verbs.Gate(os.environ)
         self.pages = PageCache()
         self.guard = Sampler(deployment / "state", os.environ, self.end_ranks)
-        # How often it has ended a rank, and for what it did last.
-        self.guarded = 0
+        # For what it has ended a rank last, and whether it was the last one.
         self.heeded: Verdict | None = None
+        self.given_up = False
+        # Whether the head has said so, of the rank that runs.
+        self.ready = False
         self.turn = Turn()
 
     def run(self) -> int:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self.on_signal)
+        signal.signal(signal.SIGUSR1, self.on_word)
         self.state.write("starting")
         save_environment(self.deployment)
         self.guard.begin()
@@ -211,6 +212,8 @@ class Worker:
             if not self.guard.runs:
                 self.guard.loads()
                 self.heeded = None
+            if self.ready and not self.guard.ready:
+                self.guard.is_ready()
             if self.guard.summary() != self.state.values["guard"]:
                 self.state.note(guard=self.guard.summary())
             # The log that says when all has been read is the head's.
@@ -218,6 +221,7 @@ class Worker:
                 self.pages.give_back()
             return
         self.guard.is_over()
+        self.ready = False
         if (lacking := self.verbs.problem()) is not None:
             self.enter("waiting for the fabric", lacking)
         elif (
@@ -236,7 +240,7 @@ class Worker:
     def heed_guard(self, sshd: subprocess.Popen[bytes]) -> tuple[str, str]:
         """After it has ended the rank, nobody logs in until there is memory for another one."""
         self.heeded = self.guard.verdict
-        self.guarded += 1
+        self.given_up = self.guard.count()
         sshd.kill()
         sshd.wait()
         if sshd.stdout is not None:
@@ -246,12 +250,12 @@ class Worker:
 
     def lacks_memory(self) -> str | None:
         """Why no rank is to start here after the memory guard has ended one; None if one may."""
-        if self.heeded is None or (self.guarded < MOST_GUARDED and self.guard.is_back()):
+        if self.heeded is None:
             return None
         reason = f"{GUARDED}: {self.heeded.reason}"
-        if self.guarded < MOST_GUARDED:
-            return f"{reason}; the memory has not come back yet"
-        return f"{reason}, for the second time; no other one is started until this container is"
+        if self.given_up:
+            return f"{reason}, for the second time within an hour; no other one is started until this container is"
+        return None if self.guard.is_back() else f"{reason}; the memory has not come back yet"
 
     def end(self) -> None:
         """No new login, then the ranks."""
@@ -275,6 +279,9 @@ class Worker:
 
     def on_signal(self, number: int, _frame: object) -> None:
         self.stop_signal = number
+
+    def on_word(self, _number: int, _frame: object) -> None:
+        self.ready = True
 
 
 def write_sshd_files(cluster: Cluster, deployment: Path) -> Path:

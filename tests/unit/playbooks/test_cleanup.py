@@ -1,0 +1,46 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What refuses to clean up does so before anything is removed, the models among it."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.unit import plays
+
+ROOT = Path(__file__).parents[3]
+INCLUDE = "ansible.builtin.include_role"
+
+
+def test_it_is_looked_before_anything_is_removed() -> None:
+    *_others, play = yaml.safe_load((ROOT / "playbooks/cleanup.yml").read_text(encoding="utf-8"))
+    removing = [
+        (task[INCLUDE]["name"].rpartition(".")[2], task.get("vars", {}).get("speculative_serve_only_look", False))
+        for task in play["tasks"]
+        if task.get(INCLUDE, {}).get("tasks_from") in ("absent", "forget", "stop")
+    ]
+    assert removing[0] == ("speculative_serve", True)
+    assert ("huggingface_cache", False) in removing[1:]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("mine", "its name must contain 'dgx-spark-speculative'"), ("dgx-spark-speculative", None)]
+)
+def test_who_only_looks_refuses_and_removes_nothing(tmp_path: Path, name: str, words: str | None) -> None:
+    kept = tmp_path / name / "deployments/mine/serve.sh"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    absent: dict[str, t.Any] = {"name": "dgx_spark.speculative.speculative_serve", "tasks_from": "absent"}
+    variables = {"speculative_serve_state_directory": str(tmp_path / name), "speculative_serve_only_look": True}
+    look = {"name": "Look", INCLUDE: absent, "vars": variables}
+    done = plays.run(tmp_path, {"name": "Play", "hosts": "all", "gather_subset": ["min"], "tasks": [look]})
+    assert (done.returncode == 0) == (words is None), done.stdout
+    assert words is None or words in " ".join(done.stdout.split())
+    assert "changed=0" in done.stdout
+    assert kept.exists()
