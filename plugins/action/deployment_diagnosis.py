@@ -35,7 +35,8 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
         variables, arguments = dict(task_vars or {}), dict(self._task.args)
-        if boolean(arguments.get("fails") or False):
+        # Without its failure the module refuses that.
+        if boolean(arguments.get("fails") or False) and arguments.get("failure") is not None:
             return self._failed(arguments, variables)
         wanted = str(arguments.get("fetch_to") or "")
         if wanted and not arguments.get("bundle"):
@@ -57,7 +58,7 @@ class ActionModule(ActionBase):
             found = {}
         if found.get("verdict") == "problem":
             display.display("\n" + "\n".join(found["lines"]) + "\n")
-        return {"failed": True, "changed": False, "msg": str(arguments.get("failure") or "failed")}
+        return {"failed": True, "changed": False, "msg": str(arguments["failure"])}
 
     def _brought(self, source: str, path: Path, variables: dict[str, t.Any]) -> dict[str, t.Any]:
         """Take the archive from the host, which does not keep it; what came in the way, or nothing."""

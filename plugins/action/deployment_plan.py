@@ -17,7 +17,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
     access,
     back,
     cluster,
-    containers,
     course,
     deployment,
     firewall,
@@ -137,11 +136,6 @@ class ActionModule(ActionBase):
         refusal = network.in_use(**given["cable"])
         # It says all, whatever else may keep a network from being configured.
         return {"refused": True, **refusing(f"{host}: {refusal}")} if refusal else {}
-
-    @staticmethod
-    def _definition(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        asked = dict(given["definition"])
-        return {"container": containers.defined(asked.pop("planned"), asked)}
 
     def _image_copies(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = given["image_copies"]

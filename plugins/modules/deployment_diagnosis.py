@@ -64,8 +64,8 @@ options:
     type: str
   fails:
     description:
-      - For the C(rescue) of a run. The task fails with O(failure) in any case, also where the host cannot be looked at,
-        and first shows RV(lines) where they tell of a problem.
+      - For the C(rescue) of a run; needs O(failure). The task fails with that in any case, also where the host cannot
+        be looked at, and first shows RV(lines) where they tell of a problem.
     type: bool
     default: false
   host:
@@ -335,6 +335,7 @@ def main() -> None:
             # The action sees to this, and to a task that fails.
             "fetch_to": {"type": "str"},
         },
+        required_if=[("fails", True, ["failure"])],
         supports_check_mode=True,
     )
     try:

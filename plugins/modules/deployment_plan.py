@@ -18,7 +18,7 @@ description:
     whether there is a place for a container. Of a run, it says what the server is asked and what becomes of one that
     fails.
   - A task asks one of O(fabric), O(cluster), O(served), O(steps), O(room), O(trust), O(access), O(place), O(firewall),
-    O(cable), O(definition), O(model_copies), O(image_copies), O(page), O(share), O(nodes), O(run), O(back), O(record),
+    O(cable), O(model_copies), O(image_copies), O(page), O(share), O(nodes), O(run), O(back), O(record),
     O(review), O(listen), O(question), O(failure), O(ended) and O(start).
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:
@@ -508,91 +508,6 @@ options:
           - Those with which it serves, in words, as O(fabric) returns them.
         type: str
         required: true
-  definition:
-    description:
-      - How a container is run, from what was given and, before that, from what was planned of it.
-    type: dict
-    suboptions:
-      image:
-        description:
-          - What it is made from.
-        type: raw
-        required: true
-      command:
-        description:
-          - What it runs.
-        type: raw
-        required: true
-      healthcheck:
-        description:
-          - How Docker sees whether it works. Empty for not at all.
-        type: raw
-        required: true
-      environment:
-        description:
-          - Its variables.
-        type: raw
-        required: true
-      mounts:
-        description:
-          - What it sees of the host, and its volumes.
-        type: raw
-        required: true
-      labels:
-        description:
-          - What it tells of itself.
-        type: raw
-        required: true
-      network:
-        description:
-          - Docker's network.
-        type: raw
-        required: true
-      published_ports:
-        description:
-          - What Docker publishes on the host. Nothing is published without V(bridge).
-        type: raw
-        required: true
-      ipc_mode:
-        description:
-          - Docker's IPC mode.
-        type: raw
-        required: true
-      ulimits:
-        description:
-          - Its limits.
-        type: raw
-        required: true
-      devices:
-        description:
-          - Its device nodes.
-        type: raw
-        required: true
-      device_requests:
-        description:
-          - Its GPUs.
-        type: raw
-        required: true
-      stop_timeout:
-        description:
-          - Seconds between SIGTERM and SIGKILL.
-        type: raw
-        required: true
-      log_max_size:
-        description:
-          - How large a file of Docker's log becomes.
-        type: raw
-        required: true
-      log_max_files:
-        description:
-          - How many of them there are.
-        type: raw
-        required: true
-      planned:
-        description:
-          - What was decided of it elsewhere, or was recorded, by the same names.
-        type: dict
-        default: {}
   image_copies:
     description:
       - Who lacks the image that the head has for all.
@@ -1350,7 +1265,7 @@ log_level:
   type: str
 container:
   description: What Docker is asked for, as the input C(trtllm_container_planned) of the role trtllm_container takes it.
-  returned: with O(nodes), O(run) or O(definition)
+  returned: with O(nodes) or O(run)
   type: dict
 serves_already:
   description: Whether just this container is in the slot and runs.
@@ -1518,6 +1433,10 @@ lets_in:
   description: The address at which a worker lets its head in. Empty for a head, and for a Spark alone.
   returned: with O(start)
   type: str
+patience:
+  description: How many seconds a worker has for that.
+  returned: with O(start)
+  type: int
 gone:
   description: Which addresses are not there any more, or which Sparks have different deployments. Empty if all is well.
   returned: with O(start)

@@ -157,7 +157,7 @@ recipe_fits:
   returned: success
   type: bool
 overrides:
-  description: What of the recipe is different when all proposals are taken, to be combined with it.
+  description: What the recipe says when all proposals are taken, to be put over what is in its file.
   returned: success
   type: dict
   sample:

@@ -264,12 +264,6 @@ def container(nodes: t.Sequence[Node], rank: int) -> Container:
     )
 
 
-def defined(planned: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """How a container is run as it was given, and before that as it was planned. Only on the bridge has it ports."""
-    ports = given["published_ports"] if given["network"] == "bridge" else []
-    return {**given, "published_ports": ports, **planned}
-
-
 def serves_already(node: Node, wanted: Container) -> bool:
     """Whether just this container is in the slot and runs."""
     slot = node.slot or {"state": "none", "labels": {}}

@@ -21,6 +21,8 @@ ByHost = t.Mapping[str, t.Any]
 # Tokens of an answer that is judged, and of a sign of life.
 ANSWER_TOKENS = 1024
 SIGN_TOKENS = 16
+# How long start.yml gives a worker to let its head in.
+PATIENCE_S = 60
 
 
 def _is_loopback(address: str) -> bool:
@@ -149,6 +151,7 @@ def start(
     return {
         "answers": answers,
         "lets_in": rails[0]["address"] if rails and not answers else "",
+        "patience": PATIENCE_S,
         "gone": _gone(name, [rail for rail in rails if rail["address"] not in addresses]) or _half(name, others),
         "refusal": f"{name}: {listed(lost)} could not be started; see the message. The container here waits, and "
         f"serves when {'that is' if len(lost) == 1 else 'they are'} there."

@@ -22,9 +22,9 @@ GIVERS = {
     **dict.fromkeys(("model_copies", "known", "share"), MODELS),
     "nodes": "dgx_spark.speculative.deployment_plan with share",
     **dict.fromkeys(("back", "record", "start"), "dgx_spark.speculative.spark_info with gather: [docker, records]"),
-    # What is a fact.
-    "user_id": "ansible.builtin.setup",
 }
+# What gathers a fact that is planned with.
+FACTS = {"user_id": "ansible.builtin.setup"}
 
 
 def members(variables: Variables) -> list[str]:
@@ -57,8 +57,14 @@ def asked(of_all: t.Any) -> set[str]:
 
 def needs(subject: str, error: KeyError) -> str:
     """What to do where a look is planned with that nobody has taken, as in a role that is run by itself."""
-    giver = GIVERS.get(str(error.args[0])) or GIVERS.get(subject)
-    way = f"{'gather' if error.args[0] in GIVERS else 'register'} it with {giver} on each Spark" if giver else "give it"
+    fact, giver = FACTS.get(str(error.args[0])), GIVERS.get(subject)
+    way = (
+        f"gather it with {fact} on each Spark"
+        if fact
+        else f"register it with {giver} on each Spark"
+        if giver
+        else "give it"
+    )
     return f"{subject} needs {error}: {way}, or use playbooks/serve.yml, which does that."
 
 

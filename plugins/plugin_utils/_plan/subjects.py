@@ -94,13 +94,6 @@ FIREWALL: dict[str, dict[str, t.Any]] = {
     "published_ports": PORTS,
     "former": PORTS,
 }
-# Handed to Docker as they are.
-AS_GIVEN: dict[str, t.Any] = {"type": "raw", "required": True}
-CONTAINER: dict[str, dict[str, t.Any]] = {
-    **dict.fromkeys(("image", "command", "healthcheck", "environment", "mounts", "labels"), AS_GIVEN),
-    **dict.fromkeys(("network", "published_ports", "ipc_mode", "ulimits", "devices", "device_requests"), AS_GIVEN),
-    **dict.fromkeys(("stop_timeout", "log_max_size", "log_max_files"), AS_GIVEN),
-}
 PAGE: dict[str, dict[str, t.Any]] = {
     "name": {"type": "str", "required": True},
     "address": {"type": "str", "required": True},
@@ -137,7 +130,6 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
             "others": {"type": "str", "required": True},
         },
     },
-    "definition": {"type": "dict", "options": {**CONTAINER, "planned": {"type": "dict", "default": {}}}},
     "image_copies": {"type": "dict", "options": {"looks": NEEDED, "loaded": {"type": "str", "default": ""}}},
     "page": {"type": "dict", "options": PAGE},
     "share": DICT,

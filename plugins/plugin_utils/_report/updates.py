@@ -70,12 +70,10 @@ def draft_row(deployment: Deployment, recipes: t.Iterable[Shipped]) -> Row | Non
 
 
 def overrides(recipe: t.Mapping[str, t.Any], deployment: Deployment, rows: t.Iterable[Row]) -> dict[str, t.Any]:
-    """What of a recipe is different when the proposals are taken. The image that serves stays if none is proposed."""
+    """What a recipe says when the proposals are taken. The image that serves stays if none is proposed."""
     rows = list(rows)
     proposed = {row.name: row.proposed for row in rows if row.kind == "model" and row.proposed}
-    changed = copy.deepcopy(
-        {key: recipe[key] for key in ("target_model", "draft_model", "repositories") if key in recipe}
-    )
+    changed = copy.deepcopy(dict(recipe))
     models = [changed.get("target_model"), changed.get("draft_model"), *(changed.get("repositories") or ())]
     for model in models:
         if model and model.get("id") in proposed:

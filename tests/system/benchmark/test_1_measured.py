@@ -40,6 +40,10 @@ def test_a_second_run_calls_the_spark_no_more_often_than_it_did() -> None:
     assert len(calls) <= CALLS, calls
 
 
+def test_neither_it_nor_a_preflight_takes_longer_than_some_tasks_that_do_nothing() -> None:
+    assert not costs.slow("single_eagle3", "preflight")
+
+
 def test_it_asks_before_it_takes_the_endpoint_down(spark: Spark, tmp_path: Path) -> None:
     before = container(spark)["State"]["StartedAt"]
     refused = playbook.fail("benchmark", variables=wishes(tmp_path, yes=False))

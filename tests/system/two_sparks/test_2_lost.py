@@ -102,7 +102,7 @@ def test_an_engine_that_hangs_is_started_again_once_with_the_evidence(head: Node
 
 def test_a_worker_that_is_not_there_is_told_soon(head: Node, worker: Node) -> None:
     playbook.succeed("stop")
-    told = playbook.fail("start", "--limit", "spark-1", variables={"__speculative_serve_patience": 5}).message
+    told = playbook.fail("start", "--limit", "spark-1").message
     assert told.startswith("The worker has not come up: nothing listens at 192.168.100.11 port 2233: ")
     assert told.endswith("The head goes on waiting, and serves when its worker is there: start that, too.")
     worker.spark.exec(["docker", "rename", SLOT, "aside"])

@@ -68,9 +68,10 @@ PLAY: dict[str, t.Any] = {
     "gather_facts": False,
     "vars": {
         "deployment_recipe": "{{ read.recipe }}",
-        "huggingface_cache_facts": {"example/target": FACTS},
-        "trtllm_container_memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []},
-        "huggingface_cache_models": {"example/target": {"commit": "1"}},
+        "huggingface_cache_view": {"facts": {"example/target": FACTS}, "models": {"example/target": {"commit": "1"}}},
+        "trtllm_container_found": {
+            "memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []}
+        },
         "__speculative_serve_look": {"docker": {"slot": None}, "records": {"choice": None, "own": None}},
         **{"speculative_serve_state_directory": "/srv/state", "speculative_serve_cache_directory": "/srv/cache"},
     },

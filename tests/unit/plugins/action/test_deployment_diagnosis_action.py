@@ -38,11 +38,11 @@ def test_where_it_goes(where: str, hosts: list[str], expected: str, monkeypatch:
     assert str(place(where, "spark-1", hosts)) == expected
 
 
-def play(directory: Path, *arguments: str, **options: t.Any) -> dict[str, t.Any]:
+def play(directory: Path, *arguments: str, refused: bool = False, **options: t.Any) -> dict[str, t.Any]:
     (directory / "home").mkdir(exist_ok=True)
     asked = {"state_directory": str(directory / "state"), "socket": str(directory / "none"), "ask": False, **options}
     tasks = [
-        {"dgx_spark.speculative.deployment_diagnosis": asked, "register": "found"},
+        {"dgx_spark.speculative.deployment_diagnosis": asked, "register": "found", "ignore_errors": refused},
         {
             "ansible.builtin.copy": {"content": "{{ found | to_json }}", "dest": f"{directory}/found.json"},
             "check_mode": False,
@@ -109,3 +109,8 @@ def test_a_run_that_failed_ends_with_its_own_message(
     monkeypatch.setattr(deployment_diagnosis.display, "display", said.append)
     assert Action(found).run() == {"failed": True, "changed": False, "msg": "spark-1: It failed."}
     assert said == shown
+
+
+def test_a_failure_that_is_not_told_is_refused(tmp_path: Path) -> None:
+    found = play(tmp_path, fails=True, refused=True)
+    assert "fails is True but all of the following are missing: failure" in found["msg"]

@@ -419,11 +419,3 @@ def test_an_arithmetic_of_another_release_restarts_nothing_and_other_limits_do()
         assert planned["container"]["environment"] == one["recorded"]["environment"]
     (planned,) = containers.plan([{**by_another_release(spark(0)), "guard": "off"}]).values()
     assert not planned["kept"]
-
-
-def test_what_was_planned_counts_over_what_was_given_and_ports_need_the_bridge() -> None:
-    given = {"image": "release:1", "network": "host", "published_ports": ["127.0.0.1:8000:8000"], "ulimits": []}
-    assert containers.defined({}, given) == {**given, "published_ports": []}
-    assert containers.defined({}, {**given, "network": "bridge"})["published_ports"] == ["127.0.0.1:8000:8000"]
-    recorded = {"image": "release:0", "network": "bridge", "published_ports": ["127.0.0.1:8001:8001"]}
-    assert containers.defined(recorded, given) == {**given, **recorded}

@@ -176,7 +176,7 @@ RANK = "dgx_spark.speculative.rank"
 
 
 def test_a_start_of_one_alone_waits_for_its_server() -> None:
-    nothing = {"answers": True, "lets_in": "", "gone": "", "refusal": ""}
+    nothing = {"answers": True, "lets_in": "", "patience": 60, "gone": "", "refusal": ""}
     assert course.start("a", {}, None, [], ["b"]) == nothing
     assert course.start("a", {RANK: "0"}, PAIR, ["192.168.100.10"], []) == nothing
 
