@@ -129,8 +129,8 @@ def test_a_key_that_others_may_read_is_closed_and_stays_the_key(tmp_path: Path) 
 
 @pytest.mark.parametrize("entries", [("preflight", "compare", "main", "trust", "image"), ("main",)])
 def test_one_spark_has_nothing_to_do(tmp_path: Path, entries: tuple[str, ...]) -> None:
-    names = ("rails", "before", "after", "rank")
+    names = ("rails", "before", "after")
     shown = "{{ {" + ", ".join(f"'{name}': spark_network_{name}" for name in names) + "} }}"
     found = play(tmp_path, {"spark-1": {}}, shown, *entries)
-    assert found == {"spark-1": {"rails": [], "before": "", "after": "", "rank": 0}}
+    assert found == {"spark-1": {"rails": [], "before": "", "after": ""}}
     assert not (tmp_path / "spark-1").exists()

@@ -41,8 +41,9 @@ def test_where_it_goes(where: str, hosts: list[str], expected: str, monkeypatch:
 def play(directory: Path, *arguments: str, refused: bool = False, **options: t.Any) -> dict[str, t.Any]:
     (directory / "home").mkdir(exist_ok=True)
     asked = {"state_directory": str(directory / "state"), "socket": str(directory / "none"), "ask": False, **options}
+    allowed = {"failed_when": False} if refused else {}
     tasks = [
-        {"dgx_spark.speculative.deployment_diagnosis": asked, "register": "found", "ignore_errors": refused},
+        {"dgx_spark.speculative.deployment_diagnosis": asked, "register": "found", **allowed},
         {
             "ansible.builtin.copy": {"content": "{{ found | to_json }}", "dest": f"{directory}/found.json"},
             "check_mode": False,
