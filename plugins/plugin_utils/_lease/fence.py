@@ -32,15 +32,17 @@ def require(action: ActionBase, host: str, asks: bool = False) -> None:
     if known is None or (not asks and held.now() - known["sent"] <= ACTS_S):
         return
     kept = bool(known.get("kept"))
+    # Somebody has killed it. One that ends again before it has renewed anything cannot work here.
+    replaced = not keeper.is_at_work(known["keeper"]) and (kept or not known.get("again"))
     # The keeper's turn comes ten seconds after the lease was taken.
-    alone = not kept and held.now() - known["taken"] > ACTS_S
+    alone = not kept and not replaced and held.now() - known["taken"] > ACTS_S
     if alone and not known.get("told"):
         display.warning(
             f"{host}: the lease of this run cannot be renewed beside its tasks. One that takes longer than "
             f"{TTL_OF_TASKS_S / 60:.0f} minutes loses it."
         )
     sent, python = held.now(), known["python"]
-    answer = held.ask(action, python, "renew", ttl=TTL_S if kept else TTL_OF_TASKS_S)
+    answer = held.ask(action, python, "renew", ttl=TTL_S if kept or replaced else TTL_OF_TASKS_S)
     if answer is None:
         raise AnsibleActionFail(
             f"{host}: whether this Spark is still this run's alone cannot be asked, so nothing more is changed. See "
@@ -49,7 +51,8 @@ def require(action: ActionBase, host: str, asks: bool = False) -> None:
     if answer["state"] != "held":
         raise AnsibleActionFail(lease.lose(answer))
     lease.note(sent, told=known.get("told") or alone)
-    if kept and not keeper.is_at_work(known["keeper"]):
+    if replaced:
+        lease.note(sent, again=not kept)
         have_kept(action, lease, sent, python)
 
 

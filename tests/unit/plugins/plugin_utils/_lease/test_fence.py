@@ -108,28 +108,60 @@ def test_without_a_keeper_that_is_said_once_and_the_lease_lasts_longer(monkeypat
     action = Action(*[{"state": "held"}] * 3)
     # The first time it was just taken, from somebody who had to be waited for.
     for taken in (held.now(), held.now() - 60, held.now() - 60):
-        held.Lease("spark-1").note(held.now() - 60, python="python3", taken=taken)
+        held.Lease("spark-1").note(held.now() - 60, python="python3", taken=taken, keeper=os.getpid())
         require(action)
     assert [one["ttl"] for one in action.asked] == [900.0, 900.0, 900.0]
     assert len(warnings) == 1
     assert warnings[0].startswith("spark-1: the lease of this run cannot be renewed beside its tasks.")
 
 
-def test_a_keeper_that_has_ended_gets_a_successor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody killed it: the run would have the Spark for a quarter of an hour after its end, as without one."""
-    started = subprocess.Popen(["true"])
-    started.wait()
-    lease = confirmed(ago=16)
-    lease.note(held.now() - 16, keeper=started.pid)
+def ended() -> int:
+    """The number of a process that is no more."""
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+@pytest.fixture
+def successors(monkeypatch: pytest.MonkeyPatch) -> list[t.Callable[[str], t.Any]]:
+    """What each keeper that is started asks with."""
     asks: list[t.Callable[[str], t.Any]] = []
-    monkeypatch.setattr(fence.keeper, "start", lambda _lease, ask: asks.append(ask) or os.getpid())
+
+    def start(_lease: held.Lease, ask: t.Callable[[str], t.Any]) -> int:
+        asks.append(ask)
+        return os.getpid()
+
+    monkeypatch.setattr(fence.keeper, "start", start)
+    return asks
+
+
+def test_a_keeper_that_has_ended_gets_a_successor(successors: list[t.Callable[[str], t.Any]]) -> None:
+    """Somebody killed it: the run would have the Spark for a quarter of an hour after its end, as without one."""
+    lease = confirmed(ago=16)
+    lease.note(held.now() - 16, keeper=ended())
     action = Action(*[{"state": "held"}] * 2)
     require(action)
     known = lease.read() or {}
     # Whether this one can renew is seen when its turn has come.
     assert (known["keeper"], known["kept"]) == (os.getpid(), False)
     assert held.now() - known["taken"] < 5
-    asks[0]("renew")
+    successors[0]("renew")
     assert [one.get("ttl") for one in action.asked] == [45.0, None]
     require(Action())
-    assert len(asks) == 1
+    assert len(successors) == 1
+
+
+def test_one_that_has_ended_before_its_turn_gets_one_successor(
+    successors: list[t.Callable[[str], t.Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(fence.display, "warning", warnings.append)
+    lease = held.Lease("spark-1")
+    lease.note(held.now() - 60, python="python3", taken=held.now() - 60, keeper=ended())
+    require(Action({"state": "held"}))
+    assert (len(successors), warnings) == (1, [])
+    lease.note(held.now() - 60, taken=held.now() - 60, keeper=ended())
+    action = Action({"state": "held"})
+    require(action)
+    assert (len(successors), len(warnings)) == (1, 1)
+    assert action.asked[0]["ttl"] == 900.0
