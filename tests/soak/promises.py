@@ -16,8 +16,8 @@ import typing as t
 
 # roles/speculative_serve/files/server/supervisor.py: what it waits before it starts a server again that has ended.
 RESTART_DELAY_S = 5
-# plugins/plugin_utils/_lease: how long a lease outlives its run, and how often what was put aside is looked for.
-LEASE_S = 45
+# How long a lease outlives its run, and how long nobody has had it when what was put aside is brought back.
+LEASE_S = 45 + 15
 # A machine under faults is slower than one that was measured in peace, and shared cores are noisy.
 SLACK_FACTOR, SLACK_S = 2.0, 15
 

@@ -35,6 +35,9 @@ LOCK = "\0dgx-spark-speculative"
 ASIDE = "-aside"
 LABEL = "dgx_spark.speculative."
 LOOK_S = 1.0
+# What a run had begun when it was killed goes on without it: a module that makes a container stops the one that has the
+# name, which has to be the other one's yet.
+BEGUN_S = 15.0
 ASK_S = 5.0
 # How often what cannot be brought back is tried, each time a second later than the last: half an hour in all.
 TRIES = 60
@@ -141,7 +144,7 @@ class Switch:
 
     def watch(self) -> None:
         """Until it is settled, by a run or in its place. Docker may refuse now what it does later."""
-        tried = 0
+        tried, free_since = 0, float("inf")
         while tried < TRIES:
             time.sleep(LOOK_S * (1 + tried))
             # The Engine may be restarting.
@@ -149,7 +152,8 @@ class Switch:
                 new, old = self._find(self.name), self._find(f"{self.name}{ASIDE}")
                 if old is None and (new is None or is_left_alone(new)):
                     return
-                if not is_held(ends=True):
+                free_since = float("inf") if is_held() else min(free_since, time.monotonic())
+                if time.monotonic() - free_since >= BEGUN_S and not is_held(ends=True):
                     tried += 1
                     self._finish()
 

@@ -154,7 +154,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> t.Iterator[Scene]:
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Scene]:
+    monkeypatch.setattr(switch, "BEGUN_S", 0.0)
     with Containers(tmp_path / "docker.sock", {}) as engine:
         yield Scene(tmp_path, engine)
 
@@ -464,6 +465,22 @@ def test_who_stays_behind_brings_it_back_when_nobody_has_the_spark(
     time.sleep(1.0)
     assert scene.engine.seen() == before
     scene.engine.left = 100
+    thread.join(10)
+    assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
+
+
+def test_what_a_run_had_begun_when_it_was_killed_comes_first(
+    scene: Scene, held: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module makes the successor where what was put aside would have its name again, and would be removed."""
+    monkeypatch.setattr(switch, "LOOK_S", 0.05)
+    monkeypatch.setattr(switch, "BEGUN_S", 1.0)
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    thread = watched(scene)
+    held.set()
+    time.sleep(0.5)
+    assert scene.engine.steps == []
+    scene.succeed_it()
     thread.join(10)
     assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
 
