@@ -10,6 +10,7 @@ nowhere.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -119,8 +120,12 @@ def deployed(state: Path, deployment: str) -> dict[str, t.Any]:
 
 def text_below(*tops: Path) -> str:
     """What small files of these directories say: a secret is in no big one alone."""
-    files = [path for top in tops for path in top.rglob("*") if path.is_file() and not path.is_symlink()]
-    return "\n".join(path.read_text(errors="replace") for path in files if path.stat().st_size < 5_000_000)
+    texts = []
+    for path in [path for top in tops for path in top.rglob("*") if path.is_file() and not path.is_symlink()]:
+        # Those of what runs meanwhile come and go.
+        with contextlib.suppress(FileNotFoundError):
+            texts += [path.read_text(errors="replace")] if path.stat().st_size < 5_000_000 else []
+    return "\n".join(texts)
 
 
 def leaks(state: Path, secret: str) -> list[str]:
