@@ -749,8 +749,32 @@ def test_the_memory_guard_of_a_worker_hears_when_its_rank_has_landed(
     # The next one loads again.
     write_memory(memory, 50)
     container.wait_for("serving")
-    told = [json.loads(line).get("event") for line in (tmp_path / "state/memory.log").read_text("utf-8").splitlines()]
-    assert [one for one in told if one] == ["loading", "ready", "SIGKILL", "ended", "loading"]
+    container.wait_until(lambda _state: told(tmp_path) == ["loading", "ready", "SIGKILL", "ended", "loading"])
+
+
+def told(directory: Path) -> list[str]:
+    """What the memory guard has noted beside its samples."""
+    lines = (directory / "state/memory.log").read_text("utf-8").splitlines()
+    return [event for event in (json.loads(line).get("event") for line in lines) if event]
+
+
+def test_a_rank_that_takes_the_place_of_another_loads(worker: t.Callable[..., PairContainer], tmp_path: Path) -> None:
+    """The head lost its power: its login ends the old one, and nobody sees the worker without a rank."""
+    memory = tmp_path / "meminfo"
+    write_memory(memory, 50)
+    add_program(tmp_path, "sshd", SSHD_WITH_RANK.replace("RANK", str(tmp_path / "rank")))
+    container = worker(sampler__MEMINFO=str(memory), environment={"DGX_SPARK_TAKES_BYTES": str(45 * 2**30)})
+    container.wait_for("serving")
+    assert launch(container, cluster.READY).wait(timeout=20) == 0
+    container.wait_until(lambda _state: told(tmp_path) == ["loading", "ready"])
+    # As launch does before it becomes the new one.
+    os.kill(json.loads((tmp_path / "run/worker.json").read_text("utf-8"))["pid"], signal.SIGUSR2)
+    container.wait_until(lambda _state: told(tmp_path)[-1:] == ["loading"] and len(told(tmp_path)) > 2)
+    # What would be too steep for one that has landed is not for one that loads.
+    for level in (6.5, 4.7):
+        write_memory(memory, level)
+        time.sleep(2.5)
+    assert container.state()["state"] == "serving"
 
 
 def test_what_was_ended_long_ago_does_not_count(worker: t.Callable[..., PairContainer], tmp_path: Path) -> None:

@@ -111,6 +111,8 @@ def main(arguments: t.Sequence[str]) -> int:
     if left:
         numbers = " ".join(map(str, sorted(left)))
         return refuse(worker["log"], f"an earlier rank on the worker cannot be ended (processes {numbers}); reboot it")
+    # The memory guard begins anew with what is started now.
+    os.kill(worker["pid"], signal.SIGUSR2)
     command = with_own_interfaces(command, environment)
     try:
         os.execvpe(command[0], command, environment)

@@ -89,12 +89,15 @@ class Worker:
         self.given_up = False
         # Whether the head has said so, of the rank that runs.
         self.ready = False
+        # Whether another one takes its place: nobody may have seen this Spark without a rank.
+        self.anew = False
         self.turn = Turn()
 
     def run(self) -> int:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self.on_signal)
         signal.signal(signal.SIGUSR1, self.on_word)
+        signal.signal(signal.SIGUSR2, self.on_login)
         self.state.write("starting")
         save_environment(self.deployment)
         self.guard.begin()
@@ -209,6 +212,8 @@ class Worker:
             return
         if ranks(os.getpid()):
             self.enter("serving", None)
+            if self.anew:
+                self.no_rank()
             if not self.guard.runs:
                 self.guard.loads()
                 self.heeded = None
@@ -220,8 +225,7 @@ class Worker:
             if self.pages.due() and memory_is_short():
                 self.pages.give_back()
             return
-        self.guard.is_over()
-        self.ready = False
+        self.no_rank()
         if (lacking := self.verbs.problem()) is not None:
             self.enter("waiting for the fabric", lacking)
         elif (
@@ -230,6 +234,11 @@ class Worker:
         ):
             self.failures = 0
             self.enter("ready", None)
+
+    def no_rank(self) -> None:
+        """What was known of the last one does not count for the next."""
+        self.anew = self.ready = False
+        self.guard.is_over()
 
     def end_ranks(self, number: int) -> None:
         """The memory guard's word. The head sees that its rank is gone, and ends the others."""
@@ -282,6 +291,9 @@ class Worker:
 
     def on_word(self, _number: int, _frame: object) -> None:
         self.ready = True
+
+    def on_login(self, _number: int, _frame: object) -> None:
+        self.anew = True
 
 
 def write_sshd_files(cluster: Cluster, deployment: Path) -> Path:
