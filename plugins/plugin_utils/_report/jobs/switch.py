@@ -144,17 +144,19 @@ class Switch:
 
     def watch(self) -> None:
         """Until it is settled, by a run or in its place. Docker may refuse now what it does later."""
-        tried, free_since = 0, float("inf")
+        tried, again_at, free_since = 0, 0.0, float("inf")
         while tried < TRIES:
-            time.sleep(LOOK_S * (1 + tried))
+            time.sleep(LOOK_S)
             # The Engine may be restarting.
             with contextlib.suppress(EngineError), alone(self._directory):
                 new, old = self._find(self.name), self._find(f"{self.name}{ASIDE}")
                 if old is None and (new is None or is_left_alone(new)):
                     return
-                free_since = float("inf") if is_held() else min(free_since, time.monotonic())
-                if time.monotonic() - free_since >= BEGUN_S and not is_held(ends=True):
+                now = time.monotonic()
+                free_since = float("inf") if is_held() else min(free_since, now)
+                if now >= max(free_since + BEGUN_S, again_at) and not is_held(ends=True):
                     tried += 1
+                    again_at = now + tried * LOOK_S
                     self._finish()
 
     def settle(self) -> str:
