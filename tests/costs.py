@@ -63,6 +63,14 @@ def in_turn(*names: str) -> list[float]:
 
 
 def slow(*names: str) -> dict[str, float]:
-    """Those of these runs, of which none has anything to change, that take longer than they may, and what they take."""
-    *runs, nothing = in_turn(*names)
-    return {name: seconds / nothing for name, seconds in zip(names, runs) if seconds / nothing > MOST[name]}
+    """Those of these runs, of which none has anything to change, that take longer than they may, and what they take.
+
+    What does so is asked again: the machine may have been somebody else's for a while.
+    """
+    found: dict[str, float] = {}
+    for _time in range(2):
+        *runs, nothing = in_turn(*names)
+        found = {name: seconds / nothing for name, seconds in zip(names, runs) if seconds / nothing > MOST[name]}
+        if not found:
+            break
+    return found
