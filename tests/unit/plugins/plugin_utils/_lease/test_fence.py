@@ -8,20 +8,12 @@ import json
 import os
 import subprocess
 import typing as t
-from pathlib import Path
 
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import fence, held
 
 HOLDER = {"who": "bob@desk", "doing": "stop.yml", "for_s": 4}
-
-
-@pytest.fixture(autouse=True)
-def of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(held, "directory", lambda: tmp_path / "ansible-local-1" / "lease")
-    held.directory().mkdir(parents=True)
-    return held.directory()
 
 
 class Action:

@@ -21,13 +21,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease impor
 HOLDER = {"who": "bob@desk", "doing": "stop.yml", "for_s": 4}
 
 
-@pytest.fixture(autouse=True)
-def of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(held, "directory", lambda: tmp_path / "ansible-local-1" / "lease")
-    held.directory().mkdir(parents=True)
-    return held.directory()
-
-
 def test_the_program_that_asks_is_understood() -> None:
     done = subprocess.run(
         [sys.executable, "-c", held.CLIENT.replace(held.NAME, "nobody-has-this-name"), "{}"],
