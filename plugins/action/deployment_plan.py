@@ -187,8 +187,7 @@ class ActionModule(ActionBase):
 
     def _back(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = given["back"]
-        where = asked["state_directory"], asked["addresses"], asked["has_image"]
-        return self._refused(host, back.refusal(host, asked["records"], *where))
+        return self._refused(host, back.refusal(host, asked["records"], asked["state_directory"], asked["docker"]))
 
     @staticmethod
     def _question(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -641,16 +641,11 @@ options:
           - The directory in which deployments live.
         type: str
         required: true
-      addresses:
+      docker:
         description:
-          - The addresses of the Spark.
-        type: list
-        elements: str
-        default: []
-      has_image:
-        description:
-          - Whether the image of what served before is there.
-        type: bool
+          - RV(dgx_spark.speculative.spark_info#module:docker), asked for the image of what served before and for the
+            port that it had.
+        type: dict
         required: true
   record:
     description:

@@ -363,6 +363,9 @@ class ServerLook:
         """Look, and have it go on with a text for so many tokens, if there is one."""
         try:
             found = self._routes()
+            if self._files.server and self._files.server.get("state") != "running":
+                # Anybody may have the port; the container's main process knows its own server.
+                return of_files(self._files, self._started, self._url)
             if found.state == "ready":
                 smaller = tuple(finding._asdict() for finding in smaller_context(self._files.server))
                 found = dataclasses.replace(found, findings=smaller)

@@ -113,6 +113,8 @@ class Waiting:
         except completions.BadReply as exc:
             message = f"What listens at {self.url} does not answer /health properly: {exc}."
             return Look("unhealthy", message, server=server)
+        if not self.is_its_own(server):
+            return self.not_its_own(server)
         if health.status != 200:
             said = completions.error_text(health.json) or health.text or "no reason given"
             message = f"/health at {self.url} answers {health.status}: {said.rstrip('.')}."
@@ -132,6 +134,26 @@ class Waiting:
             look.state = "unhealthy"
             look.error = f"What listens at {self.url} lists no model on /v1/models; is it trtllm-serve?"
         return look
+
+    @property
+    def is_young(self) -> bool:
+        """Whether the container's main process may still have to say its first word."""
+        return time.time() - self.since < STARTS_WITHIN_S
+
+    def is_its_own(self, server: dict[str, t.Any] | None) -> bool:
+        """Whether what answers is this container's, which its main process knows: anybody may have the port."""
+        if self.state_file is None:
+            return True
+        if server is None:
+            return not self.is_young
+        # The clock may have been set back since it was started.
+        return server.get("state") == "running" and ((server.get("since") or 0) >= self.since or not self.is_young)
+
+    def not_its_own(self, server: dict[str, t.Any] | None) -> Look:
+        """What there is to say of its own while another program's server answers, or this one's is not known yet."""
+        if server is None:
+            return self.not_yet_started(self.url, {})
+        return self.nothing_listens("what answers there is not this container's server", server)
 
     def read_state(self) -> dict[str, t.Any] | None:
         """What the container's main process says."""
@@ -200,7 +222,7 @@ class Waiting:
 
     def not_yet_started(self, url: str, server: dict[str, t.Any]) -> Look:
         """The state file is that of the container before: this one's main process has not come to write its own."""
-        if time.time() - self.since < STARTS_WITHIN_S:
+        if self.is_young:
             return Look("loading", text="starting the container", server=server)
         message = (
             f"No server at {url}: the container's main process has not begun within {STARTS_WITHIN_S} s; "

@@ -75,20 +75,33 @@ def _there(previous: t.Mapping[str, t.Any], lacks: t.Sequence[str], has_image: b
     )
 
 
+def _free(previous: t.Mapping[str, t.Any], taken: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+    if not taken:
+        return ""
+    use = taken[0]
+    stop = f"{use['description']}." if use["description"] else "Stop it."
+    return (
+        f"'{previous['deployment']}', deployed {previous['deployed_at']}, cannot come back, since port "
+        f"{use['port']} on {use['address']} is in use by {use['holder']} now. Nothing was changed. {stop} Or run its "
+        "playbook or serve.yml with its recipe, and another speculative_serve_port."
+    )
+
+
 def refusal(
     host: str,
     everybody: t.Mapping[str, Records],
     state_directory: str,
-    addresses: t.Collection[str],
-    has_image: bool,
+    docker: t.Mapping[str, t.Any],
 ) -> str:
-    """Why a host does not go back, empty if it does; everybody in the run, each with its records as they were read."""
+    """Why a host does not go back, empty if it does; everybody in the run, each with its records as they were read,
+    and what Docker has here, with the previous deployment's image and where it listened."""
     records = everybody[host]
     previous = records["previous"]
     return (
         _kept(records, state_directory)
         or _whole(host, list(everybody), previous)
         or _same(list(everybody.values()))
-        or lost(previous, addresses)
-        or _there(previous, records["previous_lacks"], has_image)
+        or lost(previous, docker["addresses"])
+        or _there(previous, records["previous_lacks"], docker.get("image") is not None)
+        or _free(previous, docker.get("taken") or [])
     )

@@ -151,8 +151,7 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
         "options": {
             "records": NEEDED,
             "state_directory": {"type": "str", "required": True},
-            "addresses": {"type": "list", "elements": "str", "default": []},
-            "has_image": {"type": "bool", "required": True},
+            "docker": DICT,
         },
     },
     "record": {

@@ -149,5 +149,14 @@ def test_the_bridge_and_its_two_rules_come_and_go(spark: Spark, tmp_path: Path) 
         run.wait_for(lambda: open_ports(spark) == ["8000", "8001"])
     assert run.process.wait() == 0
     assert open_ports(spark) == ["8001"]
+    # Nothing is stopped for what would lack its rules, and so the way back to it.
+    playbook.succeed("single_eagle3")
+    since = inspect(spark)["State"]["StartedAt"]
+    nobody = {"previous": True, "ansible_become_password": "wrong"}
+    assert "Run again with -K" in playbook.fail("serve", variables=nobody).message
+    assert inspect(spark)["State"]["StartedAt"] == since
+    assert open_ports(spark) == []
+    playbook.succeed("serve", variables={"previous": True})
+    assert open_ports(spark) == ["8001"]
     playbook.succeed("cleanup")
     assert spark.exec(RULES).stdout == before

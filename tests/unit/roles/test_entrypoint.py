@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import http.server
 import json
@@ -18,7 +19,8 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from server import health, supervisor
+from server import health, processes, supervisor
+from server.state import State
 
 from tests.unit.entrypoint_container import IMAGE, Container
 
@@ -238,6 +240,42 @@ def test_a_stranger_on_the_port_does_not_end_it(start: t.Callable[..., Container
         time.sleep(2.5)
         assert container.process.poll() is None
         assert container.state()["state"] == "loading"
+
+
+def test_only_its_own_server_is_running(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = int(url.rpartition(":")[2])
+    assert processes.has_listener(port)
+    # In a container no other process can be seen, whoever listens beside it.
+    monkeypatch.setattr(processes, "processes", dict)
+    assert not processes.has_listener(port)
+    # Nobody listens there, as far as the kernel shows it: whoever answers is taken at his word.
+    assert processes.has_listener(1)
+
+
+def test_whose_files_cannot_be_seen_may_have_the_port(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_pid: int) -> set[str]:
+        raise PermissionError
+
+    monkeypatch.setattr(processes, "open_files", refuse)
+    assert processes.has_listener(int(url.rpartition(":")[2]))
+
+
+def test_a_full_disk_has_room_for_what_is_written_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = State(tmp_path)
+    state.write("running", reason="a long one")
+
+    def refuse(_path: Path, _text: str, **_options: t.Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(Path, "write_text", refuse)
+        state.write("loading", reason=None)
+        assert json.loads((tmp_path / "state.json").read_text())["state"] == "loading"
+        (tmp_path / "state.json").unlink()
+        state.write("running")
+    assert not (tmp_path / "state.json").exists()
+    state.keep()
+    assert json.loads((tmp_path / "state.json").read_text())["state"] == "running"
 
 
 def test_a_script_that_is_gone_is_named(start: t.Callable[..., Container], tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from server.state import read_or
 
 # The kernel may need some time to take back the memory of a killed process.
 KILL_WITHIN_S = 20
+# The state of a socket in /proc/net/tcp.
+LISTENS = "0A"
 
 
 class Process(t.NamedTuple):
@@ -51,6 +53,34 @@ def descendants(of: int, known: t.Mapping[int, Process] | None = None) -> dict[i
         size = len(family)
         family |= {pid for pid, process in known.items() if process.parent in family}
     return {pid: known[pid] for pid in family - {of} if pid in known and known[pid].state not in "ZX"}
+
+
+def has_listener(port: int) -> bool:
+    """Whether what listens on a port is one of this container's processes, and not another program of the Spark.
+
+    True, too, where the kernel does not show who listens, or what its processes have open.
+    """
+    sockets = {
+        f"socket:[{fields[9]}]"
+        for table in ("tcp", "tcp6")
+        for fields in map(str.split, read_or(Path("/proc/net") / table, "").splitlines()[1:])
+        if len(fields) > 9 and fields[3] == LISTENS and int(fields[1].rpartition(":")[2], 16) == port
+    }
+    try:
+        return not sockets or any(sockets & open_files(pid) for pid in processes())
+    except PermissionError:
+        return True
+
+
+def open_files(pid: int) -> set[str]:
+    """What a process has open; nothing if it has ended."""
+    found = set()
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            # It may have been closed since.
+            with contextlib.suppress(FileNotFoundError):
+                found.add(str(entry.readlink()))
+    return found
 
 
 def end_descendants(but: int = 0) -> set[int]:

@@ -23,7 +23,7 @@ class State:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        # By which the file is known again that was written last.
+        # By which the file is known again that was written last; None if that could not be.
         self.written: tuple[int, int, int] | None = None
         self.values: dict[str, t.Any] = {
             "state": "starting",
@@ -48,16 +48,21 @@ class State:
         self.values.update(values)
         path = self.directory / "state.json"
         draft = path.with_suffix(".tmp")
+        text = json.dumps(self.values) + "\n"
+        self.written = None
         # A full disk is no reason to end a server that serves.
         with contextlib.suppress(OSError):
-            draft.write_text(json.dumps(self.values) + "\n", encoding="utf-8")
-            give_to_owner(draft)
-            draft.replace(path)
+            try:
+                draft.write_text(text, encoding="utf-8")
+                give_to_owner(draft)
+                draft.replace(path)
+            except OSError:
+                write_over(path, text)
             self.written = identity(path)
 
     def keep(self) -> None:
         """Write it again where it was lost or changed: what goes on serving has no news of its own to write."""
-        if identity(self.directory / "state.json") != self.written:
+        if self.written is None or identity(self.directory / "state.json") != self.written:
             self.note()
 
 
@@ -97,6 +102,13 @@ class Log:
         # That a request was answered, the watchdog's own among them, is no last word.
         lines = [line for line in self.tail if not line.startswith("[entrypoint]") and 'HTTP/1.1" 200' not in line]
         return lines[-1].strip() if lines else "the server printed nothing"
+
+
+def write_over(path: Path, text: str) -> None:
+    """Put a text into the room that a file has already, which a full disk still has."""
+    with path.open("r+b", buffering=0) as file:
+        file.write(text.encode())
+        file.truncate()
 
 
 def identity(path: Path) -> tuple[int, int, int] | None:

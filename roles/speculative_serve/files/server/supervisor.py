@@ -25,10 +25,19 @@ import subprocess
 import sys
 import time
 import typing as t
+import urllib.parse
 from pathlib import Path
 
 from server.loading import TAKEN, Loading, Turn
-from server.processes import collect_dead, describe_exit, describe_tree, end_descendants, signal_engine, signal_group
+from server.processes import (
+    collect_dead,
+    describe_exit,
+    describe_tree,
+    end_descendants,
+    has_listener,
+    signal_engine,
+    signal_group,
+)
 from server.sampler import Sampler
 from server.state import Log, State, give_to_owner
 from server.watchdog import Watchdog, answers, engine_figures
@@ -116,6 +125,7 @@ class Supervisor:
         self.deployment = deployment
         self.script = deployment / "serve.sh"
         self.url = url
+        self.port = urllib.parse.urlsplit(url).port or 0
         self.state = State(deployment / "state")
         self.log = Log(deployment / "state")
         self.restarts: collections.deque[float] = collections.deque()
@@ -340,10 +350,12 @@ class Supervisor:
             if now >= memory_at:
                 memory_at = now + MEMORY_EVERY_S
                 self.note_memory()
+                self.state.keep()
             if not ready and not ended:
                 self.loading.look()
             if not ready and not ended and now >= look_at:
-                ready = answers(self.url, timeout=2)
+                # While this one's loads, anybody may have its port.
+                ready = answers(self.url, timeout=2) and has_listener(self.port)
                 look_at = now + 1
                 if ready:
                     self.served = True

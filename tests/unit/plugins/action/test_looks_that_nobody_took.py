@@ -16,7 +16,7 @@ PLAN = "dgx_spark.speculative.deployment_plan"
 SNAPSHOT = "dgx_spark.speculative.huggingface_snapshot"
 TRUST = {"directory": "/d", "ssh_port": 1, "copy_port": 2, "key": "/k", "streams": 1, "patience": 1}
 TOLD = ("rails", "looks", "keys", "users", "pythons")
-BACK = {"state_directory": "/s", "has_image": True}
+BACK = {"state_directory": "/s", "docker": {}}
 SEEN = {"seen": {"key": None}, "rails": [{"address": "10.0.0.1"}]}
 # What is asked, and the beginning of what is said.
 ASKED: dict[str, tuple[str, dict[str, t.Any], str]] = {

@@ -410,13 +410,42 @@ def test_unreadable_state_file(container: Container, probe: Probe, content: str)
 
 def test_waits_until_it_is_ready(container: Container, server: Server, probe: Probe) -> None:
     server.health = (503, b"")
-    container.says("loading")
+    container.says("running")
     timer = threading.Timer(0.3, lambda: setattr(server, "health", (200, b"")))
     timer.start()
     start = time.monotonic()
     result = probe(**{**container.args, "url": server.url}, wait=10, kind="none")
     assert result["state"] == "ready"
     assert 0.3 <= time.monotonic() - start < 3
+
+
+@pytest.mark.parametrize(
+    ("said", "state", "text"),
+    [
+        # The file is that of the time before it was stopped; the container's main process has not come to write it.
+        ({"state": "running", "since": 1000}, "loading", "starting the container"),
+        ({"state": "stopped", "since": 1000}, "loading", "starting the container"),
+        ({"state": "loading"}, "loading", "starting"),
+        (
+            {"state": "failed", "last_exit": exited(reason="address already in use", at=9e9)},
+            "dead",
+            "address already in use",
+        ),
+        (None, "loading", "starting the container"),
+        # Its clock was set back since it was started, which is long ago.
+        ({"state": "running", "since": 1000, "started": 500}, "ready", "ready"),
+        ({"state": "running"}, "ready", "ready"),
+    ],
+)
+def test_who_answers_may_be_somebody_else(
+    container: Container, server: Server, probe: Probe, said: dict[str, t.Any] | None, state: str, text: str
+) -> None:
+    started = time.time() - (said or {}).pop("started", 1)
+    if said is not None:
+        container.says(**said)
+    result = probe(**{**container.args, "url": server.url}, since=str(started), kind="none")
+    assert result["state"] == state
+    assert text in (result["error"] or result["progress"]["text"])
 
 
 def test_a_dead_container_may_just_be_replaced(

@@ -443,6 +443,11 @@ def test_refused_to_start(silent: Spark, look: Look) -> None:
     assert why == "The container did not start the server: serve.sh cannot be read. It is not started again."
 
 
+def test_who_answers_may_be_somebody_else(serving: Spark, look: Look) -> None:
+    serving.says("loading")
+    assert (look()["state"], look()["why"]) == ("loading", "starting")
+
+
 @pytest.mark.parametrize("content", ["{", "[]", '{"state": 5, "since": "x", "last_exit": 7}'])
 def test_a_broken_state_file(silent: Spark, look: Look, content: str) -> None:
     (silent.state / "mine/state/state.json").write_text(content, encoding="utf-8")
