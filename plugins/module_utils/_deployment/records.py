@@ -25,8 +25,8 @@ GENERATIONS = "generations"
 DRAFT = ".draft-"
 # What earlier releases had in the deployment's directory itself.
 EARLIER = ("entrypoint.py", "options.yml", "pair.py", "ranks.py", "serve.sh", "server", "verbs.py")
-# Directories beside those of the deployments.
-NOT_DEPLOYMENTS = ("benchmark", "jobs", "models", "pair", "proxy")
+# What else lies beside the deployments' directories, which have their names.
+NOT_DEPLOYMENTS = ("benchmark", "jobs", "models", "pair", "proxy", PREVIOUS)
 # As the container's main process has it, which is what obeys a lease.
 LONGEST_LEASE_S = 24 * 3600
 # The types of what is read from a record. It may be of another release, or half of it may be lost.
