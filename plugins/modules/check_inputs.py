@@ -14,9 +14,9 @@ description:
     says nothing.
   - Fails when a variable of the host begins like an input of one of this collection's roles and is none, and names the
     nearest one. All of them are reported at once.
-  - Fails, too, for what would only be noticed later, or not at all. An input has a value of another type, a number is out
-    of its limits, C(speculative_serve_environment) has what is no name of a variable, or C(speculative_serve_deployment)
-    is no name for a directory.
+  - Fails, too, for what would only be noticed later, or not at all. An input has a value of another type, a number is
+    out of its limits, C(speculative_serve_environment) has what is no name of a variable, or
+    C(speculative_serve_deployment) is no name for a directory.
   - Fails, too, when all tasks of the play would become another user than the one who logs in, or those that ask for
     sudo another one than root. The roles ask for sudo themselves.
   - This is an action plugin. It runs on the controller and needs no connection to the host.
