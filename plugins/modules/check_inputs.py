@@ -37,7 +37,7 @@ author:
 
 EXAMPLES = r"""
 ---
-- name: Refuse misspelt inputs
+- name: Check the inputs
   dgx_spark.speculative.check_inputs:
     also: {recipe: str, previous: bool}
 """

@@ -171,9 +171,9 @@ def _fits(value: t.Any, kind: str) -> bool:
 def _unusable_name(name: t.Any) -> list[str]:
     """Cleaning up finds a deployment by its directory, beside which others are."""
     if not DIRECTORY_NAME.fullmatch(str(name)):
-        says = "but must begin with a letter or digit, and have only these, '_', '-' and '.'"
+        says = "but must begin with a letter or digit, and have only letters, digits, '_', '-' and '.'"
         return [f"{DEPLOYMENT} is {name!r}, {says}"]
-    return [f"{DEPLOYMENT} is {name!r}, which has another meaning beside the deployments"] * (name in NOT_DEPLOYMENTS)
+    return [f"{DEPLOYMENT} is {name!r}, but that lies beside the deployments and is none"] * (name in NOT_DEPLOYMENTS)
 
 
 def unusable(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list[str]:

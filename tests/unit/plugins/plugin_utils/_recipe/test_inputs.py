@@ -137,14 +137,14 @@ def test_an_input_of_another_type_is_named(name: str, value: t.Any, says: str) -
 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "..", ".hidden", "", "/tmp", "a b", "a\n", 5.5, ["a"], None])
 def test_a_deployment_is_one_directory(name: t.Any) -> None:
-    says = "but must begin with a letter or digit, and have only these, '_', '-' and '.'"
+    says = "but must begin with a letter or digit, and have only letters, digits, '_', '-' and '.'"
     refused = [] if name in (5.5, None) else [f"{DEPLOYMENT} is {name!r}, {says}"]
     assert unusable({DEPLOYMENT: name}, TYPES) == refused
 
 
 @pytest.mark.parametrize("name", NOT_DEPLOYMENTS)
 def test_a_deployment_is_none_of_what_lies_beside_it(name: str) -> None:
-    says = "which has another meaning beside the deployments"
+    says = "but that lies beside the deployments and is none"
     assert unusable({DEPLOYMENT: name}, TYPES) == [f"{DEPLOYMENT} is {name!r}, {says}"]
     assert unusable({DEPLOYMENT: f"{name}-2"}, TYPES) == []
 
