@@ -12,43 +12,57 @@ from ansible.errors import AnsibleActionFail, AnsibleTemplateError
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inputs import (
-    ENVIRONMENT,
-    LIMITS,
+    DEPLOYMENT,
+    KINDS,
     inputs,
     misspelt,
     mistaken,
-    undecided,
     unusable,
 )
 
 # What each playbook that changes something takes.
-OF_ALL = ("wait_minutes",)
+OF_ALL = {"wait_minutes": "float"}
 
 ROLES = Path(__file__).resolve().parent.parent.parent / "roles"
+ROOT = "root"
 
 
 class ActionModule(ActionBase):
-    """Look at the names of a host's variables, on the controller."""
+    """Look at the names and values of a host's variables, and at whom its tasks become, on the controller."""
 
     _requires_connection = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
-        names = {"type": "list", "elements": "str", "default": []}
-        spec = {"also": names, "flags": names}
-        _result, arguments = self.validate_argument_spec(argument_spec=spec)
-        known = inputs(ROLES)
-        variables = task_vars or {}
-        flags = arguments["flags"]
-        wrong = undecided({name: self._templar.template(variables[name]) for name in flags if name in variables})
-        wrong += unusable(self._known(variables, (*LIMITS, ENVIRONMENT)))
+        _result, arguments = self.validate_argument_spec(argument_spec={"also": {"type": "dict", "default": {}}})
+        known, variables = inputs(ROLES), task_vars or {}
+        self._refuse_another_user(variables)
+        own = {**arguments["also"], **OF_ALL}
+        types = {**own, **{name: kind for options in known.values() for name, kind in options.items()}}
+        judged = (name for name, kind in types.items() if kind in KINDS or name == DEPLOYMENT)
+        wrong = unusable(self._known(variables, judged), types)
         if wrong:
             raise AnsibleActionFail("\n".join([*wrong, "Correct the value on the command line or in the inventory."]))
         wrong = misspelt(variables, known)
-        wrong += mistaken(load_extra_vars(self._loader), known, [*arguments["also"], *flags, *OF_ALL])
+        wrong += mistaken(load_extra_vars(self._loader), known, own)
         if wrong:
             raise AnsibleActionFail("\n".join([*wrong, "Correct the name on the command line or in the inventory."]))
         return {"changed": False}
+
+    def _refuse_another_user(self, variables: t.Mapping[str, t.Any]) -> None:
+        """Some tasks would be another user's and some not, or all, those on the controller among them."""
+        user = self._templar.template(variables.get("ansible_become_user", self._task.become_user)) or ROOT
+        if self._connection.become and self._get_remote_user() != user:
+            raise AnsibleActionFail(
+                f"All tasks would be done as {user} (-b, or become in the inventory or ansible.cfg), so that models "
+                "and deployment would not belong to whom Ansible logs in as. Leave that out: the roles ask for sudo "
+                "themselves where they need it, and -K is for its password."
+            )
+        if user != ROOT:
+            raise AnsibleActionFail(
+                f"What needs sudo would be done as {user} (--become-user, or ansible_become_user in the inventory), "
+                "which may not do it. Leave that out: the roles become root where they need it."
+            )
 
     def _known(self, variables: t.Mapping[str, t.Any], names: t.Iterable[str]) -> dict[str, t.Any]:
         """The values of those inputs that have one by now, and not only when it is known what is served."""

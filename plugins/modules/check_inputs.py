@@ -7,15 +7,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: check_inputs
-short_description: Refuse misspelt inputs of the roles
+short_description: Refuse inputs of the roles that are misspelt or have no value that can be
 version_added: 0.1.0
 description:
   - Ansible takes a variable of any name and ignores the ones that nobody reads, so a misspelt input changes nothing and
     says nothing.
   - Fails when a variable of the host begins like an input of one of this collection's roles and is none, and names the
     nearest one. All of them are reported at once.
-  - Fails, too, when a port or a number of streams is out of its limits, or C(speculative_serve_environment) has what is
-    no name of a variable, which would only be noticed after what served was replaced.
+  - Fails, too, for what would only be noticed later, or not at all. An input has a value of another type, a number is
+    out of its limits, C(speculative_serve_environment) has what is no name of a variable, or
+    C(speculative_serve_deployment) is no name for a directory.
+  - Fails, too, when all tasks of the play would become another user than the one who logs in, or those that ask for
+    sudo another one than root. The roles ask for sudo themselves.
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
@@ -23,28 +26,20 @@ extends_documentation_fragment:
 options:
   also:
     description:
-      - Inputs of the playbook itself, such as V(unused). A variable given on the command line that nearly reads like
-        one of them is refused, too.
-    type: list
-    elements: str
-    default: []
-  flags:
-    description:
-      - More of the playbook's own inputs, those that are true or false. Another value is refused, since Ansible would
-        take it for V(false).
-    type: list
-    elements: str
-    default: []
+      - Inputs of the playbook itself, such as C(unused), each with its type, which is one of V(bool), V(dict),
+        V(float), V(int), V(list), V(path) and V(str).
+      - A variable given on the command line that nearly reads like one of them is refused, too.
+    type: dict
+    default: {}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """
 
 EXAMPLES = r"""
 ---
-- name: Refuse misspelt inputs
+- name: Check the inputs
   dgx_spark.speculative.check_inputs:
-    also: [recipe]
-    flags: [previous]
+    also: {recipe: str, previous: bool}
 """
 
 RETURN = r"""

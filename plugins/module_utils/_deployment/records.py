@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import time
 import typing as t
+import urllib.parse
 from pathlib import Path
 
 Record = dict[str, t.Any]
@@ -25,36 +26,58 @@ GENERATIONS = "generations"
 DRAFT = ".draft-"
 # What earlier releases had in the deployment's directory itself.
 EARLIER = ("entrypoint.py", "options.yml", "pair.py", "ranks.py", "serve.sh", "server", "verbs.py")
-# Directories beside those of the deployments.
-NOT_DEPLOYMENTS = ("benchmark", "jobs", "models", "pair", "proxy")
+# What else lies beside the deployments' directories, which have their names.
+NOT_DEPLOYMENTS = ("benchmark", "jobs", "models", "pair", "proxy", PREVIOUS)
 # As the container's main process has it, which is what obeys a lease.
 LONGEST_LEASE_S = 24 * 3600
-# The types of what is read from a record. It may be of another release, or half of it may be lost.
+
+
+def has_port(value: t.Any) -> bool:
+    """Whether it is the URL of a server."""
+    try:
+        return urllib.parse.urlsplit(value).port is not None
+    except (TypeError, ValueError, AttributeError):
+        return False
+
+
+def is_positive(value: t.Any) -> bool:
+    return isinstance(value, int) and value > 0
+
+
+NUMBER = (int, float)
+# What is read from a record, where it is there. It may be of another release, half of it may be lost, or somebody may
+# have edited it. A kind is a type, a function that tells, a list of one kind for each, or a mapping of kinds.
 SHAPE: dict[str, t.Any] = {
-    **dict.fromkeys(("deployment", "deployed_at", "title", "source", "url", "listens_on", "method"), str),
+    **dict.fromkeys(("deployment", "deployed_at", "title", "source", "listens_on", "method"), str),
     **dict.fromkeys(("target_model", "draft_model", "served_model"), str),
-    DRAFT_LENGTH: int,
+    **dict.fromkeys((DRAFT_LENGTH, "context"), int),
+    "url": has_port,
     # By value, who had the last word where that was not the recipe. Not there in earlier records.
     "origins": dict,
-    "findings": list,
+    "findings": [{"id": str, "message": str}],
+    "checks": list,
+    "warnings": list,
     "models": dict,
+    "options": {"speculative_config": dict},
     "image": {"reference": str, "id": str, "digests": list},
+    "answer": {"text": str, "reasoning": str},
     "measurements": {
-        "tokens_per_second": (int, float),
-        "acceptance_length": (int, float),
-        "asked": {"prompt": str, "max_tokens": int},
+        **dict.fromkeys(("ttft_s", "tokens_per_second", "acceptance_length"), NUMBER),
+        "asked": {"prompt": str, "max_tokens": is_positive},
     },
-    "break_even": {"best": (int, float), "worst": (int, float)},
+    "memory_available": NUMBER,
+    "benchmark": {"date": str, "sentence": str},
+    "break_even": {"best": NUMBER, "worst": NUMBER},
     "container": {"labels": {}},
     # Of two Sparks that serve as one; empty, or not there, for one Spark.
-    "pair": {"rank": int, "head": str, "worker": str, "nodes": list, "image": str, "rails": list, "ranks": list},
+    "pair": {"rank": int, "head": str, "worker": str, "nodes": [str], "image": str, "rails": list, "ranks": list},
 }
 
 # What has to be in a record for its deployment to be told from others, and to be brought back.
 NEEDED: dict[str, t.Any] = {
     "deployment": str,
     "deployed_at": str,
-    "url": str,
+    "url": has_port,
     "image": {"id": str, "reference": str},
     "models": dict,
     "options": dict,
@@ -62,21 +85,35 @@ NEEDED: dict[str, t.Any] = {
     "container": {
         "image": str,
         "labels": dict,
-        **dict.fromkeys(("command", "mounts", "ulimits", "devices", "device_requests"), list),
+        "mounts": [{"source": str, "target": str}],
+        **dict.fromkeys(("command", "ulimits", "devices", "device_requests"), list),
         **dict.fromkeys(("environment", "healthcheck"), dict),
         **dict.fromkeys(("network", "ipc_mode", "stop_timeout", "log_max_size", "log_max_files"), (str, int)),
     },
     "files": {"options.yml": str, "entrypoint.py": str},
 }
 CHOICE = {DRAFT_LENGTH: int, **dict.fromkeys(("method", "date", "sentence", "recipe", "image"), str), "models": dict}
-NEEDED_OF_PAIR: dict[str, t.Any] = {"rank": int, "head": str, "worker": str, "image": str, "rails": list}
+NEEDED_OF_PAIR: dict[str, t.Any] = {
+    **{"rank": int, "head": str, "worker": str, "image": str},
+    "rails": [{"address": str, "interface": str}],
+}
 
 
-def fits(value: t.Any, needed: t.Any) -> bool:
-    """Whether a value has a type, or is a mapping with what is needed in it."""
-    if not isinstance(needed, dict):
-        return isinstance(value, needed)
-    return isinstance(value, dict) and all(fits(value.get(key), kind) for key, kind in needed.items())
+def fits(value: t.Any, kind: t.Any) -> bool:
+    """Whether a value is of a kind, with all that is needed in it."""
+    if isinstance(kind, dict):
+        return isinstance(value, dict) and all(fits(value.get(key), part) for key, part in kind.items())
+    if isinstance(kind, list):
+        return isinstance(value, list) and all(fits(part, kind[0]) for part in value)
+    return isinstance(value, kind) if isinstance(kind, (type, tuple)) else bool(kind(value))
+
+
+def agrees(value: t.Any, shape: t.Any) -> bool:
+    """Whether nothing that is there is of another kind than its readers expect."""
+    if isinstance(shape, dict):
+        there = {key: part for key, part in shape.items() if isinstance(value, dict) and value.get(key) is not None}
+        return isinstance(value, dict) and all(agrees(value[key], part) for key, part in there.items())
+    return fits(value, shape) and not isinstance(value, bool)
 
 
 def complete_record(path: Path) -> Record | None:
@@ -85,7 +122,11 @@ def complete_record(path: Path) -> Record | None:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    if not fits(record, NEEDED) or not all(fits(model, {"snapshot": str}) for model in record["models"].values()):
+    if (
+        not fits(record, NEEDED)
+        or not agrees(record, SHAPE)
+        or not all(fits(model, {"snapshot": str}) for model in record["models"].values())
+    ):
         return None
     pair = record.get("pair", {})
     if pair != {} and not fits(pair, NEEDED_OF_PAIR):
@@ -154,8 +195,10 @@ def nodes_of(pair: t.Mapping[str, t.Any]) -> list[str]:
 
 def shaped(value: t.Any, shape: t.Any) -> t.Any:
     """A copy of a value in which nothing has another type than its readers expect: what has is left out."""
+    if isinstance(shape, list):
+        return [item for item in value if fits(item, shape[0])] if isinstance(value, list) else None
     if not isinstance(shape, dict):
-        return value if isinstance(value, shape) and not isinstance(value, bool) else None
+        return value if agrees(value, shape) else None
     if not isinstance(value, dict):
         return None
     found = {key: shaped(item, shape[key]) if key in shape else item for key, item in value.items()}

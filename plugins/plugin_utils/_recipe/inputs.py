@@ -4,17 +4,27 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Find variables that look like inputs of the roles and are none: Ansible itself takes any name and ignores it."""
+"""Find variables that look like inputs of the roles and are none: Ansible itself takes any name and ignores it. And
+values that are none, which it would notice late, or take for something else."""
 
 from __future__ import annotations
 
-import contextlib
+import math
+import re
 import typing as t
 from pathlib import Path
 
 import yaml
-from ansible.module_utils.parsing.convert_bool import boolean
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import check_environment
+from ansible.module_utils.common.validation import check_type_dict
+from ansible.module_utils.parsing.convert_bool import BOOLEANS, boolean
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
+    DRAFT_LENGTH,
+    NOT_DEPLOYMENTS,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
+    MOST_DRAFTED,
+    check_environment,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import did_you_mean
 
 # What roles hand out with set_fact, which later plays of a run see as variables; tests compare this with the tasks.
@@ -54,14 +64,18 @@ OUTPUTS = (
     "trtllm_container_started_at",
 )
 
-# The least and the most that a number may be whose mistake would only be noticed when something serves no more.
+# The least and the most that a number may be whose mistake would only be noticed late.
 LIMITS = {
     "spark_network_copy_port": (1, 65535),
     "spark_network_copy_streams": (1, 64),
     "spark_network_ssh_port": (1, 65535),
+    f"speculative_serve_{DRAFT_LENGTH}": (0, MOST_DRAFTED),
     "speculative_serve_port": (1, 65535),
 }
 ENVIRONMENT = "speculative_serve_environment"
+DEPLOYMENT = "speculative_serve_deployment"
+# One part of a path, and none that leads elsewhere or is hidden.
+DIRECTORY_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 
 # What the playbooks put together themselves; given with -e, it would take the place of all that.
 RESERVED = {
@@ -91,16 +105,17 @@ RENAMED = {
 }
 
 
-def inputs(roles: Path) -> dict[str, set[str]]:
-    """The inputs of every role, from its argument specs."""
-    found: dict[str, set[str]] = {}
+def inputs(roles: Path) -> dict[str, dict[str, str]]:
+    """The inputs of every role, each with its type, from its argument specs."""
+    found: dict[str, dict[str, str]] = {}
     for path in sorted(roles.glob("*/meta/argument_specs.yml")):
         specs = yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]
-        found[path.parent.parent.name] = {name for spec in specs.values() for name in spec.get("options") or {}}
+        options = (option for spec in specs.values() for option in (spec.get("options") or {}).items())
+        found[path.parent.parent.name] = {name: option.get("type", "str") for name, option in options}
     return found
 
 
-def mistaken(given: t.Iterable[str], known: t.Mapping[str, set[str]], also: t.Sequence[str]) -> list[str]:
+def mistaken(given: t.Iterable[str], known: t.Mapping[str, t.Collection[str]], also: t.Collection[str]) -> list[str]:
     """One line for each variable of the command line that is most likely one of a playbook's own, wrongly spelt."""
     every = {name for names in known.values() for name in names}
     return [f"{name} is no input; {said}" for name, said in RESERVED.items() if name in given] + [
@@ -110,31 +125,75 @@ def mistaken(given: t.Iterable[str], known: t.Mapping[str, set[str]], also: t.Se
     ]
 
 
-def undecided(flags: t.Mapping[str, t.Any]) -> list[str]:
-    """One line for each of these variables that is neither yes nor no, which Ansible would take for no."""
-    wrong = []
-    for name, value in sorted(flags.items()):
-        try:
-            boolean(value)
-        except TypeError:
-            wrong.append(f"{name} is {value!r}, but must be true or false")
-    return wrong
+def _is_whole(value: t.Any) -> bool:
+    # Ansible takes 1e3 for a number, but hands on the text.
+    return bool(re.fullmatch(r"[+-]?[0-9]+", str(value)))
 
 
-def unusable(values: t.Mapping[str, t.Any]) -> list[str]:
-    """One line for each number out of its limits, and each name of a variable that is none."""
+def _is_number(value: t.Any) -> bool:
+    return not isinstance(value, bool) and math.isfinite(float(value))
+
+
+def _is_decided(value: t.Any) -> bool:
+    boolean(value)
+    return True
+
+
+def _is_mapping(value: t.Any) -> bool:
+    check_type_dict(value)
+    return True
+
+
+def _is_path(value: t.Any) -> bool:
+    # A list that was given as text, or a yes, would be the name of a file.
+    is_text = isinstance(value, str) and value.isprintable() and not value.startswith(("[", "{"))
+    return is_text and value.lower() not in BOOLEANS
+
+
+# By type, what a value has to be, and that in words. Whatever is none of these raises, too.
+KINDS: dict[str, tuple[t.Callable[[t.Any], bool], str]] = {
+    "bool": (_is_decided, "true or false"),
+    "dict": (_is_mapping, "a mapping"),
+    "float": (_is_number, "a number"),
+    "int": (_is_whole, "a whole number"),
+    "list": (lambda value: not isinstance(value, (dict, bool)), "a list"),
+    "path": (_is_path, "a path"),
+}
+
+
+def _fits(value: t.Any, kind: str) -> bool:
+    try:
+        return KINDS[kind][0](value)
+    except (TypeError, ValueError, OverflowError, SyntaxError):
+        return False
+
+
+def _unusable_name(name: t.Any) -> list[str]:
+    """Cleaning up finds a deployment by its directory, beside which others are."""
+    if not DIRECTORY_NAME.fullmatch(str(name)):
+        says = "but must begin with a letter or digit, and have only letters, digits, '_', '-' and '.'"
+        return [f"{DEPLOYMENT} is {name!r}, {says}"]
+    return [f"{DEPLOYMENT} is {name!r}, but that lies beside the deployments and is none"] * (name in NOT_DEPLOYMENTS)
+
+
+def unusable(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list[str]:
+    """One line for each value of another type, number out of its limits, and name that is none."""
+    given = {name: value for name, value in sorted(values.items()) if value is not None}
     wrong = []
-    for name, (least, most) in LIMITS.items():
-        # Whether it is a number at all, the role's argument spec says.
-        with contextlib.suppress(TypeError, ValueError, OverflowError):
-            if name in values and not least <= int(values[name]) <= most:
-                wrong.append(f"{name} is {values[name]}, but must be from {least} to {most}")
-    given = values.get(ENVIRONMENT)
-    environment = {"environment": given if isinstance(given, dict) else {}}
+    for name, value in given.items():
+        kind = types.get(name, "str")
+        if kind in KINDS and not _fits(value, kind):
+            wrong.append(f"{name} is {value!r}, but must be {KINDS[kind][1]}")
+        elif name in LIMITS and not LIMITS[name][0] <= int(value) <= LIMITS[name][1]:
+            wrong.append(f"{name} is {value}, but must be from {LIMITS[name][0]} to {LIMITS[name][1]}")
+    if DEPLOYMENT in given:
+        wrong += _unusable_name(given[DEPLOYMENT])
+    environment = given.get(ENVIRONMENT)
+    environment = {"environment": environment if isinstance(environment, dict) else {}}
     return wrong + [f"speculative_serve_{error}" for error in check_environment(environment)]
 
 
-def misspelt(variables: t.Iterable[str], known: t.Mapping[str, set[str]]) -> list[str]:
+def misspelt(variables: t.Iterable[str], known: t.Mapping[str, t.Collection[str]]) -> list[str]:
     """One line for each variable that begins like a role's inputs and is none of them."""
     every = {name for names in known.values() for name in names}
     prefixes = tuple(f"{role}_" for role in known)

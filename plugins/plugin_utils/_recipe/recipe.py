@@ -15,7 +15,10 @@ import typing as t
 from pathlib import Path
 
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import DRAFT_LENGTH
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
+    DRAFT_LENGTH,
+    NOT_DEPLOYMENTS,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import table as recipe_table
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import did_you_mean
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import CHOICES as METHOD_NAMES
@@ -33,8 +36,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rows
 RECIPES = Path(__file__).resolve().parents[3] / "playbooks" / "recipes"
 KV_CACHES = ("planned", "fraction")
 NAME = re.compile(r"^[a-z][a-z0-9_]*$")
-# A deployment's directory is named after it and lies beside these, which hold watched jobs and receipts.
-TAKEN_NAMES = ("benchmark", "jobs", "models", "pair", "proxy")
 HUB_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]*/[\w-][\w.-]*", re.ASCII)
 # Neither the root nor a way back up, which would lead elsewhere where a part is a link.
 DIRECTORY = re.compile(r"(?!.*/\.\.?(?:/|$))/+[^\x00-\x1f/][^\x00-\x1f]*")
@@ -354,7 +355,7 @@ def load(path: Path) -> dict[str, t.Any]:
             f"The recipe's file name '{path.name}' names the deployment, so it must be lower-case letters, digits and "
             "underscores, and begin with a letter"
         )
-    if name in TAKEN_NAMES:
+    if name in NOT_DEPLOYMENTS:
         raise RecipeError(
             f"The recipe's file name '{path.name}' names the deployment, and '{name}' is the name of another directory "
             "beside the deployments; give the file another name"

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 from pathlib import Path
 
@@ -20,13 +21,17 @@ INCLUDE = "ansible.builtin.include_role"
 
 def test_it_is_looked_before_anything_is_removed() -> None:
     *_others, play = yaml.safe_load((ROOT / "playbooks/cleanup.yml").read_text(encoding="utf-8"))
-    removing = [
-        (task[INCLUDE]["name"].rpartition(".")[2], task.get("vars", {}).get("speculative_serve_only_look", False))
+    included = [
+        (role, task.get("vars", {}).get(f"{role}_only_look", False))
         for task in play["tasks"]
-        if task.get(INCLUDE, {}).get("tasks_from") in ("absent", "forget", "stop")
+        if (role := task.get(INCLUDE, {}).get("name", "").rpartition(".")[2])
     ]
-    assert removing[0] == ("speculative_serve", True)
-    assert ("huggingface_cache", False) in removing[1:]
+    models, access, container, *removing = included
+    # Of the models not even Docker is needed, nor is another run ended for it.
+    assert (models, access[0]) == (("huggingface_cache", True), "docker_permissions")
+    assert container == ("speculative_serve", True)
+    assert ("huggingface_cache", False) in removing
+    assert play["tasks"][1]["ansible.builtin.include_role"]["apply"] == {"any_errors_fatal": True}
 
 
 @pytest.mark.parametrize(
@@ -44,3 +49,38 @@ def test_who_only_looks_refuses_and_removes_nothing(tmp_path: Path, name: str, w
     assert words is None or words in " ".join(done.stdout.split())
     assert "changed=0" in done.stdout
     assert kept.exists()
+
+
+@pytest.mark.parametrize(
+    ("models", "words"),
+    [
+        ("all", None),
+        (["lab/one"], None),
+        (["lab/one", "lab/other"], "lab/other cannot be removed, since it was not fetched by this collection"),
+        ([5], "5 cannot be removed"),
+        ("", "cannot be removed, since it was not fetched by this collection. Those that were: lab/one."),
+    ],
+)
+def test_models_that_were_not_fetched_are_refused_and_the_others_stay(
+    tmp_path: Path, models: t.Any, words: str | None
+) -> None:
+    cached = tmp_path / "hub/models--lab--one/snapshots" / ("1" * 40)
+    cached.mkdir(parents=True)
+    receipt = tmp_path / "state/models/models--lab--one.json"
+    receipt.parent.mkdir(parents=True)
+    receipt.write_text(json.dumps({"commit": "1" * 40, "revisions": [], "include": [], "exclude": [], "files": {}}))
+    variables = {
+        **{
+            "huggingface_cache_directory": str(tmp_path / "hub"),
+            "huggingface_cache_state_directory": f"{tmp_path}/state",
+        },
+        **{"huggingface_cache_remove": models, "huggingface_cache_only_look": True},
+    }
+    include = {"name": "dgx_spark.speculative.huggingface_cache", "tasks_from": "absent"}
+    look = {"name": "Look", INCLUDE: include, "vars": variables}
+    done = plays.run(tmp_path, {"name": "Play", "hosts": "all", "gather_subset": ["min"], "tasks": [look]})
+    assert (done.returncode == 0) == (words is None), done.stdout
+    assert words is None or words in " ".join(done.stdout.split())
+    assert "changed=0" in done.stdout
+    assert cached.is_dir()
+    assert receipt.exists()

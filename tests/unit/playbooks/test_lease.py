@@ -111,8 +111,9 @@ def test_a_playbook_that_changes_something_takes_it_first(name: str) -> None:
     order = [task["name"] for task in play["tasks"] if takes(task)]
     assert len(order) == 1
     names = [task["name"] for task in play["tasks"]]
-    # Who may use Docker is all that comes before.
-    assert names.index(order[0]) <= 2
+    # Who may use Docker, and what only looks, is all that comes before.
+    looks = [task["name"] for task in play["tasks"] if task.get("vars", {}).get("huggingface_cache_only_look")]
+    assert len([name for name in names[: names.index(order[0])] if name not in looks]) <= 2
 
 
 def test_what_serves_takes_it_before_it_looks_at_what_others_change() -> None:

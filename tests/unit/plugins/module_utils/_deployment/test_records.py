@@ -194,6 +194,64 @@ def test_a_record_of_two_sparks(tmp_path: Path, changes: dict[str, t.Any], whole
     assert (read(tmp_path, "mine", {})["own"] is not None) is whole
 
 
+ODD = {"id": "odd", "message": "Odd."}
+MOUNT = {"source": "/models", "target": "/cache"}
+RAIL = {"address": "192.168.100.10", "interface": "enp1s0f1np1"}
+SEEN: dict[str, t.Any] = {
+    "findings": [ODD],
+    "measurements": {"ttft_s": 0.2, "asked": {"prompt": "Why?", "max_tokens": 128}},
+    "break_even": {"best": 2.5, "worst": 4},
+    "answer": {"text": "42", "reasoning": None},
+    "memory_available": 5,
+}
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        *({"url": url} for url in ("127.0.0.1:8000", "http://127.0.0.1", "http://[", "http://127.0.0.1:99999")),
+        *({"findings": findings} for findings in ([5], ["odd"], [ODD, {"id": "odd"}], [{**ODD, "message": 5}])),
+        *({"measurements": {"asked": {"max_tokens": many}}} for many in (-5, 0, "128", True)),
+        *({"measurements": figures} for figures in (5, ["fast"], {"ttft_s": "fast"})),
+        *({"container": {**RECORD["container"], "mounts": mounts}} for mounts in ([5], [{"source": "/models"}])),
+        *({"pair": {**PAIR, "rails": rails}} for rails in ([5], [{**RAIL, "address": 5}], [{"address": "192.0.2.1"}])),
+        *({"pair": {**PAIR, "nodes": nodes}} for nodes in (5, ["a", 5])),
+        *({"answer": answer} for answer in (5, "42", {"text": ["42"]})),
+        *({"break_even": bounds} for bounds in (["2.5"], {"best": "2.5"})),
+        *({name: "x"} for name in ("memory_available", "draft_length", "context", "checks", "warnings", "benchmark")),
+        {"options": {"speculative_config": 5}},
+        {"method": ["eagle3"]},
+    ],
+    ids=str,
+)
+def test_a_record_that_somebody_has_edited_is_damaged(tmp_path: Path, edited: dict[str, t.Any]) -> None:
+    """Each of these ended every later run, at the latest in its summary."""
+    store(tmp_path, json.dumps({**RECORD, **SEEN, **edited}))
+    assert read(tmp_path, "mine", {})["own"] is None
+    # Who only looks tells what can be told.
+    record = records.read_record(tmp_path / "mine" / "record.json")
+    assert record is not None
+    assert record["deployment"] == "mine"
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [{}, {"measurements": None}, {"break_even": None}, {"pair": {**PAIR, "nodes": ["a", "b"], "rails": [RAIL]}}],
+)
+def test_what_is_not_known_is_no_damage(tmp_path: Path, edited: dict[str, t.Any]) -> None:
+    container = {**RECORD["container"], "mounts": [MOUNT]}
+    store(tmp_path, json.dumps({**RECORD, **SEEN, "container": container, **edited}))
+    assert read(tmp_path, "mine", {})["own"] == {**RECORD, **SEEN, "container": container, **edited}
+
+
+def test_who_only_looks_leaves_out_what_is_no_answer(tmp_path: Path) -> None:
+    asked = {"prompt": "Why?", "max_tokens": -5}
+    store(tmp_path, json.dumps({**RECORD, "findings": [5, ODD, {}], "measurements": {"asked": asked}, "url": "x"}))
+    record = records.read_record(tmp_path / "mine" / "record.json") or {}
+    assert (record["findings"], record["measurements"]) == ([ODD], {"asked": {"prompt": "Why?"}})
+    assert "url" not in record
+
+
 def test_where_a_container_has_its_files_from() -> None:
     label = "dgx_spark.speculative.generation"
     place = Path("/state/mine")

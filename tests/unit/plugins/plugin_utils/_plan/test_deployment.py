@@ -66,7 +66,7 @@ def planned(**changes: t.Any) -> Deployment:
 
 
 def seen(**changes: t.Any) -> Seen:
-    answered = {"http": {"models": ["target"]}, "findings": [SMALLER], "answer": "42", "tool_call": None}
+    answered = {"http": {"models": ["target"]}, "findings": [SMALLER], "answer": {"text": "42"}, "tool_call": None}
     return Seen(
         **{
             **{

@@ -4,23 +4,28 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from pathlib import Path
 
+import pytest
 import yaml
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import NOT_DEPLOYMENTS
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inputs import (
+    DEPLOYMENT,
     ENVIRONMENT,
+    KINDS,
     LIMITS,
     OUTPUTS,
     RENAMED,
     inputs,
     misspelt,
     mistaken,
-    undecided,
     unusable,
 )
 
 ROLES = Path(__file__).parents[5] / "roles"
+TYPES = {name: kind for options in inputs(ROLES).values() for name, kind in options.items()}
 
 
 def test_a_misspelt_input_gets_the_nearest_name() -> None:
@@ -79,25 +84,88 @@ def test_a_misspelt_word_of_a_playbook() -> None:
     ]
 
 
+def judged(kind: str, *values: t.Any) -> list[str]:
+    """Whom of these values is refused, and why."""
+    names = {f"input_{number}": value for number, value in enumerate(values)}
+    return unusable(names, dict.fromkeys(names, kind))
+
+
 def test_neither_yes_nor_no_is_not_taken_for_no() -> None:
-    assert undecided({"a": "yes", "b": "off", "c": True, "d": 0, "e": "False"}) == []
-    assert undecided({"unused": "yep", "apply": "", "image": [1]}) == [
-        "apply is '', but must be true or false",
-        "image is [1], but must be true or false",
-        "unused is 'yep', but must be true or false",
+    assert judged("bool", "yes", "off", True, 0, "False", None) == []
+    assert judged("bool", "yep", "", [1]) == [
+        "input_0 is 'yep', but must be true or false",
+        "input_1 is '', but must be true or false",
+        "input_2 is [1], but must be true or false",
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "usable", "refused"),
+    [
+        ("int", ["8000", 8000, "-1", 0], ["1e3", "banana", "", 1.5, float("inf"), True, [1], {}, " 1", "1_000"]),
+        ("float", ["1.5", 2, "1e3", 0], ["banana", "nan", float("inf"), False, [1], {}, 10**400]),
+        ("list", ["a,b", ["a"], [], 1], [{"a": 1}, {}, True]),
+        ("dict", [{}, {"a": 1}, "a=1", '{"a": 1}'], ["banana", [1], 5, "{"]),
+        (
+            "path",
+            ["", "a.json", "~/a", "/tmp/a b", "a[1].json"],
+            [["a"], "[a]", '{"a": 1}', True, "true", "no", "a\nb", 5],
+        ),
+        ("str", ["a", 5, ["a"]], []),
+    ],
+)
+def test_a_value_of_another_type_is_named(kind: str, usable: list[t.Any], refused: list[t.Any]) -> None:
+    assert judged(kind, *usable) == []
+    says = [f"input_{number} is {value!r}, but must be {KINDS[kind][1]}" for number, value in enumerate(refused)]
+    assert judged(kind, *refused) == says
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("speculative_serve_draft_length", "banana", "'banana', but must be a whole number"),
+        ("speculative_serve_draft_length", "2000", "2000, but must be from 0 to 1024"),
+        ("speculative_serve_port", "1e3", "'1e3', but must be a whole number"),
+        ("speculative_serve_port", float("inf"), "inf, but must be a whole number"),
+        ("trtllm_container_published_ports", {"8000": 1}, "{'8000': 1}, but must be a list"),
+        ("speculative_serve_options", "eager", "'eager', but must be a mapping"),
+    ],
+)
+def test_an_input_of_another_type_is_named(name: str, value: t.Any, says: str) -> None:
+    assert unusable({name: value}, TYPES) == [f"{name} is {says}"]
+
+
+@pytest.mark.parametrize("name", ["../../x", "a/b", "..", ".hidden", "", "/tmp", "a b", "a\n", 5.5, ["a"], None])
+def test_a_deployment_is_one_directory(name: t.Any) -> None:
+    says = "but must begin with a letter or digit, and have only letters, digits, '_', '-' and '.'"
+    refused = [] if name in (5.5, None) else [f"{DEPLOYMENT} is {name!r}, {says}"]
+    assert unusable({DEPLOYMENT: name}, TYPES) == refused
+
+
+@pytest.mark.parametrize("name", NOT_DEPLOYMENTS)
+def test_a_deployment_is_none_of_what_lies_beside_it(name: str) -> None:
+    says = "but that lies beside the deployments and is none"
+    assert unusable({DEPLOYMENT: name}, TYPES) == [f"{DEPLOYMENT} is {name!r}, {says}"]
+    assert unusable({DEPLOYMENT: f"{name}-2"}, TYPES) == []
+
+
+def test_what_lies_beside_the_deployments_is_known() -> None:
+    """By what roles put there themselves, of which they clean up some and keep some."""
+    texts = "".join(path.read_text(encoding="utf-8") for path in ROLES.glob("*/tasks/*.yml"))
+    beside = set(re.findall(r"_state_directory(?: \}\}| ~ ')/([a-z]+)", texts))
+    assert beside == {name for name in NOT_DEPLOYMENTS if "." not in name}
+
+
 def test_numbers_and_names_that_would_only_fail_when_nothing_serves_any_more() -> None:
-    assert unusable({"spark_network_ssh_port": "2233", "spark_network_copy_streams": 8, "other": 0}) == []
-    assert unusable({"spark_network_ssh_port": "two", "speculative_serve_environment": "text"}) == []
+    assert unusable({"spark_network_ssh_port": "2233", "spark_network_copy_streams": 8, "other": 0}, TYPES) == []
     environment = {"A B": "x", "GOOD": 1, "BAD": [1]}
     assert unusable(
         {
             "spark_network_ssh_port": 70000,
             "spark_network_copy_streams": "0",
             "speculative_serve_environment": environment,
-        }
+        },
+        TYPES,
     ) == [
         "spark_network_copy_streams is 0, but must be from 1 to 64",
         "spark_network_ssh_port is 70000, but must be from 1 to 65535",
@@ -108,14 +176,10 @@ def test_numbers_and_names_that_would_only_fail_when_nothing_serves_any_more() -
 
 def test_what_has_limits_is_an_input() -> None:
     every = {name for names in inputs(ROLES).values() for name in names}
-    assert {*LIMITS, ENVIRONMENT} <= every
+    assert {*LIMITS, ENVIRONMENT, DEPLOYMENT} <= every
 
 
 def test_what_the_playbooks_put_together_is_no_input() -> None:
     assert mistaken({"deployment": "mine"}, inputs(ROLES), []) == [
         "deployment is no input; the name of a deployment is speculative_serve_deployment"
     ]
-
-
-def test_infinity_is_no_traceback() -> None:
-    assert unusable({"speculative_serve_port": float("inf")}) == []

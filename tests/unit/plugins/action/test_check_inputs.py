@@ -1,0 +1,78 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is refused before a Spark is touched: nothing here answers under its address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit import plays
+
+OWN = {"recipe": "str", "models": "list", "lines": "int", "json": "path", "apply": "bool"}
+CHECK = {"name": "Check", "dgx_spark.speculative.check_inputs": {"also": OWN}}
+PLAY = {"name": "Play", "hosts": "all", "gather_facts": False, "tasks": [CHECK]}
+# Nobody of this name logs in on this machine, so that whoever becomes root becomes somebody else.
+REMOTE = ("-c", "ssh", "-e", "ansible_user=somebody")
+
+
+def refused(directory: Path, *arguments: str) -> str:
+    """What the play is refused with; empty if it is not."""
+    done = plays.run(directory, PLAY, *REMOTE, *arguments)
+    said = " ".join(done.stdout.split())
+    assert (done.returncode == 0) == ("[ERROR]" not in said + done.stderr), done.stdout + done.stderr
+    return "" if done.returncode == 0 else said
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [
+            "-e",
+            '{"speculative_serve_port": 8001, "json": "status.json", "lines": "5", "models": "all", "apply": "yes"}',
+        ],
+        [
+            "-e",
+            '{"models": ["openai/gpt-oss-120b"], "wait_minutes": "1.5", "huggingface_cache_directory": "{{ later }}"}',
+        ],
+        # A password is for what asks for sudo itself.
+        ["-e", "ansible_become_password=secret", "-e", "ansible_become_user=root", "-e", "ansible_become=false"],
+        # Who logs in as root becomes nobody else.
+        ["-e", "ansible_user=root", "-b"],
+    ],
+)
+def test_what_can_be_used_is_not_refused(tmp_path: Path, arguments: list[str]) -> None:
+    assert refused(tmp_path, *arguments) == ""
+
+
+def test_values_of_another_type_are_told_at_once(tmp_path: Path) -> None:
+    wrong = '{"speculative_serve_port": "1e3", "json": ["a"], "lines": "abc", "models": {"a": 1}, "apply": "yep"}'
+    text = refused(tmp_path, "-e", wrong, "-e", "speculative_serve_deployment=../../x")
+    for words in (
+        "apply is 'yep', but must be true or false",
+        "json is ['a'], but must be a path",
+        "lines is 'abc', but must be a whole number",
+        "models is {'a': 1}, but must be a list",
+        "speculative_serve_port is '1e3', but must be a whole number",
+        "speculative_serve_deployment is '../../x', but must begin with a letter or digit",
+        "Correct the value on the command line or in the inventory.",
+    ):
+        assert words in text
+
+
+@pytest.mark.parametrize("arguments", [["-b"], ["-e", "ansible_become=true"], ["-e", "ansible_become=yes"]])
+def test_a_run_that_becomes_root_for_everything(tmp_path: Path, arguments: list[str]) -> None:
+    text = refused(tmp_path, *arguments)
+    assert "All tasks would be done as root (-b, or become in the inventory or ansible.cfg)" in text
+    assert "Leave that out: the roles ask for sudo themselves where they need it, and -K is for its password." in text
+
+
+@pytest.mark.parametrize("arguments", [["--become-user", "other"], ["-e", "ansible_become_user=other"]])
+def test_somebody_else_than_root(tmp_path: Path, arguments: list[str]) -> None:
+    assert "What needs sudo would be done as other (--become-user, or ansible_become_user" in refused(
+        tmp_path, *arguments
+    )
+    assert "All tasks would be done as other" in refused(tmp_path, *arguments, "-b")
