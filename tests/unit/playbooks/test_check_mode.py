@@ -81,8 +81,13 @@ def fixture_check(tmp_path: Path) -> t.Callable[..., Said]:
 def test_a_server_that_goes_on_was_not_stopped(check: t.Callable[..., Said]) -> None:
     said = check("speculative_serve", "stop", NAME, "--check")
     assert said.code == 0, said.text
-    assert "Would be stopped, and stay down, also over reboots" in said.text
-    assert "Stopped;" not in said.text
+    assert "Would be stopped." in said.text
+    assert "Stopped." not in said.text
+
+
+def test_who_removes_a_server_is_not_told_how_to_start_it_again(check: t.Callable[..., Said]) -> None:
+    assert "start.yml" not in check("speculative_serve", "stop").text
+    assert "until you run start.yml" in (ROOT / "playbooks/stop.yml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("name", "changed"), [(f"{NAME}-aside", 1), (NAME, 0)])
