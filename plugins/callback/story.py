@@ -21,7 +21,7 @@ description:
     One that C(ignore_errors) ignores is named in the line of its step.
   - What a task that is in check mode by itself would change is not told in a run that is not.
   - Warnings come at the end. What a task displays for people, such as M(ansible.builtin.debug) and the reports of this
-    collection, is shown whole, and so are diffs.
+    collection, is shown whole. So are diffs of texts; of data only what differs is shown.
   - With C(-v) and more everything is as with P(ansible.builtin.default#callback).
 extends_documentation_fragment:
   - default_callback
@@ -43,6 +43,7 @@ from ansible import context
 from ansible.playbook.role_include import IncludeRole
 from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.callback.default import CallbackModule as Default
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.changes import changes
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.failures import (
     Failure,
     blocks,
@@ -205,7 +206,7 @@ class Story:
         if self._only_looks(result.task):
             return
         for one in result.result.get("results") or [result.result] if result.task.loop else [result.result]:
-            if one.get("diff") and one.get("changed") and (text := self._base._get_diff(one["diff"])):
+            if one.get("diff") and one.get("changed") and (text := self._base._get_diff(changes(one["diff"]))):
                 self._screen.show(f"{task_name(result.task)} ({result.host.get_name()}):\n{text}")
 
     def playbook_on_stats(self, stats: t.Any) -> None:

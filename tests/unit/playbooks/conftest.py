@@ -18,11 +18,12 @@ from tests.unit.docker_server import DockerServer
 ROOT = Path(__file__).parents[3]
 NAME = "dgx-spark-speculative"
 SOCKET = "/var/run/docker.sock"
+LABELS = {"dgx_spark.speculative.deployment": "mine", "dgx_spark.speculative.url": "http://127.0.0.1:8000"}
 SERVES = {
     "Id": "c1",
     "Image": "sha256:1",
     "RestartCount": 0,
-    "Config": {"Image": "release:1", "Labels": {"dgx_spark.speculative.deployment": "mine"}},
+    "Config": {"Image": "release:1", "Labels": LABELS},
     "State": {"Status": "running", "Running": True, "ExitCode": 0, "OOMKilled": False, "StartedAt": "S"},
     "HostConfig": {"RestartPolicy": {"Name": "unless-stopped"}, "NetworkMode": "host", "PortBindings": {}},
 }

@@ -41,4 +41,6 @@ def test_what_was_put_aside_would_be_started_by_who_finishes_the_switch(check: t
     said = check("speculative_serve", "start", f"{NAME}-aside", "--check")
     assert said.code == 0, said.text
     assert "changed=1" in said.text
-    assert "changed=1" in check("speculative_serve", "start", NAME, "--check").text
+    said = check("speculative_serve", "start", NAME, "--check")
+    assert "changed=1" in said.text
+    assert "mine runs already; its server is at http://127.0.0.1:8000." in said.text
