@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import base64
 import datetime
-import textwrap
 import typing as t
 from pathlib import Path
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import is_worker
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.document import DocumentError
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.differences import differences
@@ -23,7 +23,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.docu
 
 display = Display()
 
-WIDTH = 110
 # What is told; a task tells one of them.
 SUBJECTS: dict[str, dict[str, t.Any]] = {
     "lines": {"type": "list", "elements": "str"},
@@ -59,18 +58,6 @@ BESIDES: dict[str, dict[str, t.Any]] = {
     "json_path": {"type": "path"},
     "unreachable": {"type": "list", "elements": "str", "default": []},
 }
-
-
-def section(title: str, items: t.Sequence[str]) -> list[str]:
-    """Sentences as a list under a title, wrapped; nothing without sentences."""
-    lines = [
-        line
-        for item in items
-        for line in textwrap.wrap(
-            " ".join(item.split()), WIDTH, initial_indent="    - ", subsequent_indent="      ", break_on_hyphens=False
-        )
-    ]
-    return ["", f"  {title}:", *lines] if lines else []
 
 
 class ActionModule(ActionBase):

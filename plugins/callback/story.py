@@ -19,8 +19,9 @@ description:
     seconds at most.
   - A failure is told once, when no C(rescue) can deal with it any more, without the lines of the playbook around it.
     One that C(ignore_errors) ignores is named in the line of its step.
+  - What a task that is in check mode by itself would change is not told in a run that is not.
   - Warnings come at the end. What a task displays for people, such as M(ansible.builtin.debug) and the reports of this
-    collection, is shown whole, and so are diffs.
+    collection, is shown whole. So are diffs of texts; of data only what differs is shown.
   - With C(-v) and more everything is as with P(ansible.builtin.default#callback).
 extends_documentation_fragment:
   - default_callback
@@ -42,6 +43,7 @@ from ansible import context
 from ansible.playbook.role_include import IncludeRole
 from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.callback.default import CallbackModule as Default
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.changes import changes
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.failures import (
     Failure,
     blocks,
@@ -93,7 +95,8 @@ class Story:
         self._said: set[str] = set()
         # How often a task has changed a host, or would have.
         self._counts: collections.Counter[tuple[str, str]] = collections.Counter()
-        if context.CLIARGS.get("check"):
+        self._checks = bool(context.CLIARGS.get("check"))
+        if self._checks:
             screen.show("Check mode: nothing is changed, 'differs' is what would be.")
 
     def playbook_on_play_start(self, play: t.Any) -> None:
@@ -141,8 +144,7 @@ class Story:
         text = said(result.result)
         if text and text not in self._said:
             seen.said = text
-        if result.result.get("changed"):
-            # A task may be in check mode by itself.
+        if result.result.get("changed") and not self._only_looks(result.task):
             kind = "differs" if result.task.check_mode else "changed"
             getattr(seen, kind).append(name)
             self._counts[result.host.get_name(), kind] += 1
@@ -196,9 +198,15 @@ class Story:
     playbook_on_include = playbook_on_notify = nothing
     runner_on_async_poll = runner_on_async_ok = runner_on_async_failed = nothing
 
+    def _only_looks(self, task: t.Any) -> bool:
+        """Whether a task is in check mode by itself, in a run that is not: another one does what it would do."""
+        return bool(task.check_mode) and not self._checks
+
     def on_file_diff(self, result: t.Any) -> None:
+        if self._only_looks(result.task):
+            return
         for one in result.result.get("results") or [result.result] if result.task.loop else [result.result]:
-            if one.get("diff") and one.get("changed") and (text := self._base._get_diff(one["diff"])):
+            if one.get("diff") and one.get("changed") and (text := self._base._get_diff(changes(one["diff"]))):
                 self._screen.show(f"{task_name(result.task)} ({result.host.get_name()}):\n{text}")
 
     def playbook_on_stats(self, stats: t.Any) -> None:

@@ -247,8 +247,9 @@ class DeploymentFiles:
         if directory.is_dir():
             self.have_files(directory)
             return
-        self.note(directory, "", "".join(f"{file['name']}\n" for file in self.module.params["files"]))
         before = self.recorded()
+        files = [file["name"] for file in self.module.params["files"]]
+        self.note(directory, *("".join(f"{name}\n" for name in sorted(names)) for names in (before, files)))
         for file in self.module.params["files"]:
             if before.get(file["name"], file["content"]) != file["content"]:
                 self.note(directory / file["name"], before[file["name"]], file["content"])

@@ -68,7 +68,8 @@ options:
   state:
     description:
       - With V(started) the job is started, or attached to when it runs already.
-      - With V(absent) the program is ended with all its children and the job's directory is removed.
+      - With V(absent) the program is ended with all its children and the job's directory is removed. Where the job had
+        ended before, that is no change.
     type: str
     choices:
       - started
@@ -225,8 +226,8 @@ class WatchedJob:
         return self._start()
 
     def _stop(self) -> dict[str, t.Any]:
-        changed = self._job.directory.exists()
-        if changed and not self._check_mode:
+        changed = self._job.is_at_work()
+        if self._job.directory.exists() and not self._check_mode:
             with self._job.locked():
                 self._job.stop()
         return {"changed": changed, "finished": True}

@@ -9,9 +9,9 @@
 from __future__ import annotations
 
 import dataclasses
-import textwrap
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH, wrapped
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import WORKER_SERVING
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.facts import FACTS, superseded, undone
@@ -43,7 +43,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log 
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look import TRIAL_FAILED
 
-WIDTH = 110
 COLUMN = 10
 LONGEST = 400
 MOST_CAUSES = 3
@@ -358,20 +357,15 @@ def diagnose(evidence: Evidence, host: str = "") -> Diagnosis:
 
 
 def row_of_text(name: str, text: str) -> list[str]:
-    """A name and its text in two columns."""
-    indent = " " * (2 + COLUMN)
-    # Words are kept whole: a path or a command that was broken cannot be copied.
-    wrapped = textwrap.wrap(text, WIDTH - len(indent), break_long_words=False, break_on_hyphens=False) or [""]
-    return [f"  {name:<{COLUMN}}{wrapped[0]}", *(indent + line for line in wrapped[1:])]
+    """A name and its text in two columns; nothing without a text."""
+    return wrapped(text, f"  {name:<{COLUMN}}", " " * (2 + COLUMN))
 
 
 def describe(finding: Finding) -> list[str]:
     where = PLACES.get(finding.where, finding.where)
     seen = f"{where}: {finding.evidence}" if where else finding.evidence
     lines = row_of_text("cause", finding.cause)
-    lines += row_of_text("seen in", seen) if seen else []
-    lines += row_of_text("do", finding.fix)
-    return lines + (row_of_text("source", finding.source) if finding.source else [])
+    return lines + row_of_text("seen in", seen) + row_of_text("do", finding.fix) + row_of_text("source", finding.source)
 
 
 def render(

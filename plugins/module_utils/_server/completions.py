@@ -546,8 +546,9 @@ def garbage(text: str) -> str | None:
 
 
 def missing_in(answer: Answer, expect: t.Sequence[str]) -> list[str]:
-    """What is expected and not there."""
-    return [p for p in expect if not re.search(p, answer.text or answer.reasoning, re.IGNORECASE)]
+    """What is expected and not there, without the marks of where a word ends."""
+    missing = [p for p in expect if not re.search(p, answer.text or answer.reasoning, re.IGNORECASE)]
+    return [p.replace(r"\b", "") for p in missing]
 
 
 def check_text(answer: Answer, expect: t.Sequence[str]) -> list[Finding]:

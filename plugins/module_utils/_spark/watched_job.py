@@ -262,6 +262,13 @@ class Job:
         self.write({**state, "seen": True})
         return True
 
+    def is_at_work(self) -> bool:
+        """Whether there is something to end: a program may have survived its supervisor."""
+        state, running = self.settled()
+        if state is None or running:
+            return running
+        return state["boot"] == boot_id() and is_same_process(state["program_pid"], state["program_start"])
+
     def stop(self) -> None:
         """End the job and remove its directory. Call it with the lock held."""
         if not self.directory.exists():

@@ -12,12 +12,12 @@ import re
 import textwrap
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.comparison import Change, Comparison
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import LENGTH, Point, drafts, label
 
 Report = t.Mapping[str, t.Any]
 
-WIDTH = 100
 # Left is words, right is numbers.
 COLUMNS = (
     ("draft length", "<"),

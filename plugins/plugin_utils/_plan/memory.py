@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import textwrap
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH, wrapped
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import DRAFT_LENGTH
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import (
@@ -40,7 +40,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import drafting
 
 FITS, LESS_CONTEXT, DOES_NOT_FIT, UNKNOWN = "fits", "less_context", "does_not_fit", "unknown"
-WIDTH = 100
 
 
 # What TensorRT-LLM is told
@@ -350,7 +349,7 @@ def render(
     widest = max(len(name) for name, _size in [*needs, *has])
     where = f"{host}, " if host else ""
     each = f" (each of {wish.sparks} Sparks)" if wish.sparks > 1 else ""
-    heading = textwrap.wrap(f"{where}memory{each}: {title(wish)}", WIDTH)
+    heading = wrapped(f"{where}memory{each}: {title(wish)}", width=WIDTH - 2)
     ruler = f"  {'-' * (widest + 11)}"
     body = [*table(needs[:-1], widest), ruler, *table(needs[-1:], widest), ""]
     body += [*table(has[:-1], widest), ruler, *table(has[-1:], widest), ""]
@@ -359,7 +358,7 @@ def render(
         *heading,
         "",
         *body,
-        *(line for one in sentences for line in textwrap.wrap(one, WIDTH, initial_indent="  ", subsequent_indent="  ")),
+        *(line for one in sentences for line in wrapped(one, "  ", "  ", WIDTH - 2)),
     ]
 
 

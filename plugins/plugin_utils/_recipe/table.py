@@ -8,11 +8,16 @@
 
 from __future__ import annotations
 
+import itertools
+import textwrap
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, NONE, called
 
 COLUMNS = ("recipe", "target model", "method", "image", "Sparks")
+
+# Where a cell of the shipped ones would make the table wider than a screen; the others are as wide as they need to be.
+BROKEN = {"target model": 24, "method": 23, "image": 13}
 
 Recipe = t.Mapping[str, t.Any]
 
@@ -46,7 +51,14 @@ def table(recipes: t.Iterable[Recipe]) -> list[dict[str, str]]:
 
 
 def lines(recipes: t.Iterable[Recipe]) -> list[str]:
-    """The table with columns as wide as they need to be."""
-    rows = [COLUMNS, *map(cells, recipes)]
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+    """The table, where what is too wide for its column goes on below itself."""
+    rows = [
+        [textwrap.wrap(cell, BROKEN.get(name, len(cell) + 1)) for name, cell in zip(COLUMNS, row)]
+        for row in (COLUMNS, *map(cells, recipes))
+    ]
+    widths = [max(len(part) for cell in column for part in cell) for column in zip(*rows)]
+    return [
+        "  ".join(part.ljust(width) for part, width in zip(parts, widths)).rstrip()
+        for row in rows
+        for parts in itertools.zip_longest(*row, fillvalue="")
+    ]

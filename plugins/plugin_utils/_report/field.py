@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import functools
 import json
-import textwrap
 import typing as t
 from pathlib import Path
 
 import jinja2
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import wrapped
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import document as documents
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.plan import collection_version
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.table import clean
@@ -34,7 +34,6 @@ UNREACHABLE = {
     "what": "Reached",
     "not_measured": "this Spark could not be reached, or looking at it failed",
 }
-WIDTH = 110
 ADDRESSES = ("inventory_hostname", "ansible_host", "ansible_ssh_host")
 FACTS = ("hostname", "nodename", "fqdn")
 USERS = ("ansible_user", "ansible_ssh_user")
@@ -114,7 +113,7 @@ def lines(shown: Report) -> list[str]:
         missing = [f"{row['what']}: {row['not_measured']}" for row in spark["rows"] if "not_measured" in row]
         found += ["", f"  Not measured on {spark['name']}:"] if missing else []
         for text in missing:
-            found += textwrap.wrap(clean(text), WIDTH, initial_indent="    - ", subsequent_indent="      ")
+            found += wrapped(clean(text), "    - ", "      ")
     return [*found, ""]
 
 

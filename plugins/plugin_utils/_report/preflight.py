@@ -18,6 +18,7 @@ import textwrap
 import typing as t
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH, wrapped
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
     describe_rail,
     listed,
@@ -28,10 +29,9 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cach
 Facts = t.Mapping[str, t.Any]
 Row = tuple[str, str]
 
-WIDTH = 100
 NAMES = 16
-# An image of NVIDIA's registry has just room.
-CELL = 47
+# Of two beside each other.
+CELL = (WIDTH - 2 - NAMES - 2) // 2
 NOT_SEEN = "not seen, because of the problem below"
 
 FACTS: dict[str, t.Any] = {"type": "dict", "default": {}}
@@ -239,7 +239,7 @@ def side_by_side(columns: t.Sequence[t.Sequence[Row]]) -> list[str]:
     order = sorted(keys, key=lambda key: (_place(key[0], columns), key[1]))
     lines = []
     for key in order:
-        cells = [textwrap.wrap(table.get(key, ""), CELL, break_on_hyphens=False) or [""] for table in tables]
+        cells = [textwrap.wrap(table.get(key, ""), CELL) or [""] for table in tables]
         for number, parts in enumerate(itertools.zip_longest(*cells, fillvalue="")):
             label = "" if number or key[1] else key[0]
             lines.append(f"  {label:<{NAMES}}{'  '.join(f'{part:<{CELL}}' for part in parts)}".rstrip())
@@ -310,9 +310,10 @@ def refusal(problems: t.Sequence[str]) -> str:
 def render(title: str, name: str, hosts: t.Mapping[str, Findings | None]) -> list[str]:
     """The whole report, a line each; name is the image's."""
     seen = {host: found for host, found in hosts.items() if found}
-    lines = [f"{listed(list(hosts))}, for {title}", ""]
+    lines = [*wrapped(f"{listed(list(hosts))}, for {title}"), ""]
     if len(hosts) == 1:
-        lines += [f"  {label:<{NAMES}}{text}" for found in seen.values() for label, text in rows(name, found, 1)]
+        of_one = [row for found in seen.values() for row in rows(name, found, 1)]
+        lines += [line for label, text in of_one for line in wrapped(text, f"  {label:<{NAMES}}", " " * (2 + NAMES))]
     else:
         titles = [("", f"{host}{'' if found.role == 'alone' else f', {found.role}'}") for host, found in seen.items()]
         columns = [[title, *rows(name, found, len(hosts))] for title, found in zip(titles, seen.values())]

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-import textwrap
 import time
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, wrapped
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
     OPEN,
     REFUSED,
@@ -39,7 +39,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import in_words
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import drafting
 
-WIDTH = 110
 COLUMN = 21
 # What is smaller is not worth a command.
 WORTH_REMOVING = 1_000_000_000
@@ -319,24 +318,13 @@ def hints(status: Status) -> list[str]:
     return found
 
 
-def _wrapped(text: str, first: str, rest: str) -> list[str]:
-    return textwrap.wrap(
-        " ".join(text.split()), WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
-    )
-
-
-def _section(title: str, sentences: t.Iterable[str]) -> list[str]:
-    lines = [line for sentence in sentences for line in _wrapped(sentence, "    - ", "      ")]
-    return ["", f"  {title}:", *lines] if lines else []
-
-
 def render(host: str, status: Status) -> list[str]:
     """The whole table."""
-    lines = [*_wrapped(heading(host, status), "", "  "), ""]
+    lines = [*wrapped(heading(host, status), "", "  "), ""]
     for name, value in _rows(status):
         if value:
-            lines += _wrapped(value, f"  {name:<{COLUMN - 2}}", " " * COLUMN)
-    lines += _section("Findings", (finding["message"] for finding in status.findings))
-    lines += _section("Not known", status.unknown)
-    lines += _section("Next", hints(status))
+            lines += wrapped(value, f"  {name:<{COLUMN - 2}}", " " * COLUMN)
+    lines += section("Findings", (finding["message"] for finding in status.findings))
+    lines += section("Not known", status.unknown)
+    lines += section("Next", hints(status))
     return lines

@@ -18,10 +18,9 @@ from urllib.parse import urlsplit
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import break_even as _break_even
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view as pairs
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH, section, wrapped
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.status import api
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, at_most, drafting
-
-WIDTH = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +52,7 @@ def known(value: t.Any, form: str) -> str:
 
 def first_lines(text: str, count: int = 4) -> list[str]:
     """The beginning of an answer, wrapped; says so where it was cut."""
-    lines = [part for line in text.strip().splitlines() if line.strip() for part in textwrap.wrap(line, WIDTH - 6)]
+    lines = [part for line in text.strip().splitlines() if line.strip() for part in textwrap.wrap(line, WIDTH - 4)]
     return lines[:count] + (["..."] if len(lines) > count else [])
 
 
@@ -88,9 +87,7 @@ def read_back(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     if isinstance(versions[0], dict) and all(one == versions[0] for one in versions):
         listed = ", ".join(f"{name} {version}" for name, version in sorted(versions[0].items()) if version)
         parts.append(f"the same versions ({listed})" if listed else "the same versions")
-    lines = textwrap.wrap(", ".join(parts), WIDTH - 21)
-    who = "both ranks" if len(ranks) == 2 else "all ranks"
-    return [("" if number else who, line) for number, line in enumerate(lines)]
+    return [("both ranks" if len(ranks) == 2 else "all ranks", ", ".join(parts))]
 
 
 def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
@@ -118,26 +115,16 @@ def room(context: int, parallel: int) -> str:
     return f"{conversations} at a time, {context:,} tokens each, prompt and answer together"
 
 
-def gain(record: t.Mapping[str, t.Any]) -> list[str]:
-    """A benchmark's verdict, or a sentence where speculation does not surely pay, wrapped; nothing where it does."""
+def gain(record: t.Mapping[str, t.Any]) -> str:
+    """A benchmark's verdict, or a sentence where speculation does not surely pay; nothing where it does."""
     measured = record.get("benchmark")
     if measured:
-        return textwrap.wrap(f"By the benchmark of {measured['date']}: {measured['sentence']}", WIDTH - 2)
+        return f"By the benchmark of {measured['date']}: {measured['sentence']}"
     bounds = record.get("break_even")
     length = (record["measurements"] or {}).get("acceptance_length")
     if not bounds:
-        return []
-    sentence = _break_even.verdict(length, _break_even.Bounds(bounds["best"], bounds["worst"]))
-    return textwrap.wrap(sentence or "", WIDTH - 2)
-
-
-def warned(record: t.Mapping[str, t.Any]) -> list[str]:
-    """What is reported of this image with these models and options, wrapped."""
-    lines = []
-    for warning in record.get("warnings") or []:
-        first, *rest = textwrap.wrap(str(warning), WIDTH - 6, break_long_words=False, break_on_hyphens=False)
-        lines += [f"    - {first}", *(f"      {line}" for line in rest)]
-    return ["", "  Reported of this image with these options:", *lines] if lines else []
+        return ""
+    return _break_even.verdict(length, _break_even.Bounds(bounds["best"], bounds["worst"])) or ""
 
 
 def curl(url: str, model: str) -> list[str]:
@@ -162,20 +149,17 @@ def render(host: str, record: t.Mapping[str, t.Any], reach: Reach) -> str:
     url, model = record["url"], record["served_model"]
     where = f" on {record['pair']['head']}" if record.get("pair") else ""
     rows = [("URL", api(url, record.get("listens_on")) + where), *figures(record)]
-    lines = [heading(host, record), ""]
-    lines += [f"  {name:<19}{value}" for name, value in rows]
-    sentence = gain(record)
-    if sentence:
-        lines += ["", *(f"  {line}" for line in sentence)]
-    if record.get("checks"):
-        lines += ["", "  Checked:", *(f"    - {check}" for check in record["checks"])]
+    lines = [*wrapped(heading(host, record), later="  "), ""]
+    lines += [line for name, value in rows for line in wrapped(value, f"  {name:<19}", " " * 21)]
+    if sentence := gain(record):
+        lines += ["", *wrapped(sentence, "  ", "  ")]
+    lines += section("Checked", record.get("checks") or [])
     answer = record["answer"]["text"] or record["answer"].get("reasoning") or ""
     lines += ["", "  It answered:", *(f"    {line}" for line in first_lines(answer))]
     if not reach.local:
         lines += ["", "  Open a tunnel from here:", f"    {reach.tunnel(url)}"]
     lines += ["", "  Ask it:" if reach.local else "  Then ask it:", *(f"    {line}" for line in curl(url, model))]
     lines += ["", "  Or from Python:", *(f"    {line}" for line in python(url, model))]
-    lines += warned(record)
-    if record["findings"]:
-        lines += ["", "  Findings:", *(f"    - {finding['message']}" for finding in record["findings"])]
+    lines += section("Reported of this image with these options", map(str, record.get("warnings") or []))
+    lines += section("Findings", (finding["message"] for finding in record["findings"]))
     return "\n".join(lines)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import textwrap
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import wrapped
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import version_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.updates import (
@@ -27,8 +27,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.upda
     subject_of,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.known_issues import Case, known_issues
-
-WIDTH = 100
 
 
 def new_issues(deployment: Deployment, now: str, tag: str) -> list[str]:
@@ -125,18 +123,7 @@ def table(rows: t.Iterable[Row]) -> list[str]:
 def note_lines(rows: t.Iterable[Row]) -> list[str]:
     """Every sentence once, wrapped; a command or an address is not torn apart."""
     notes = list(dict.fromkeys(note for row in rows for note in row.notes))
-    return [
-        line
-        for note in notes
-        for line in textwrap.wrap(
-            note,
-            WIDTH,
-            initial_indent="  - ",
-            subsequent_indent="    ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-    ]
+    return [line for note in notes for line in wrapped(note, "  - ", "    ")]
 
 
 def heading(host: str, record: t.Mapping[str, t.Any], recipe: t.Mapping[str, t.Any]) -> str:

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tests.unit import plays
+from tests.unit.playbooks.conftest import NAME, Said
 
 ROOT = Path(__file__).parents[3]
 INCLUDE = "ansible.builtin.include_role"
@@ -84,3 +85,26 @@ def test_models_that_were_not_fetched_are_refused_and_the_others_stay(
     assert "changed=0" in done.stdout
     assert cached.is_dir()
     assert receipt.exists()
+
+
+@pytest.mark.parametrize(
+    ("slot", "known", "words"),
+    [
+        # Gone with an earlier cleanup, so that only the recipes say which it may have been.
+        ("gone", ["release:here", "release:2"], ["release:here was removed.", "release:2 is not here"]),
+        ("gone", ["release:used"], ["release:used stays: conflict: container 12 is using its referenced image 34."]),
+        (NAME, ["release:here"], ["release:1 is not here"]),
+    ],
+)
+def test_what_becomes_of_the_image_is_said(
+    check: t.Callable[..., Said], slot: str, known: list[str], words: list[str]
+) -> None:
+    inputs = {"trtllm_container_remove_image": True, "trtllm_container_known_images": known}
+    said = check("trtllm_container", "absent", slot, inputs=inputs)
+    assert said.code == 0, said.text
+    assert [word for word in words if word not in said.text] == [], said.text
+
+
+def test_the_images_of_the_recipes_are_those_that_may_be_meant() -> None:
+    text = (ROOT / "playbooks/cleanup.yml").read_text(encoding="utf-8")
+    assert text.index("dgx_spark.speculative.recipe_info:") < text.index("trtllm_container_known_images: >-")

@@ -9,10 +9,12 @@ import asyncio
 import collections
 import dataclasses
 import itertools
+import re
 import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.modules.completions_probe import QUESTIONS
 
 from tests.twin.trtllm.server import engine
 from tests.twin.trtllm.server.machine import Faults, Gpu
@@ -40,6 +42,15 @@ def generate(
         if engine.END in generation.tokens[least:]:
             return generation.tokens[: generation.tokens.index(engine.END, least) + 1], passes
     raise AssertionError("The engine does not come to an end.")
+
+
+@pytest.mark.parametrize("kind", ["chat", "completion"])
+@pytest.mark.parametrize("draft_length", [0, 5])
+def test_the_questions_of_the_collection_are_answered(kind: str, draft_length: int) -> None:
+    question, expected = QUESTIONS[kind]
+    tokens, passes = generate(question, draft_length, chat=kind == "chat")
+    assert all(re.search(one, engine.detokenize(tokens)) for one in expected)
+    assert draft_length == 0 or len(tokens) / passes > 1.5
 
 
 @pytest.mark.parametrize("text", ["", "  two  spaces\n\n    and 12 digits, 3.5% of it's", "Grüße aus München: 東京"])

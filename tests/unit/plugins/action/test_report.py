@@ -44,7 +44,7 @@ def test_in_a_playbook(tmp_path: Path, check: list[str]) -> None:
 def test_sentences_are_wrapped() -> None:
     lines = section("Title", ["word " * 60, "short"])
     assert lines[:2] == ["", "  Title:"]
-    assert max(map(len, lines)) <= 110
+    assert max(map(len, lines)) <= 100
     assert " ".join(lines).count("word") == 60
     assert lines[-1] == "    - short"
     assert section("Title", []) == []

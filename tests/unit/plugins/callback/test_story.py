@@ -126,6 +126,8 @@ def compare(name: str, text: str) -> None:
         ("roles", "roles", []),
         ("limit", "roles", ["--limit", "two"]),
         ("check", "check", ["--check", "--diff"]),
+        ("only_looks", "only_looks", ["--limit", "one", "--diff"]),
+        ("data", "data", ["--limit", "one", "--diff"]),
         ("rescue", "rescue", []),
         ("rescued", "rescued", []),
         ("dealt_with", "dealt_with", ["--limit", "one"]),

@@ -181,9 +181,13 @@ def test_what_a_generation_changes_is_told_against_the_one_that_is_recorded(
     wanted = {"options.yml": "max_draft_len: 3\n", "same.yml": "same\n", "lost.yml": "is\n", "new.yml": "new\n"}
     given = [{"name": name, "content": content} for name, content in wanted.items()]
     told = run(capsys, tmp_path, files=given, generation="0123456789ab", _ansible_check_mode=check_mode)["diff"]
-    path = str(tmp_path / "generations" / "0123456789ab" / "options.yml")
+    place = str(tmp_path / "generations" / "0123456789ab")
+    path = f"{place}/options.yml"
+    # What was there before is not shown as new.
+    names = {"before": "options.yml\nsame.yml\n", "after": "lost.yml\nnew.yml\noptions.yml\nsame.yml\n"}
     assert [one for one in told if one["before"] not in ("", "directory\n")] == [
-        {"before_header": path, "after_header": path, "before": "max_draft_len: 5\n", "after": "max_draft_len: 3\n"}
+        {"before_header": place, "after_header": place, **names},
+        {"before_header": path, "after_header": path, "before": "max_draft_len: 5\n", "after": "max_draft_len: 3\n"},
     ]
 
 

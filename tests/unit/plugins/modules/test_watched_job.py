@@ -291,6 +291,24 @@ def test_a_stopped_job_is_not_started_by_the_one_who_watches(call: Caller, tmp_p
     assert len(starts(gate)) == 1
 
 
+def test_what_is_left_of_a_job_that_has_ended_is_no_work_that_is_aborted(call: Caller) -> None:
+    call(program=SAY, wait=20)
+    assert (call.directory / "pull").exists()
+    assert call(check_mode=True, state="absent") == {"changed": False, "finished": True}
+    assert call(state="absent") == {"changed": False, "finished": True}
+    assert not (call.directory / "pull").exists()
+
+
+def test_a_program_that_has_survived_its_supervisor_is_work_that_is_aborted(call: Caller, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    call(program=PATIENT, arguments=[str(gate)], wait=0)
+    until(Path(f"{gate}.starts").exists)
+    os.kill(call.state()["pid"], signal.SIGKILL)
+    until(lambda: not is_alive(call.state()["pid"]))
+    assert call(state="absent")["changed"]
+    assert not is_alive(starts(gate)[0])
+
+
 @pytest.mark.parametrize(
     "state", [{}, {"finished": True}, {"id": 7, "finished": "yes", "pid": "x", "started": "today", "progress": []}]
 )

@@ -376,7 +376,7 @@ def test_wrong_and_empty_answers() -> None:
         status=200, text="It is 401.", complete=True, finish_reason="stop", usage={"completion_tokens": 5}
     )
     assert judge(answer, [r"\b391\b", "IT IS"]).findings == [
-        completions.Finding("wrong_answer", r"The answer does not contain \b391\b; it is: It is 401.")
+        completions.Finding("wrong_answer", "The answer does not contain 391; it is: It is 401.")
     ]
     answer.text = ""
     assert judge(answer).findings == [completions.Finding("empty", "The answer is empty.")]

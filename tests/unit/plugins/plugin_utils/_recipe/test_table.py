@@ -8,6 +8,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import load
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.table import lines, table
 
@@ -52,9 +53,18 @@ def test_cells(changes: dict[str, t.Any], column: str, expected: str) -> None:
     assert table([recipe(**changes)])[0][column] == expected
 
 
-def test_columns_are_aligned() -> None:
-    head, *rows = lines(SHIPPED)
+def test_columns_are_aligned_and_fit_a_screen() -> None:
+    shown = lines(SHIPPED)
+    head, *rows = [line for line in shown if not line.startswith(" ")]
     place = head.index("target model")
-    assert [row[place - 2 :].startswith("  " + recipe["target"]) for row, recipe in zip(rows, SHIPPED)] == [True] * len(
-        rows
-    )
+    assert [row.split()[0] for row in rows] == [recipe["name"] for recipe in SHIPPED]
+    assert all(recipe["target"].startswith(row[place:].split()[0]) for row, recipe in zip(rows, SHIPPED))
+    assert max(map(len, shown)) <= WIDTH
+
+
+def test_what_is_too_wide_goes_on_below_itself() -> None:
+    row = lines([recipe(target="example/A-Model-With-A-Long-Name")])[1:]
+    assert [line.split() for line in row] == [
+        ["mine", "example/A-Model-With-A-", "no", "drafts", "1.3.0rc12", "2"],
+        ["Long-Name"],
+    ]

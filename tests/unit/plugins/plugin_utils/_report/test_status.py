@@ -21,7 +21,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     pair_facts,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.status import (
-    WIDTH,
     duration,
     heading,
     hints,
@@ -87,7 +86,8 @@ spark-1 serves gpt-oss-120b with EAGLE-3, draft length 5
     orphan parts     1.2 GB in 1 file
   disk: logs         12.0 MB
   disk: free         1500 GB for models, unknown for images
-  previous           single_draft_target with Draft-Target, draft length 4, deployed 2026-09-30T08:00:00Z
+  previous           single_draft_target with Draft-Target, draft length 4, deployed
+                     2026-09-30T08:00:00Z
 
   Next:
     - Go back to single_draft_target: serve.yml -e previous=true
@@ -117,7 +117,7 @@ def test_lines_are_not_too_wide_and_lose_nothing() -> None:
     why = "The server ended with exit code 1 (a Python error): " + "a long reason " * 30
     finding = {"id": "x", "message": "word " * 60}
     lines = render("spark-1", dataclasses.replace(SERVING, state="dead", why=why, findings=[finding]))
-    assert max(map(len, lines)) <= WIDTH
+    assert max(map(len, lines)) <= 100
     assert " ".join(" ".join(lines).split()).count("a long reason") == 30
 
 

@@ -118,4 +118,4 @@ def test_the_table_for_people() -> None:
         "  /models/draft                        -          -          directory",
     ]
     assert updates.note_lines(rows) == ["  - Take the other one."]
-    assert max(map(len, updates.table(rows))) <= updates.WIDTH
+    assert max(map(len, updates.table(rows))) <= 100

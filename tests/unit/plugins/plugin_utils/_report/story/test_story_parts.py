@@ -10,6 +10,7 @@ import pickle
 import typing as t
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.changes import changes
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.failures import Failure, blocks, why
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import (
     Progress,
@@ -193,3 +194,20 @@ def test_progress_comes_whole_from_a_worker() -> None:
     sent = pickle.loads(pickle.dumps(Progress("one | 3 of 5 GB")))
     assert isinstance(sent, Progress)
     assert sent == "one | 3 of 5 GB"
+
+
+@pytest.mark.parametrize(
+    ("diff", "expected"),
+    [
+        ({"before": "a\n", "after": "b\n"}, {"before": "a\n", "after": "b\n"}),
+        (
+            {"before": {"exists": False}, "after": {"exists": True}},
+            {"before": {"exists": False}, "after": {"exists": True}},
+        ),
+        ({"before": {"a": None, "b": 0}, "after": {"a": [], "b": 1}}, {"before": {"b": 0}, "after": {"b": 1}}),
+        ([{"before": {"a": [1, 2]}, "after": {"a": [2, 3]}}], [{"before": {"a": [1]}, "after": {"a": [3]}}]),
+        ({"prepared": "as it is"}, {"prepared": "as it is"}),
+    ],
+)
+def test_of_data_only_what_differs_is_a_change(diff: t.Any, expected: t.Any) -> None:
+    assert changes(diff) == expected

@@ -1,0 +1,46 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""What matters of a diff of data: Docker tells all of a mount or of an environment where one word is another."""
+
+from __future__ import annotations
+
+import typing as t
+
+
+def is_nothing(value: t.Any) -> bool:
+    return value is None or value in ("", [], {})
+
+
+def plain(value: t.Any) -> t.Any:
+    """Data without what is not set."""
+    if isinstance(value, dict):
+        return {key: one for key, found in value.items() if not is_nothing(one := plain(found))}
+    return [plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def apart(before: t.Any, after: t.Any) -> tuple[t.Any, t.Any]:
+    """What each of two has that the other one has not, without what is not set."""
+    before, after = plain(before), plain(after)
+    if isinstance(before, dict) and isinstance(after, dict):
+        pairs = {key: apart(before.get(key), after.get(key)) for key in sorted({*before, *after})}
+        return plain({key: one for key, (one, _) in pairs.items()}), plain(
+            {key: one for key, (_, one) in pairs.items()}
+        )
+    if isinstance(before, list) and isinstance(after, list):
+        return [one for one in before if one not in after], [one for one in after if one not in before]
+    return (None, None) if before == after else (before, after)
+
+
+def changes(diff: t.Any) -> t.Any:
+    """A module's diff, or several; texts stay as they are."""
+    if isinstance(diff, list):
+        return [changes(one) for one in diff]
+    sides = [diff.get(side) for side in ("before", "after")] if isinstance(diff, dict) else []
+    if not sides or not all(isinstance(side, dict) for side in sides):
+        return diff
+    before, after = apart(*sides)
+    return {**diff, "before": before, "after": after}

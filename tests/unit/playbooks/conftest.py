@@ -1,0 +1,99 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Entries of a role, run by the real ansible-playbook; test doubles answer as the Docker Engine and its modules do."""
+
+from __future__ import annotations
+
+import shutil
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from tests.unit import plays
+from tests.unit.docker_server import DockerServer
+
+ROOT = Path(__file__).parents[3]
+NAME = "dgx-spark-speculative"
+SOCKET = "/var/run/docker.sock"
+LABELS = {"dgx_spark.speculative.deployment": "mine", "dgx_spark.speculative.url": "http://127.0.0.1:8000"}
+SERVES = {
+    "Id": "c1",
+    "Image": "sha256:1",
+    "RestartCount": 0,
+    "Config": {"Image": "release:1", "Labels": LABELS},
+    "State": {"Status": "running", "Running": True, "ExitCode": 0, "OOMKilled": False, "StartedAt": "S"},
+    "HostConfig": {"RestartPolicy": {"Name": "unless-stopped"}, "NetworkMode": "host", "PortBindings": {}},
+}
+PAGES = {
+    "/info": {"ServerVersion": "28.3.3", "DockerRootDir": "/var/lib/docker", "Runtimes": {"nvidia": {}}},
+    "/version": {"Components": [{"Name": "Engine"}]},
+    "/containers/json": [],
+}
+# Makes none without an image.
+CONTAINER = """#!/usr/bin/python
+from ansible.module_utils.basic import AnsibleModule
+names = ("name", "state", "restart_policy", "stop_timeout")
+module = AnsibleModule({name: {"type": "raw"} for name in names}, supports_check_mode=True)
+if module.params["state"] != "absent" and module.params["name"] != %r:
+    module.fail_json(msg="Cannot create container when image is not specified!")
+module.exit_json(changed=True, container={})
+"""
+VOLUME = """#!/usr/bin/python
+from ansible.module_utils.basic import AnsibleModule
+AnsibleModule({name: {"type": "raw"} for name in ("name", "state")}).exit_json(changed=False)
+"""
+# Of three images one is here, and one has a container of somebody else's.
+IMAGE = """#!/usr/bin/python
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule({name: {"type": "raw"} for name in ("name", "timeout")}, supports_check_mode=True)
+if module.params["name"] == "release:used":
+    said = '409 Client Error: Conflict ("conflict: container 12 is using its referenced image 34")'
+    module.fail_json(msg="Error removing image release:used - " + said)
+module.exit_json(changed=module.params["name"] == "release:here")
+"""
+
+
+class Said(t.NamedTuple):
+    code: int
+    text: str
+
+
+@pytest.fixture(name="check")
+def fixture_check(tmp_path: Path) -> t.Callable[..., Said]:
+    """Run an entry of a role, with a copy of the collection that asks the test doubles."""
+    collections = tmp_path / "collections/ansible_collections"
+    own = collections / "dgx_spark/speculative"
+    for part in ("plugins", "roles", "meta"):
+        shutil.copytree(ROOT / part, own / part)
+    look = own / "plugins/module_utils/_docker/look.py"
+    text = look.read_text(encoding="utf-8")
+    assert SOCKET in text
+    look.write_text(text.replace(SOCKET, str(tmp_path / "docker.sock")), encoding="utf-8")
+    doubles = collections / "community/docker/plugins/modules"
+    doubles.mkdir(parents=True)
+    (doubles / "docker_volume.py").write_text(VOLUME, encoding="utf-8")
+    (doubles / "docker_image_remove.py").write_text(IMAGE, encoding="utf-8")
+
+    def check(
+        role: str, entry: str, name: str = NAME, *arguments: str, inputs: dict[str, t.Any] | None = None, **play: t.Any
+    ) -> Said:
+        (doubles / "docker_container.py").write_text(CONTAINER % name, encoding="utf-8")
+        pages = {**PAGES, f"/containers/{name}/json": {**SERVES, "Name": f"/{name}"}}
+        include = {"name": f"dgx_spark.speculative.{role}", "tasks_from": entry}
+        run = {"name": "Do it", "ansible.builtin.include_role": include}
+        begin = {"name": "Play", "hosts": "all", "gather_subset": ["min"], **play}
+        state = {f"{one}_state_directory": str(tmp_path / NAME) for one in ("speculative_serve", "trtllm_container")}
+        with DockerServer(tmp_path / "docker.sock", pages):
+            done = plays.run(
+                tmp_path,
+                {**begin, "vars": {**state, **(inputs or {})}, "tasks": [run]},
+                *arguments,
+                where=tmp_path / "collections",
+            )
+        (tmp_path / "docker.sock").unlink()
+        return Said(done.returncode, " ".join(done.stdout.split()))
+
+    return check
