@@ -83,7 +83,7 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _steps(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        return {"steps": steps.idle(*(served.of_head(given["steps"][name]) for name in ("looks", "models", "plans")))}
+        return {"steps": steps.idle(**given["steps"])}
 
     @staticmethod
     def _room(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -115,12 +115,6 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-sha256:
-  description:
-    - Digest over names, modes and contents of O(files). It changes if, and only if, one of them does.
-  returned: success
-  type: str
-  sample: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 inodes:
   description:
     - The number of each directory that lies in O(directory), by name. One that was removed and made again has another,
@@ -131,8 +125,6 @@ inodes:
 """
 
 import errno
-import hashlib
-import json
 import os
 import shutil
 import tempfile
@@ -141,12 +133,6 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
-
-
-def digest(files: t.Sequence[t.Mapping[str, str]]) -> str:
-    """One digest over all files, independent of the order of their keys."""
-    rows = [[file["name"], file["mode"], file["content"]] for file in files]
-    return hashlib.sha256(json.dumps(rows).encode("utf-8")).hexdigest()
 
 
 def outside(names: t.Iterable[str]) -> list[str]:
@@ -224,12 +210,7 @@ class DeploymentFiles:
                 self.prune()
             except OSError as error:
                 self.module.warn(f"What nothing needs any more stays: {error.strerror} ({error.filename}).")
-        return {
-            "changed": self.changed,
-            "diff": self.diff,
-            "sha256": digest(params["files"]),
-            "inodes": inodes(self.directory),
-        }
+        return {"changed": self.changed, "diff": self.diff, "inodes": inodes(self.directory)}
 
     def have_directories(self, directory: Path, names: t.Iterable[str]) -> None:
         for name in names:

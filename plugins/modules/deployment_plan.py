@@ -241,7 +241,7 @@ options:
         default: {}
   steps:
     description:
-      - Which steps of a run have nothing to do, by what the head's look has seen.
+      - Which steps of a run have nothing to do, by what was seen on the head, and of several Sparks on each.
     type: dict
     suboptions:
       looks:
@@ -249,7 +249,7 @@ options:
           - What M(dgx_spark.speculative.spark_info) returned as C(docker), by host name, the head first.
         type: dict
         required: true
-      models:
+      views:
         description:
           - What M(dgx_spark.speculative.huggingface_snapshot) returned, by host name.
         type: dict
@@ -257,6 +257,11 @@ options:
       plans:
         description:
           - What this module returned with O(served), by host name.
+        type: dict
+        required: true
+      pairs:
+        description:
+          - As O(cluster.looks). Empty for one Spark.
         type: dict
         required: true
   room:
@@ -1183,7 +1188,9 @@ rules:
       port:
       state: present
 steps:
-  description: The steps that have nothing to do, of V(image), V(options) and V(models).
+  description:
+    - The steps that have nothing to do, of V(image), V(options) and V(models), and with several Sparks V(ssh),
+      V(image_copies) and V(model_copies).
   returned: with O(steps)
   type: list
   elements: str
@@ -1231,6 +1238,11 @@ image_copied:
   description: Whether all have the image that the head has made for all.
   returned: with O(cluster)
   type: bool
+sha256:
+  description: What tells those files from others, as C(trusted) of M(dgx_spark.speculative.spark_info) does.
+  returned: with O(trust)
+  type: str
+  sample: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 copies:
   description: The files by which the Spark before is let in while something is copied. None for the head.
   returned: with O(trust)

@@ -884,6 +884,10 @@ pair:
       sample:
         from: [192.168.100.10, 192.168.101.10]
         key: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE0
+    trusted:
+      description: What tells the files that name the keys of others from other ones.
+      type: str
+      sample: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
     spooled_bytes:
       description: How much of an image has come from the other host and is not in Docker yet.
       type: int

@@ -52,6 +52,8 @@ LABEL = "dgx_spark.speculative."
 # The image from which the pair's was made; another one means that it has to be made anew.
 BASE_LABEL = f"{LABEL}base"
 REPOSITORY = "dgx-spark-speculative/release"
+# Whom a Spark knows, and whom it lets in.
+TRUSTED = ("known_hosts", "authorized_keys")
 KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/]+={0,2}")
 # What of an image's configuration decides how a container of it runs. What else there is differs between releases of
 # Docker.
@@ -174,6 +176,20 @@ def place(path: Path) -> dict[str, t.Any]:
     return {"path": str(path), "filesystem": str(mount), "free": status.f_bavail * status.f_frsize}
 
 
+def digest(files: t.Sequence[t.Mapping[str, str]]) -> str:
+    """What tells files from others, by their names, modes and contents."""
+    rows = [[file["name"], file["mode"], file["content"]] for file in files]
+    return hashlib.sha256(json.dumps(rows).encode("utf-8")).hexdigest()
+
+
+def trusted(pair: Path) -> str:
+    """The same of the files that are there, not as text, which would hide wrong line endings."""
+    there = [pair / name for name in TRUSTED if (pair / name).is_file()]
+    texts = [path.read_bytes().decode("utf-8", "replace") for path in there]
+    modes = [f"{path.stat().st_mode & 0o7777:04o}" for path in there]
+    return digest([{"name": path.name, "mode": mode, "content": text} for path, mode, text in zip(there, modes, texts)])
+
+
 def read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
@@ -218,6 +234,7 @@ class PairLook:
             "key": self.key(),
             "key_is_open": self.key_is_open(),
             "authorized": authorized(read(self.pair / "authorized_keys")),
+            "trusted": trusted(self.pair),
             "spooled_bytes": self.spooled(),
         }
 

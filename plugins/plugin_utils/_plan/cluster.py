@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 from pathlib import PurePosixPath
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import KEY, LABEL
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import KEY, LABEL, digest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.room import is_copied
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import by_value, listed, share
 
@@ -329,7 +329,8 @@ def trust(
     for name in list(hosts)[rank + 1 :][:1]:
         way = {"worker": name, "user": hosts[name]["user"], "addresses": hosts[name]["addresses"], "port": copy_port}
         way |= {"key": key, "known_hosts": f"{directory}/known_hosts", "streams": streams, "patience": patience}
-    return {"files": files, "copies": copies, "way": way, "public_key": hosts[host]["key"]}
+    told = {"files": files, "sha256": digest(files), "copies": copies, "way": way}
+    return {**told, "public_key": hosts[host]["key"]}
 
 
 def _copies(before: Facts, node: Facts, directory: str, port: int) -> Files:

@@ -10,20 +10,34 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.images import copies
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.models import takers, unlike
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.served import of_head
+
 Mapping = t.Mapping[str, t.Any]
 
 
-def idle(look: Mapping, models: Mapping, plan: Mapping) -> list[str]:
-    """Those of the head of which the look has seen that all they would do is done; what was not seen is to be done.
+def idle(looks: Mapping, views: Mapping, plans: Mapping, pairs: Mapping) -> list[str]:
+    """Those of which has been seen that all they would do is done; what was not seen is to be done.
 
-    `image`: it is here, and a container that runs has the GPU. `options`: the image has served just these. `models`:
-    they were checked as they are, and no vocabulary is missing.
+    All is by host, the head first. On the head, `image`: it is here, and a container that runs has the GPU. `options`:
+    the image has served just these. `models`: they were checked as they are, and no vocabulary is missing. `ssh`: there
+    is an image with an SSH server. `image_copies` and `model_copies`: the others have what the head has.
     """
+    look, models, plan, pair = (of_head(each) for each in (looks, views, plans, pairs))
     image = bool(look.get("image")) and (look.get("slot") or {}).get("state") == "running"
+    fetched = models.get("verified") is True and models.get("downloads") == []
+    made = pair.get("image_made") is True
     done = {
         "image": image,
         # What CUDA calls free, which the step before asks the image, is to be planned with.
         "options": image and plan.get("options_served") is True,
-        "models": models.get("verified") is True and models.get("downloads") == [],
+        "models": fetched,
+        "ssh": made,
+        "image_copies": made and all(pairs.values()) and not copies(pairs)["to"],
+        "model_copies": fetched
+        and all(views.values())
+        and not takers(views)
+        and not any(unlike(views, host) for host in views),
     }
     return [step for step, nothing in done.items() if nothing]

@@ -108,7 +108,7 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
     "fabric": {"type": "dict", "options": FABRIC},
     "cluster": {"type": "dict", "options": CLUSTER},
     "served": {"type": "dict", "options": SERVED},
-    "steps": {"type": "dict", "options": {"looks": NEEDED, "models": NEEDED, "plans": NEEDED}},
+    "steps": {"type": "dict", "options": dict.fromkeys(("looks", "views", "plans", "pairs"), NEEDED)},
     "room": {"type": "dict", "options": ROOM},
     "model_copies": {
         "type": "dict",

@@ -36,7 +36,6 @@ OUTPUTS = (
     "huggingface_cache_hub",
     "huggingface_cache_view",
     "open_webui_upstream",
-    "spark_network_after",
     "spark_network_bandwidth",
     "spark_network_before",
     "spark_network_directory",

@@ -14,11 +14,13 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import trusted
 
 ROOT = Path(__file__).parents[3]
 KEY_FILE = (
     "{{ spark_network_state_directory }}/pair/{{ 'ssh_host_ed25519_key' if spark_network_before else 'id_ed25519' }}"
 )
+NOTHING = {"has_directory": False, "key": None, "key_is_open": False, "trusted": ""}
 PLAY = """
 - name: Play
   hosts: sparks
@@ -72,15 +74,14 @@ def play(directory: Path, hosts: dict[str, dict[str, t.Any]], shown: str, *entri
 
 def chain(many: int) -> dict[str, dict[str, t.Any]]:
     """What preflight and compare have handed out on each."""
-    names = ["", *(f"spark-{number + 1}" for number in range(many)), ""]
+    names = ["", *(f"spark-{number + 1}" for number in range(many))]
     return {
         name: {
             "spark_network_before": names[rank],
-            "spark_network_after": names[rank + 2],
             "spark_network_rails": [{"address": f"10.0.{rail}.{rank + 1}"} for rail in (0, 1)],
-            "spark_network_look": {"has_directory": False, "key": None, "key_is_open": False, "key_file": KEY_FILE},
+            "spark_network_look": {**NOTHING, "key_file": KEY_FILE},
         }
-        for rank, name in enumerate(names[1:-1])
+        for rank, name in enumerate(names[1:])
     }
 
 
@@ -114,13 +115,14 @@ def test_each_of_three_lets_the_one_before_in_and_has_a_key_for_the_one_after(tm
 
 def test_a_key_that_others_may_read_is_closed_and_stays_the_key(tmp_path: Path) -> None:
     shown = "{{ spark_network_trust_changed }}"
-    play(tmp_path, chain(2), shown, "trust")
+    assert play(tmp_path, chain(2), shown, "trust") == {"spark-1": True, "spark-2": True}
     keys = {name: public(tmp_path, name) for name in ("spark-1", "spark-2")}
     private = tmp_path / "spark-2/pair/ssh_host_ed25519_key"
     private.chmod(0o644)
     hosts = chain(2)
     for name, values in hosts.items():
         mine = {"has_directory": True, "key": keys[name], "key_is_open": name == "spark-2"}
+        mine["trusted"] = trusted(tmp_path / name / "pair")
         values["spark_network_look"] = {**mine, "key_file": KEY_FILE}
     assert play(tmp_path, hosts, shown, "trust") == {"spark-1": False, "spark-2": False}
     assert private.stat().st_mode & 0o777 == 0o600
@@ -129,8 +131,8 @@ def test_a_key_that_others_may_read_is_closed_and_stays_the_key(tmp_path: Path) 
 
 @pytest.mark.parametrize("entries", [("preflight", "compare", "main", "trust", "image"), ("main",)])
 def test_one_spark_has_nothing_to_do(tmp_path: Path, entries: tuple[str, ...]) -> None:
-    names = ("rails", "before", "after")
+    names = ("rails", "before")
     shown = "{{ {" + ", ".join(f"'{name}': spark_network_{name}" for name in names) + "} }}"
     found = play(tmp_path, {"spark-1": {}}, shown, *entries)
-    assert found == {"spark-1": {"rails": [], "before": "", "after": ""}}
+    assert found == {"spark-1": {"rails": [], "before": ""}}
     assert not (tmp_path / "spark-1").exists()

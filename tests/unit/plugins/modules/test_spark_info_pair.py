@@ -16,7 +16,11 @@ from urllib.parse import quote
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import PairLook, mac_addresses
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import (
+    PairLook,
+    digest,
+    mac_addresses,
+)
 from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info
 
 from tests.unit.another_user import another_user
@@ -87,8 +91,17 @@ def test_what_is_there_of_an_earlier_run(
     pair.chmod(0o700)
     (pair / "spool/ab/member").write_bytes(b"12345")
     (pair / "id_ed25519.pub").write_text(f"{KEY} dgx-spark-speculative\n")
-    (pair / "authorized_keys").write_text(f'restrict,from="10.0.0.1",command="x" {KEY}\n')
+    authorized = f'restrict,from="10.0.0.1",command="x" {KEY}\n'
+    (pair / "authorized_keys").write_text(authorized)
+    (pair / "authorized_keys").chmod(0o600)
     result = look(tmp_path, capsys)
+    known = {"name": "authorized_keys", "mode": "0600"}
+    assert result["trusted"] == digest([{**known, "content": authorized}])
+    (pair / "authorized_keys").write_bytes(authorized.replace("\n", "\r\n").encode())
+    assert look(tmp_path, capsys)["trusted"] != result["trusted"]
+    (pair / "authorized_keys").write_text(authorized)
+    (pair / "authorized_keys").chmod(0o644)
+    assert look(tmp_path, capsys)["trusted"] != result["trusted"]
     assert result["has_directory"] is True
     assert result["spooled_bytes"] == 5
     assert result["client_key"] == KEY

@@ -10,29 +10,68 @@ import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.steps import idle
 
 LOOK: dict[str, t.Any] = {"image": {"id": "sha256:1"}, "slot": {"state": "running"}}
-MODELS: dict[str, t.Any] = {"verified": True, "downloads": []}
+VIEW: dict[str, t.Any] = {
+    "verified": True,
+    "downloads": [],
+    "files_missing": [],
+    "models": {"/models/own": {"commit": None, "bytes": 7}},
+}
 PLAN: dict[str, t.Any] = {"options_served": True}
+PAIR: dict[str, t.Any] = {
+    "image_made": True,
+    "pair_image": "dgx-spark-speculative/release:1",
+    "images": {"base": {"fingerprint": "b"}, "pair": {"fingerprint": "p", "base": "b", "bytes": 5}},
+}
+HEAD = ("image", "options", "models")
+ALL = (*HEAD, "ssh", "image_copies", "model_copies")
+
+
+def left(**seen: list[dict[str, t.Any]]) -> list[str]:
+    """What has something to do, by what differs on the first Sparks from where nothing has."""
+    usual = {"looks": LOOK, "views": VIEW, "plans": PLAN, "pairs": PAIR}
+    found = {
+        name: {f"spark-{rank}": {**value, **change} for rank, change in enumerate([*seen.get(name, []), {}, {}][:2], 1)}
+        for name, value in usual.items()
+    }
+    return [step for step in ALL if step not in idle(**found)]
 
 
 @pytest.mark.parametrize(
-    ("look", "models", "plan", "left"),
+    ("look", "view", "plan", "steps"),
     [
         ({}, {}, {}, []),
         # What was stopped or removed, and what was lost.
         ({"slot": {"state": "exited"}}, {}, {}, ["image", "options"]),
         ({"slot": None}, {}, {}, ["image", "options"]),
         ({"image": None}, {}, {}, ["image", "options"]),
-        ({}, {"verified": False}, {}, ["models"]),
-        ({}, {"downloads": [{"path": "/vocabularies/o200k"}]}, {}, ["models"]),
+        ({}, {"verified": False}, {}, ["models", "model_copies"]),
+        ({}, {"downloads": [{"path": "/vocabularies/o200k"}]}, {}, ["models", "model_copies"]),
         ({}, {}, {"options_served": False}, ["options"]),
     ],
 )
 def test_what_has_something_to_do_is_not_left_out(
-    look: dict[str, t.Any], models: dict[str, t.Any], plan: dict[str, t.Any], left: list[str]
+    look: dict[str, t.Any], view: dict[str, t.Any], plan: dict[str, t.Any], steps: list[str]
 ) -> None:
-    found = idle({**LOOK, **look}, {**MODELS, **models}, {**PLAN, **plan})
-    assert found == [step for step in ("image", "options", "models") if step not in left]
+    assert left(looks=[look], views=[view], plans=[plan]) == steps
+
+
+def test_what_another_spark_lacks_is_brought_there() -> None:
+    assert left(pairs=[{}, {"images": {"base": None, "pair": None}}]) == ["image_copies"]
+    assert left(pairs=[{}, {"images": {"base": None, "pair": {"fingerprint": "other"}}}]) == ["image_copies"]
+    assert left(pairs=[{"image_made": False}]) == ["ssh", "image_copies"]
+    assert left(views=[{}, {"verified": False}]) == ["model_copies"]
+    assert left(views=[{}, {"files_missing": ["o200k"]}]) == ["model_copies"]
+    # Which is refused there.
+    assert left(views=[{}, {"models": {"/models/own": {"commit": None, "bytes": 6}}}]) == ["model_copies"]
+
+
+def test_one_spark_is_no_pair() -> None:
+    found = idle({"spark-1": LOOK}, {"spark-1": VIEW}, {"spark-1": PLAN}, {"spark-1": {}})
+    assert [step for step in HEAD if step in found] == list(HEAD)
+    assert "ssh" not in found
 
 
 def test_what_was_not_looked_at_is_not_left_out() -> None:
-    assert idle({}, {}, {}) == []
+    assert idle({}, {}, {}, {}) == []
+    both: dict[str, t.Any] = {"spark-1": {}, "spark-2": {}}
+    assert idle(both, both, both, both) == []
