@@ -53,6 +53,17 @@ def exposed(host: str, expose: str, allow_unauthenticated: bool, network: str, h
     return ""
 
 
+def in_brackets(address: str) -> str:
+    """An address as URLs and Docker have it before a port."""
+    return f"[{address}]" if ":" in address else address
+
+
+def url_of(address: str, port: t.Any) -> str:
+    """Where its own host reaches what listens there; on every address, it is on the loopback address, too."""
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)
+    return f"http://{in_brackets(reached)}:{port}"
+
+
 def listens(name: str, hosts: t.Sequence[str], host: str, port: t.Any) -> dict[str, t.Any]:
     """Where a Spark listens, and whether it asks the registry. Only the head has the API; the others get the image from
     it, and may have no internet."""
@@ -67,8 +78,8 @@ def closely(place: Mapping, network: str, image: str, published_ports: t.Any, co
     """
     port, address = int(place["port"]), place["address"]
     bridge = network == "bridge"
-    shown = f"[{address}]" if ":" in address else address
-    published = published_ports if published_ports is not None else [f"{shown}:{port}:{port}"] if port else []
+    usual = [f"{in_brackets(address)}:{port}:{port}"] if port else []
+    published = usual if published_ports is None else published_ports
     return {
         **{"image": image, "address": address, "holders": True, "compare_path": compare_path},
         **({"published_ports": published} if bridge else {"port": port} if port else {}),

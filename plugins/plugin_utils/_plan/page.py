@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.course import in_brackets, url_of
+
 # Settings of Open WebUI's own, over which those of people count.
 SETTINGS = {
     "ENABLE_OPENAI_API": "true",
@@ -47,10 +49,7 @@ def plan(
     reached_as and user are how the controller gets to the host. The lines are for the end of a run; the last of them,
     sees, is to be completed by the models that a container sees.
     """
-    # As a URL and Docker have it.
-    shown = f"[{address}]" if ":" in address else address
-    # On every address, it is on the loopback address too.
-    url = f"http://{ {'0.0.0.0': '127.0.0.1', '::': '[::1]'}.get(address, shown) }:{port}"
+    shown, url = in_brackets(address), url_of(address, port)
     asks = f"{re.sub(r'/(v1/?)?$', '', endpoint)}/v1"
     if address.startswith("127.") or address == "::1":
         tunnel = f"ssh -N -L {port}:127.0.0.1:{port} {user}{'@' if user else ''}{reached_as}"

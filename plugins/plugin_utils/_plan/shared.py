@@ -12,6 +12,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers, deployment, served, wish
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.course import url_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import build
 
 Mapping = t.Mapping[str, t.Any]
@@ -32,13 +33,13 @@ def brought(asked: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]:
     """
     own, directory, log_level = asked["own"], asked["programs"], asked["log_level"]
     given = {key: value for key, value in asked.items() if key not in ("own", "programs", "log_level")}
-    values, address = plan["served"], "127.0.0.1" if given["host"] == "0.0.0.0" else given["host"]
+    values = plan["served"]
     bridged = given["settings"].get("network") == "bridge"
     settings = {key: value for key, value in given["settings"].items() if bridged or key != "published_ports"}
     whole: dict[str, t.Any] = {
         **{**given, "settings": settings},
         **{"reference": values["image"], "target": values["target"], "draft": values["draft"]},
-        **{"url": f"http://{address}:{given['port']}", "bridged": bridged, "checked": plan["checked"]},
+        **{"url": url_of(given["host"], given["port"]), "bridged": bridged, "checked": plan["checked"]},
         **{key: plan[key] for key in ("guard", "takes", "share")},
         "beside": ["state", "trial", *(["vocabularies"] if recipe.get("vocabularies") else [])],
         **{"generation": "", "recorded": None},

@@ -62,6 +62,8 @@ def test_what_runs_in_the_container_is_brought(programs: Path) -> None:
         ("127.0.0.1", "host", "http://127.0.0.1:8000", False),
         ("0.0.0.0", "host", "http://127.0.0.1:8000", False),
         ("192.0.2.1", "bridge", "http://192.0.2.1:8000", True),
+        ("::1", "host", "http://[::1]:8000", False),
+        ("::", "host", "http://[::1]:8000", False),
     ],
 )
 def test_where_it_listens(programs: Path, host: str, network: str, url: str, published: bool) -> None:
