@@ -43,4 +43,4 @@ def test_what_was_put_aside_would_be_started_by_who_finishes_the_switch(check: t
     assert "changed=1" in said.text
     said = check("speculative_serve", "start", NAME, "--check")
     assert "changed=1" in said.text
-    assert "mine runs already; its server is at http://127.0.0.1:8000." in said.text
+    assert "mine is started, to serve at http://127.0.0.1:8000" in said.text
