@@ -140,13 +140,13 @@ def closing(record: t.Mapping[str, t.Any], recipe: t.Mapping[str, t.Any], rows: 
         return [f"Nothing newer to switch to{', as far as could be asked' if unknown else ''}."]
     if record and not recipe:
         return [
-            "Nothing was changed. The recipe of what serves is none of the shipped ones: give it with -e recipe=PATH",
-            "to see what it pins, and to switch.",
+            "Nothing was changed. The recipe of what serves is none of the shipped ones: give it with",
+            "-e recipe=PATH to see what it pins, and to switch.",
         ]
     if not record:
         return [f"Nothing was changed. To switch later, serve it first: serve.yml -e recipe={recipe.get('name')}"]
     return [
-        "Nothing was changed. To switch: update.yml -e apply=true; the way back is serve.yml -e previous=true.",
+        "Nothing was changed. To switch: update.yml -e apply=true; the way back: serve.yml -e previous=true.",
         "Inputs that were given with -e when it was deployed have to be given again.",
     ]
 

@@ -22,6 +22,13 @@ def plain(value: t.Any) -> t.Any:
     return [plain(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
+def essence(value: t.Any) -> t.Any:
+    """Data without what is not set or off, which for Docker is the same."""
+    if isinstance(value, dict):
+        return {key: essence(one) for key, one in value.items() if one is not False}
+    return value
+
+
 def apart(before: t.Any, after: t.Any) -> tuple[t.Any, t.Any]:
     """What each of two has that the other one has not, without what is not set."""
     before, after = plain(before), plain(after)
@@ -31,7 +38,11 @@ def apart(before: t.Any, after: t.Any) -> tuple[t.Any, t.Any]:
             {key: one for key, (_, one) in pairs.items()}
         )
     if isinstance(before, list) and isinstance(after, list):
-        return [one for one in before if one not in after], [one for one in after if one not in before]
+        known = [[essence(one) for one in side] for side in (before, after)]
+        return (
+            [one for one in before if essence(one) not in known[1]],
+            [one for one in after if essence(one) not in known[0]],
+        )
     return (None, None) if before == after else (before, after)
 
 
