@@ -53,5 +53,7 @@ def changes(diff: t.Any) -> t.Any:
     sides = [diff.get(side) for side in ("before", "after")] if isinstance(diff, dict) else []
     if not sides or not all(isinstance(side, dict) for side in sides):
         return diff
+    # Such as the path of what is told of.
+    same = {key: one for key, one in sides[0].items() if isinstance(one, str) and one == sides[1].get(key)}
     before, after = apart(*sides)
-    return {**diff, "before": before, "after": after}
+    return {**diff, "before": {**same, **before}, "after": {**same, **after}}
