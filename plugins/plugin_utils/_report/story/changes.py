@@ -50,8 +50,10 @@ def changes(diff: t.Any) -> t.Any:
     """A module's diff, or several; texts stay as they are."""
     if isinstance(diff, list):
         return [changes(one) for one in diff]
-    sides = [diff.get(side) for side in ("before", "after")] if isinstance(diff, dict) else []
-    if not sides or not all(isinstance(side, dict) for side in sides):
+    old, new = (diff.get("before"), diff.get("after")) if isinstance(diff, dict) else (None, None)
+    if not isinstance(old, dict) or not isinstance(new, dict):
         return diff
-    before, after = apart(*sides)
-    return {**diff, "before": before, "after": after}
+    # Such as the path of what is told of.
+    same = {key: one for key, one in old.items() if isinstance(one, str) and one == new.get(key)}
+    before, after = apart(old, new)
+    return {**diff, "before": {**same, **before}, "after": {**same, **after}}

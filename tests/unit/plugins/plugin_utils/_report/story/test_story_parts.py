@@ -207,6 +207,7 @@ def test_progress_comes_whole_from_a_worker() -> None:
         ({"before": {"a": None, "b": 0}, "after": {"a": [], "b": 1}}, {"before": {"b": 0}, "after": {"b": 1}}),
         ([{"before": {"a": [1, 2]}, "after": {"a": [2, 3]}}], [{"before": {"a": [1]}, "after": {"a": [3]}}]),
         ({"before": {"a": [{"b": 1, "c": False}]}, "after": {"a": [{"b": 1}]}}, {"before": {}, "after": {}}),
+        ({"before": {"p": "/x", "s": 1}, "after": {"p": "/x", "s": 2}},) * 2,
         ({"prepared": "as it is"}, {"prepared": "as it is"}),
     ],
 )
