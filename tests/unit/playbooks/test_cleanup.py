@@ -23,14 +23,15 @@ INCLUDE = "ansible.builtin.include_role"
 def test_it_is_looked_before_anything_is_removed() -> None:
     *_others, play = yaml.safe_load((ROOT / "playbooks/cleanup.yml").read_text(encoding="utf-8"))
     included = [
-        (role, task.get("vars", {}).get(f"{role}_only_look", False))
+        (role, task.get("vars", {}).get(f"{role}_only_look") or task[INCLUDE].get("apply", {}).get("check_mode", False))
         for task in play["tasks"]
         if (role := task.get(INCLUDE, {}).get("name", "").rpartition(".")[2])
     ]
-    models, access, container, *removing = included
+    models, access, container, network, *removing = included
     # Of the models not even Docker is needed, nor is another run ended for it.
     assert (models, access[0]) == (("huggingface_cache", True), "docker_permissions")
     assert container == ("speculative_serve", True)
+    assert network == ("spark_network", True)
     assert ("huggingface_cache", False) in removing
     assert play["tasks"][1]["ansible.builtin.include_role"]["apply"] == {"any_errors_fatal": True}
 
@@ -108,3 +109,23 @@ def test_what_becomes_of_the_image_is_said(
 def test_the_images_of_the_recipes_are_those_that_may_be_meant() -> None:
     text = (ROOT / "playbooks/cleanup.yml").read_text(encoding="utf-8")
     assert text.index("dgx_spark.speculative.recipe_info:") < text.index("trtllm_container_known_images: >-")
+
+
+def test_whom_sudo_refuses_keeps_everything(tmp_path: Path, check: t.Callable[..., Said]) -> None:
+    kept = tmp_path / NAME / "mine/record.json"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    sudo = tmp_path / "sudo"
+    sudo.write_text("#!/bin/sh\necho sudo: a password is required >&2\nexit 1\n", encoding="utf-8")
+    sudo.chmod(0o755)
+    # The firewall has a rule of a container that is on Docker's bridge.
+    inputs = {
+        **{"trtllm_container_former_ports": ["127.0.0.1:8000:8000"], "ansible_become_exe": str(sudo)},
+        # As root, Ansible asks no sudo for root.
+        "ansible_become_user": "nobody",
+    }
+    said = check("speculative_serve", "absent", inputs=inputs)
+    assert said.code != 0
+    assert "Run again with -K" in said.text
+    assert "changed=0" in said.text
+    assert kept.exists()
