@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import typing as t
 from pathlib import Path
 
@@ -52,11 +53,13 @@ class ActionModule(ActionBase):
     def _refuse_another_user(self, variables: t.Mapping[str, t.Any]) -> None:
         """Some tasks would be another user's and some not, or all, those on the controller among them."""
         user = self._templar.template(variables.get("ansible_become_user", self._task.become_user)) or ROOT
-        if self._connection.become and self._get_remote_user() != user:
+        # Where nobody says who logs in, it is whoever runs this, as far as Ansible knows.
+        if self._connection.become and (self._get_remote_user() or getpass.getuser()) != user:
             raise AnsibleActionFail(
                 f"All tasks would be done as {user} (-b, or become in the inventory or ansible.cfg), so that models "
                 "and deployment would not belong to whom Ansible logs in as. Leave that out: the roles ask for sudo "
-                "themselves where they need it, and -K is for its password."
+                "themselves where they need it, and -K is for its password. If Ansible logs in as root, say so with "
+                "ansible_user: root."
             )
         if user != ROOT:
             raise AnsibleActionFail(

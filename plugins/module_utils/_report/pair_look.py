@@ -183,10 +183,16 @@ def digest(files: t.Sequence[t.Mapping[str, str]]) -> str:
 
 
 def trusted(pair: Path) -> str:
-    """The same of the files that are there, not as text, which would hide wrong line endings."""
+    """The same of the files that are there, not as text, which would hide wrong line endings.
+
+    Empty, which is no digest, if somebody else's are in their place.
+    """
     there = [pair / name for name in TRUSTED if (pair / name).is_file()]
-    texts = [path.read_bytes().decode("utf-8", "replace") for path in there]
-    modes = [f"{path.stat().st_mode & 0o7777:04o}" for path in there]
+    try:
+        texts = [path.read_bytes().decode("utf-8", "replace") for path in there]
+        modes = [f"{path.stat().st_mode & 0o7777:04o}" for path in there]
+    except OSError:
+        return ""
     return digest([{"name": path.name, "mode": mode, "content": text} for path, mode, text in zip(there, modes, texts)])
 
 

@@ -224,7 +224,7 @@ def of_files(files: Files, started: float | None, url: str) -> Look:
     """What the files say of a server that does not listen though its container runs."""
     server = files.server
     if server is None or _moment(server.get("since")) < int(started or 0):
-        return _silent(started, f"Nothing listens at {url}, and the")
+        return _silent(started)
     missing = missing_half(server)
     if missing:
         return Look("waiting", missing)
@@ -252,12 +252,24 @@ def of_files(files: Files, started: float | None, url: str) -> Look:
     return Look("loading", text)
 
 
-def _silent(started: float | None, and_the: str = "The") -> Look:
+def _silent(started: float | None) -> Look:
     """What there is to say of a container whose main process has said nothing yet."""
     if started is None or time.time() - started < STARTS_WITHIN_S:
         return Look("loading", "The container is being started.")
-    said = f"{and_the} container's main process has not said a word within {STARTS_WITHIN_S} s"
+    said = f"The container's main process has not said a word within {STARTS_WITHIN_S} s"
     return Look("dead", f"{said}; read the container's log.")
+
+
+def is_its_own(server: t.Mapping[str, t.Any] | None, started: float | None) -> bool:
+    """Whether what answers can be the container's own server, which its main process knows: anybody may have the port.
+
+    Of one that was started long ago, what is not known is believed: the file may be lost, and the clock set back.
+    """
+    young = started is not None and time.time() - started < STARTS_WITHIN_S
+    state = (server or {}).get("state")
+    if server is None or not isinstance(state, str):
+        return not young
+    return state == "running" and (not young or _moment(server.get("since")) >= int(started or 0))
 
 
 def _reason(server: t.Mapping[str, t.Any]) -> str:
@@ -362,10 +374,9 @@ class ServerLook:
     def look(self, question: Asked, speculation: bool, deadline: float) -> Look:
         """Look, and have it go on with a text for so many tokens, if there is one."""
         try:
-            found = self._routes()
-            if self._files.server and self._files.server.get("state") != "running":
-                # Anybody may have the port; the container's main process knows its own server.
+            if not is_its_own(self._files.server, self._started):
                 return of_files(self._files, self._started, self._url)
+            found = self._routes()
             if found.state == "ready":
                 smaller = tuple(finding._asdict() for finding in smaller_context(self._files.server))
                 found = dataclasses.replace(found, findings=smaller)

@@ -22,6 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look
     TRIAL_FAILED,
     ended_by_itself,
     how_far,
+    is_its_own,
     missing_half,
     trial_of,
     why_ended,
@@ -101,10 +102,12 @@ class Waiting:
     def look(self) -> Look:
         """One look at the port, the routes and the files."""
         server = self.read_state()
+        if not is_its_own(server, self.since):
+            return self.by_files(server)
         try:
             health = self.client.get("/health")
         except completions.Refused as exc:
-            return self.nothing_listens(str(exc), server)
+            return self.by_files(server, str(exc))
         except completions.Unreachable as exc:
             return Look("absent", f"The server at {self.url} cannot be asked: {exc}.", server=server)
         except completions.Expired:
@@ -113,8 +116,6 @@ class Waiting:
         except completions.BadReply as exc:
             message = f"What listens at {self.url} does not answer /health properly: {exc}."
             return Look("unhealthy", message, server=server)
-        if not self.is_its_own(server):
-            return self.not_its_own(server)
         if health.status != 200:
             said = completions.error_text(health.json) or health.text or "no reason given"
             message = f"/health at {self.url} answers {health.status}: {said.rstrip('.')}."
@@ -134,26 +135,6 @@ class Waiting:
             look.state = "unhealthy"
             look.error = f"What listens at {self.url} lists no model on /v1/models; is it trtllm-serve?"
         return look
-
-    @property
-    def is_young(self) -> bool:
-        """Whether the container's main process may still have to say its first word."""
-        return time.time() - self.since < STARTS_WITHIN_S
-
-    def is_its_own(self, server: dict[str, t.Any] | None) -> bool:
-        """Whether what answers is this container's, which its main process knows: anybody may have the port."""
-        if self.state_file is None:
-            return True
-        if server is None:
-            return not self.is_young
-        # The clock may have been set back since it was started.
-        return server.get("state") == "running" and ((server.get("since") or 0) >= self.since or not self.is_young)
-
-    def not_its_own(self, server: dict[str, t.Any] | None) -> Look:
-        """What there is to say of its own while another program's server answers, or this one's is not known yet."""
-        if server is None:
-            return self.not_yet_started(self.url, {})
-        return self.nothing_listens("what answers there is not this container's server", server)
 
     def read_state(self) -> dict[str, t.Any] | None:
         """What the container's main process says."""
@@ -179,9 +160,11 @@ class Waiting:
             self.warn(f"The log {self.log_file} cannot be read: {exc}.")
             return ""
 
-    def nothing_listens(self, reason: str, server: dict[str, t.Any] | None) -> Look:
-        """Tell loading, dead and absent apart by the files."""
+    def by_files(self, server: dict[str, t.Any] | None, reason: str = "") -> Look:
+        """Tell loading, dead and absent apart by the files; the reason is why nobody answers, where that was asked."""
         url = self.url
+        if server is None and not reason:
+            return self.not_yet_started(url, server)
         if server is None:
             return Look("absent", f"No server at {url}: {reason}, and nothing says that one is being started.")
         state = server.get("state")
@@ -220,9 +203,9 @@ class Waiting:
             return Look("waiting", text, server=server)
         return Look("loading", text=how_far(server, "")[1], server=server)
 
-    def not_yet_started(self, url: str, server: dict[str, t.Any]) -> Look:
+    def not_yet_started(self, url: str, server: dict[str, t.Any] | None) -> Look:
         """The state file is that of the container before: this one's main process has not come to write its own."""
-        if self.is_young:
+        if time.time() - self.since < STARTS_WITHIN_S:
             return Look("loading", text="starting the container", server=server)
         message = (
             f"No server at {url}: the container's main process has not begun within {STARTS_WITHIN_S} s; "

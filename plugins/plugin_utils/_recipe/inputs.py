@@ -73,7 +73,7 @@ LIMITS = {
 ENVIRONMENT = "speculative_serve_environment"
 DEPLOYMENT = "speculative_serve_deployment"
 # One part of a path, and none that leads elsewhere or is hidden.
-DIRECTORY_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+DIRECTORY_NAME = re.compile(r"[^./\x00-\x1f][^/\x00-\x1f]*")
 
 # What the playbooks put together themselves; given with -e, it would take the place of all that.
 RESERVED = {
@@ -168,8 +168,9 @@ def _fits(value: t.Any, kind: str) -> bool:
 def _unusable_name(name: t.Any) -> list[str]:
     """Cleaning up finds a deployment by its directory, beside which others are."""
     if not DIRECTORY_NAME.fullmatch(str(name)):
-        says = "but must begin with a letter or digit, and have only letters, digits, '_', '-' and '.'"
-        return [f"{DEPLOYMENT} is {name!r}, {says}"]
+        return [
+            f"{DEPLOYMENT} is {name!r}, but must be a directory's name, without a slash and not beginning with a dot"
+        ]
     return [f"{DEPLOYMENT} is {name!r}, but that lies beside the deployments and is none"] * (name in NOT_DEPLOYMENTS)
 
 
@@ -180,7 +181,9 @@ def unusable(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list[
     for name, value in given.items():
         kind = types.get(name, "str")
         if kind in KINDS and not _fits(value, kind):
-            wrong.append(f"{name} is {value!r}, but must be {KINDS[kind][1]}")
+            # An environment may hold a token.
+            shown = "something else" if kind == "dict" else repr(value)
+            wrong.append(f"{name} is {shown}, but must be {KINDS[kind][1]}")
         elif name in LIMITS and not LIMITS[name][0] <= int(value) <= LIMITS[name][1]:
             wrong.append(f"{name} is {value}, but must be from {LIMITS[name][0]} to {LIMITS[name][1]}")
     if DEPLOYMENT in given:

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 NAME = "dgx-spark-speculative"
 SOCKET = "/var/run/docker.sock"
 LABELS = {"dgx_spark.speculative.deployment": "mine", "dgx_spark.speculative.url": "http://127.0.0.1:8000"}
-SERVES = {
+SERVES: dict[str, t.Any] = {
     "Id": "c1",
     "Image": "sha256:1",
     "RestartCount": 0,
@@ -78,10 +78,17 @@ def fixture_check(tmp_path: Path) -> t.Callable[..., Said]:
     (doubles / "docker_image_remove.py").write_text(IMAGE, encoding="utf-8")
 
     def check(
-        role: str, entry: str, name: str = NAME, *arguments: str, inputs: dict[str, t.Any] | None = None, **play: t.Any
+        role: str,
+        entry: str,
+        name: str = NAME,
+        *arguments: str,
+        inputs: dict[str, t.Any] | None = None,
+        labels: dict[str, str] | None = None,
+        **play: t.Any,
     ) -> Said:
         (doubles / "docker_container.py").write_text(CONTAINER % name, encoding="utf-8")
-        pages = {**PAGES, f"/containers/{name}/json": {**SERVES, "Name": f"/{name}"}}
+        config = {**SERVES["Config"], "Labels": {**LABELS, **(labels or {})}}
+        pages = {**PAGES, f"/containers/{name}/json": {**SERVES, "Name": f"/{name}", "Config": config}}
         include = {"name": f"dgx_spark.speculative.{role}", "tasks_from": entry}
         run = {"name": "Do it", "ansible.builtin.include_role": include}
         begin = {"name": "Play", "hosts": "all", "gather_subset": ["min"], **play}

@@ -43,4 +43,7 @@ def test_what_was_put_aside_would_be_started_by_who_finishes_the_switch(check: t
     assert "changed=1" in said.text
     said = check("speculative_serve", "start", NAME, "--check")
     assert "changed=1" in said.text
-    assert "mine serves at http://127.0.0.1:8000" in said.text
+    assert "mine would serve at http://127.0.0.1:8000" in said.text
+    # Only a head has the API.
+    labels = {"dgx_spark.speculative.rank": "1"}
+    assert "would serve" not in check("speculative_serve", "start", NAME, "--check", labels=labels).text

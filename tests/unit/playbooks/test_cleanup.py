@@ -89,26 +89,22 @@ def test_models_that_were_not_fetched_are_refused_and_the_others_stay(
 
 
 @pytest.mark.parametrize(
-    ("slot", "known", "words"),
+    ("slot", "former", "words"),
     [
-        # Gone with an earlier cleanup, so that only the recipes say which it may have been.
+        (NAME, [], ["release:1 is not here, so there is nothing to remove."]),
         ("gone", ["release:here", "release:2"], ["release:here was removed.", "release:2 is not here"]),
         ("gone", ["release:used"], ["release:used stays: conflict: container 12 is using its referenced image 34."]),
-        (NAME, ["release:here"], ["release:1 is not here"]),
+        # With an earlier cleanup the record is gone, too.
+        ("gone", [], ["Nothing here says which image it was made from any more."]),
     ],
 )
 def test_what_becomes_of_the_image_is_said(
-    check: t.Callable[..., Said], slot: str, known: list[str], words: list[str]
+    check: t.Callable[..., Said], slot: str, former: list[str], words: list[str]
 ) -> None:
-    inputs = {"trtllm_container_remove_image": True, "trtllm_container_known_images": known}
+    inputs = {"trtllm_container_remove_image": True, "trtllm_container_former_images": former}
     said = check("trtllm_container", "absent", slot, inputs=inputs)
     assert said.code == 0, said.text
     assert [word for word in words if word not in said.text] == [], said.text
-
-
-def test_the_images_of_the_recipes_are_those_that_may_be_meant() -> None:
-    text = (ROOT / "playbooks/cleanup.yml").read_text(encoding="utf-8")
-    assert text.index("dgx_spark.speculative.recipe_info:") < text.index("trtllm_container_known_images: >-")
 
 
 def test_whom_sudo_refuses_keeps_everything(tmp_path: Path, check: t.Callable[..., Said]) -> None:

@@ -38,6 +38,9 @@ def apart(before: t.Any, after: t.Any) -> tuple[t.Any, t.Any]:
             {key: one for key, (_, one) in pairs.items()}
         )
     if isinstance(before, list) and isinstance(after, list):
+        if not all(isinstance(one, dict) for one in (*before, *after)):
+            # Their order may be what differs, as that of a command's words.
+            return (None, None) if before == after else (before, after)
         known = [[essence(one) for one in side] for side in (before, after)]
         return (
             [one for one in before if essence(one) not in known[1]],

@@ -57,7 +57,7 @@ def test_values_of_another_type_are_told_at_once(tmp_path: Path) -> None:
         "lines is 'abc', but must be a whole number",
         "models is {'a': 1}, but must be a list",
         "speculative_serve_port is '1e3', but must be a whole number",
-        "speculative_serve_deployment is '../../x', but must begin with a letter or digit",
+        "speculative_serve_deployment is '../../x', but must be a directory's name",
         "Correct the value on the command line or in the inventory.",
     ):
         assert words in text

@@ -446,6 +446,13 @@ def test_refused_to_start(silent: Spark, look: Look) -> None:
 def test_who_answers_may_be_somebody_else(serving: Spark, look: Look) -> None:
     serving.says("loading")
     assert (look()["state"], look()["why"]) == ("loading", "starting")
+    # What is written down is from before a power cut.
+    serving.says("running", since=1000)
+    assert look()["state"] == "ready"
+    serving.slot("running", started=time.time() - 3)
+    assert (look()["state"], look()["why"]) == ("loading", "The container is being started.")
+    (serving.state / "mine/state/state.json").unlink()
+    assert look()["state"] == "loading"
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"state": 5, "since": "x", "last_exit": 7}'])

@@ -84,7 +84,7 @@ def test_both_images_and_the_engine(docker: DockerServer, tmp_path: Path, capsys
 
 
 def test_what_is_there_of_an_earlier_run(
-    docker: DockerServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    docker: DockerServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair = tmp_path / "state/pair"
     (pair / "spool" / "ab").mkdir(parents=True)
@@ -102,6 +102,13 @@ def test_what_is_there_of_an_earlier_run(
     (pair / "authorized_keys").write_text(authorized)
     (pair / "authorized_keys").chmod(0o644)
     assert look(tmp_path, capsys)["trusted"] != result["trusted"]
+
+    def refuse(_path: Path) -> bytes:
+        raise PermissionError
+
+    # Somebody else's file; who writes it says what to do.
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert look(tmp_path, capsys)["trusted"] == ""
     assert result["has_directory"] is True
     assert result["spooled_bytes"] == 5
     assert result["client_key"] == KEY
