@@ -89,7 +89,7 @@ def remembers(previous: t.Any, damaged: bool = False, lacks: t.Sequence[str] = (
     ],
 )
 def test_who_goes_back(everybody: list[t.Any], addresses: list[str], has_image: bool, said: str) -> None:
-    docker = {"addresses": addresses, "image": {} if has_image else None, "taken": []}
+    docker: dict[str, t.Any] = {"addresses": addresses, "image": {} if has_image else None, "taken": []}
     records = {f"spark-{number}": each for number, each in enumerate(everybody, start=1)}
     assert refusal("spark-1", records, "/state", docker) == said
 
