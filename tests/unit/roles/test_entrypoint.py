@@ -278,6 +278,32 @@ def test_a_full_disk_has_room_for_what_is_written_over(tmp_path: Path, monkeypat
     assert json.loads((tmp_path / "state.json").read_text())["state"] == "running"
 
 
+STILL = {"loading__STILL_EVERY_S": 0.1, "loading__STILL_AT_LEAST_S": 1.0}
+
+
+def test_a_server_that_stands_still_while_it_loads_is_ended(start: t.Callable[..., Container]) -> None:
+    container = start("echo begins; sleep 60", environment={"DGX_SPARK_STALL_S": "0.5"}, **STILL)
+    last_exit = container.wait_for("restarting")["last_exit"]
+    assert last_exit["by"] == "watchdog"
+    assert last_exit["reason"] == "stalled: it has neither said nor done anything for 1 s while it loaded"
+
+
+@pytest.mark.parametrize(
+    ("script", "stall"),
+    [
+        ("(while :; do :; done) & wait", "0.5"),
+        ("while :; do echo on its way; sleep 0.2; done", "0.5"),
+        # Nobody is to watch.
+        ("sleep 60", "0"),
+    ],
+)
+def test_who_works_or_speaks_does_not_stand_still(start: t.Callable[..., Container], script: str, stall: str) -> None:
+    container = start(script, environment={"DGX_SPARK_STALL_S": stall}, **STILL)
+    container.wait_for("loading")
+    time.sleep(2.5)
+    assert container.state()["state"] == "loading"
+
+
 def test_a_script_that_is_gone_is_named(start: t.Callable[..., Container], tmp_path: Path) -> None:
     container = start("sleep 60", script_name="other.sh")
     assert "serve.sh cannot be read" in container.wait_for("failed")["last_exit"]["reason"]

@@ -16,6 +16,7 @@ import re
 import time
 from pathlib import Path
 
+from server.processes import seconds_worked
 from server.state import read_or
 
 # On a GB10 the page cache counts as used GPU memory, and the engine makes its KV cache of what is free.
@@ -23,6 +24,10 @@ MEMINFO = Path("/proc/meminfo")
 LOW_MEMORY = 8 * 2**30
 GIVE_BACK_EVERY_S = 1.0
 LOG_LINE_BYTES = 65536
+# Who works for less than this share of a processor stands still. However impatient somebody is, a disk may take longer.
+STILL_SHARE = 0.01
+STILL_EVERY_S = 5.0
+STILL_AT_LEAST_S = 60.0
 # From here on nothing is read from the files any more.
 ALL_READ = (b"Loading weights: 100%", b"Model init total")
 # What the engine says of its KV cache: a small one for an estimate first, so that the last line counts.
@@ -108,6 +113,34 @@ def memory(name: str) -> int | None:
 def memory_is_short() -> bool:
     free = memory("MemFree")
     return free is not None and free < LOW_MEMORY
+
+
+class Stillness:
+    """Whether a server that loads stands still, and not only for a while: it says nothing, and nothing of it works.
+
+    A healthy one reads, compiles or computes. Looks are counted, so that a container that was paused is not blamed.
+    """
+
+    def __init__(self, patience: float) -> None:
+        """How many seconds are too long; 0 is never."""
+        self.patience = max(patience, STILL_AT_LEAST_S) if patience > 0 else 0.0
+        self.looks = 0
+        self.look_at = time.monotonic()
+        # How much it had said and worked at the first of these looks.
+        self.said = 0
+        self.worked = 0.0
+
+    def look(self, pid: int, said: int) -> bool:
+        """True when it is too long; a process, and how much is in the log by now."""
+        now = time.monotonic()
+        if not self.patience or now < self.look_at:
+            return False
+        self.look_at = now + STILL_EVERY_S
+        worked = seconds_worked(pid)
+        self.looks += 1
+        if said != self.said or abs(worked - self.worked) > STILL_SHARE * self.patience:
+            self.looks, self.said, self.worked = 0, said, worked
+        return self.looks * STILL_EVERY_S >= self.patience
 
 
 class Loading:

@@ -18,16 +18,22 @@ from server.state import read_or
 
 # The kernel may need some time to take back the memory of a killed process.
 KILL_WITHIN_S = 20
+# In /proc/PID/stat after the name: utime, stime, cutime and cstime.
+WORKED = slice(11, 15)
 # The state of a socket in /proc/net/tcp.
 LISTENS = "0A"
 
 
 class Process(t.NamedTuple):
-    """What the kernel says of a process; the state is R, S, D, Z (ended, and waiting to be collected), ..."""
+    """What the kernel says of a process; the state is R, S, D, Z (ended, and waiting to be collected), ...
+
+    It and those of its children that were collected have worked for so many ticks of the clock.
+    """
 
     name: str
     state: str
     parent: int
+    worked: int = 0
 
 
 def processes() -> dict[int, Process]:
@@ -39,8 +45,9 @@ def processes() -> dict[int, Process]:
             with contextlib.suppress(OSError):
                 text = (entry / "stat").read_text(encoding="utf-8", errors="replace")
                 head, _mark, tail = text.rpartition(")")
-                state, parent = tail.split()[:2]
-                found[int(entry.name)] = Process(head.partition("(")[2], state, int(parent))
+                fields = tail.split()
+                worked = sum(map(int, fields[WORKED]))
+                found[int(entry.name)] = Process(head.partition("(")[2], fields[0], int(fields[1]), worked)
     return found
 
 
@@ -81,6 +88,13 @@ def open_files(pid: int) -> set[str]:
             with contextlib.suppress(FileNotFoundError):
                 found.add(str(entry.readlink()))
     return found
+
+
+def seconds_worked(top: int) -> float:
+    """For how long a process and all that it has started have had a processor."""
+    known = processes()
+    family = [*descendants(top, known).values(), *([known[top]] if top in known else [])]
+    return sum(process.worked for process in family) / os.sysconf("SC_CLK_TCK")
 
 
 def end_descendants(but: int = 0) -> set[int]:

@@ -28,7 +28,7 @@ import typing as t
 import urllib.parse
 from pathlib import Path
 
-from server.loading import TAKEN, Loading, Turn
+from server.loading import TAKEN, Loading, Stillness, Turn
 from server.processes import (
     collect_dead,
     describe_exit,
@@ -138,6 +138,7 @@ class Supervisor:
         self.trial: Trial | None = None
         self.switching = False
         self.loading = Loading(deployment / "options.yml")
+        self.stillness = Stillness(0)
         self.guard = Sampler(deployment / "state", os.environ, self.end_engine)
         self.turn = Turn()
 
@@ -218,7 +219,13 @@ class Supervisor:
         self.guard.is_ready()
 
     def look_round(self) -> None:
-        """Condemn a server for what its own watchdog cannot see; one Spark has nothing of that kind."""
+        """Condemn a server that stands still while it loads, when it has no watchdog; of a pair one may await another."""
+        if self.server is None or self.state.values["state"] != "loading":
+            return
+        if self.stillness.look(self.server.pid, self.log.size):
+            still_s = self.stillness.patience
+            self.condemned = f"stalled: it has neither said nor done anything for {still_s:g} s while it loaded"
+            self.log.say("the watchdog ends the server, which stands still while it loads")
 
     def at_fault(self) -> bool:
         """Whether the end of a server counts against its restarts."""
@@ -293,6 +300,7 @@ class Supervisor:
         self.switching = False
         options = self.deployment / ("options.yml" if self.trial is None else "trial/options.yml")
         self.loading = Loading(options)
+        self.stillness = Stillness(self.patience)
         self.loading.pages.give_back()
         self.guard.loads()
         self.server = subprocess.Popen(
@@ -379,13 +387,18 @@ class Supervisor:
         if said != self.state.values["kv_cache"]:
             self.state.note(kv_cache=said)
 
+    @property
+    def patience(self) -> float:
+        """After how many seconds a server stands still; 0 if nobody watches, since that would be measured, too."""
+        watched = self.trial is None and seconds_from("DGX_SPARK_PROBE_INTERVAL_S", PROBE_INTERVAL_S) > 0
+        return max(seconds_from("DGX_SPARK_STALL_S", STALL_S), 0.0) if watched else 0.0
+
     def watch(self) -> Watchdog | None:
-        """A watchdog for the server that has become ready; none if it is turned off, or would be measured, too."""
-        interval = seconds_from("DGX_SPARK_PROBE_INTERVAL_S", PROBE_INTERVAL_S)
-        stall = seconds_from("DGX_SPARK_STALL_S", STALL_S)
-        if interval <= 0 or stall <= 0 or self.trial is not None:
+        """A watchdog for the server that has become ready, if it is to be watched."""
+        if not self.patience:
             return None
-        watchdog = Watchdog(self.url, interval, stall)
+        interval = seconds_from("DGX_SPARK_PROBE_INTERVAL_S", PROBE_INTERVAL_S)
+        watchdog = Watchdog(self.url, interval, self.patience)
         watchdog.start()
         return watchdog
 
