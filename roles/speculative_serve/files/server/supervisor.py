@@ -219,7 +219,7 @@ class Supervisor:
         self.guard.is_ready()
 
     def look_round(self) -> None:
-        """Condemn a server that stands still while it loads, when it has no watchdog; of a pair one may await another."""
+        """Condemn a server that stands still while it loads and has no watchdog; of a pair one may await another."""
         if self.server is None or self.state.values["state"] != "loading":
             return
         if self.stillness.look(self.server.pid, self.log.size):
