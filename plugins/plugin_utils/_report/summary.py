@@ -99,6 +99,8 @@ def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     if record["method"] in METHODS:
         length = known(measured.get("acceptance_length"), "{:.2f}")
         rows.append(("acceptance length", f"{length} tokens a pass, {at_most(record)} at most"))
+    # What serves again, or goes on, is not measured again.
+    rows.append(("measured", f"when it was deployed, {record['deployed_at']}"))
     rows += [("" if number else "as chosen", origin) for number, origin in enumerate(records.origins(record))]
     if record.get("context"):
         rows.append(("room", room(record["context"], record["parallel"])))

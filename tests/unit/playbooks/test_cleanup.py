@@ -95,7 +95,7 @@ def test_models_that_were_not_fetched_are_refused_and_the_others_stay(
         ("gone", ["release:here", "release:2"], ["release:here was removed.", "release:2 is not here"]),
         ("gone", ["release:used"], ["release:used stays: conflict: container 12 is using its referenced image 34."]),
         # With an earlier cleanup the record is gone, too.
-        ("gone", [], ["Nothing here says which image it was made from any more."]),
+        ("gone", [], ["No image was removed, since nothing says any more which one served."]),
     ],
 )
 def test_what_becomes_of_the_image_is_said(

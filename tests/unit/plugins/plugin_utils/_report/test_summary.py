@@ -19,6 +19,7 @@ def record(**changes: t.Any) -> dict[str, t.Any]:
         "method": "eagle3",
         "draft_length": 5,
         "url": "http://127.0.0.1:8000",
+        "deployed_at": "2026-10-04T09:12:44Z",
         "measurements": {"ttft_s": 0.214, "tokens_per_second": 61.26, "acceptance_length": 2.5},
         "memory_available": 54_200_000_000,
         "answer": {"text": "The distance is 276 km.", "reasoning": None},
@@ -33,6 +34,7 @@ def test_the_figures_are_there() -> None:
     assert "  first token        0.21 s\n" in text
     assert "  speed              61.3 tokens/s\n" in text
     assert "  acceptance length  2.50 tokens a pass, 6 at most\n" in text
+    assert "  measured           when it was deployed, 2026-10-04T09:12:44Z\n" in text
     assert "  memory left        54.2 GB\n" in text
     assert "    The distance is 276 km.\n" in text
 

@@ -1,0 +1,31 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is asked for is judged before any Spark is touched."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"previous": "true", "recipe": "single_eagle3"}, "Leave one of them out."),
+        ({"recipe": "single_eagle3", "serve_recipe": "two_sparks"}, "This playbook serves the recipe 'two_sparks'."),
+        ({"previous": "true"}, None),
+    ],
+)
+def test_one_thing_at_a_time(variables: dict[str, str], words: str | None) -> None:
+    given = [word for name, value in variables.items() for word in ("-e", f"{name}={value}")]
+    command = [sys.executable, "-m", "ansible", "playbook", "-i", "localhost,", "playbooks/request.yml", *given]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == (words is None), done.stdout
+    assert words is None or words in " ".join(done.stdout.split())
