@@ -704,7 +704,6 @@ START_MARKERS: tuple[str, ...] = ("TensorRT-LLM version:", "TensorRT LLM version
 # The container's main process writes into the same log, and this when the server ended.
 ENTRYPOINT_MARK = "[entrypoint]"
 END_MARKER = "[entrypoint] the server ended with "
-STOP_MARKER = "[entrypoint] the server was stopped"
 
 STAGES: tuple[Stage, ...] = (
     Stage("session", ("start MpiSession with",), "starting the workers"),

@@ -14,14 +14,12 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.si
     END_MARKER,
     ENTRYPOINT_MARK,
     START_MARKERS,
-    STOP_MARKER,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import strip_noise
 
 # The files are rotated at 20 MB; what a person reads stands at the end.
 LEAST_BYTES = 4 * 1024 * 1024
 BYTES_A_LINE = 1000
-OVER = (END_MARKER, STOP_MARKER)
 
 
 def read_end(path: Path, most: int) -> tuple[str, bool]:
@@ -39,7 +37,7 @@ def last_run(lines: list[str]) -> list[str]:
     """The lines since the server was last started; one that has ended and was not started again is the last."""
     begin = 0
     for index, line in enumerate(lines):
-        if line.startswith(OVER) and any(
+        if line.startswith(END_MARKER) and any(
             rest.strip() and not rest.startswith(ENTRYPOINT_MARK) for rest in lines[index + 1 :]
         ):
             begin = index + 1
@@ -48,7 +46,7 @@ def last_run(lines: list[str]) -> list[str]:
 
 def _is_whole(lines: list[str]) -> bool:
     """Whether a file shows where its last run began."""
-    return any(line.startswith(OVER) or any(mark in line for mark in START_MARKERS) for line in lines)
+    return any(line.startswith(END_MARKER) or any(mark in line for mark in START_MARKERS) for line in lines)
 
 
 def _prepared(text: str, raw: bool) -> list[str]:

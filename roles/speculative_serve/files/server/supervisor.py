@@ -166,7 +166,6 @@ class Supervisor:
                 break
             code = self.serve_once()
             if self.stop_signal is not None:
-                self.log.say("the server was stopped")
                 break
             if self.guard.verdict is not None:
                 self.log.say(f"the memory guard ends the server: {self.guard.verdict.reason}")

@@ -26,7 +26,6 @@ def write(path: Path, *lines: str) -> None:
 
 def test_last_run_is_what_came_after_the_last_end() -> None:
     assert last_run([START, "a", END, START, "b"]) == [START, "b"]
-    assert last_run([START, "a", "[entrypoint] the server was stopped", START, "b"]) == [START, "b"]
 
 
 def test_a_server_that_was_given_up_has_its_last_run_with_the_end() -> None:
