@@ -15,6 +15,7 @@ import pytest
 from tests.unit import plays
 
 RECORD: dict[str, t.Any] = {
+    "deployed_at": "2026-10-04T09:12:44Z",
     "target_model": "example/target",
     "served_model": "target",
     "method": "eagle3",

@@ -246,7 +246,7 @@ def test_a_deployment_whose_recipe_is_not_known(registry: Registry, ask: Ask) ->
     result = ask(record=record(registry))
     assert [row["verdict"] for row in result["rows"]] == ["newer", "newest", "newest"]
     assert not result["recipe_fits"]
-    assert "-e recipe=PATH" in result["closing"][0]
+    assert "give it with -e recipe=PATH" in " ".join(result["closing"])
 
 
 def test_a_recipe_that_does_not_serve(registry: Registry, ask: Ask) -> None:
