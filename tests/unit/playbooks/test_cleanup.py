@@ -36,6 +36,16 @@ def test_it_is_looked_before_anything_is_removed() -> None:
     assert play["tasks"][1]["ansible.builtin.include_role"]["apply"] == {"any_errors_fatal": True}
 
 
+def only_look(directory: Path, words: str | None, role: str, **inputs: t.Any) -> None:
+    """Have a role look whether it can remove, which it refuses with these words, or does not; it changes nothing."""
+    include = {"name": f"dgx_spark.speculative.{role}", "tasks_from": "absent"}
+    look = {"name": "Look", INCLUDE: include, "vars": {**inputs, f"{role}_only_look": True}}
+    done = plays.run(directory, {"name": "Play", "hosts": "all", "gather_subset": ["min"], "tasks": [look]})
+    assert (done.returncode == 0) == (words is None), done.stdout
+    assert words is None or words in " ".join(done.stdout.split())
+    assert "changed=0" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("name", "words"), [("mine", "its name must contain 'dgx-spark-speculative'"), ("dgx-spark-speculative", None)]
 )
@@ -43,13 +53,7 @@ def test_who_only_looks_refuses_and_removes_nothing(tmp_path: Path, name: str, w
     kept = tmp_path / name / "deployments/mine/serve.sh"
     kept.parent.mkdir(parents=True)
     kept.touch()
-    absent: dict[str, t.Any] = {"name": "dgx_spark.speculative.speculative_serve", "tasks_from": "absent"}
-    variables = {"speculative_serve_state_directory": str(tmp_path / name), "speculative_serve_only_look": True}
-    look = {"name": "Look", INCLUDE: absent, "vars": variables}
-    done = plays.run(tmp_path, {"name": "Play", "hosts": "all", "gather_subset": ["min"], "tasks": [look]})
-    assert (done.returncode == 0) == (words is None), done.stdout
-    assert words is None or words in " ".join(done.stdout.split())
-    assert "changed=0" in done.stdout
+    only_look(tmp_path, words, "speculative_serve", speculative_serve_state_directory=str(tmp_path / name))
     assert kept.exists()
 
 
@@ -71,19 +75,11 @@ def test_models_that_were_not_fetched_are_refused_and_the_others_stay(
     receipt = tmp_path / "state/models/models--lab--one.json"
     receipt.parent.mkdir(parents=True)
     receipt.write_text(json.dumps({"commit": "1" * 40, "revisions": [], "include": [], "exclude": [], "files": {}}))
-    variables = {
-        **{
-            "huggingface_cache_directory": str(tmp_path / "hub"),
-            "huggingface_cache_state_directory": f"{tmp_path}/state",
-        },
-        **{"huggingface_cache_remove": models, "huggingface_cache_only_look": True},
+    directories = {
+        "huggingface_cache_directory": str(tmp_path / "hub"),
+        "huggingface_cache_state_directory": f"{tmp_path}/state",
     }
-    include = {"name": "dgx_spark.speculative.huggingface_cache", "tasks_from": "absent"}
-    look = {"name": "Look", INCLUDE: include, "vars": variables}
-    done = plays.run(tmp_path, {"name": "Play", "hosts": "all", "gather_subset": ["min"], "tasks": [look]})
-    assert (done.returncode == 0) == (words is None), done.stdout
-    assert words is None or words in " ".join(done.stdout.split())
-    assert "changed=0" in done.stdout
+    only_look(tmp_path, words, "huggingface_cache", huggingface_cache_remove=models, **directories)
     assert cached.is_dir()
     assert receipt.exists()
 
