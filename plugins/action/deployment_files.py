@@ -5,13 +5,34 @@
 from __future__ import annotations
 
 import typing as t
+from pathlib import PurePosixPath
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import GENERATIONS, described
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import require
+
+# As the module has them, where nothing is said.
+OWN, READ = "0700", "0644"
+
+
+def wanted(given: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """What there has to be, as a look says what there is."""
+    place = PurePosixPath(GENERATIONS, given["generation"]) if given.get("generation") else PurePosixPath()
+    files = given.get("files") or []
+    below = {(place / file["name"]).parent.as_posix() for file in files} - {place.as_posix()}
+    directories = {*given.get("subdirectories", []), *below, *[GENERATIONS] * bool(place.parts)}
+    return {
+        ".": described(int(given.get("mode", OWN), 8)),
+        **dict.fromkeys(directories, described(0o755)),
+        **{
+            (place / file["name"]).as_posix(): described(int(file.get("mode", READ), 8), file["content"].encode())
+            for file in files
+        },
+    }
 
 
 class ActionModule(ActionBase):
-    """Write nothing to a Spark that another run has taken over."""
+    """Write nothing to a Spark that another run has taken over, or that has it all."""
 
     TRANSFERS_FILES = False
     _supports_check_mode = True
@@ -20,4 +41,7 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         variables = task_vars or {}
         require(self, str(variables.get("inventory_hostname", "")))
+        known = self._task.args.get("known")
+        if known and wanted(self._task.args).items() <= known.items() and not self._task.args.get("prune"):
+            return {"changed": False, "diff": []}
         return dict(self._execute_module(task_vars=variables))

@@ -78,8 +78,10 @@ class ActionModule(ActionBase):
         return network.part(host, given["fabric"])
 
     @staticmethod
-    def _cluster(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        return cluster.compared(**given["cluster"])
+    def _cluster(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        asked = dict(given["cluster"])
+        compared = cluster.compared(asked["looks"], asked.pop("clock_skew"), asked.pop("tolerate"))
+        return {**compared, **cluster.joined(host, **asked)}
 
     @staticmethod
     def _steps(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -68,6 +68,12 @@ options:
     type: list
     elements: path
     default: []
+  known:
+    description:
+      - What there is in O(directory), as RV(dgx_spark.speculative.spark_info#module:records.files) has it. Where that
+        is all that is wanted, the host is not asked.
+    type: dict
+    default: {}
   files:
     description:
       - The files, in the order in which they are written.
@@ -119,7 +125,7 @@ inodes:
   description:
     - The number of each directory that lies in O(directory), by name. One that was removed and made again has another,
       and a container goes on with the one that it was given.
-  returned: success
+  returned: success, unless O(known) has all
   type: dict
   sample: {state: 4711}
 """
@@ -308,6 +314,8 @@ def main() -> None:
             "generation": {"type": "str"},
             "prune": {"type": "bool", "default": False},
             "mounted": {"type": "list", "elements": "path", "default": []},
+            # For the action, which need not call where all is there.
+            "known": {"type": "dict", "default": {}},
             "files": {
                 "type": "list",
                 "elements": "dict",

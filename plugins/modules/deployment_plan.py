@@ -122,6 +122,26 @@ options:
           - What M(dgx_spark.speculative.spark_info) returned as C(pair), by host name, the head first.
         type: dict
         required: true
+      rails:
+        description:
+          - By host name, its ways through the cable, each with its C(address).
+        type: dict
+        required: true
+      settled:
+        description:
+          - RV(settled) of this host.
+        type: bool
+        required: true
+      ssh_port:
+        description:
+          - Where the containers let the head in.
+        type: int
+        required: true
+      copy_port:
+        description:
+          - Where copies are taken in.
+        type: int
+        required: true
       clock_skew:
         description:
           - By how many seconds the clocks may differ.
@@ -262,6 +282,11 @@ options:
       pairs:
         description:
           - As O(cluster.looks). Empty for one Spark.
+        type: dict
+        required: true
+      links:
+        description:
+          - What this module returned as RV(idle) with O(cluster), by host name. Empty for one Spark.
         type: dict
         required: true
   room:
@@ -986,8 +1011,9 @@ streams:
   elements: str
   sample: [enp1s0f1np1=192.168.100.10=192.168.100.11]
 rails:
-  description: The interfaces of the cable, as this host sees them, one for each twin.
-  returned: with O(fabric)
+  description:
+    - The interfaces of the cable, as this host sees them, one for each twin; with O(cluster) as they were proven.
+  returned: with O(fabric) or O(cluster)
   type: list
   elements: dict
   sample:
@@ -1019,6 +1045,17 @@ peer:
   returned: with O(fabric)
   type: str
   sample: spark-2
+prove:
+  description: What of RV(rails) there is to prove as it is. Empty where a host has to be configured.
+  returned: with O(fabric)
+  type: list
+  elements: dict
+  sample: []
+settled:
+  description: Whether on this host nothing of the cable is to be done but to prove it.
+  returned: with O(fabric)
+  type: bool
+  sample: true
 measure:
   description:
     - Whether this host is to V(send) or V(receive) to measure what the cable carries. Empty for not. With
@@ -1189,8 +1226,8 @@ rules:
       state: present
 steps:
   description:
-    - The steps that have nothing to do, of V(image), V(options) and V(models), and with several Sparks V(ssh),
-      V(image_copies) and V(model_copies).
+    - The steps that have nothing to do, of V(image), V(options) and V(models), and with several Sparks V(link),
+      V(trust), V(ssh), V(image_copies) and V(model_copies).
   returned: with O(steps)
   type: list
   elements: str
@@ -1234,6 +1271,14 @@ sees:
   description: The beginning of a sentence about what a container sees there.
   returned: with O(page)
   type: str
+idle:
+  description:
+    - What has nothing to do on this host, V(link) where the cable is as it was planned, and proven, and V(trust) where
+      the host trusts just the keys of the others.
+  returned: with O(cluster)
+  type: list
+  elements: str
+  sample: [link, trust]
 image_copied:
   description: Whether all have the image that the head has made for all.
   returned: with O(cluster)

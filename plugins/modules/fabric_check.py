@@ -106,42 +106,23 @@ findings:
   sample: []
 """
 
-import dataclasses
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import FabricError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.proof import Proof
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.proof import ARGUMENTS, proven
 
 NEEDED = ("interface", "address", "peer_address", "peer_interface", "subnet", "mtu")
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "rails": {"type": "list", "elements": "dict", "required": True},
-            "peer": {"type": "str", "default": "the other Spark"},
-            "host": {"type": "str", "default": ""},
-            "port": {"type": "int", "default": 2233},
-            "timeout": {"type": "int", "default": 15},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     rails = module.params["rails"]
-    start = [f"{module.params['host']}:"] if module.params["host"] else []
     lacking = sorted({key for rail in rails for key in NEEDED if not rail.get(key)})
     if not rails or lacking:
         what = f"have no {' and no '.join(lacking)}" if lacking else "are empty"
         module.fail_json(msg=f"The rails {what}. Use those that deployment_plan returns.", table=[])
-    proof = Proof(rails, module.params["peer"], module.params["timeout"], port=module.params["port"])
-    try:
-        table = proof.check()
-        errors = [row.error for row in table if row.error]
-        rows = [dataclasses.asdict(row) for row in table]
-        if errors:
-            module.fail_json(msg=" ".join([*start, *errors]), table=rows)
-        module.exit_json(changed=False, rails=proof.refreshed(), table=rows, findings=proof.findings)
-    except FabricError as error:
-        module.fail_json(msg=str(error), table=[])
+    proof = proven(module.params)
+    if proof["error"]:
+        module.fail_json(msg=proof["error"], table=proof["table"])
+    module.exit_json(changed=False, **{name: proof[name] for name in ("rails", "table", "findings")})
 
 
 if __name__ == "__main__":

@@ -155,6 +155,37 @@ options:
         description:
           - The time where Ansible runs, in seconds since 1970. Without it nothing is said about the clock.
         type: float
+      proof:
+        description:
+          - What of the cable to prove, as M(dgx_spark.speculative.fabric_check) does.
+        type: dict
+        suboptions:
+          rails:
+            description:
+              - The interfaces. Nothing is proven where there are none.
+            type: list
+            elements: dict
+            required: true
+          peer:
+            description:
+              - What the other Spark is called in messages.
+            type: str
+            default: the other Spark
+          host:
+            description:
+              - What this Spark is called in messages.
+            type: str
+            default: ""
+          port:
+            description:
+              - The TCP port of the other Spark that is asked. V(0) leaves that out.
+            type: int
+            default: 2233
+          timeout:
+            description:
+              - Seconds for all of it.
+            type: int
+            default: 15
       socket:
         description:
           - The socket of the Engine.
@@ -888,6 +919,12 @@ pair:
       description: What tells the files that name the keys of others from other ones.
       type: str
       sample: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+    proof:
+      description:
+        - What was proven of O(pair.proof), with C(rails), C(table) and C(findings) of
+          M(dgx_spark.speculative.fabric_check), and C(error), which is empty where nothing is wrong. Null where there
+          was nothing to prove.
+      type: dict
     spooled_bytes:
       description: How much of an image has come from the other host and is not in Docker yet.
       type: int
@@ -934,6 +971,12 @@ records:
         - What the image has said of the engine options of O(deployment), by the hash of image and options, which is
           RV(dgx_spark.speculative.deployment_plan#module:checked).
       type: dict
+    files:
+      description:
+        - What there is of O(deployment). By its path below its directory, each directory with its mode, and with all
+          that its container has mounted, each file with its mode and SHA-256.
+      type: dict
+      sample: {".": "0700", generations: "0755"}
     ranks:
       description: What the ranks of O(deployment) said of themselves when it started last. Empty for one Spark alone.
       type: list
@@ -964,6 +1007,7 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import EngineError, Machine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.look import ARGUMENTS, DockerAccessInfo
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.proof import ARGUMENTS as PROOF
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import machine
 
 PORT = {
@@ -978,6 +1022,7 @@ PAIR = {
     "ports": {"type": "list", "elements": "dict", "default": [], "options": PORT},
     "key": {"type": "path", "no_log": False},
     "sent": {"type": "float"},
+    "proof": {"type": "dict", "options": PROOF},
     "socket": {"type": "path", "default": "/var/run/docker.sock"},
 }
 

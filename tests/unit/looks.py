@@ -41,6 +41,11 @@ def node(number: int, **changes: t.Any) -> dict[str, t.Any]:
         "state_directory": STATE,
         "client_key": None,
         "authorized": None,
+        "has_directory": True,
+        "key": f"{KEY[:-1]}{number}",
+        "key_is_open": False,
+        "trusted": "",
+        "proof": None,
         "spooled_bytes": 0,
         **changes,
     }

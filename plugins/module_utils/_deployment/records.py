@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 import typing as t
@@ -155,7 +156,29 @@ def remembered(state_directory: Path, deployment: str | None, labels: t.Mapping[
         "trial": leased_trial(directory) if directory else None,
         "choice": choice(state_directory / deployment if deployment else directory),
         **(noted(state_directory / deployment) if deployment else {"said": {}, "ranks": []}),
+        "files": present_files(state_directory / deployment, labels) if deployment else {},
     }
+
+
+def described(mode: int, content: bytes | None = None) -> str:
+    """What tells a file, or without a content a directory, from another one of that name."""
+    return f"{mode & 0o7777:04o}" + ("" if content is None else f" {hashlib.sha256(content).hexdigest()}")
+
+
+def present_files(directory: Path, labels: t.Mapping[str, str]) -> dict[str, str]:
+    """What there is of a deployment: its directory, those in it, and all that a container has its files from."""
+    generation = files_directory(directory, labels)
+    inside = sorted(generation.rglob("*")) if generation != directory else []
+    try:
+        paths = [directory, *(path for path in directory.iterdir() if path.is_dir()), *inside]
+        return {
+            path.relative_to(directory).as_posix(): described(
+                path.stat().st_mode, None if path.is_dir() else path.read_bytes()
+            )
+            for path in paths
+        }
+    except OSError:
+        return {}
 
 
 def noted(directory: Path) -> dict[str, t.Any]:

@@ -23,6 +23,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import (
+    FabricError,
     Run,
     addresses,
     after_colon,
@@ -48,6 +49,15 @@ RETRY_S = 0.5
 PING_DEADLINE_S = 1
 # A firewall that drops what arrives does not answer at all.
 CONNECT_DEADLINE_S = 2.0
+
+# Of the module fabric_check, and of whoever looks at more in the same call.
+ARGUMENTS: dict[str, t.Any] = {
+    "rails": {"type": "list", "elements": "dict", "required": True},
+    "peer": {"type": "str", "default": "the other Spark"},
+    "host": {"type": "str", "default": ""},
+    "port": {"type": "int", "default": 2233},
+    "timeout": {"type": "int", "default": 15},
+}
 
 Rail = dict[str, t.Any]
 Connect = t.Callable[[str, str, int], "str | None"]
@@ -83,6 +93,27 @@ class Row:
     lost: int | None = None
     connects: bool | None = None
     error: str | None = None
+
+
+def proven(asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What a look at a host's end of the cable says, asked as ARGUMENTS name it.
+
+    Without an `error`, in which the host is named, the rails are those that were proven.
+    """
+    proof = Proof(asked["rails"], asked["peer"], asked["timeout"], port=asked["port"])
+    try:
+        table = proof.check()
+        errors = [row.error for row in table if row.error]
+        rails = asked["rails"] if errors else proof.refreshed()
+    except FabricError as error:
+        table, errors, rails = [], [str(error)], asked["rails"]
+    start = [f"{asked['host']}:"] if asked["host"] and errors else []
+    return {
+        "error": " ".join([*start, *errors]),
+        "table": [dataclasses.asdict(row) for row in table],
+        "rails": rails,
+        "findings": proof.findings,
+    }
 
 
 def round_trip(output: str) -> float | None:

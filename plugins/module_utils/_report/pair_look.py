@@ -33,6 +33,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.acce
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.holders import port_use
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import store_of
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.proof import proven
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import owner_name
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import (
     QUERY,
@@ -241,6 +242,7 @@ class PairLook:
             "key_is_open": self.key_is_open(),
             "authorized": authorized(read(self.pair / "authorized_keys")),
             "trusted": trusted(self.pair),
+            "proof": self.proof(),
             "spooled_bytes": self.spooled(),
         }
 
@@ -359,6 +361,10 @@ class PairLook:
             return self.pair.is_dir() and self.pair.stat().st_mode & 0o777 == 0o700
         except OSError:
             return False
+
+    def proof(self) -> dict[str, t.Any] | None:
+        asked = self.params["proof"]
+        return proven(asked) if asked and asked["rails"] else None
 
     def spooled(self) -> int:
         files = (self.pair / "spool").glob("*/*")

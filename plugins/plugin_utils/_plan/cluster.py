@@ -76,6 +76,8 @@ class Comparison:
             self.slot(name)
         for worker in self.workers:
             self.other_head(worker)
+        for node in self.nodes.values():
+            self.link(node)
 
     def same_machine(self) -> bool:
         groups = self.groups(lambda node: tuple(sorted(node["mac_addresses"])))
@@ -191,6 +193,11 @@ class Comparison:
         else:
             self.findings.append(f"{text}; that deployment is replaced.")
 
+    def link(self, node: Facts) -> None:
+        if proof := node["proof"]:
+            self.problems += [proof["error"]] * bool(proof["error"])
+            self.findings += proof["findings"]
+
 
 def compared(looks: t.Mapping[str, Facts], clock_skew: float, tolerate: t.Sequence[str] = ()) -> dict[str, t.Any]:
     """The problems and the findings about the nodes, a sentence each, and whether all have the head's image."""
@@ -205,6 +212,22 @@ def compared(looks: t.Mapping[str, Facts], clock_skew: float, tolerate: t.Sequen
         "findings": comparison.findings,
         "image_copied": all(is_copied(head, worker) for worker in workers),
     }
+
+
+def joined(
+    host: str,
+    looks: t.Mapping[str, Facts],
+    rails: t.Mapping[str, t.Sequence[Facts]],
+    settled: bool,
+    ssh_port: int,
+    copy_port: int,
+) -> dict[str, t.Any]:
+    """The rails, as far as they are proven, and what of joining a node to the others is done: C(link), which is as it
+    was planned and proven, and C(trust), its files, which have the others' keys as they are now."""
+    proof = looks[host]["proof"] or {"rails": rails[host], "error": "It was not proven."}
+    is_known = trusts_just_them(host, looks, rails, ssh_port, copy_port)
+    idle = {"link": settled and not proof["error"], "trust": is_known}
+    return {"rails": proof["rails"], "idle": [step for step, nothing in idle.items() if nothing]}
 
 
 # What lets one into the next.
@@ -278,6 +301,32 @@ def _known(nodes: t.Sequence[Facts], rank: int, ssh_port: int, copy_port: int) -
     )
 
 
+def _trusted(nodes: t.Sequence[Facts], rank: int, ssh_port: int, copy_port: int) -> Files:
+    """What names the keys that a node accepts, always; who takes in copies is let in only while there are some."""
+    known = _known(nodes, rank, ssh_port, copy_port)
+    files = [_file("known_hosts", known)] if known else []
+    if rank:
+        files.append(_file("authorized_keys", authorized_keys(nodes[0]["addresses"], LAUNCH, nodes[0]["key"])))
+    return files
+
+
+def trusts_just_them(
+    host: str,
+    looks: t.Mapping[str, Facts],
+    rails: t.Mapping[str, t.Sequence[Facts]],
+    ssh_port: int,
+    copy_port: int,
+) -> bool:
+    """Whether a node has a key that is its own, and the others' as they are now."""
+    own = looks[host]
+    if not own["has_directory"] or own["key_is_open"] or not all(look["key"] for look in looks.values()):
+        return False
+    nodes = [
+        {"addresses": [rail["address"] for rail in rails[name]], "key": look["key"]} for name, look in looks.items()
+    ]
+    return bool(digest(_trusted(nodes, list(looks).index(host), ssh_port, copy_port)) == own["trusted"])
+
+
 def known_of(
     rails: t.Mapping[str, t.Sequence[Facts]],
     looks: t.Mapping[str, Facts],
@@ -319,12 +368,8 @@ def trust(
     silence end it.
     """
     nodes, rank = list(hosts.values()), list(hosts).index(host)
-    known = _known(nodes, rank, ssh_port, copy_port)
-    files = [_file("known_hosts", known)] if known else []
-    copies: Files = []
-    if rank:
-        files.append(_file("authorized_keys", authorized_keys(nodes[0]["addresses"], LAUNCH, nodes[0]["key"])))
-        copies = _copies(nodes[rank - 1], nodes[rank], directory, copy_port)
+    files = _trusted(nodes, rank, ssh_port, copy_port)
+    copies = _copies(nodes[rank - 1], nodes[rank], directory, copy_port) if rank else []
     way: dict[str, t.Any] = {}
     for name in list(hosts)[rank + 1 :][:1]:
         way = {"worker": name, "user": hosts[name]["user"], "addresses": hosts[name]["addresses"], "port": copy_port}

@@ -102,7 +102,8 @@ def part(host: str, asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         if not before:
             raise
         raise PlanError(f"{host}: the Sparks cannot be joined, as the message of {order[1]} says.") from error
-    own = found["hosts"][host]
+    own, card = found["hosts"][host], cards["hosts"][host]
+    measure = end_of_stream(list(hosts).index(host), len(hosts)) if found["measure"] else ""
     return {
         **own,
         "before": before,
@@ -114,8 +115,11 @@ def part(host: str, asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         # By whom the way is proven, round the ranks.
         "peer": after or order[1],
         "any_configure": found["configure"],
-        "measure": end_of_stream(list(hosts).index(host), len(hosts)) if found["measure"] else "",
-        "card": cards["hosts"][host],
+        # Only then is there something to prove before anything is done.
+        "prove": [] if found["configure"] else own["rails"],
+        "measure": measure,
+        "card": card,
+        "settled": not (found["configure"] or measure or any(card[do] for do in ("install", "remove", "move"))),
         "findings": [*found["findings"], *cards["findings"]],
         "lines": [*found["lines"], *cards["lines"]],
     }

@@ -17,12 +17,15 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.served
 Mapping = t.Mapping[str, t.Any]
 
 
-def idle(looks: Mapping, views: Mapping, plans: Mapping, pairs: Mapping) -> list[str]:
+def idle(
+    looks: Mapping, views: Mapping, plans: Mapping, pairs: Mapping, links: t.Mapping[str, t.Collection[str]]
+) -> list[str]:
     """Those of which has been seen that all they would do is done; what was not seen is to be done.
 
     All is by host, the head first. On the head, `image`: it is here, and a container that runs has the GPU. `options`:
     the image has served just these. `models`: they were checked as they are, and no vocabulary is missing. `ssh`: there
-    is an image with an SSH server. `image_copies` and `model_copies`: the others have what the head has.
+    is an image with an SSH server. `image_copies` and `model_copies`: the others have what the head has. On all, `link`
+    and `trust`: the Sparks are joined as planned, and let in just each other, by which copies find their way.
     """
     look, models, plan, pair = (of_head(each) for each in (looks, views, plans, pairs))
     image = bool(look.get("image")) and (look.get("slot") or {}).get("state") == "running"
@@ -40,4 +43,6 @@ def idle(looks: Mapping, views: Mapping, plans: Mapping, pairs: Mapping) -> list
         and not takers(views)
         and not any(unlike(views, host) for host in views),
     }
+    done["link"] = bool(links) and all("link" in found for found in links.values())
+    done["trust"] = done["image_copies"] and done["model_copies"] and all("trust" in found for found in links.values())
     return [step for step, nothing in done.items() if nothing]

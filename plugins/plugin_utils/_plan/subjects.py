@@ -44,7 +44,10 @@ SERVED: dict[str, dict[str, t.Any]] = {
     **{name: {"type": "dict", "default": {}} for name in ("records", "facts", "models")},
 }
 CLUSTER: dict[str, dict[str, t.Any]] = {
-    "looks": NEEDED,
+    **dict.fromkeys(("looks", "rails"), NEEDED),
+    "settled": {"type": "bool", "required": True},
+    "ssh_port": {"type": "int", "required": True},
+    "copy_port": {"type": "int", "required": True},
     "clock_skew": {"type": "float", "default": 60},
     "tolerate": {"type": "list", "elements": "str", "default": []},
 }
@@ -108,7 +111,7 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
     "fabric": {"type": "dict", "options": FABRIC},
     "cluster": {"type": "dict", "options": CLUSTER},
     "served": {"type": "dict", "options": SERVED},
-    "steps": {"type": "dict", "options": dict.fromkeys(("looks", "views", "plans", "pairs"), NEEDED)},
+    "steps": {"type": "dict", "options": dict.fromkeys(("looks", "views", "plans", "pairs", "links"), NEEDED)},
     "room": {"type": "dict", "options": ROOM},
     "model_copies": {
         "type": "dict",

@@ -14,8 +14,8 @@ import re
 import typing as t
 from pathlib import Path
 
-import yaml
 from ansible.module_utils.common.validation import check_type_dict
+from ansible.module_utils.common.yaml import yaml_load
 from ansible.module_utils.parsing.convert_bool import BOOLEANS, boolean
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
     DRAFT_LENGTH,
@@ -38,10 +38,10 @@ OUTPUTS = (
     "open_webui_upstream",
     "spark_network_bandwidth",
     "spark_network_before",
+    "spark_network_compared",
     "spark_network_directory",
     "spark_network_findings",
     "spark_network_fingerprint",
-    "spark_network_image_here",
     "spark_network_look",
     "spark_network_rails",
     "spark_network_trust_changed",
@@ -106,7 +106,7 @@ def inputs(roles: Path) -> dict[str, dict[str, str]]:
     """The inputs of every role, each with its type, from its argument specs."""
     found: dict[str, dict[str, str]] = {}
     for path in sorted(roles.glob("*/meta/argument_specs.yml")):
-        specs = yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]
+        specs = yaml_load(path.read_text(encoding="utf-8"))["argument_specs"]
         options = (option for spec in specs.values() for option in (spec.get("options") or {}).items())
         found[path.parent.parent.name] = {name: option.get("type", "str") for name, option in options}
     return found

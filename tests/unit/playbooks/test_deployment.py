@@ -53,7 +53,7 @@ def test_a_role_alone_has_its_own_defaults(tmp_path: Path) -> None:
 
 def test_what_is_handed_over_without_a_recipe(tmp_path: Path) -> None:
     """The name of a deployment leads to the recipe, and is nobody's business here."""
-    files = [str(ROOT / "playbooks/vars/deployment.yml")]
+    files = [str(ROOT / "playbooks/group_vars/all.yml")]
     given = {"speculative_serve_port": 8100, "speculative_serve_expose": "lan"}
     found = shown(tmp_path, given=given, vars_files=files)
     assert found == [False, "ansible.builtin.sudo", "lan", "http://127.0.0.1:8100", "http://172.17.0.1:8100"]

@@ -53,7 +53,7 @@ def looked(tmp_path: Path, fails: dict[str, list[str]]) -> dict[str, t.Any]:
     for part in ("docker", "cable", "pair", "image"):
         (tasks / f"{part}.yml").write_text(ROLE.format(part=part), encoding="utf-8")
     hosts = {name: {"ansible_connection": "local", "ansible_python_interpreter": sys.executable} for name in ("a", "b")}
-    every = yaml.safe_load((ROOT / "playbooks/vars/deployment.yml").read_text(encoding="utf-8"))
+    every = yaml.safe_load((ROOT / "playbooks/group_vars/all.yml").read_text(encoding="utf-8"))
     given = {name: every[name] for name in ("deployment_hosts", "deployment_missing_for")}
     inventory = {"all": {"hosts": hosts, "vars": {**given, "fails": fails, "deployment": {"expose": "local"}}}}
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")

@@ -34,7 +34,7 @@ def test_all_know_what_the_head_was_told_of_the_image(tmp_path: Path) -> None:
     shown = {"ansible.builtin.debug": {"msg": "{{ inventory_hostname }} has {{ huggingface_cache_packed_bytes }}"}}
     befores = {"ansible.builtin.set_fact": {"spark_network_before": "{{ before[inventory_hostname] }}"}}
     before = dict(zip(NAMES, ("", *NAMES)))
-    files = [str(ROOT / "playbooks/vars/deployment.yml")]
+    files = [str(ROOT / "playbooks/group_vars/all.yml")]
     done = play(tmp_path, [befores, shown], vars={"before": before}, vars_files=files)
     assert done.returncode == 0, done.stdout + done.stderr
     assert all(f"{name} has 13" in done.stdout for name in NAMES), done.stdout

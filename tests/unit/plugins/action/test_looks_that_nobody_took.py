@@ -16,11 +16,16 @@ PLAN = "dgx_spark.speculative.deployment_plan"
 SNAPSHOT = "dgx_spark.speculative.huggingface_snapshot"
 TRUST = {"directory": "/d", "ssh_port": 1, "copy_port": 2, "key": "/k", "streams": 1, "patience": 1}
 TOLD = ("rails", "looks", "keys", "users", "pythons")
+CLUSTER = {"settled": True, "ssh_port": 1, "copy_port": 2}
 BACK = {"state_directory": "/s", "docker": {}}
 SEEN = {"seen": {"key": None}, "rails": [{"address": "10.0.0.1"}]}
 # What is asked, and the beginning of what is said.
 ASKED: dict[str, tuple[str, dict[str, t.Any], str]] = {
-    "cluster": (PLAN, {"cluster": {}, "of_all": {"looks": "look"}}, "'mac_addresses': register it with "),
+    "cluster": (
+        PLAN,
+        {"cluster": CLUSTER, "of_all": {"looks": "look", "rails": "rails"}},
+        "'mac_addresses': register it with ",
+    ),
     "room": (PLAN, {"room": {"models": {}}}, "'pair_problems': register it with "),
     "model_copies": (
         PLAN,

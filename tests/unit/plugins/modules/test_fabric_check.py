@@ -372,7 +372,7 @@ class Module:
         def proof(rails: list[dict[str, t.Any]], peer: str, _seconds: float, port: int) -> Proof:
             return Proof(rails, peer, 1, cable.run, cable.root, cable.sleep, port, cable.connect)
 
-        monkeypatch.setattr(fabric_check, "Proof", proof)
+        monkeypatch.setattr(fabric_proof, "Proof", proof)
 
     def __call__(self, rails: list[dict[str, t.Any]]) -> dict[str, t.Any]:
         with patch_module_args({"rails": rails, "host": "spark-1", "peer": "spark-2"}), pytest.raises(SystemExit):

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.cluster import (
     authorized_keys,
     compared,
+    joined,
     known_hosts,
     known_of,
     public_key,
@@ -337,3 +338,58 @@ def test_one_alone_lets_nobody_in() -> None:
 def test_what_cannot_be_written_is_refused(changes: dict[str, t.Any]) -> None:
     with pytest.raises(ValueError, match=r"public half|spaces|valid from somewhere"):
         doors(2, **changes)
+
+
+RAILS = {host: [{"address": one} for one in spark(rank)["addresses"]] for rank, host in enumerate("abc")}
+
+
+def proof(**changes: t.Any) -> dict[str, t.Any]:
+    return {"error": "", "findings": [], "rails": [{"mtu": 9000}], **changes}
+
+
+def idle(host: str, *looks: dict[str, t.Any], settled: bool = True) -> list[str]:
+    return list(joined(host, dict(zip("abc", looks)), RAILS, settled, 2233, 2234)["idle"])
+
+
+def trusting(*, ssh_port: int = 2233) -> list[dict[str, t.Any]]:
+    """Three that have just the others' keys."""
+    looks = [node(number) for number in (1, 2, 3)]
+    known = {host: {**spark(rank), "key": looks[rank]["key"]} for rank, host in enumerate("abc")}
+    return [
+        {**look, "trusted": trust(known, host, "/s/pair", ssh_port, 2234, "/s/own", 8, 180)["sha256"]}
+        for host, look in zip("abc", looks)
+    ]
+
+
+def test_a_link_that_is_proven_and_as_planned_is_done() -> None:
+    proven = [{**look, "proof": proof()} for look in trusting()]
+    assert idle("b", *proven) == ["link", "trust"]
+    assert idle("b", *proven, settled=False) == ["trust"]
+    assert idle("b", proven[0], {**proven[1], "proof": proof(error="no link")}, proven[2]) == ["trust"]
+    assert joined("b", dict(zip("abc", proven)), RAILS, True, 2233, 2234)["rails"] == [{"mtu": 9000}]
+
+
+def test_a_link_that_has_to_be_configured_is_proven_later() -> None:
+    looks = trusting()
+    assert idle("a", *looks) == ["trust"]
+    assert joined("a", dict(zip("abc", looks)), RAILS, True, 2233, 2234)["rails"] == RAILS["a"]
+
+
+@pytest.mark.parametrize("host", ["a", "b", "c"])
+def test_keys_are_done_where_they_are_as_all_have_them_now(host: str) -> None:
+    looks, rank = trusting(), "abc".index(host)
+    assert idle(host, *looks) == ["trust"]
+    for changed in ({"trusted": ""}, {"has_directory": False}, {"key_is_open": True}, {"key": None}):
+        assert idle(host, *({**look, **changed} if at == rank else look for at, look in enumerate(looks))) == []
+
+
+def test_another_key_or_port_of_another_spark_counts() -> None:
+    first, second, third = trusting()
+    assert idle("b", first, second, {**third, "key": first["key"]}) == []
+    assert idle("a", *trusting(ssh_port=2299)) == []
+
+
+def test_what_is_wrong_with_a_link_keeps_sparks_apart() -> None:
+    broken = node(2, proof=proof(error="spark-2: enp1s0f1np1 has no link."))
+    assert problems(node(1, proof=proof(findings=["Slow."])), broken) == ["spark-2: enp1s0f1np1 has no link."]
+    assert compared(named(node(1, proof=proof(findings=["Slow."])), node(2)), 60)["findings"] == ["Slow."]

@@ -22,18 +22,20 @@ PAIR: dict[str, t.Any] = {
     "pair_image": "dgx-spark-speculative/release:1",
     "images": {"base": {"fingerprint": "b"}, "pair": {"fingerprint": "p", "base": "b", "bytes": 5}},
 }
+LINKS = ["link", "trust"]
 HEAD = ("image", "options", "models")
-ALL = (*HEAD, "ssh", "image_copies", "model_copies")
+ALL = ("link", "trust", *HEAD, "ssh", "image_copies", "model_copies")
 
 
-def left(**seen: list[dict[str, t.Any]]) -> list[str]:
+def left(links: t.Sequence[list[str]] = (LINKS, LINKS), **seen: list[dict[str, t.Any]]) -> list[str]:
     """What has something to do, by what differs on the first Sparks from where nothing has."""
     usual = {"looks": LOOK, "views": VIEW, "plans": PLAN, "pairs": PAIR}
     found = {
         name: {f"spark-{rank}": {**value, **change} for rank, change in enumerate([*seen.get(name, []), {}, {}][:2], 1)}
         for name, value in usual.items()
     }
-    return [step for step in ALL if step not in idle(**found)]
+    joined = {f"spark-{rank}": link for rank, link in enumerate(links, 1)}
+    return [step for step in ALL if step not in idle(**found, links=joined)]
 
 
 @pytest.mark.parametrize(
@@ -44,8 +46,8 @@ def left(**seen: list[dict[str, t.Any]]) -> list[str]:
         ({"slot": {"state": "exited"}}, {}, {}, ["image", "options"]),
         ({"slot": None}, {}, {}, ["image", "options"]),
         ({"image": None}, {}, {}, ["image", "options"]),
-        ({}, {"verified": False}, {}, ["models", "model_copies"]),
-        ({}, {"downloads": [{"path": "/vocabularies/o200k"}]}, {}, ["models", "model_copies"]),
+        ({}, {"verified": False}, {}, ["trust", "models", "model_copies"]),
+        ({}, {"downloads": [{"path": "/vocabularies/o200k"}]}, {}, ["trust", "models", "model_copies"]),
         ({}, {}, {"options_served": False}, ["options"]),
     ],
 )
@@ -56,22 +58,30 @@ def test_what_has_something_to_do_is_not_left_out(
 
 
 def test_what_another_spark_lacks_is_brought_there() -> None:
-    assert left(pairs=[{}, {"images": {"base": None, "pair": None}}]) == ["image_copies"]
-    assert left(pairs=[{}, {"images": {"base": None, "pair": {"fingerprint": "other"}}}]) == ["image_copies"]
-    assert left(pairs=[{"image_made": False}]) == ["ssh", "image_copies"]
-    assert left(views=[{}, {"verified": False}]) == ["model_copies"]
-    assert left(views=[{}, {"files_missing": ["o200k"]}]) == ["model_copies"]
+    # By way of the keys, whoever has them already.
+    images, models = ["trust", "image_copies"], ["trust", "model_copies"]
+    assert left(pairs=[{}, {"images": {"base": None, "pair": None}}]) == images
+    assert left(pairs=[{}, {"images": {"base": None, "pair": {"fingerprint": "other"}}}]) == images
+    assert left(pairs=[{"image_made": False}]) == ["trust", "ssh", "image_copies"]
+    assert left(views=[{}, {"verified": False}]) == models
+    assert left(views=[{}, {"files_missing": ["o200k"]}]) == models
     # Which is refused there.
-    assert left(views=[{}, {"models": {"/models/own": {"commit": None, "bytes": 6}}}]) == ["model_copies"]
+    assert left(views=[{}, {"models": {"/models/own": {"commit": None, "bytes": 6}}}]) == models
+
+
+@pytest.mark.parametrize("step", LINKS)
+def test_the_link_of_each_and_its_keys_count(step: str) -> None:
+    assert left([LINKS, [other for other in LINKS if other != step]]) == [step]
+    assert left([[], LINKS]) == LINKS
 
 
 def test_one_spark_is_no_pair() -> None:
-    found = idle({"spark-1": LOOK}, {"spark-1": VIEW}, {"spark-1": PLAN}, {"spark-1": {}})
+    found = idle({"spark-1": LOOK}, {"spark-1": VIEW}, {"spark-1": PLAN}, {"spark-1": {}}, {"spark-1": {}})
     assert [step for step in HEAD if step in found] == list(HEAD)
-    assert "ssh" not in found
+    assert not {"link", "trust", "ssh", "image_copies"} & set(found)
 
 
 def test_what_was_not_looked_at_is_not_left_out() -> None:
-    assert idle({}, {}, {}, {}) == []
+    assert idle({}, {}, {}, {}, {}) == []
     both: dict[str, t.Any] = {"spark-1": {}, "spark-2": {}}
-    assert idle(both, both, both, both) == []
+    assert idle(both, both, both, both, both) == []
