@@ -15,6 +15,11 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence
 OWN, READ = "0700", "0644"
 
 
+def bits(mode: str) -> int:
+    """A mode as a number; of what is to stay as it is, one that is not had."""
+    return int(mode, 8) if mode.isdigit() else -1
+
+
 def wanted(given: t.Mapping[str, t.Any]) -> dict[str, str]:
     """What there has to be, as a look says what there is."""
     place = PurePosixPath(GENERATIONS, given["generation"]) if given.get("generation") else PurePosixPath()
@@ -22,10 +27,10 @@ def wanted(given: t.Mapping[str, t.Any]) -> dict[str, str]:
     below = {(place / file["name"]).parent.as_posix() for file in files} - {place.as_posix()}
     directories = {*given.get("subdirectories", []), *below, *[GENERATIONS] * bool(place.parts)}
     return {
-        ".": described(int(given.get("mode", OWN), 8)),
+        ".": described(bits(given.get("mode", OWN))),
         **dict.fromkeys(directories, described(0o755)),
         **{
-            (place / file["name"]).as_posix(): described(int(file.get("mode", READ), 8), file["content"].encode())
+            (place / file["name"]).as_posix(): described(bits(file.get("mode", READ)), file["content"].encode())
             for file in files
         },
     }

@@ -163,7 +163,7 @@ options:
       - Adds up the weights of target and draft model, the KV cache of the wanted context, and 10 GB of workspace, and
         compares the sum with the memory there is, before anything is downloaded.
       - The KV cache is counted for C(parallel) conversations. Each takes C(context) tokens and three times
-        C(draft_length), as TensorRT-LLM makes a sequence longer for its drafts, rounded up to whole blocks, and a block
+        what is drafted for a pass, as TensorRT-LLM makes a sequence longer for its drafts, rounded up to whole blocks, and a block
         more. Another block is for the dummy request that fills up the batches of CUDA graphs.
       - A value in it takes two bytes unless C(kv_cache_config.dtype) in the options says less. With C(auto) it takes
         one where the checkpoint asks for FP8, as TensorRT-LLM follows it; the head of C(eagle3) has its target's type.
@@ -190,10 +190,10 @@ options:
         required: true
       given:
         description:
-          - The inputs of the role C(speculative_serve), by the recipe's names C(target), C(draft), C(method),
-            C(draft_length), C(context), C(parallel), C(kv_cache) and C(family), and C(image) and C(break_even) (what
-            drafts cost).
-          - C(method) and C(draft_length) are null where nobody has given them. Any other one that is the recipe's
+          - The inputs of the role C(speculative_serve), by the names that O(served.recipe) has for its models, how it
+            drafts, how long and how many its conversations may be, and the release family; with C(image), and
+            C(break_even), what drafts cost.
+          - How it drafts, and how much, are null where nobody has said. Any other one that is the recipe's
             counts as the recipe's. C(method) is empty if C(speculative_config) in the options says it.
         type: dict
         required: true
@@ -1407,8 +1407,8 @@ replaced:
   type: dict
 served:
   description:
-    - The values by the recipe's names, C(benchmark) (C(draft_length), C(method), C(date) and C(sentence) of the choice
-      that was taken, or empty), C(break_even), C(origins) and C(lines).
+    - The values by the recipe's names, C(benchmark) (the choice that was taken, as
+      M(dgx_spark.speculative.benchmark) returned it, or empty), C(break_even), C(origins) and C(lines).
     - In C(origins), by name, C(from) is V(benchmark) or V(given), and C(says) tells a person value and place.
     - C(break_even) has the acceptance lengths from which drafts pay, for one request at a time on hardware whose limit
       is reading memory. With a mixture of experts it depends on how far the tokens of a pass share their experts, hence

@@ -107,13 +107,14 @@ findings:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.proof import ARGUMENTS, proven
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.arguments import PROOF
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.proof import proven
 
 NEEDED = ("interface", "address", "peer_address", "peer_interface", "subnet", "mtu")
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    module = AnsibleModule(argument_spec=PROOF, supports_check_mode=True)
     rails = module.params["rails"]
     lacking = sorted({key for rail in rails for key in NEEDED if not rail.get(key)})
     if not rails or lacking:

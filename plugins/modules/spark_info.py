@@ -1007,7 +1007,7 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import EngineError, Machine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.look import ARGUMENTS, DockerAccessInfo
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.proof import ARGUMENTS as PROOF
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.arguments import PROOF
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import machine
 
 PORT = {

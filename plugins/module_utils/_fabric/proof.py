@@ -50,15 +50,6 @@ PING_DEADLINE_S = 1
 # A firewall that drops what arrives does not answer at all.
 CONNECT_DEADLINE_S = 2.0
 
-# Of the module fabric_check, and of whoever looks at more in the same call.
-ARGUMENTS: dict[str, t.Any] = {
-    "rails": {"type": "list", "elements": "dict", "required": True},
-    "peer": {"type": "str", "default": "the other Spark"},
-    "host": {"type": "str", "default": ""},
-    "port": {"type": "int", "default": 2233},
-    "timeout": {"type": "int", "default": 15},
-}
-
 Rail = dict[str, t.Any]
 Connect = t.Callable[[str, str, int], "str | None"]
 
@@ -96,7 +87,7 @@ class Row:
 
 
 def proven(asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """What a look at a host's end of the cable says, asked as ARGUMENTS name it.
+    """What a look at a host's end of the cable says, asked as its `arguments` name it.
 
     Without an `error`, in which the host is named, the rails are those that were proven.
     """
