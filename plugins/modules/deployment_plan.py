@@ -163,8 +163,8 @@ options:
       - Adds up the weights of target and draft model, the KV cache of the wanted context, and 10 GB of workspace, and
         compares the sum with the memory there is, before anything is downloaded.
       - The KV cache is counted for C(parallel) conversations. Each takes C(context) tokens and three times
-        what is drafted for a pass, as TensorRT-LLM makes a sequence longer for its drafts, rounded up to whole blocks, and a block
-        more. Another block is for the dummy request that fills up the batches of CUDA graphs.
+        what is drafted for a pass, as TensorRT-LLM makes a sequence longer for its drafts, rounded up to whole blocks,
+        and a block more. Another block is for the dummy request that fills up the batches of CUDA graphs.
       - A value in it takes two bytes unless C(kv_cache_config.dtype) in the options says less. With C(auto) it takes
         one where the checkpoint asks for FP8, as TensorRT-LLM follows it; the head of C(eagle3) has its target's type.
       - The share of C(kv_cache_config.free_gpu_memory_fraction) stays a cap, for the KV cache, on what the weights

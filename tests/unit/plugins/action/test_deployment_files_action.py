@@ -23,6 +23,18 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deployment_files, "require", lambda *_a: None)
 
 
+class Action(deployment_files.ActionModule):
+    """The action, which asks nobody."""
+
+    def __init__(self, arguments: dict[str, t.Any]) -> None:
+        self._task: t.Any = types.SimpleNamespace(args=arguments)
+        self.calls = 0
+
+    def _execute_module(self, *_: t.Any, **__: t.Any) -> t.Any:
+        self.calls += 1
+        return {"changed": True}
+
+
 class Deployment:
     """One that the module has written."""
 
@@ -43,13 +55,9 @@ class Deployment:
 
     def asked(self, **changes: t.Any) -> bool:
         """Whether the Spark is asked, after a look at it."""
-        calls = []
-        action = deployment_files.ActionModule.__new__(deployment_files.ActionModule)
-        known = present_files(self.directory, LABELS)
-        action._task = types.SimpleNamespace(args={**self.arguments, "known": known, **changes})
-        action._execute_module = lambda **_: calls.append(1) or {"changed": True}
-        assert action.run(task_vars={"inventory_hostname": "spark-1"})["changed"] is bool(calls)
-        return bool(calls)
+        action = Action({**self.arguments, "known": present_files(self.directory, LABELS), **changes})
+        assert action.run(task_vars={"inventory_hostname": "spark-1"})["changed"] is bool(action.calls)
+        return bool(action.calls)
 
 
 @pytest.fixture(name="deployment")
