@@ -61,9 +61,11 @@ demo-two-sparks: engine  ## Watch the shipped playbook serve a model on two simu
 	@echo "  . .venv/bin/activate && ansible-playbook -i .cache/twin/$(or $(TWIN),.)/inventory.yml playbooks/status.yml"
 	@echo "Away with them: make demo-down"
 
+GONE = The simulated Sparks are gone. Their images stay in Docker for the next time; make clean removes those, too.
+
 .PHONY: demo-down
 demo-down:  ## Take the simulated Spark down again
-	@if test -x $(PYTHON) && tools/engine.sh answers; then tools/twin.sh down; fi
+	@if test -x $(PYTHON) && tools/engine.sh answers; then tools/twin.sh down $(IMAGES) && echo "$(GONE)"; fi
 	@tools/engine.sh down
 
 ## For contributors
@@ -136,5 +138,7 @@ perf: dev engine  ## Print the figures: round trips, bytes, time against the ste
 	@missed=0; for part in tests.perf tests.perf_two_sparks; do PYTHONPATH=collections $(PYTHON) -m $$part || missed=1; done; exit $$missed
 
 .PHONY: clean
+clean: IMAGES = --images
+clean: GONE = The simulated Sparks and their images are gone.
 clean: demo-down  ## Remove what these targets produced, .venv included; inventory/hosts.yml stays
 	rm -rf .ansible .cache .mypy_cache .pytest_cache .ruff_cache .venv

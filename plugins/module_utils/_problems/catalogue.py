@@ -488,7 +488,7 @@ CATALOGUE: tuple[Row, ...] = (
         "port_taken",
         MACHINE,
         "Something else listens on the server's port",
-        "Stop it, or choose another port with speculative_serve_port.",
+        "Choose another port with speculative_serve_port, or stop what listens there.",
         SPECULATIVE,
         substrings=("port is already allocated",),
         fact="port_taken",

@@ -69,6 +69,7 @@ class Docker:
         self._machine = machine
         self._engine = Engine(socket)
         self.problem: str | None = None
+        self.remedy = ""
         # What the containers that were looked at were made with.
         self.environments: dict[str, dict[str, str]] = {}
 
@@ -79,6 +80,10 @@ class Docker:
             return ask()
         except PermissionError:
             self.problem = f"the user {user_name(self._machine.uid)} may not open {self._socket}"
+            # Only here: the catalogue is long, and nothing keeps what Python compiles for the next call.
+            from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import cause_of
+
+            self.remedy = f" {cause_of(self.problem, ('docker_denied',)).fix}"
         except OSError as e:
             self.problem = f"it does not answer on {self._socket} ({e.strerror or e})"
             if silent_engine(self._machine, Path(self._socket)) == "unknown":
@@ -139,7 +144,7 @@ class StatusLook:
         self._models(slot, record)
         self._files()
         if self._docker.problem:
-            status.unknown.insert(0, f"Docker cannot be asked: {self._docker.problem}.")
+            status.unknown.insert(0, f"Docker cannot be asked: {self._docker.problem}.{self._docker.remedy}")
         return status
 
     @staticmethod

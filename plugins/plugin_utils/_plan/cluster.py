@@ -161,7 +161,7 @@ class Comparison:
                 other = f" {port['description']}." if port["description"] else ""
                 self.problems.append(
                     f"port {port['port']} on {port['address']} of {worker} is in use by {port['holder']}.{other} "
-                    f"Stop it, or choose another port with {port['input']}."
+                    f"Choose another port with {port['input']}, or stop it."
                 )
 
     def slot(self, name: str) -> None:

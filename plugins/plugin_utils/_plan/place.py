@@ -124,11 +124,10 @@ def as_seen(use: Row, seen: Row) -> Row:
 
 
 def taken_port(place: Place, use: Row) -> str:
-    stop = f"{use['description']}. Or" if use["description"] else "Stop it, or"
-    return (
-        f"port {use['port']} on {use['address']} is in use by {use['holder']}. {stop} choose another port with "
-        f"{place.input_of(use)}."
-    )
+    start = f"port {use['port']} on {use['address']} is in use by {use['holder']}."
+    if use["description"]:
+        return f"{start} {use['description']}. Or choose another port with {place.input_of(use)}."
+    return f"{start} Choose another port with {place.input_of(use)}, or stop it."
 
 
 def other_processor(place: Place) -> str:

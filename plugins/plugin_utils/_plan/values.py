@@ -117,6 +117,11 @@ def merge(
         **{name: value for name, (_who, value, _said) in found.items()},
     }
     values[DRAFT_LENGTH] = length_of(values[DRAFT_LENGTH] or 0)
+    if values["method"] not in ("", NONE) and DRAFT_LENGTH in found and not values[DRAFT_LENGTH]:
+        raise ValueError(
+            f"speculative_serve_{DRAFT_LENGTH} is 0, with which {values['method']} drafts nothing. Make it 1 or more, "
+            "or serve without drafts with -e speculation=off"
+        )
     chosen = found.get(DRAFT_LENGTH, ("",))[0] == "benchmark"
     without = absent(values["method"])
     values.update(without)

@@ -72,7 +72,7 @@ PLAY: dict[str, t.Any] = {
         "trtllm_container_found": {
             "memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []}
         },
-        "__speculative_serve_look": {"docker": {"slot": None}, "records": {"choice": None, "own": None}},
+        "__speculative_serve_look": {"docker": {"slot": None}, "records": {"choice": None, "own": None, "files": {}}},
         **{"speculative_serve_state_directory": "/srv/state", "speculative_serve_cache_directory": "/srv/cache"},
     },
     "tasks": [

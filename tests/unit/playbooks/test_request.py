@@ -16,16 +16,19 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
-    ("variables", "words"),
+    ("playbook", "variables", "words"),
     [
-        ({"previous": "true", "recipe": "single_eagle3"}, "Leave one of them out."),
-        ({"recipe": "single_eagle3", "serve_recipe": "two_sparks"}, "This playbook serves the recipe 'two_sparks'."),
-        ({"previous": "true"}, None),
+        ("request", {"previous": "true", "recipe": "single_eagle3"}, "Leave one of them out."),
+        ("single_eagle3", {"recipe": "single_qwen3_30b"}, "This playbook serves the recipe 'single_eagle3'."),
+        ("request", {"speculation": "maybe"}, "speculation is 'maybe', but must be true or false"),
+        ("request", {"speculatoin": "off"}, "speculatoin is not known; did you mean 'speculation'?"),
+        ("request", {"previous": "true"}, None),
+        ("request", {"verify": "true", "wait_minutes": "3", "previous": "true"}, None),
     ],
 )
-def test_one_thing_at_a_time(variables: dict[str, str], words: str | None) -> None:
+def test_one_thing_at_a_time(playbook: str, variables: dict[str, str], words: str | None) -> None:
     given = [word for name, value in variables.items() for word in ("-e", f"{name}={value}")]
-    command = [sys.executable, "-m", "ansible", "playbook", "-i", "localhost,", "playbooks/request.yml", *given]
+    command = [sys.executable, "-m", "ansible", "playbook", "-i", "localhost,", f"playbooks/{playbook}.yml", *given]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode == 0) == (words is None), done.stdout
     assert words is None or words in " ".join(done.stdout.split())

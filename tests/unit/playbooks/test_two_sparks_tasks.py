@@ -71,7 +71,7 @@ class Played(t.NamedTuple):
 
 
 # An empty slot, and nothing recorded.
-LOOK = {"docker": {"slot": None}, "records": {"choice": None, "own": None, "slot": None, "present": None}}
+LOOK = {"docker": {"slot": None}, "records": {"choice": None, "own": None, "slot": None, "present": None, "files": {}}}
 Play = t.Callable[..., Played]
 # What is planned, and made to run.
 UP = ("plan", "render", "run")

@@ -286,7 +286,7 @@ REFUSED: dict[str, tuple[dict[str, t.Any], dict[str, t.Any], str]] = {
     "port": (
         {"taken": [{**FREE, "in_use": True, "container": "grafana", "holder": "container 'grafana'"}]},
         {},
-        "port 3000 on 127.0.0.1 is in use by container 'grafana'. Stop it, or choose another port",
+        "port 3000 on 127.0.0.1 is in use by container 'grafana'. Choose another port with",
     ),
     "address": (
         {"port": {**FREE, "address": "192.168.1.21", "address_here": False}},

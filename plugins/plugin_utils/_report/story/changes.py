@@ -41,10 +41,7 @@ def apart(before: t.Any, after: t.Any) -> tuple[t.Any, t.Any]:
             # Their order may be what differs, as that of a command's words.
             return (None, None) if before == after else (before, after)
         known = [[essence(one) for one in side] for side in (before, after)]
-        return (
-            [one for one in before if essence(one) not in known[1]],
-            [one for one in after if essence(one) not in known[0]],
-        )
+        return [one for one in known[0] if one not in known[1]], [one for one in known[1] if one not in known[0]]
     return (None, None) if before == after else (before, after)
 
 

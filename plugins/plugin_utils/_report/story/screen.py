@@ -95,7 +95,7 @@ class Screen:
         for message, arguments, options in self._warnings:
             # A report may have told the same, as a part of it.
             if folded(str(message).partition("]: ")[2]) not in read:
-                self._print(message, *arguments, **options)
+                self._print("\n".join(wrap(str(message), "", "  ")), *arguments, **options)
         self._warnings.clear()
 
     @property

@@ -52,6 +52,7 @@ def test_nothing_was_ever_deployed(tmp_path: Path) -> None:
         "choice": None,
         "said": {},
         "ranks": [],
+        "files": {},
     }
 
 

@@ -102,8 +102,8 @@ def test_a_port_that_somebody_has() -> None:
         "description": None,
     }
     assert problems(node(1), node(2, ports=[port])) == [
-        "port 2233 on 192.168.100.11 of spark-2 is in use by process sshd (4711) of user root. Stop it, or choose "
-        "another port with spark_network_ssh_port."
+        "port 2233 on 192.168.100.11 of spark-2 is in use by process sshd (4711) of user root. Choose another "
+        "port with spark_network_ssh_port, or stop it."
     ]
     assert problems(node(1), node(2, ports=[{**port, "ours": True}])) == []
 

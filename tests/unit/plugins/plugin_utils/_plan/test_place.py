@@ -93,7 +93,7 @@ def test_each_address_and_each_port_is_told() -> None:
         "port 8000 on 127.0.0.1",
         "port 8443 on 127.0.0.1",
     ]
-    assert said[3].endswith("choose another port with another_port.")
+    assert said[3].endswith("hoose another port with another_port, or stop it.")
 
 
 def port(use: dict[str, t.Any], *seen: dict[str, t.Any]) -> str:
@@ -103,17 +103,17 @@ def port(use: dict[str, t.Any], *seen: dict[str, t.Any]) -> str:
 
 def test_a_port_that_somebody_has() -> None:
     start = "port 8000 on 127.0.0.1 is in use by"
-    end = "choose another port with its_port."
-    assert port(TAKEN) == f"{start} a process that only root may name. Stop it, or {end}"
+    end = "hoose another port with its_port"
+    assert port(TAKEN) == f"{start} a process that only root may name. C{end}, or stop it."
     # The login user sees whose process it is.
     own = {**TAKEN, "process": "python3 (4711)", "holder": "process python3 (4711) of user spark"}
-    assert port(TAKEN, own) == f"{start} process python3 (4711) of user spark. Stop it, or {end}"
+    assert port(TAKEN, own) == f"{start} process python3 (4711) of user spark. C{end}, or stop it."
     assert port(TAKEN, {**own, "port": 8001}) == port(TAKEN)
     assert port(TAKEN, {**own, "process": None}) == port(TAKEN)
     # What Docker knows of its containers is better.
     theirs = {**TAKEN, "container": "vllm", "holder": "container 'vllm'", "description": "vllm holds it; stop it"}
-    assert port(theirs, own) == f"{start} container 'vllm'. vllm holds it; stop it. Or {end}"
-    assert port({**TAKEN, "port": 8443}).endswith("choose another port with another_port.")
+    assert port(theirs, own) == f"{start} container 'vllm'. vllm holds it; stop it. Or c{end}."
+    assert port({**TAKEN, "port": 8443}).endswith("hoose another port with another_port, or stop it.")
     # Without the login user's look.
     assert as_seen(TAKEN, {}) == TAKEN
 

@@ -56,7 +56,6 @@ Served = tuple[str, str, int]
         (choice(3), {"method": "none", "draft_length": 2}, ("none", "", 0), [f"no drafts, {GIVEN_HERE}"]),
         (None, {"method": ""}, ("", "a/draft", 5), [f"method of its own, {GIVEN_HERE}"]),
         (None, {"draft": "/srv/draft"}, ("eagle3", "/srv/draft", 5), [f"draft model /srv/draft, {GIVEN_HERE}"]),
-        (None, {"draft_length": 0}, ("eagle3", "a/draft", 0), [f"draft length 0, {GIVEN_HERE}"]),
         # Text from the command line is the same number.
         (None, {"context": "32768"}, ("eagle3", "a/draft", 5), []),
         (choice(3), {"image": "a/release:2"}, ("eagle3", "a/draft", 5), [f"image a/release:2, {GIVEN_HERE}"]),
@@ -69,6 +68,13 @@ def test_what_is_served(kept: t.Any, given: dict[str, t.Any], expected: Served, 
     assert {origin["from"] for origin in values["origins"].values()} <= {"benchmark", "given"}
     taken = any(BY_BENCHMARK in sentence for sentence in said)
     assert (values["benchmark"].get("draft_length") == expected[2]) == taken
+
+
+@pytest.mark.parametrize("length", [0, "0"])
+def test_a_method_that_is_to_draft_nothing(length: t.Any) -> None:
+    with pytest.raises(ValueError, match=r"_draft_length is 0, with which eagle3 drafts nothing.*-e speculation=off"):
+        merge(RECIPE, {**GIVEN, "draft_length": length})
+    assert merge(RECIPE, {**GIVEN, "draft_length": length, "method": "none"})["draft_length"] == 0
 
 
 def test_a_choice_holds_for_the_models_that_were_measured() -> None:
