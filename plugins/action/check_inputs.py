@@ -18,6 +18,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inpu
     inputs,
     misspelt,
     mistaken,
+    replaced,
     unusable,
 )
 
@@ -37,14 +38,17 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         _result, arguments = self.validate_argument_spec(argument_spec={"also": {"type": "dict", "default": {}}})
         known, variables = inputs(ROLES), task_vars or {}
-        self._refuse_another_user(variables)
+        # On the controller, unless it is a Spark, nobody becomes anybody.
+        host = variables.get("inventory_hostname")
+        if host != "localhost" or host in variables.get("groups", {}).get("sparks", []):
+            self._refuse_another_user(variables)
         own = {**arguments["also"], **OF_ALL}
         types = {**own, **{name: kind for options in known.values() for name, kind in options.items()}}
         judged = (name for name, kind in types.items() if kind in KINDS or name == DEPLOYMENT)
         wrong = unusable(self._known(variables, judged), types)
         if wrong:
             raise AnsibleActionFail("\n".join([*wrong, "Correct the value on the command line or in the inventory."]))
-        wrong = misspelt(variables, known)
+        wrong = [*misspelt(variables, known), *replaced(variables)]
         wrong += mistaken(load_extra_vars(self._loader), known, own)
         if wrong:
             raise AnsibleActionFail("\n".join([*wrong, "Correct the name on the command line or in the inventory."]))

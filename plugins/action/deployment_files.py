@@ -12,25 +12,21 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import require
 
 # As the module has them, where nothing is said.
-OWN, READ = "0700", "0644"
-
-
-def bits(mode: str) -> int:
-    """A mode as a number; of what is to stay as it is, one that is not had."""
-    return int(mode, 8) if mode.isdigit() else -1
+OWN = "0700"
+READ = "0644"
 
 
 def wanted(given: t.Mapping[str, t.Any]) -> dict[str, str]:
-    """What there has to be, as a look says what there is."""
+    """What there has to be, as a look says what there is. A mode that is written in another way is not found there."""
     place = PurePosixPath(GENERATIONS, given["generation"]) if given.get("generation") else PurePosixPath()
     files = given.get("files") or []
     below = {(place / file["name"]).parent.as_posix() for file in files} - {place.as_posix()}
     directories = {*given.get("subdirectories", []), *below, *[GENERATIONS] * bool(place.parts)}
     return {
-        ".": described(bits(given.get("mode", OWN))),
-        **dict.fromkeys(directories, described(0o755)),
+        ".": described(str(given.get("mode", OWN))),
+        **dict.fromkeys(directories, described("0755")),
         **{
-            (place / file["name"]).as_posix(): described(bits(file.get("mode", READ)), file["content"].encode())
+            (place / file["name"]).as_posix(): described(str(file.get("mode", READ)), str(file["content"]).encode())
             for file in files
         },
     }
@@ -46,7 +42,7 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         variables = task_vars or {}
         require(self, str(variables.get("inventory_hostname", "")))
-        known = self._task.args.get("known")
-        if known and wanted(self._task.args).items() <= known.items() and not self._task.args.get("prune"):
+        known, prunes = (self._task.args.get(name) for name in ("known", "prune"))
+        if known and not prunes and wanted(self._task.args).items() <= known.items():
             return {"changed": False, "diff": []}
         return dict(self._execute_module(task_vars=variables))

@@ -80,8 +80,12 @@ class ActionModule(ActionBase):
     @staticmethod
     def _cluster(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = dict(given["cluster"])
+        planned = asked.pop("findings")
         compared = cluster.compared(asked["looks"], asked.pop("clock_skew"), asked.pop("tolerate"))
-        return {**compared, **cluster.joined(host, **asked)}
+        own = cluster.joined(host, **asked)
+        # What is the same for all is said once.
+        of_all = compared["findings"] if host == next(iter(asked["looks"])) else []
+        return {**compared, **own, "findings": [*planned, *own["findings"], *of_all]}
 
     @staticmethod
     def _steps(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

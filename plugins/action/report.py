@@ -84,7 +84,7 @@ class ActionModule(ActionBase):
         if given["summary"] is not None:
             lines = self._summary(host, variables, given["summary"])
         if given["preflight"] is not None:
-            lines, problems, refusal = self._preflight(**given["preflight"])
+            lines, problems, refusal = self._preflight(host, **given["preflight"])
         if given["field"] is not None:
             lines = self._field(variables, **given["field"])
         if given["together"] is not None:
@@ -131,7 +131,9 @@ class ActionModule(ActionBase):
         return summary.render(host, record, reach).splitlines()
 
     @staticmethod
-    def _preflight(title: str, image: str, hosts: dict[str, t.Any], table: bool) -> tuple[list[str], list[str], str]:
+    def _preflight(
+        host: str, title: str, image: str, hosts: dict[str, t.Any], table: bool
+    ) -> tuple[list[str], list[str], str]:
         """What was found on the hosts, what of it stands in the way, and how that is said where a run ends with it."""
         try:
             found = {host: preflight.findings(host, facts or {}, list(hosts)) for host, facts in hosts.items()}
@@ -141,7 +143,9 @@ class ActionModule(ActionBase):
             problems = preflight.every_obstacle(found)
             return preflight.render(title, image, found), problems, "".join(problems[:1])
         problems = preflight.refusals(found)
-        return [], problems, preflight.refusal(problems) if problems else ""
+        # Once for all.
+        notes = preflight.worth_knowing(found) if host == next(iter(hosts)) and not problems else []
+        return notes, problems, preflight.refusal(problems) if problems else ""
 
     def _field(self, variables: dict[str, t.Any], found: dict[str, t.Any], path: str, names: bool) -> list[str]:
         """Write what every Spark has found into one page, and into one JSON file; not in check mode."""

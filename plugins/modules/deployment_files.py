@@ -70,8 +70,8 @@ options:
     default: []
   known:
     description:
-      - What there is in O(directory), as RV(dgx_spark.speculative.spark_info#module:records.files) has it. Where that
-        is all that is wanted, the host is not asked.
+      - What there is in O(directory), as RV(dgx_spark.speculative.spark_info#module:records.files) has it. Where all
+        that is wanted is in it, the host is not asked; with O(prune) it always is.
     type: dict
     default: {}
   files:

@@ -114,7 +114,9 @@ options:
         default: 0
   cluster:
     description:
-      - Whether Sparks can serve as one. Compared are machine, memory, driver, clock and Docker.
+      - Whether Sparks can serve as one. Compared are machine, memory, driver, clock and Docker. A link that was looked
+        at and is not good is a problem, too.
+      - What is left to do to join them is RV(idle).
     type: dict
     suboptions:
       looks:
@@ -142,6 +144,12 @@ options:
           - Where copies are taken in.
         type: int
         required: true
+      findings:
+        description:
+          - What is known before of the cable of this host that may surprise.
+        type: list
+        elements: str
+        default: []
       clock_skew:
         description:
           - By how many seconds the clocks may differ.
@@ -190,10 +198,10 @@ options:
         required: true
       given:
         description:
-          - The inputs of the role C(speculative_serve), by the names that O(served.recipe) has for its models, how it
-            drafts, how long and how many its conversations may be, and the release family; with C(image), and
-            C(break_even), what drafts cost.
-          - How it drafts, and how much, are null where nobody has said. Any other one that is the recipe's
+          - The inputs of the role C(speculative_serve), by the recipe's names C(target), C(draft), C(method),
+            C(draft_length), C(context), C(parallel), C(kv_cache) and C(family), and C(image) and C(break_even) (what
+            drafts cost).
+          - C(method) and C(draft_length) are null where nobody has given them. Any other one that is the recipe's
             counts as the recipe's. C(method) is empty if C(speculative_config) in the options says it.
         type: dict
         required: true
@@ -1012,7 +1020,8 @@ streams:
   sample: [enp1s0f1np1=192.168.100.10=192.168.100.11]
 rails:
   description:
-    - The interfaces of the cable, as this host sees them, one for each twin; with O(cluster) as they were proven.
+    - The interfaces of the cable, as this host sees them, one for each twin; with O(cluster) as they were proven, or
+      else as they were given.
   returned: with O(fabric) or O(cluster)
   type: list
   elements: dict
@@ -1407,8 +1416,8 @@ replaced:
   type: dict
 served:
   description:
-    - The values by the recipe's names, C(benchmark) (the choice that was taken, as
-      M(dgx_spark.speculative.benchmark) returned it, or empty), C(break_even), C(origins) and C(lines).
+    - The values by the recipe's names, C(benchmark) (C(draft_length), C(method), C(date) and C(sentence) of the choice
+      that was taken, or empty), C(break_even), C(origins) and C(lines).
     - In C(origins), by name, C(from) is V(benchmark) or V(given), and C(says) tells a person value and place.
     - C(break_even) has the acceptance lengths from which drafts pay, for one request at a time on hardware whose limit
       is reading memory. With a mixture of experts it depends on how far the tokens of a pass share their experts, hence

@@ -110,16 +110,9 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.arguments import PROOF
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.proof import proven
 
-NEEDED = ("interface", "address", "peer_address", "peer_interface", "subnet", "mtu")
-
 
 def main() -> None:
     module = AnsibleModule(argument_spec=PROOF, supports_check_mode=True)
-    rails = module.params["rails"]
-    lacking = sorted({key for rail in rails for key in NEEDED if not rail.get(key)})
-    if not rails or lacking:
-        what = f"have no {' and no '.join(lacking)}" if lacking else "are empty"
-        module.fail_json(msg=f"The rails {what}. Use those that deployment_plan returns.", table=[])
     proof = proven(module.params)
     if proof["error"]:
         module.fail_json(msg=proof["error"], table=proof["table"])

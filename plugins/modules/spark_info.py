@@ -162,7 +162,8 @@ options:
         suboptions:
           rails:
             description:
-              - The interfaces. Nothing is proven where there are none.
+              - The interfaces, as RV(dgx_spark.speculative.deployment_plan#module:rails). Nothing is proven where there
+                are none.
             type: list
             elements: dict
             required: true
@@ -973,8 +974,9 @@ records:
       type: dict
     files:
       description:
-        - What there is of O(deployment). By its path below its directory, each directory with its mode, and with all
-          that its container has mounted, each file with its mode and SHA-256.
+        - What there is of O(deployment), by the path in its directory. It has the directories right in that, and all
+          of the generation that the container in the slot was made with. Of a directory the mode is told, of a file its
+          mode and SHA-256.
       type: dict
       sample: {".": "0700", generations: "0755"}
     ranks:

@@ -160,9 +160,9 @@ def remembered(state_directory: Path, deployment: str | None, labels: t.Mapping[
     }
 
 
-def described(mode: int, content: bytes | None = None) -> str:
+def described(mode: str, content: bytes | None = None) -> str:
     """What tells a file, or without a content a directory, from another one of that name."""
-    return f"{mode & 0o7777:04o}" + ("" if content is None else f" {hashlib.sha256(content).hexdigest()}")
+    return mode if content is None else f"{mode} {hashlib.sha256(content).hexdigest()}"
 
 
 def present_files(directory: Path, labels: t.Mapping[str, str]) -> dict[str, str]:
@@ -173,7 +173,7 @@ def present_files(directory: Path, labels: t.Mapping[str, str]) -> dict[str, str
         paths = [directory, *(path for path in directory.iterdir() if path.is_dir()), *inside]
         return {
             path.relative_to(directory).as_posix(): described(
-                path.stat().st_mode, None if path.is_dir() else path.read_bytes()
+                f"{path.stat().st_mode & 0o7777:04o}", None if path.is_dir() else path.read_bytes()
             )
             for path in paths
         }

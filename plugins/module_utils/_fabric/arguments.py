@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""What a proof of the link is asked with. By itself, since whoever imports it may prove nothing."""
+"""What a proof of the link is asked with; the proof itself is loaded only by who has something to prove."""
 
 from __future__ import annotations
 

@@ -36,6 +36,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.port
     run,
 )
 
+# What a rail has to have.
+NEEDED = ("interface", "address", "peer_address", "peer_interface", "subnet", "mtu")
 # IPv4 and ICMP headers.
 HEADERS = 28
 COUNTED_PINGS = 3
@@ -91,20 +93,32 @@ def proven(asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
     Without an `error`, in which the host is named, the rails are those that were proven.
     """
-    proof = Proof(asked["rails"], asked["peer"], asked["timeout"], port=asked["port"])
+    table: list[Row] = []
+    findings: list[str] = []
+    rails = asked["rails"]
     try:
+        check_rails(rails)
+        proof = Proof(rails, asked["peer"], asked["timeout"], port=asked["port"])
         table = proof.check()
         errors = [row.error for row in table if row.error]
-        rails = asked["rails"] if errors else proof.refreshed()
+        rails, findings = rails if errors else proof.refreshed(), proof.findings
     except FabricError as error:
-        table, errors, rails = [], [str(error)], asked["rails"]
+        errors = [str(error)]
     start = [f"{asked['host']}:"] if asked["host"] and errors else []
     return {
         "error": " ".join([*start, *errors]),
         "table": [dataclasses.asdict(row) for row in table],
         "rails": rails,
-        "findings": proof.findings,
+        "findings": findings,
     }
+
+
+def check_rails(rails: t.Sequence[Rail]) -> None:
+    """Raise FabricError for rails that nobody has planned."""
+    lacking = sorted({key for rail in rails for key in NEEDED if not rail.get(key)})
+    if not rails or lacking:
+        what = f"have no {' and no '.join(lacking)}" if lacking else "are empty"
+        raise FabricError(f"The rails {what}. Use those that deployment_plan returns.")
 
 
 def round_trip(output: str) -> float | None:

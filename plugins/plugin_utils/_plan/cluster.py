@@ -194,9 +194,8 @@ class Comparison:
             self.findings.append(f"{text}; that deployment is replaced.")
 
     def link(self, node: Facts) -> None:
-        if proof := node["proof"]:
-            self.problems += [proof["error"]] * bool(proof["error"])
-            self.findings += proof["findings"]
+        if node["proof"] and node["proof"]["error"]:
+            self.problems.append(node["proof"]["error"])
 
 
 def compared(looks: t.Mapping[str, Facts], clock_skew: float, tolerate: t.Sequence[str] = ()) -> dict[str, t.Any]:
@@ -222,12 +221,13 @@ def joined(
     ssh_port: int,
     copy_port: int,
 ) -> dict[str, t.Any]:
-    """The rails, as far as they are proven, and what of joining a node to the others is done: C(link), which is as it
-    was planned and proven, and C(trust), its files, which have the others' keys as they are now."""
-    proof = looks[host]["proof"] or {"rails": rails[host], "error": "It was not proven."}
+    """The rails, as far as they are proven, what may surprise about them, and what of joining a node to the others is
+    done: `link`, where it is as it was planned, and proven, and `trust`, where its files have the others' keys."""
+    proof = looks[host]["proof"] or {"rails": rails[host], "findings": [], "error": "It was not proven."}
     is_known = trusts_just_them(host, looks, rails, ssh_port, copy_port)
     idle = {"link": settled and not proof["error"], "trust": is_known}
-    return {"rails": proof["rails"], "idle": [step for step, nothing in idle.items() if nothing]}
+    findings = [f"{host}: {finding}" for finding in proof["findings"]]
+    return {"rails": proof["rails"], "findings": findings, "idle": [step for step, nothing in idle.items() if nothing]}
 
 
 # What lets one into the next.

@@ -46,6 +46,7 @@ SERVED: dict[str, dict[str, t.Any]] = {
 CLUSTER: dict[str, dict[str, t.Any]] = {
     **dict.fromkeys(("looks", "rails"), NEEDED),
     "settled": {"type": "bool", "required": True},
+    "findings": {"type": "list", "elements": "str", "default": []},
     "ssh_port": {"type": "int", "required": True},
     "copy_port": {"type": "int", "required": True},
     "clock_skew": {"type": "float", "default": 60},

@@ -75,11 +75,12 @@ DEPLOYMENT = "speculative_serve_deployment"
 # One part of a path, and none that leads elsewhere or is hidden.
 DIRECTORY_NAME = re.compile(r"[^./\x00-\x1f][^/\x00-\x1f]*")
 
-# What the playbooks put together themselves; given with -e, it would take the place of all that.
+# What the playbooks put together themselves in group_vars/all.yml, with a part of each; what is given with -e or in the
+# inventory would take the place of all that.
 RESERVED = {
-    "deployment": "the name of a deployment is speculative_serve_deployment",
-    "deployment_hosts": "choose Sparks with --limit, or in the inventory",
-    "deployment_missing_for": "what is missing is found out by a look",
+    "deployment": ("state_directory", "the name of a deployment is speculative_serve_deployment"),
+    "deployment_hosts": ("joined", "choose Sparks with --limit, or in the inventory"),
+    "deployment_missing_for": ("joined", "what is missing is found out by a look"),
 }
 
 # What inputs of an earlier release are called now.
@@ -115,10 +116,19 @@ def inputs(roles: Path) -> dict[str, dict[str, str]]:
 def mistaken(given: t.Iterable[str], known: t.Mapping[str, t.Collection[str]], also: t.Collection[str]) -> list[str]:
     """One line for each variable of the command line that is most likely one of a playbook's own, wrongly spelt."""
     every = {name for names in known.values() for name in names}
-    return [f"{name} is no input; {said}" for name, said in RESERVED.items() if name in given] + [
+    return [f"{name} is no input; {said}" for name, (_part, said) in RESERVED.items() if name in given] + [
         f"{name} is not known{did_you_mean(name, also)}"
         for name in sorted(given)
         if name not in also and name not in every and not name.startswith("ansible_") and did_you_mean(name, also)
+    ]
+
+
+def replaced(variables: t.Mapping[str, t.Any]) -> list[str]:
+    """One line for each variable of somebody's own that has the name of what the playbooks put together."""
+    return [
+        f"{name} is what the playbooks hand their roles, and no name for something else; {said}"
+        for name, (part, said) in RESERVED.items()
+        if name in variables and not (isinstance(variables[name], dict) and part in variables[name])
     ]
 
 

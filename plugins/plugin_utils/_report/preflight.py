@@ -307,6 +307,12 @@ def refusal(problems: t.Sequence[str]) -> str:
     return "\n".join([f"{len(problems)} problems stand in the way; what serves was left alone:", *items])
 
 
+def worth_knowing(hosts: t.Mapping[str, Findings | None]) -> list[str]:
+    """What works, but not as one may expect; what is the same for several is told once."""
+    notes = dict.fromkeys(note for found in hosts.values() if found for note in found.notes)
+    return ["  Worth knowing:", *(f"  {line}" for line in _items(notes))] if notes else []
+
+
 def render(title: str, name: str, hosts: t.Mapping[str, Findings | None]) -> list[str]:
     """The whole report, a line each; name is the image's."""
     seen = {host: found for host, found in hosts.items() if found}
@@ -323,8 +329,6 @@ def render(title: str, name: str, hosts: t.Mapping[str, Findings | None]) -> lis
     plan = next((found.plan for found in seen.values() if found.plan), ())
     if plan:
         lines += ["", *(f"  {line}" if line else "" for line in plan)]
-    notes = dict.fromkeys(note for found in seen.values() for note in found.notes)
-    if notes:
-        lines += ["", "  Worth knowing:", *(f"  {line}" for line in _items(notes))]
+    notes = worth_knowing(hosts)
     problems = every_obstacle(hosts)
-    return [*lines, "", verdict(problems), *_items(problems)]
+    return [*lines, *[""] * bool(notes), *notes, "", verdict(problems), *_items(problems)]

@@ -32,14 +32,14 @@ PAGES = {
     "/version": {"Components": [{"Name": "Engine"}]},
     "/containers/json": [],
 }
-# Makes none without an image.
+# Makes none without an image. One is as it is to be.
 CONTAINER = """#!/usr/bin/python
 from ansible.module_utils.basic import AnsibleModule
 names = ("name", "state", "restart_policy", "stop_timeout")
 module = AnsibleModule({name: {"type": "raw"} for name in names}, supports_check_mode=True)
 if module.params["state"] != "absent" and module.params["name"] != %r:
     module.fail_json(msg="Cannot create container when image is not specified!")
-module.exit_json(changed=True, container={})
+module.exit_json(changed=module.params["name"] != "as-it-is", container={})
 """
 VOLUME = """#!/usr/bin/python
 from ansible.module_utils.basic import AnsibleModule

@@ -47,3 +47,9 @@ def test_what_was_put_aside_would_be_started_by_who_finishes_the_switch(check: t
     # Only a head has the API.
     labels = {"dgx_spark.speculative.rank": "1"}
     assert "would serve" not in check("speculative_serve", "start", NAME, "--check", labels=labels).text
+
+
+def test_what_serves_would_not_serve_but_does(check: t.Callable[..., Said]) -> None:
+    said = check("speculative_serve", "start", "as-it-is", "--check", inputs={"trtllm_container_name": "as-it-is"})
+    assert "changed=0" in said.text
+    assert "mine serves at http://127.0.0.1:8000" in said.text

@@ -23,6 +23,8 @@ ROOT = Path(__file__).parents[3]
         ("request", {"speculation": "maybe"}, "speculation is 'maybe', but must be true or false"),
         ("request", {"speculatoin": "off"}, "speculatoin is not known; did you mean 'speculation'?"),
         ("request", {"previous": "true"}, None),
+        # On the controller nobody becomes anybody.
+        ("request", {"previous": "true", "ansible_become": "true"}, None),
         ("request", {"verify": "true", "wait_minutes": "3", "previous": "true"}, None),
     ],
 )

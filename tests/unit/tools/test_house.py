@@ -191,6 +191,7 @@ def test_draft_length(tmp_path: Path, write: Write) -> None:
     for name in ("plugins/a.py", "roles/x/meta/argument_specs.yml", "roles/x/README.md", "playbooks/recipes/r.yml"):
         write(name, "draft_length")
     write("roles/x/templates/t.j2", "{{ max_draft_len }}")
+    write("plugins/modules/b.py", 'DOCUMENTATION = """\ndraft_length:\n"""\nx = 1\n')
     assert house.draft_length_files(tmp_path).places == [
         "plugins/a.py",
         "roles/x/meta/argument_specs.yml",

@@ -246,3 +246,18 @@ def test_a_pair_has_to_be_described(capsys: pytest.CaptureFixture[str]) -> None:
     with patch_module_args({"gather": ["pair"]}), pytest.raises(SystemExit):
         spark_info.main()
     assert json.loads(capsys.readouterr().out)["msg"].startswith("To gather 'pair', the option pair ")
+
+
+@pytest.mark.usefixtures("docker")
+def test_a_link_is_proven_where_there_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rail = {
+        **{"interface": "no-such-port", "address": "192.168.100.10", "peer_address": "192.168.100.11"},
+        **{"peer_interface": "x", "subnet": "192.168.100.0/24", "mtu": 9000},
+    }
+    found = look(tmp_path, capsys, proof={"rails": [rail], "host": "spark-1", "timeout": 0})["proof"]
+    assert found["error"].startswith("spark-1: there is no interface no-such-port.")
+    assert (found["rails"], found["findings"], len(found["table"])) == ([rail], [], 1)
+    broken = look(tmp_path, capsys, proof={"rails": [{"interface": "lo"}], "host": "spark-1"})["proof"]["error"]
+    assert broken.startswith("spark-1: The rails have no address and no mtu")
+    assert look(tmp_path, capsys, proof={"rails": []})["proof"] is None
+    assert look(tmp_path, capsys)["proof"] is None

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 import typing as t
@@ -260,3 +261,19 @@ def test_where_a_container_has_its_files_from() -> None:
     # Those of earlier releases had them beside everything else.
     assert records.files_directory(place, {}) == place
     assert {records.of_files(place), records.of_files(place / "generations" / "0123")} == {place}
+
+
+def test_what_there_is_of_a_deployment_is_remembered(tmp_path: Path) -> None:
+    generation = tmp_path / "mine/generations/abc"
+    generation.mkdir(parents=True)
+    (generation / "options.yml").write_text("a: 1\n", encoding="utf-8")
+    for path, mode in ((tmp_path / "mine", 0o700), (generation.parent, 0o755), (generation, 0o755)):
+        path.chmod(mode)
+    (generation / "options.yml").chmod(0o644)
+    digest = hashlib.sha256(b"a: 1\n").hexdigest()
+    directories = {".": "0700", "generations": "0755"}
+    files = {"generations/abc/options.yml": f"0644 {digest}"}
+    assert read(tmp_path, "mine", {f"{records.LABEL}generation": "abc"})["files"] == {**directories, **files}
+    # Of another generation than that in the slot nothing is told.
+    assert read(tmp_path, "mine", {})["files"] == directories
+    assert read(tmp_path, None, {})["files"] == {}

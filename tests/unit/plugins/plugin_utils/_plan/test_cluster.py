@@ -392,4 +392,11 @@ def test_another_key_or_port_of_another_spark_counts() -> None:
 def test_what_is_wrong_with_a_link_keeps_sparks_apart() -> None:
     broken = node(2, proof=proof(error="spark-2: enp1s0f1np1 has no link."))
     assert problems(node(1, proof=proof(findings=["Slow."])), broken) == ["spark-2: enp1s0f1np1 has no link."]
-    assert compared(named(node(1, proof=proof(findings=["Slow."])), node(2)), 60)["findings"] == ["Slow."]
+
+
+def test_what_may_surprise_about_a_link_is_told_of_its_spark() -> None:
+    looks = [{**look, "proof": proof(findings=["Slow."])} for look in trusting()]
+    assert joined("b", dict(zip("abc", looks)), RAILS, True, 2233, 2234)["findings"] == ["b: Slow."]
+    # Of a link that is not good, or was not looked at, the planned rails are all there is.
+    unproven = joined("b", dict(zip("abc", trusting())), RAILS, True, 2233, 2234)
+    assert (unproven["rails"], unproven["findings"]) == (RAILS["b"], [])

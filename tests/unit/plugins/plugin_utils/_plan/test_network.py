@@ -89,3 +89,41 @@ def test_the_cable_is_not_taken_from_half_a_model_that_serves(slot: dict[str, t.
     said = network.in_use(slot, "the-slot", "spark-2")
     assert ("the container the-slot serves a model together with spark-2 over it." in said) is refused
     assert bool(said) is refused
+
+
+def planned(monkeypatch: pytest.MonkeyPatch, *, configure: bool = False, measure: bool = False, **card: t.Any) -> t.Any:
+    """The part of the first of two."""
+    rails = [{"interface": "i", "address": "10.0.0.1", "peer_address": "10.0.0.2"}]
+    own: dict[str, t.Any] = {"rails": rails, "configure": configure, "document": {}}
+    fabric = {
+        "hosts": {"a": own, "b": own},
+        "configure": configure,
+        "measure": measure,
+        "findings": ["F."],
+        "lines": [],
+    }
+    nothing: dict[str, t.Any] = {"install": [], "remove": [], "move": [], "lacking": True}
+    cards = {"hosts": {"a": {**nothing, **card}, "b": nothing}, "findings": [], "lines": []}
+    monkeypatch.setattr(network, "plan", lambda *_: fabric)
+    monkeypatch.setattr(network, "plan_cards", lambda *_: cards)
+    asked = {"hosts": {"a": info("m"), "b": info("n")}, "ssh_port": 1, "copy_port": 2}
+    names = ("mode", "plan", "interfaces", "mtu", "renderer", "speed", "minimum_speed", "bandwidth_test")
+    return network.part("a", {**asked, **dict.fromkeys((*names, "start_with_card", "keep_card"))})
+
+
+def test_a_link_that_is_there_is_proven_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = planned(monkeypatch)
+    assert (found["prove"], found["settled"]) == (found["rails"], True)
+
+
+@pytest.mark.parametrize(
+    "left", [{"measure": True}, {"install": [{"src": "s"}]}, {"remove": ["/etc/x"]}, {"move": ["a", "b"]}]
+)
+def test_what_else_is_to_be_done_about_a_link(monkeypatch: pytest.MonkeyPatch, left: dict[str, t.Any]) -> None:
+    found = planned(monkeypatch, **left)
+    assert (found["prove"], found["settled"]) == (found["rails"], False)
+
+
+def test_a_link_without_addresses_is_proven_when_it_has_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = planned(monkeypatch, configure=True)
+    assert (found["prove"], found["settled"]) == ([], False)

@@ -21,6 +21,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inpu
     inputs,
     misspelt,
     mistaken,
+    replaced,
     unusable,
 )
 
@@ -185,3 +186,11 @@ def test_what_the_playbooks_put_together_is_no_input() -> None:
     assert mistaken({"deployment": "mine"}, inputs(ROLES), []) == [
         "deployment is no input; the name of a deployment is speculative_serve_deployment"
     ]
+
+
+def test_a_name_of_somebodys_own_that_the_playbooks_need() -> None:
+    own = {"state_directory": "{{ x }}", "name": "{{ y }}"}
+    assert replaced({"deployment": own, "deployment_hosts": {"joined": []}, "ansible_host": "a"}) == []
+    (said,) = replaced({"deployment": "production"})
+    assert said.startswith("deployment is what the playbooks hand their roles, and no name for something else;")
+    assert len(replaced({"deployment_hosts": {"all": []}, "deployment_missing_for": None})) == 2

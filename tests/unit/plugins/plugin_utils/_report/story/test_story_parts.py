@@ -147,10 +147,11 @@ def test_where_nothing_can_be_drawn_each_host_has_a_line_now_and_then(monkeypatc
     assert paper.lines == ["one at 110", "one at 121", "two"]
 
 
-def test_warnings_are_kept_and_errors_are_not() -> None:
+def test_warnings_are_kept_and_errors_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
     paper = Paper()
     screen = Screen(paper)
-    paper.display("[WARNING]: first", stderr=True)
+    paper.display("[WARNING]: first, and it is a long one", stderr=True)
     paper.display("[ERROR]: no", stderr=True)
     paper.display("[WARNING]: told before.", stderr=True)
     paper.display("Of this image:\n - told\n   before, and more")
@@ -162,7 +163,7 @@ def test_warnings_are_kept_and_errors_are_not() -> None:
     ]
     screen.release()
     paper.display("[WARNING]: last", stderr=True)
-    assert paper.lines[3:] == ["[WARNING]: first", "[WARNING]: last"]
+    assert paper.lines[3:] == ["[WARNING]: first, and it is a\n  long one", "[WARNING]: last"]
 
 
 @pytest.mark.parametrize(
@@ -209,6 +210,10 @@ def test_progress_comes_whole_from_a_worker() -> None:
         ([{"before": {"a": [1, 1]}, "after": {"a": [1]}}],) * 2,
         ([{"before": {"a": [1], "b": [2]}, "after": {"a": [1], "b": [2]}}], [{"before": {}, "after": {}}]),
         ({"before": {"a": [{"b": 1, "c": False}]}, "after": {"a": [{"b": 1}]}}, {"before": {}, "after": {}}),
+        (
+            {"before": {"a": [{"b": 1, "c": False}]}, "after": {"a": [{"b": 2}]}},
+            {"before": {"a": [{"b": 1}]}, "after": {"a": [{"b": 2}]}},
+        ),
         ({"before": {"p": "/x", "s": 1}, "after": {"p": "/x", "s": 2}},) * 2,
         ({"prepared": "as it is"}, {"prepared": "as it is"}),
     ],
