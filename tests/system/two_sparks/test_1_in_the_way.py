@@ -65,7 +65,7 @@ def test_another_user_is_told_whose_the_pair_is(head: Node, worker: Node, intern
 @pytest.fixture
 def other_image(worker: Node) -> str:
     """The worker has another image of the same name; the container goes on with the one it has."""
-    # Not built from that one, which would be loaded as its own parent then: Docker 26.1.5 hangs when it is to remove it.
+    # Not built from that one, which would be loaded as its own parent then: Docker 26.1.5 hangs when that is to go.
     made = f"one=$(docker create {IMAGE} true) && docker export $one | docker import - {IMAGE} && docker rm $one"
     assert worker.spark.exec(made).returncode == 0
     return image_id(worker)
