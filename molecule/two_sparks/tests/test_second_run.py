@@ -11,7 +11,7 @@ import collections
 from tests import costs
 
 # Of the head; its worker is called once less. The lease is one of them. It may fall.
-CALLS = 9
+CALLS = 7
 
 
 def test_a_second_run_calls_neither_spark_more_often_than_it_did() -> None:

@@ -32,7 +32,7 @@ from tests.twin.control import Spark
 pytest_plugins = ["tests.scenario"]
 
 # The lease is one of them. It may fall.
-CALLS = 7
+CALLS = 6
 
 
 def test_a_second_run_calls_the_spark_no_more_often_than_it_did() -> None:
