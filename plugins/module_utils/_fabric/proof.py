@@ -89,7 +89,7 @@ class Row:
 
 
 def proven(asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """What a look at a host's end of the cable says, asked as its `arguments` name it.
+    """What a look at a host's end of the cable says; PROOF in arguments.py is what it is asked with.
 
     Without an `error`, in which the host is named, the rails are those that were proven.
     """

@@ -302,7 +302,7 @@ def _known(nodes: t.Sequence[Facts], rank: int, ssh_port: int, copy_port: int) -
 
 
 def _trusted(nodes: t.Sequence[Facts], rank: int, ssh_port: int, copy_port: int) -> Files:
-    """What names the keys that a node accepts, always; who takes in copies is let in only while there are some."""
+    """The files that hold while nothing is copied: whom a node connects to, and that the head may log in."""
     known = _known(nodes, rank, ssh_port, copy_port)
     files = [_file("known_hosts", known)] if known else []
     if rank:
