@@ -74,11 +74,12 @@ def colour(name: str | None) -> str | None:
 class Story:
     """What a run has to tell; its methods are called as Ansible's events."""
 
-    def __init__(self, base: CallbackModule, screen: Screen) -> None:
+    def __init__(self, base: CallbackModule, screen: Screen, clock: t.Callable[[], float]) -> None:
         self._base = base
         self._screen = screen
         screen.on_progress = self._progress
-        self._began = time.monotonic()
+        self._clock = clock
+        self._began = clock()
         self._play: t.Any = None
         # In the order of the play.
         self._hosts: dict[str, None] = {}
@@ -110,7 +111,7 @@ class Story:
         self._screen.show(f"{self._play.get_name()}: no host matches, nothing was done.", colour("COLOR_SKIP"))
 
     def playbook_on_task_start(self, task: t.Any, is_conditional: bool = False) -> None:
-        now = time.monotonic()
+        now = self._clock()
         self._say()
         if self._play.strategy not in FREE:
             final = {one.host for one in self._held if not one.guards}
@@ -160,7 +161,7 @@ class Story:
         self._base._handle_warnings(result.result)
         host, name = result.host.get_name(), task_name(result.task)
         if self._step is None:
-            self._step = Step(entry(result.task, self._names), time.monotonic())
+            self._step = Step(entry(result.task, self._names), self._clock())
         seen = self._step.of(host)
         (seen.ignored if ignore_errors else seen.wrong).append(name)
         if not ignore_errors:
@@ -254,7 +255,7 @@ class Story:
             *([f"{counts['rescued']} failed and dealt with"] if counts["rescued"] and outcome == "ok" else []),
             *([f"{counts['ignored']} failed and ignored"] if counts["ignored"] else []),
         ]
-        text = f"{host}: {', '.join(words)}, {duration(time.monotonic() - self._began)}"
+        text = f"{host}: {', '.join(words)}, {duration(self._clock() - self._began)}"
         self._screen.show(text, colour("COLOR_OK" if outcome == "ok" else "COLOR_ERROR"))
 
     def _speak(self, result: t.Any) -> None:
@@ -293,7 +294,7 @@ class Story:
     def _end_step(self, last: bool = False) -> None:
         self._say()
         step, self._step = self._step, None
-        now = time.monotonic()
+        now = self._clock()
         if step is None:
             return
         alone = last and not self._steps_told
@@ -350,12 +351,14 @@ class CallbackModule(Default):
         super().__init__()
         self._story: Story | None = None
         self._process = os.getpid()
+        # What a step is called depends on how long its tasks take.
+        self.clock: t.Callable[[], float] = time.monotonic
 
     def v2_playbook_on_start(self, playbook: t.Any) -> None:
         if self._display.verbosity:
             super().v2_playbook_on_start(playbook)
             return
-        self._story = Story(self, Screen(self._display))
+        self._story = Story(self, Screen(self._display, self.clock), self.clock)
         atexit.register(self._at_exit)
 
     def _give_up(self, error: Exception) -> None:

@@ -13,7 +13,6 @@ import shutil
 import sys
 import textwrap
 import threading
-import time
 import typing as t
 import unicodedata
 
@@ -73,8 +72,9 @@ def wrap(text: str, first: str = "", further: str = "") -> list[str]:
 class Screen:
     """Everything that Ansible displays passes here, so that nothing is printed into the line that is drawn in place."""
 
-    def __init__(self, display: t.Any) -> None:
+    def __init__(self, display: t.Any, clock: t.Callable[[], float]) -> None:
         self._display = display
+        self._clock = clock
         self._print = display.display
         self._process = os.getpid()
         self._lock = threading.RLock()
@@ -144,7 +144,7 @@ class Screen:
 
     def note(self, about: str, text: str, since: float) -> None:
         """The same, and now and then for good where there is none."""
-        now = time.monotonic()
+        now = self._clock()
         if self.draws:
             self.draw(text)
         elif now - self._noted.get(about, since) >= NOTE_EVERY_S:

@@ -137,10 +137,9 @@ class Paper:
         self.lines.append(msg)
 
 
-def test_where_nothing_can_be_drawn_each_host_has_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_can_be_drawn_each_host_has_a_line_now_and_then() -> None:
     paper, now = Paper(), 100.0
-    screen = Screen(paper)
-    monkeypatch.setattr("time.monotonic", lambda: now)
+    screen = Screen(paper, lambda: now)
     for now in (101.0, 110.0, 111.0, 119.0, 121.0):
         screen.note("one", f"one at {now:g}", since=100.0)
     screen.note("two", "two", since=100.0)
@@ -150,7 +149,7 @@ def test_where_nothing_can_be_drawn_each_host_has_a_line_now_and_then(monkeypatc
 def test_warnings_are_kept_and_errors_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "30")
     paper = Paper()
-    screen = Screen(paper)
+    screen = Screen(paper, lambda: 0.0)
     paper.display("[WARNING]: first, and it is a long one", stderr=True)
     paper.display("[ERROR]: no", stderr=True)
     paper.display("[WARNING]: told before.", stderr=True)
