@@ -7,6 +7,11 @@
 from __future__ import annotations
 
 import os
+import signal
 
 # Tests read what Ansible itself prints, whatever ansible.cfg chooses for people.
 os.environ["ANSIBLE_STDOUT_CALLBACK"] = "ansible.builtin.default"
+
+# What is started in the background of a shell ignores Ctrl-C, and so would all that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

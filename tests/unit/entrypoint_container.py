@@ -16,6 +16,8 @@ import time
 import typing as t
 from pathlib import Path
 
+from tests.unit.waiting import WITHIN_S
+
 FILES = Path(__file__).parents[2] / "roles" / "speculative_serve" / "files"
 IMAGE = "registry.example.com/image:1"
 # Orphans come to the entrypoint as they come to the first process of a container (PR_SET_CHILD_SUBREAPER is 36).
@@ -97,7 +99,7 @@ class Container:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=20)
+        return self.process.wait(timeout=WITHIN_S)
 
     def end(self) -> None:
         """Leave nothing of it, whatever state a test has left it in."""

@@ -23,6 +23,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.key
 
 from tests.unit.caddy import REPOSITORY, Proxy
 from tests.unit.replay_server import Handler, Server
+from tests.unit.waiting import WITHIN_S
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -246,7 +247,7 @@ def test_the_server_learns_that_a_client_has_left(proxy: Proxy, upstream: Upstre
     )
     connection.getresponse().read1(10)
     connection.close()
-    assert upstream.left_early.wait(5)
+    assert upstream.left_early.wait(WITHIN_S)
 
 
 def test_a_body_has_a_limit(proxy: Proxy, upstream: Upstream) -> None:

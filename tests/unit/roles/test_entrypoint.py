@@ -23,6 +23,7 @@ from server import health, processes, supervisor
 from server.state import State
 
 from tests.unit.entrypoint_container import IMAGE, Container
+from tests.unit.waiting import WITHIN_S
 
 
 @pytest.fixture
@@ -199,7 +200,7 @@ def test_a_container_that_has_lost_its_gpu_ends(
     )
     os.killpg(container.wait_for("running")["pid"], signal.SIGKILL)
     if lost:
-        assert container.process.wait(timeout=20) == 1
+        assert container.process.wait(timeout=WITHIN_S) == 1
         assert "the container has lost the GPU that the host has" in container.log()
         assert container.state()["state"] == "restarting"
     else:

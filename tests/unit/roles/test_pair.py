@@ -38,6 +38,7 @@ from tests.unit.pair_container import (
     rdma_device,
     rdma_node,
 )
+from tests.unit.waiting import WITHIN_S
 
 # As Open MPI 4.1.4 of Debian, HPC-X's of NVIDIA's images and Open MPI 5.0.7 send them.
 OPEN_MPI_4 = (
@@ -442,7 +443,7 @@ def test_a_head_that_was_started_before_the_card_was_there_is_started_again(
     listener.open()
     rdma_device(tmp_path, "rocep1s0f1")
     head = start(port=listener.port, environment={"NCCL_IB_HCA": "rocep1s0f1"}, verbs__WAIT_S=0.3)
-    assert head.process.wait(timeout=20) == verbs.AGAIN
+    assert head.process.wait(timeout=WITHIN_S) == verbs.AGAIN
     assert head.state()["reason"] == ("this container was started too early to have rocep1s0f1; it is started again")
 
 
@@ -574,7 +575,7 @@ def test_a_worker_that_was_started_before_the_card_was_there_is_started_again(
 ) -> None:
     rdma_device(tmp_path, "rocep1s0f1")
     container = worker(environment={"NCCL_IB_HCA": "rocep1s0f1"}, verbs__WAIT_S=0.3)
-    assert container.process.wait(timeout=20) == verbs.AGAIN
+    assert container.process.wait(timeout=WITHIN_S) == verbs.AGAIN
     assert container.state()["state"] == "waiting for the fabric"
 
 
@@ -586,7 +587,7 @@ def test_a_worker_whose_card_comes_back_as_another_one_is_started_again(
     container = worker(environment={"NCCL_IB_HCA": "rocep1s0f1"}, verbs__WAIT_S=0.3)
     container.wait_for("ready")
     (tmp_path / "verbs" / "uverbs0" / "dev").write_text("231:196\n", encoding="ascii")
-    assert container.process.wait(timeout=20) == verbs.AGAIN
+    assert container.process.wait(timeout=WITHIN_S) == verbs.AGAIN
 
 
 def test_a_port_that_is_taken_is_named_and_waited_for(worker: t.Callable[..., PairContainer]) -> None:
@@ -664,12 +665,12 @@ def test_launch_refuses_aloud(worker: t.Callable[..., PairContainer]) -> None:
     container = worker()
     container.wait_for("ready")
     process = launch(container, "cat /etc/shadow")
-    said = process.communicate(timeout=20)[1]
+    said = process.communicate(timeout=WITHIN_S)[1]
     assert process.returncode == 126
     assert said == "[launch] only mpirun may log in here: 'cat /etc/shadow' is not mpirun's daemon\n"
     assert f"[entrypoint] {said.removeprefix('[').replace('launch] ', 'launch: ')}" in container.log()
     process = launch(container, "/opt/other/orted")
-    assert "/opt/other/orted cannot be run on the worker (No such file" in process.communicate(timeout=20)[1]
+    assert "/opt/other/orted cannot be run on the worker (No such file" in process.communicate(timeout=WITHIN_S)[1]
 
 
 # An sshd, as a test double, that has let somebody in who left a rank in a session of its own.
@@ -741,7 +742,7 @@ def test_the_memory_guard_of_a_worker_hears_when_its_rank_has_landed(
         time.sleep(2.5)
     assert container.state()["state"] == "serving"
     write_memory(memory, 6.5)
-    assert launch(container, cluster.READY).wait(timeout=20) == 0
+    assert launch(container, cluster.READY).wait(timeout=WITHIN_S) == 0
     time.sleep(2.5)
     write_memory(memory, 4.7)
     said = container.wait_until(functools.partial(says, "the memory has not come back yet"))
@@ -765,7 +766,7 @@ def test_a_rank_that_takes_the_place_of_another_loads(worker: t.Callable[..., Pa
     add_program(tmp_path, "sshd", SSHD_WITH_RANK.replace("RANK", str(tmp_path / "rank")))
     container = worker(sampler__MEMINFO=str(memory), environment={"DGX_SPARK_TAKES_BYTES": str(45 * 2**30)})
     container.wait_for("serving")
-    assert launch(container, cluster.READY).wait(timeout=20) == 0
+    assert launch(container, cluster.READY).wait(timeout=WITHIN_S) == 0
     container.wait_until(lambda _state: told(tmp_path) == ["loading", "ready"])
     # As launch does before it becomes the new one.
     os.kill(json.loads((tmp_path / "run/worker.json").read_text("utf-8"))["pid"], signal.SIGUSR2)

@@ -21,6 +21,7 @@ from server.guard import GIB, Limits, Verdict
 from server.sampler import Diary, Sampler, limits_from
 
 from tests.unit.entrypoint_container import FILES, Benchmark, Container
+from tests.unit.waiting import WITHIN_S
 
 TAKES = {"DGX_SPARK_TAKES_BYTES": str(20 * GIB)}
 
@@ -186,7 +187,7 @@ def test_what_did_not_end_in_order_is_kept(tmp_path: Path) -> None:
         (state / "memory.log").write_text(text, encoding="utf-8")
         diary = Diary(state)
         diary.start()
-        assert diary.add('{"at": 4, "event": "loading"}\n').wait(10)
+        assert diary.add('{"at": 4, "event": "loading"}\n').wait(WITHIN_S)
         assert events(tmp_path) == ["loading"]
         if kept:
             assert (state / "memory-before.log").read_text(encoding="utf-8") == text
@@ -200,7 +201,7 @@ def test_a_full_file_makes_way_and_two_minutes_stay(tmp_path: Path, monkeypatch:
     diary = Diary(tmp_path / "state")
     diary.start()
     for number in range(20):
-        assert diary.add(json.dumps({"at": number, "event": "x" * 20}) + "\n").wait(10)
+        assert diary.add(json.dumps({"at": number, "event": "x" * 20}) + "\n").wait(WITHIN_S)
     assert [line["at"] for name in ("memory.log.1", "memory.log") for line in lines(tmp_path, name)][-4:] == [
         16,
         17,
@@ -216,15 +217,15 @@ def test_what_is_gone_costs_lines_and_no_other_file(tmp_path: Path, monkeypatch:
     state.mkdir()
     diary = Diary(state)
     diary.start()
-    assert diary.add(json.dumps({"event": "x" * 20}) + "\n").wait(10)
+    assert diary.add(json.dumps({"event": "x" * 20}) + "\n").wait(WITHIN_S)
     (state / "memory.log").unlink()
     if gone == "directory":
         state.rmdir()
-    assert diary.add('{"event": "first"}\n').wait(10)
+    assert diary.add('{"event": "first"}\n').wait(WITHIN_S)
     # What is opened meanwhile gets the number that was closed.
     others = [os.open(os.devnull, os.O_RDONLY) for _number in range(8)]
     state.mkdir(exist_ok=True)
-    assert diary.add('{"event": "second"}\n').wait(10)
+    assert diary.add('{"event": "second"}\n').wait(WITHIN_S)
     for other in others:
         os.close(other)
     assert events(tmp_path) == (["second"] if gone == "directory" else ["first", "second"])

@@ -26,6 +26,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server impo
 
 from tests.unit.programs import load
 from tests.unit.speculating_server import Engine, Entrypoint, SpeculatingServer
+from tests.unit.waiting import WITHIN_S
 
 ROOT = Path(__file__).parents[3]
 FILES = ROOT / "roles/speculative_benchmark/files"
@@ -178,7 +179,7 @@ def by_id(results: dict[str, t.Any]) -> dict[str, dict[str, t.Any]]:
 def test_it_measures_what_the_server_did(spark: Spark) -> None:
     points = [point(0, pass_s=0.01), point(3, pass_s=0.025, load_s=0.4)]
     process = spark.start(*points, max_tokens=40, repetitions=2, warmup=1, prompt_lengths=[500])
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=WITHIN_S)
     said = messages(output)
     assert process.returncode == 0, output + errors
     results = json.loads((spark.results / "results.json").read_text())
@@ -238,7 +239,7 @@ def test_sigterm_takes_the_lease_back(spark: Spark) -> None:
     time.sleep(0.3)
     asked = time.monotonic()
     process.send_signal(signal.SIGTERM)
-    output, _errors = process.communicate(timeout=30)
+    output, _errors = process.communicate(timeout=WITHIN_S)
     # The module kills after five seconds.
     assert time.monotonic() - asked < 3
     assert process.returncode == 1

@@ -22,6 +22,7 @@ from server import health as health_check
 from server import watchdog as watching
 
 from tests.unit.entrypoint_container import Container
+from tests.unit.waiting import WITHIN_S
 
 COMPLETION = {"choices": [{"index": 0, "text": " 4", "finish_reason": "length"}]}
 
@@ -159,7 +160,7 @@ def test_somebody_who_asked_before_it_stops_the_clock(server: Server) -> None:
         time.sleep(2)
         assert thread.is_alive()
         server.hanging.clear()
-        thread.join(5)
+        thread.join(WITHIN_S)
     assert verdicts(dog) == [("busy", "others are served"), ("answering", None)]
 
 
@@ -192,7 +193,7 @@ def test_somebody_who_comes_at_the_same_moment_may_be_served_first(
         thread.join(1.5)
         assert thread.is_alive()
         server.hanging.clear()
-        thread.join(5)
+        thread.join(WITHIN_S)
     assert verdicts(dog)[-1] == ("answering", None)
 
 
@@ -220,7 +221,7 @@ def test_a_server_whose_figures_stand_still_is_not_condemned_while_others_wait(s
         time.sleep(1.5)
         assert thread.is_alive()
         server.hanging.clear()
-        thread.join(5)
+        thread.join(WITHIN_S)
     assert [name for name, _reason in verdicts(dog)] == ["busy", "answering"]
 
 
@@ -233,7 +234,7 @@ def test_figures_that_move_stop_the_clock_for_visitors_who_stay_only_briefly(ser
     thread.join(1.5)
     assert thread.is_alive()
     server.hanging.clear()
-    thread.join(5)
+    thread.join(WITHIN_S)
     assert verdicts(dog) == [("answering", None)]
 
 
@@ -243,7 +244,7 @@ def test_figures_that_stand_still_do_not_stop_the_clock(server: Server) -> None:
     dog = watchdog(server, stall=0.5)
     thread = threading.Thread(target=dog.look, daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(WITHIN_S)
     assert verdicts(dog) == [("stalled", "no token came for 0.5 s though nobody else was served")]
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.waiting import WITHIN_S
+
 TOOLS = Path(__file__).parents[3] / "tools"
 
 
@@ -53,10 +55,10 @@ def test_an_engine_that_others_use_goes_on(checkout: Checkout) -> None:
     assert "goes on, because containers run in it: somebodys-database, dgx-spark-twin-b-1." in said
     assert checkout.engine.poll() is None
     assert "Stopping the dockerd that was started here" in checkout.down("")
-    assert checkout.engine.wait(10) != 0
+    assert checkout.engine.wait(WITHIN_S) != 0
     assert checkout.down("") == ""
 
 
 def test_an_engine_that_does_not_answer_is_stopped(checkout: Checkout) -> None:
     assert "Stopping the dockerd that was started here" in checkout.down("exit 1")
-    assert checkout.engine.wait(10) != 0
+    assert checkout.engine.wait(WITHIN_S) != 0

@@ -10,11 +10,11 @@ import pathlib
 import subprocess
 import sys
 import threading
-import time
 import types
 
 import pytest
 
+from tests.unit.waiting import WITHIN_S, until
 from tools import test
 
 SCENARIOS = {path.parent.name for path in test.ROOT.glob("molecule/*/molecule.yml")} - {"default"}
@@ -110,13 +110,10 @@ def test_stop_ends_what_has_left_its_process_group(tmp_path: pathlib.Path) -> No
     run.mark = f"{test.MARK}={os.getpid()}-{tmp_path.name}"
     lanes = threading.Thread(target=run.lanes)
     lanes.start()
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
     assert test.marked(run.mark)
     run.stop()
-    lanes.join(60)
+    lanes.join(WITHIN_S)
     assert not lanes.is_alive()
     assert not test.marked(run.mark)
     assert [result.name for result in run.results] == ["stage 1"]

@@ -26,6 +26,7 @@ from tests.twin.trtllm import repository, tiny_library
 from tests.twin.trtllm.server import engine, loading, machine, nccl, proxy, ranks
 from tests.twin.trtllm.server.machine import Faults, Gpu
 from tests.twin.trtllm.server.runtime import Job, Runtime
+from tests.unit.waiting import WITHIN_S
 
 LAUNCHER = Path(tiny_library.__file__).with_name("bin") / "trtllm-llmapi-launch"
 SPARK = {
@@ -132,7 +133,7 @@ def ring(monkeypatch: pytest.MonkeyPatch, size: int = 2) -> t.Iterator[tuple[Els
         one.start()
     leader.lead()
     for one in joining:
-        one.join(timeout=10)
+        one.join(timeout=WITHIN_S)
     yield leader, workers
     for rank in (leader, *workers):
         for connection in (*rank._in, *rank._out):
@@ -154,7 +155,7 @@ def test_every_exchange_takes_every_rail_and_every_rank(monkeypatch: pytest.Monk
         leader.exchange(nccl.PASS, 8192)
         leader.stop()
         for one in answering:
-            one.join(timeout=10)
+            one.join(timeout=WITHIN_S)
         assert kinds == [[nccl.REQUEST, nccl.PASS, nccl.STOP]] * (size - 1)
         for rank in (leader, *workers):
             assert [connection.getpeername()[0] for connection in rank._out] == ["127.0.0.1", "127.0.0.2"]
@@ -188,7 +189,7 @@ def test_two_ranks_on_one_host_share_a_gpu() -> None:
     following.start()
     with pytest.raises(nccl.NcclError, match="invalid usage"):
         leader.lead()
-    following.join(timeout=10)
+    following.join(timeout=WITHIN_S)
     assert len(failures) == 1
 
 
@@ -382,7 +383,7 @@ def leader(monkeypatch: pytest.MonkeyPatch, answer: t.Any) -> t.Iterator[Leader]
         thread.start()
         yield Leader(environment, mpi, ring, stopped)
         proxy.stop(environment)
-        thread.join(timeout=10)
+        thread.join(timeout=WITHIN_S)
         assert stopped[-1]
 
 

@@ -11,7 +11,6 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
 import typing as t
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import pytest
 
 from tests.twin import models
 from tests.twin.trtllm.server import calls, checkpoint, machine, release
+from tests.unit.waiting import WITHIN_S, until
 
 pydantic = pytest.importorskip("pydantic")
 from tests.twin.trtllm.server import options_1_2  # noqa: E402
@@ -242,14 +242,12 @@ def test_no_gpu_without_a_driver(tmp_path: Path) -> None:
 
 def test_a_held_gpu_is_let_go_when_its_server_ends() -> None:
     holder = machine.occupy(5e9)
-    deadline = time.monotonic() + 10
+    command = Path(f"/proc/{holder.pid}/cmdline")
     # Its command line is there once it has become that program.
-    while b"STANDIN_GPU_BYTES=5000000000" not in Path(f"/proc/{holder.pid}/cmdline").read_bytes().split(b"\0"):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: b"STANDIN_GPU_BYTES=5000000000" in command.read_bytes().split(b"\0"))
     assert holder.stdin is not None
     holder.stdin.close()
-    holder.wait(timeout=5)
+    holder.wait(timeout=WITHIN_S)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ from ansible_collections.dgx_spark.speculative.plugins.modules import completion
 from ansible_collections.dgx_spark.speculative.plugins.modules import huggingface_snapshot as snapshot_module
 from ansible_collections.dgx_spark.speculative.plugins.modules import watched_job as job_module
 
+from tests.unit.waiting import WITHIN_S
+
 REPOSITORY = Path(__file__).parents[4]
 PROGRAM = """
 import json, pathlib, sys, time
@@ -146,13 +148,13 @@ def test_the_job_survives_the_playbook(playbook: Playbook) -> None:
     # A worker that is killed in the middle of saying a line leaves Ansible waiting for ever.
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
-    output = process.communicate(timeout=60)[0]
+    output = process.communicate(timeout=WITHIN_S)[0]
     assert "User interrupted execution" in output
 
     process = playbook.start()
     playbook.wait_for(process, "spark-1 | ")
     playbook.gate.touch()
-    output = process.communicate(timeout=60)[0]
+    output = process.communicate(timeout=WITHIN_S)[0]
     assert process.returncode == 0, output
     result = playbook.result()
     assert (result["finished"], result["attached"], result["changed"]) == (True, True, True)
@@ -199,7 +201,7 @@ def test_two_hosts_below_each_other(playbook: Playbook) -> None:
     process = playbook.start("-i", "worker-of-two,", when="inventory_hostname != 'spark-1'")
     seen = playbook.wait_for(process, "Ctrl-C ends the watching")
     playbook.gate.touch()
-    output = seen + process.communicate(timeout=60)[0]
+    output = seen + process.communicate(timeout=WITHIN_S)[0]
     assert process.returncode == 0, output
     assert "skipping: [spark-1]" in output
     assert output.count("Ctrl-C ends the watching") == 1
@@ -208,7 +210,7 @@ def test_two_hosts_below_each_other(playbook: Playbook) -> None:
     process = playbook.start("-i", "worker-of-two,", when="inventory_hostname == 'spark-1'")
     seen = playbook.wait_for(process, "Ctrl-C ends the watching")
     playbook.gate.touch()
-    assert "spark-1       | " in seen + process.communicate(timeout=60)[0]
+    assert "spark-1       | " in seen + process.communicate(timeout=WITHIN_S)[0]
 
 
 @pytest.mark.parametrize(

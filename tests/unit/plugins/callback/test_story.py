@@ -24,6 +24,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.waiting import WITHIN_S
+
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[3]
 DRAWN = "\r\033[2K"
@@ -91,7 +93,7 @@ class Runner:
         # A terminal whose other end is closed answers with an error.
         while piece := read(mine):
             shown += piece
-        process.wait(timeout=60)
+        process.wait(timeout=WITHIN_S)
         os.close(mine)
         return shown.decode().replace("\r\n", "\n")
 
@@ -152,7 +154,7 @@ def test_ctrl_c_names_the_step_that_was_under_way(runner: Runner) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)
-    compare("interrupted", runner.normal(process.communicate(timeout=60)[0]))
+    compare("interrupted", runner.normal(process.communicate(timeout=WITHIN_S)[0]))
 
 
 def test_verbose_is_ansibles_own_output(runner: Runner) -> None:

@@ -7,17 +7,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import threading
 import time
 import typing as t
 from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import readiness
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions, readiness
 from ansible_collections.dgx_spark.speculative.plugins.modules import completions_probe
 
 from tests.unit.replay_server import FIXTURES, Handler, Server, free_port, replay
+from tests.unit.waiting import Clock
 
 Probe = t.Callable[..., dict[str, t.Any]]
 
@@ -28,6 +28,14 @@ def fixture_server() -> t.Iterator[Server]:
     server.ask = replay("chat_stream_speculative", 0.002)
     yield server
     server.close()
+
+
+@pytest.fixture(name="clock", autouse=True)
+def fixture_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """By which it waits for the server."""
+    clock = Clock()
+    monkeypatch.setattr(readiness, "time", clock)
+    return clock
 
 
 @pytest.fixture(name="probe")
@@ -159,7 +167,7 @@ def test_no_draft_accepted(server: Server, probe: Probe) -> None:
 
 def test_busy(server: Server, probe: Probe) -> None:
     def hang(handler: Handler) -> None:
-        handler.told.release.wait(20)
+        handler.told.release.wait()
 
     server.ask = hang
     result = probe(url=server.url, deadline=0.3)
@@ -298,8 +306,8 @@ def test_a_server_that_ended_without_its_worker_is_not_dead(container: Container
     assert probe(since=1, **container.args)["state"] == ("dead" if state == "loading" else "loading")
 
 
-def test_patience_with_the_worker_has_an_end(container: Container, probe: Probe) -> None:
-    container.says("waiting for the worker", reason="nothing listens at 10.0.0.2", since=time.time() - 20)
+def test_patience_with_the_worker_has_an_end(container: Container, probe: Probe, clock: Clock) -> None:
+    container.says("waiting for the worker", reason="nothing listens at 10.0.0.2", since=clock.time() - 20)
     assert probe(**container.args)["state"] == "loading"
     assert probe(patience=60, **container.args)["state"] == "loading"
     result = probe(patience=10, fail_on=["not_serving"], **container.args)
@@ -310,15 +318,17 @@ def test_patience_with_the_worker_has_an_end(container: Container, probe: Probe)
         " is there: start that, too."
     )
     # Another start is another wait.
-    assert probe(patience=10, since=time.time() - 1, **container.args)["state"] == "loading"
+    assert probe(patience=10, since=clock.time() - 1, **container.args)["state"] == "loading"
 
 
-def test_a_worker_that_is_up_and_lets_nobody_in_is_not_waited_for(container: Container, probe: Probe) -> None:
+def test_a_worker_that_is_up_and_lets_nobody_in_is_not_waited_for(
+    container: Container, probe: Probe, clock: Clock
+) -> None:
     reason = "nothing listens at 10.0.0.2 port 2233: its container does not run or is still starting"
 
     def waiting(seconds: float, reason: str) -> dict[str, t.Any]:
-        peer = {"address": "10.0.0.2", "reachable": False, "since": time.time() - seconds, "reason": reason}
-        container.says("waiting for the worker", reason=reason, peers=[peer], since=time.time() - 600)
+        peer = {"address": "10.0.0.2", "reachable": False, "since": clock.time() - seconds, "reason": reason}
+        container.says("waiting for the worker", reason=reason, peers=[peer], since=clock.time() - 600)
         return probe(fail_on=["not_serving"], **container.args)
 
     # It may just have been started.
@@ -408,15 +418,13 @@ def test_unreadable_state_file(container: Container, probe: Probe, content: str)
     assert probe(**container.args)["state"] == "absent"
 
 
-def test_waits_until_it_is_ready(container: Container, server: Server, probe: Probe) -> None:
+def test_waits_until_it_is_ready(container: Container, server: Server, probe: Probe, clock: Clock) -> None:
     server.health = (503, b"")
     container.says("running")
-    timer = threading.Timer(0.3, lambda: setattr(server, "health", (200, b"")))
-    timer.start()
-    start = time.monotonic()
+    clock.at(3, lambda: setattr(server, "health", (200, b"")))
     result = probe(**{**container.args, "url": server.url}, wait=10, kind="none")
     assert result["state"] == "ready"
-    assert 0.3 <= time.monotonic() - start < 3
+    assert clock.monotonic() == 3
 
 
 @pytest.mark.parametrize(
@@ -448,19 +456,14 @@ def test_who_answers_may_be_somebody_else(
     assert text in (result["error"] or result["progress"]["text"])
 
 
-def test_a_dead_container_may_just_be_replaced(
-    container: Container, probe: Probe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(readiness, "DEAD_FOR_S", 0.6)
-    monkeypatch.setattr(readiness, "LOOK_EVERY_S", 0.05)
+def test_a_dead_container_may_just_be_replaced(container: Container, probe: Probe, clock: Clock) -> None:
     container.says("failed", last_exit=exited())
-    timer = threading.Timer(0.2, container.says, args=("loading",))
-    timer.start()
-    assert probe(wait=1, **container.args)["state"] == "loading"
+    clock.at(readiness.DEAD_FOR_S - 1, lambda: container.says("loading"))
+    assert probe(wait=10, **container.args)["state"] == "loading"
+    assert clock.monotonic() == 10
     container.says("failed", last_exit=exited())
-    start = time.monotonic()
     assert probe(wait=10, **container.args)["state"] == "dead"
-    assert time.monotonic() - start < 3
+    assert clock.monotonic() == 10 + readiness.DEAD_FOR_S
 
 
 def test_server_that_dies_before_the_question(container: Container, probe: Probe, server: Server) -> None:
@@ -567,15 +570,19 @@ def test_no_tool_call(server: Server, probe: Probe, status: int, body: t.Any, wo
     assert ("16377" in result["findings"][0]["message"]) == (status == 200)
 
 
-def test_a_tool_call_that_takes_too_long(server: Server, probe: Probe) -> None:
+def test_a_tool_call_that_takes_too_long(server: Server, probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The question before it has all the time that it takes.
+    call = completions.try_tool_call
+    monkeypatch.setattr(completions, "try_tool_call", lambda client, model, _deadline: call(client, model, 0.3))
+
     def answer(handler: Handler) -> None:
         if "tools" in handler.told.requests[-1]:
-            handler.told.release.wait(20)
+            handler.told.release.wait()
         else:
             replay("chat_stream_speculative")(handler)
 
     server.ask = answer
-    result = probe(url=server.url, tools=True, deadline=2)
+    result = probe(url=server.url, tools=True)
     assert (result["state"], [finding["id"] for finding in result["findings"]]) == ("ready", ["slow"])
 
 

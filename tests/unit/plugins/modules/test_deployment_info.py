@@ -285,7 +285,7 @@ def test_a_model_that_goes_round_in_circles_is_no_finding(serving: Spark, look: 
 
 def test_busy(serving: Spark, look: Look, server: Server) -> None:
     def hang(handler: Handler) -> None:
-        handler.told.release.wait(20)
+        handler.told.release.wait()
 
     server.ask = hang
     result = look(deadline=0.3)
@@ -783,7 +783,7 @@ def test_the_head_without_its_worker(silent: Spark, look: Look, state: str, verd
 
 def test_a_server_that_lost_its_worker_is_not_busy(serving: Spark, look: Look, server: Server) -> None:
     def hang(handler: Handler) -> None:
-        handler.told.release.wait(20)
+        handler.told.release.wait()
 
     server.ask = hang
     paired(serving, 0)

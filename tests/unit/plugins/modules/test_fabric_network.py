@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import typing as t
 from pathlib import Path
 
@@ -18,6 +17,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric impo
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import undo
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netplan import FILE, TRIAL_FILE, is_ours
 from ansible_collections.dgx_spark.speculative.plugins.modules import fabric_network
+
+from tests.unit.waiting import until
 
 NAME = "enp1s0f1np1"
 
@@ -131,13 +132,11 @@ class Host:
         return result
 
     def until(self, stage: str) -> dict[str, t.Any]:
-        deadline = time.monotonic() + 20
-        while True:
+        def there() -> dict[str, t.Any] | None:
             found = self.call("tried")
-            if found["stage"] == stage:
-                return found
-            assert time.monotonic() < deadline, found
-            time.sleep(0.05)
+            return found if found["stage"] == stage else None
+
+        return until(there, lambda: self.call("tried")) or {}
 
     def configured(self, **args: t.Any) -> dict[str, t.Any]:
         """Try something and keep it."""
@@ -215,9 +214,7 @@ def test_a_killed_program_is_taken_for_gone(host: Host) -> None:
     host.until("waiting")
     pid = int((host.root / "pid").read_text())
     os.kill(pid, 9)
-    deadline = time.monotonic() + 5
-    while host.call("present", document=document())["changed"] is not True:
-        assert time.monotonic() < deadline
+    until(lambda: host.call("present", document=document())["changed"] is True)
     tried = host.call("tried")
     assert host.call("confirmed", change=tried["change"])["stage"] == "confirmed"
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import undo
 
+from tests.unit.waiting import WITHIN_S
+
 NAME, NEW, OLD = "enp1s0f1np1", "192.168.100.10/24", "10.0.0.1/24"
 
 
@@ -299,7 +301,7 @@ def test_the_rest_of_the_time_is_waited_for(tmp_path: Path) -> None:
     thread = threading.Thread(target=host.act)
     thread.start()
     answer(directory, "keep")
-    thread.join(timeout=10)
+    thread.join(timeout=WITHIN_S)
     assert state(directory)["state"] == "confirmed"
     assert host.commands == []
 

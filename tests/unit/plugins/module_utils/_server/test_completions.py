@@ -102,7 +102,8 @@ def test_ttft_of_a_slow_first_token(server: Server) -> None:
         handler.stream(pieces())
 
     server.ask = slow
-    assert 0.3 <= completions.measure(ask(server))["ttft_s"] < 2
+    answer = ask(server)
+    assert 0.3 <= completions.measure(answer)["ttft_s"] <= answer.total_s
 
 
 def test_acceptance_from_usage(server: Server) -> None:
@@ -292,7 +293,7 @@ def test_nonsense_in_stream(server: Server) -> None:
 
 
 def hang(handler: Handler) -> None:
-    handler.told.release.wait(20)
+    handler.told.release.wait()
 
 
 def drip(handler: Handler) -> None:
@@ -354,7 +355,7 @@ def test_stalled_answer(server: Server) -> None:
     def stall(handler: Handler) -> None:
         def pieces() -> t.Iterator[bytes]:
             yield from events("chat_stream_speculative")[:4]
-            handler.told.release.wait(20)
+            handler.told.release.wait()
 
         handler.stream(pieces())
 

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import watched_job as wj
 
+from tests.unit.waiting import WITHIN_S
+
 
 @pytest.fixture(name="job")
 def fixture_job(tmp_path: Path) -> wj.Job:
@@ -144,5 +146,5 @@ def test_terminate_insists(tmp_path: Path) -> None:
         wj.terminate_program({**state, "boot": "an earlier one"}, 0.2)
         assert process.poll() is None, "another process of that number is left alone"
         wj.terminate_program(state, 0.2)
-        assert process.wait(5) == -9
+        assert process.wait(WITHIN_S) == -9
         assert not wj.group_lives(process.pid)

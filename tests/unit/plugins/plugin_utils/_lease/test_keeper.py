@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import held, keeper
 
+from tests.unit.waiting import WITHIN_S, until
+
 HOLDER = {"who": "bob@desk", "doing": "stop.yml", "for_s": 4}
 
 
@@ -138,13 +140,6 @@ def test_the_keeper_outlives_the_task_and_not_the_run(of_the_run: Path, number: 
     assert main.stdout is not None
     assert main.stdout.readline() == b"0\n"
     said = of_the_run / "said"
-
-    def until(condition: t.Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 20
-        while not condition():
-            assert time.monotonic() < deadline, said.read_text()
-            time.sleep(0.05)
-
     until(lambda: said.exists() and said.read_text().count("renew") > 2)
     process = keeper.stat((held.Lease("spark-1").read() or {})["keeper"])
     assert process is not None
@@ -158,11 +153,10 @@ def test_a_run_that_was_killed_while_it_took_the_lease_gives_it_back(of_the_run:
     command = [sys.executable, "-c", textwrap.dedent(MAIN), str(of_the_run), "killed"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run(command, env=environment, timeout=60, check=False).returncode == -signal.SIGKILL
-    said, deadline = of_the_run / "said", time.monotonic() + 20
-    while not said.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    time.sleep(1)
+    said = of_the_run / "said"
+    until(said.exists)
+    # It ends with that.
+    until(lambda: keeper.stat((held.Lease("spark-1").read() or {})["keeper"]) is None)
     assert said.read_text() == "release\n"
 
 
@@ -178,9 +172,7 @@ def test_the_tasks_of_a_run_are_its_forks() -> None:
         assert other.pid not in run.tasks()
         os.kill(child, signal.SIGSTOP)
         stopped = keeper.Run(child)
-        deadline = time.monotonic() + 10
-        while not stopped.is_stopped():
-            assert time.monotonic() < deadline
+        until(stopped.is_stopped)
         assert stopped.lives()
     finally:
         other.kill()
@@ -222,13 +214,10 @@ def test_an_answer_that_does_not_come_is_given_up_with_what_asks() -> None:
     first, second, said = (main.stdout.readline().decode().strip() for _line in range(3))
     try:
         assert said == "[None, None]"
-        deadline = time.monotonic() + 10
-        while any(keeper.is_at_work(int(pid)) for pid in (first, second)):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: not any(keeper.is_at_work(int(pid)) for pid in (first, second)))
         # SIGTERM ends it, too, as before.
         main.terminate()
-        assert main.wait(10) == -signal.SIGTERM
+        assert main.wait(WITHIN_S) == -signal.SIGTERM
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(main.pid, signal.SIGKILL)

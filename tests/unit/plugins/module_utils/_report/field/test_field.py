@@ -28,6 +28,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.fiel
 )
 
 from tests.unit.docker_server import DockerServer
+from tests.unit.waiting import WITHIN_S
 
 # As perftest 24 prints it with --report_gbits and -D.
 IB_WRITE_BW = """
@@ -281,7 +282,7 @@ def test_tcp(ends: Ends) -> None:
     worker = threading.Thread(target=lambda: said.append(reason(read, ends.worker)))
     worker.start()
     (line,) = read(ends.head)
-    worker.join(timeout=30)
+    worker.join(timeout=WITHIN_S)
     assert re.fullmatch(r"rail0 [\d.]+ Gb/s by TCP", line)
     assert said == ["the head tells what has arrived here"]
     # A field check changes nothing, so the role measures as if nobody had.

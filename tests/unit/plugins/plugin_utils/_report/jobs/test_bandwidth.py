@@ -18,6 +18,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import bandwidth
 
 from tests.unit.programs import standalone
+from tests.unit.waiting import WITHIN_S
 
 # Both ends on this machine; every address of 127.0.0.0/8 is its own.
 HEAD, WORKER = ("127.0.0.1", "127.0.1.1"), ("127.0.0.2", "127.0.1.2")
@@ -55,7 +56,7 @@ def test_both_ends(port: int, tmp_path: Path) -> None:
     )
     worker.start()
     code, sent = run("auto", str(head), "send", str(port), "5", "20000000", "0", *streams(HEAD, WORKER))
-    worker.join(timeout=30)
+    worker.join(timeout=WITHIN_S)
     assert code == 0
     assert received == [(0, {"result": {"bytes": [20_000_000, 20_000_000]}})]
     rows = sent["result"]["rails"]
@@ -76,7 +77,7 @@ def test_time_ends_it_before_the_bytes_do(port: int) -> None:
     worker = threading.Thread(target=bandwidth.receive, args=(port, bandwidth.rails(streams(WORKER[:1], HEAD[:1]))))
     worker.start()
     row = bandwidth.send(bandwidth.rails(streams(HEAD[:1], WORKER[:1]))[0], port, 0.2, 10**15)
-    worker.join(timeout=30)
+    worker.join(timeout=WITHIN_S)
     assert 0.2 <= row["seconds"] < 10
     assert 0 < row["bytes"] < 10**15
 
@@ -174,7 +175,7 @@ def test_by_tcp_alone_nothing_else_is_measured_nor_written(port: int, tmp_path: 
     worker.start()
     rail0 = streams(HEAD[:1], WORKER[:1])
     said = bandwidth.main(["tcp", str(state), "send", str(port), "5", "20000000", "0", *rail0])
-    worker.join(timeout=30)
+    worker.join(timeout=WITHIN_S)
     assert [row["by"] for row in said["rails"]] == ["TCP"]
     assert not state.exists()
     # Nobody has called it.

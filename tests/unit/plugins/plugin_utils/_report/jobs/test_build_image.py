@@ -20,6 +20,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs
 
 from tests.unit.docker_server import DockerServer, Handler
 from tests.unit.programs import standalone
+from tests.unit.waiting import WITHIN_S
 
 REFERENCE = "dgx-spark-speculative/release:1"
 DOCKERFILE = "FROM base:1\nRUN apt-get update\n"
@@ -255,4 +256,4 @@ def test_it_ends_at_once_when_it_is_stopped(engine: Builder, tmp_path: Path) -> 
         # Docker ends a build whose connection does.
         assert process.stdout.readline()
         process.terminate()
-        process.wait(20)
+        process.wait(WITHIN_S)

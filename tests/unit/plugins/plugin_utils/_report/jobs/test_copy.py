@@ -39,6 +39,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs
 
 from tests.twin.spark.meminfo import resident_bytes
 from tests.unit.programs import standalone
+from tests.unit.waiting import WITHIN_S
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 F_GETPIPE_SZ = 1032
@@ -423,7 +424,7 @@ def test_two_streams_do_not_write_one_file_at_once(pair: Pair) -> None:
         thread = threading.Thread(target=enter)
         thread.start()
         assert not entered.wait(0.3)
-    thread.join(5)
+    thread.join(WITHIN_S)
     assert entered.is_set()
 
 
@@ -633,7 +634,7 @@ def test_sshd_keeps_its_memory_too(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     sshd.write_text(f"#!{sys.executable}\nimport sys; sys.stdout = sys.stderr\n{ENVIRONMENT}\n")
     sshd.chmod(0o755)
     service = serve_copies.Service(str(sshd), "config")
-    service.process.wait(30)
+    service.process.wait(WITHIN_S)
     assert service.reason() == f"{send.TUNABLES} kept"
 
 

@@ -26,6 +26,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs
 
 from tests.unit.docker_server import DockerServer, Handler
 from tests.unit.programs import standalone
+from tests.unit.waiting import WITHIN_S, Clock, until
 
 LAYER = bytes(range(256)) * 20000
 
@@ -172,11 +173,7 @@ def service(tmp_path: Path, program: str, idle: str = "0.3") -> subprocess.Popen
 
 def pid_in(path: Path) -> int:
     """The number that a process writes there."""
-    deadline = time.monotonic() + 20
-    while not path.exists() or not path.read_text().strip():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    return int(path.read_text())
+    return int(until(lambda: path.exists() and path.read_text().strip()))
 
 
 def runs(pid: int) -> bool:
@@ -188,22 +185,40 @@ def runs(pid: int) -> bool:
 
 def test_the_service_ends_when_nobody_comes(tmp_path: Path) -> None:
     process = service(tmp_path, "echo 'Server listening on 10.0.0.2 port 2234.' >&2; exec sleep 60")
-    out, _error = process.communicate(timeout=20)
+    out, _error = process.communicate(timeout=WITHIN_S)
     lines = [json.loads(line) for line in out.splitlines()]
     assert lines[0]["progress"]["text"] == "Server listening on 10.0.0.2 port 2234"
     assert lines[-1]["error"] == "The copy service ended, since nobody copied anything for 0.3 s."
 
 
-def test_the_service_stays_while_somebody_is_connected(tmp_path: Path) -> None:
-    process = service(tmp_path, "sleep 3 & wait; exec sleep 60")
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(2)
-    process.communicate(timeout=20)
+def test_the_service_stays_while_somebody_is_connected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sshd, clock = tmp_path / "sshd", Clock()
+    sshd.write_text("#!/bin/sh\nexec sleep 60\n")
+    sshd.chmod(0o755)
+    connected = iter([1, 1, 1, 1, 1, 0, 0, 0])
+
+    def look(_pid: int) -> int:
+        clock.sleep(60)
+        return next(connected)
+
+    for name, double in (("time", clock), ("children", look), ("keep_orphans", lambda: None), ("POLL_S", 0)):
+        monkeypatch.setattr(serve_copies, name, double)
+    monkeypatch.setattr("signal.signal", lambda *_arguments: None)
+    assert serve_copies.serve(str(sshd), "/config", 100) == (
+        "The copy service ended, since nobody copied anything for 100 s."
+    )
+    assert clock.monotonic() == 7 * 60
+
+
+def test_a_connection_is_a_process_that_sshd_has_made() -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 60 & wait"], start_new_session=True) as sshd:
+        until(lambda: serve_copies.children(sshd.pid) == 1)
+        os.killpg(sshd.pid, signal.SIGKILL)
 
 
 def test_the_service_says_why_it_cannot_run(tmp_path: Path) -> None:
     process = service(tmp_path, "echo 'Bind to port 2234 on 10.0.0.2 failed: Address already in use.' >&2; exit 255")
-    out, _error = process.communicate(timeout=20)
+    out, _error = process.communicate(timeout=WITHIN_S)
     assert json.loads(out.splitlines()[-1])["error"] == (
         "The copy service cannot run (Bind to port 2234 on 10.0.0.2 failed: Address already in use); "
         "run the same again."
@@ -219,15 +234,13 @@ def test_ending_the_service_ends_sshd_and_every_connection(tmp_path: Path, whole
     process = service(tmp_path, program, idle="60")
     pids = [pid_in(tmp_path / name) for name in ("sshd.pid", "session", "receiver")]
     assert all(map(runs, pids))
-    begin = time.monotonic()
     if whole_group:
         # As the job is ended: sshd goes first, and its sessions lose their parent.
         os.killpg(process.pid, signal.SIGTERM)
     else:
         process.terminate()
-    process.communicate(timeout=20)
+    process.communicate(timeout=WITHIN_S)
     assert process.returncode == 143
-    assert time.monotonic() - begin < serve_copies.END_S
     assert not any(map(runs, pids))
 
 
@@ -235,6 +248,6 @@ def test_connections_do_not_outlive_an_sshd_that_dies(tmp_path: Path) -> None:
     program = f"setsid sh -c 'echo $$ > {tmp_path}/session; exec sleep 60' & sleep 1; exit 3"
     process = service(tmp_path, program, idle="60")
     session = pid_in(tmp_path / "session")
-    out, _error = process.communicate(timeout=20)
+    out, _error = process.communicate(timeout=WITHIN_S)
     assert json.loads(out.splitlines()[-1])["error"] == "The copy service cannot run (exit code 3); run the same again."
     assert not runs(session)

@@ -16,6 +16,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs
 
 from tests.unit.docker_server import DockerServer, Handler
 from tests.unit.programs import standalone
+from tests.unit.waiting import WITHIN_S
 
 IMAGE = "nvcr.io/nvidia/release:1.3"
 A, B = "a" * 12, "b" * 12
@@ -279,4 +280,4 @@ def test_the_end_of_the_program_is_quick(engine: Server) -> None:
         assert process.stdout is not None
         process.stdout.readline()
         process.terminate()
-        assert process.wait(5) == -15
+        assert process.wait(WITHIN_S) == -15

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import typing as t
 import urllib.parse
 from pathlib import Path
@@ -23,6 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs.engine import Engine, EngineError
 
 from tests.unit.docker_server import DockerServer, Handler
+from tests.unit.waiting import WITHIN_S, Clock, until
 
 SLOT = "dgx-spark-speculative"
 OLD, NEW = "a" * 64, "b" * 64
@@ -154,15 +154,23 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Scene]:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """By which one who stays behind looks."""
+    clock = Clock()
+    monkeypatch.setattr(switch, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> t.Iterator[Scene]:
     monkeypatch.setattr(switch, "BEGUN_S", 0.0)
     with Containers(tmp_path / "docker.sock", {}) as engine:
         yield Scene(tmp_path, engine)
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> t.Iterator[threading.Event]:
-    """The lease, as its real holder serves it; set the event, and it is gone."""
+def held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> t.Iterator[t.Callable[[], None]]:
+    """The lease, as its real holder serves it; call this, and it is gone."""
     name = f"dgx-spark-speculative-{tmp_path.name}"
     monkeypatch.setattr(switch, "LOCK", f"\0{name}")
     gone = threading.Event()
@@ -178,9 +186,13 @@ def held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> t.Iterator[threadin
 
     thread = threading.Thread(target=hold)
     thread.start()
-    yield gone
-    gone.set()
-    thread.join()
+
+    def end() -> None:
+        gone.set()
+        thread.join()
+
+    yield end
+    end()
 
 
 @pytest.fixture
@@ -201,7 +213,7 @@ def test_names_are_those_that_the_collections_modules_use() -> None:
 
 
 def test_what_serves_is_put_aside_and_comes_back_after_a_power_cut(
-    scene: Scene, held: threading.Event, watchers: list[t.Callable[[], None]]
+    scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]]
 ) -> None:
     scene.serve()
     assert scene.switch.aside(leased=True) == "aside"
@@ -221,7 +233,7 @@ def test_what_serves_is_put_aside_and_comes_back_after_a_power_cut(
 
 @pytest.mark.parametrize("cut", range(4))
 def test_cut_off_while_it_is_put_aside_it_serves_after_a_power_cut_and_is_found(
-    scene: Scene, held: threading.Event, watchers: list[t.Callable[[], None]], cut: int
+    scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]], cut: int
 ) -> None:
     scene.serve()
     scene.engine.left = cut
@@ -243,7 +255,7 @@ def test_cut_off_while_it_is_put_aside_it_serves_after_a_power_cut_and_is_found(
 
 @pytest.mark.parametrize("cut", range(3))
 def test_cut_off_while_it_is_kept_docker_starts_one_at_least_and_it_is_kept_in_the_end(
-    scene: Scene, held: threading.Event, watchers: list[t.Callable[[], None]], cut: int
+    scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]], cut: int
 ) -> None:
     scene.serve()
     scene.switch.aside(leased=True)
@@ -266,7 +278,7 @@ def test_cut_off_while_it_is_kept_docker_starts_one_at_least_and_it_is_kept_in_t
 
 @pytest.mark.parametrize("cut", range(4))
 def test_cut_off_on_the_way_back_it_is_gone_on_with(
-    scene: Scene, held: threading.Event, watchers: list[t.Callable[[], None]], cut: int
+    scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]], cut: int
 ) -> None:
     scene.serve()
     scene.switch.aside(leased=True)
@@ -346,40 +358,31 @@ def test_one_that_cannot_be_started_is_in_its_place(scene: Scene, no_lease: None
     assert scene.engine.seen() == {SLOT: ("a", False, "always")}
 
 
-def test_one_that_does_not_start_at_once_is_tried_again(
-    scene: Scene, no_lease: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_does_not_start_at_once_is_tried_again(scene: Scene, no_lease: None, clock: Clock) -> None:
     """What Docker needs for it may be restarting, too."""
-    monkeypatch.setattr(switch, "LOOK_S", 0.05)
     scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
     scene.engine.refuses = {"start"}
-    thread = watched(scene)
-    time.sleep(0.5)
-    assert thread.is_alive()
-    scene.engine.refuses = set()
-    thread.join(10)
+    clock.at(60, scene.engine.refuses.clear)
+    scene.switch.watch()
+    assert clock.monotonic() >= 60
     assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
 
 
 def test_one_that_never_starts_is_given_up(scene: Scene, no_lease: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(switch, "LOOK_S", 0.01)
     monkeypatch.setattr(switch, "TRIES", 3)
     scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
     scene.engine.refuses = {"start"}
-    watched(scene).join(10)
+    scene.switch.watch()
     assert scene.engine.seen() == {SLOT: ("a", False, "always")}
 
 
 @pytest.mark.parametrize("step", ["rename", "start", "update"])
-def test_an_engine_that_is_restarted_on_the_way_back_is_asked_again(
-    scene: Scene, no_lease: None, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+def test_an_engine_that_is_restarted_on_the_way_back_is_asked_again(scene: Scene, no_lease: None, step: str) -> None:
     """Nobody else would bring it back: it was stopped, so Docker does not start it."""
-    monkeypatch.setattr(switch, "LOOK_S", 0.05)
     scene.serve()
     scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
     scene.engine.gone = {step: 2}
-    watched(scene).join(10)
+    scene.switch.watch()
     assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
 
 
@@ -409,7 +412,7 @@ def test_without_a_lease_it_is_stopped_and_no_more(
 
 
 def test_the_lease_of_another_run_does_not_bring_it_back(
-    scene: Scene, held: threading.Event, watchers: list[t.Callable[[], None]]
+    scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]]
 ) -> None:
     """When that ends, what this run has started would make room for what it has stopped."""
     scene.serve()
@@ -442,46 +445,37 @@ def test_a_lock_that_says_nothing_is_held(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert switch.is_held()
 
 
-def watched(scene: Scene) -> threading.Thread:
-    thread = threading.Thread(target=scene.switch.watch, daemon=True)
-    thread.start()
-    return thread
-
-
 def test_who_stays_behind_brings_it_back_when_nobody_has_the_spark(
-    scene: Scene, held: threading.Event, watchers: list[t.Callable[[], None]], monkeypatch: pytest.MonkeyPatch
+    scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]], clock: Clock
 ) -> None:
-    monkeypatch.setattr(switch, "LOOK_S", 0.05)
     scene.serve()
     scene.switch.aside(leased=True)
     scene.succeed_it()
-    before = scene.engine.seen()
+    seen = [scene.engine.seen()]
+    clock.at(60, lambda: seen.append(scene.engine.seen()))
     # An Engine that does not answer for a while is asked again.
-    scene.engine.left = 0
-    thread = watched(scene)
-    time.sleep(0.5)
-    assert scene.engine.seen() == before
-    held.set()
-    time.sleep(1.0)
-    assert scene.engine.seen() == before
-    scene.engine.left = 100
-    thread.join(10)
+    clock.at(60, lambda: setattr(scene.engine, "left", 0))
+    clock.at(60, held)
+    clock.at(90, lambda: seen.append(scene.engine.seen()))
+    clock.at(90, lambda: setattr(scene.engine, "left", 100))
+    scene.switch.watch()
+    assert clock.monotonic() >= 90
+    assert seen == seen[:1] * 3
     assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
 
 
 def test_what_a_run_had_begun_when_it_was_killed_comes_first(
-    scene: Scene, held: threading.Event, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, held: t.Callable[[], None], monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
     """A module makes the successor where what was put aside would have its name again, and would be removed."""
-    monkeypatch.setattr(switch, "LOOK_S", 0.05)
-    monkeypatch.setattr(switch, "BEGUN_S", 1.0)
+    monkeypatch.setattr(switch, "BEGUN_S", 15.0)
     scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
-    thread = watched(scene)
-    held.set()
-    time.sleep(0.5)
-    assert scene.engine.steps == []
-    scene.succeed_it()
-    thread.join(10)
+    steps: list[int] = []
+    clock.at(5, held)
+    clock.at(19, lambda: steps.append(len(scene.engine.steps)))
+    clock.at(19, scene.succeed_it)
+    scene.switch.watch()
+    assert steps == [0]
     assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
 
 
@@ -489,14 +483,12 @@ def test_a_run_that_comes_back_after_that_has_lost_the_spark(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """It would stop what came back, and nobody would know of that."""
-    monkeypatch.setattr(switch, "LOOK_S", 0.05)
     monkeypatch.setattr(switch, "LOCK", f"\0lapsed-{tmp_path.name}")
     monkeypatch.setattr(lease, "NAME", f"lapsed-{tmp_path.name}")
     request = {"run": "this", "who": "alice@laptop", "doing": "single_eagle3.yml"}
     assert lease.take({**request, "ttl": 0.2})["state"] == "held"
-    time.sleep(0.5)
     # Whoever only asks leaves it to the run that comes back.
-    assert lease.ask({"do": "ask"}) == {"state": "free"}
+    until(lambda: lease.ask({"do": "ask"}) == {"state": "free"})
     assert lease.ask({**request, "do": "renew", "ttl": 0.2}) == {"state": "held"}
     scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
     scene.switch.watch()
@@ -505,7 +497,7 @@ def test_a_run_that_comes_back_after_that_has_lost_the_spark(
 
 
 def test_what_a_run_without_a_record_has_left_does_not_prove_the_next_one(
-    scene: Scene, held: threading.Event, watchers: list[t.Callable[[], None]]
+    scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]]
 ) -> None:
     """The disk was full between the two records; then an older deployment, which has one, is cut off."""
     scene.serve()
@@ -520,10 +512,7 @@ def test_what_a_run_without_a_record_has_left_does_not_prove_the_next_one(
     assert switch.recorded(scene.state / "previous.json") == "older"
 
 
-def test_who_stays_behind_starts_what_was_kept_if_it_is_not_up(
-    scene: Scene, no_lease: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(switch, "LOOK_S", 0.05)
+def test_who_stays_behind_starts_what_was_kept_if_it_is_not_up(scene: Scene, no_lease: None) -> None:
     scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
     scene.succeed_it()
     scene.keep()
@@ -532,10 +521,7 @@ def test_who_stays_behind_starts_what_was_kept_if_it_is_not_up(
     assert scene.engine.seen() == {SLOT: ("b", True, "unless-stopped")}
 
 
-def test_who_stays_behind_ends_with_the_switch(
-    scene: Scene, held: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(switch, "LOOK_S", 0.05)
+def test_who_stays_behind_ends_with_the_switch(scene: Scene, held: t.Callable[[], None]) -> None:
     scene.serve()
     scene.switch.watch()
     assert scene.engine.steps == []
@@ -549,7 +535,7 @@ def test_one_at_a_time(scene: Scene, no_lease: None) -> None:
         other.join(0.3)
         assert other.is_alive()
         assert scene.engine.steps == []
-    other.join(10)
+    other.join(WITHIN_S)
     assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
 
 
@@ -563,20 +549,17 @@ def test_it_is_left_behind_as_a_process_of_its_own_session(tmp_path: Path) -> No
         "import os, sys, time; sys.path.insert(0, sys.argv[1])\n"
         "from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import switch\n"
         "def main():\n"
-        "    time.sleep(0.5)\n"
+        "    while not os.path.exists(sys.argv[3]): time.sleep(0.02)\n"
         "    open(sys.argv[2], 'w').write(f'{os.getsid(0)} {len(os.listdir(\"/proc/self/fd\"))}')\n"
         "switch.leave_behind(main)\n"
         "print(os.getsid(0))\n"
     )
-    seen = tmp_path / "seen"
+    seen, ended = tmp_path / "seen", tmp_path / "ended"
     root = next(path for path in map(Path, sys.path) if (path / "ansible_collections").is_dir())
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(root), str(seen)], capture_output=True, text=True, check=True, timeout=20
-    )
-    deadline = time.monotonic() + 10
-    while not seen.exists() or not seen.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    command = [sys.executable, "-c", program, *map(str, (root, seen, ended))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=WITHIN_S)
+    ended.touch()
+    until(lambda: seen.exists() and seen.read_text())
     session, descriptors = seen.read_text().split()
     assert session != done.stdout.strip()
     # The three, the file and the directory that is listed.

@@ -1,0 +1,52 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How a test waits: for an event, however slow the machine is."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+# Only what never comes takes so long.
+WITHIN_S = 120.0
+
+T = t.TypeVar("T")
+
+
+def until(condition: t.Callable[[], T], say: t.Callable[[], object] = str) -> T:
+    """The first true value of a condition; `say` tells what is there instead if none comes."""
+    deadline = time.monotonic() + WITHIN_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"it never came: {say()}"
+        time.sleep(0.02)
+    return found
+
+
+class Clock:
+    """Stands in for the module `time` of a program: it moves when the program sleeps, and when the test says so."""
+
+    def __init__(self) -> None:
+        self._began, self._passed = time.time(), 0.0
+        self._due: list[tuple[float, t.Callable[[], object]]] = []
+
+    def __getattr__(self, name: str) -> t.Any:
+        return getattr(time, name)
+
+    def monotonic(self) -> float:
+        return self._passed
+
+    def time(self) -> float:
+        return self._began + self._passed
+
+    def at(self, moment: float, do: t.Callable[[], object]) -> None:
+        """Have something happen when so many seconds have passed."""
+        self._due = sorted([*self._due, (moment, do)], key=lambda one: one[0])
+
+    def sleep(self, seconds: float) -> None:
+        until = self._passed + max(0.0, seconds)
+        while self._due and self._due[0][0] <= until:
+            self._passed, do = self._due.pop(0)
+            do()
+        self._passed = until
