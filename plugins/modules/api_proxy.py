@@ -283,7 +283,7 @@ def check(given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         told = "; ".join(f"{row.request}: {row.got} instead of {row.expected}" for row in wrong)
         return {**result, "msg": f"The endpoint {given['url']} does not do what it should: {told}. {remedy(wrong)}"}
     unseen = [f"{given['url']}, {row.request}: {row.got}, so it was not checked." for row in rows if row.ok is None]
-    return {**result, "warnings": unseen}
+    return {**result, "unseen": unseen}
 
 
 def main() -> None:
@@ -302,6 +302,9 @@ def main() -> None:
         module.fail_json(msg=str(error))
     if "msg" in result:
         module.fail_json(**result)
+    # As a result's key, even an empty one, Ansible calls it deprecated.
+    for text in result.pop("unseen"):
+        module.warn(text)
     module.exit_json(**result)
 
 
