@@ -12,7 +12,7 @@ import sys
 import time
 
 from tests.twin import cables, lifecycle
-from tests.twin.control import Internet
+from tests.twin.control import Internet, Spark
 from tests.twin.names import MAX_SPARKS, STORES, SYSTEMS, TwinError, spark_name
 
 
@@ -40,6 +40,10 @@ def parser() -> argparse.ArgumentParser:
     faults.add_argument("faults", nargs="?", type=json.loads, help="a JSON list; [] clears them")
     counters = commands.add_parser("counters", help="show requests and bytes")
     counters.add_argument("--reset", action="store_true", help="forget them instead")
+    commands.add_parser("unplug", help="pull the cable between the Sparks")
+    commands.add_parser("plug", help="put it in again")
+    reboot = commands.add_parser("reboot", help="turn a Spark off and on again, and wait for it")
+    reboot.add_argument("number", type=int, choices=range(1, MAX_SPARKS + 1), help="which one")
     shell = commands.add_parser("shell", help="open a shell on a Spark")
     shell.add_argument("number", nargs="?", type=int, default=1, choices=range(1, MAX_SPARKS + 1), help="which one")
     shell.add_argument("--user", default="spark", choices=("spark", "member", "root"), help="as whom (default: spark)")
@@ -66,6 +70,12 @@ def run(options: argparse.Namespace) -> None:
             Internet().reset_counters()
         else:
             print(json.dumps(Internet().counters(), indent=2))
+    elif options.command == "unplug":
+        cables.unplug()
+    elif options.command == "plug":
+        cables.plug()
+    elif options.command == "reboot":
+        Spark(options.number).restart()
     else:
         name = spark_name(options.number)
         os.execvp("docker", ["docker", "exec", "-it", name, "su", "-", options.user])

@@ -11,6 +11,7 @@ import typing as t
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import CONNECTX7, count_functions
 
+from tests.twin import __main__ as command_line
 from tests.twin import cables
 from tests.twin.names import TwinError, spark_name
 from tests.twin.spark import fabric
@@ -332,3 +333,16 @@ def test_a_command_that_fails_says_what_it_was(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(cables, "as_root", lambda *_command: ["sh", "-c", "echo no such device >&2; exit 1"])
     with pytest.raises(TwinError, match=r"`ip link del wire1-1`: no such device"):
         cables.Namespace(1, 7).run("ip", "link", "del", "wire1-1")
+
+
+def test_the_command_line_pulls_the_cable_and_puts_it_in_again(laid: list[cables.Cable | None]) -> None:
+    for command in ("unplug", "plug"):
+        command_line.run(command_line.parser().parse_args([command]))
+    assert [cable and cable.rails for cable in laid] == [(), cables.Cable().rails]
+
+
+def test_the_command_line_restarts_one_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    restarted: list[str] = []
+    monkeypatch.setattr(command_line.Spark, "restart", lambda self: restarted.append(self.container))
+    command_line.run(command_line.parser().parse_args(["reboot", "2"]))
+    assert restarted == [spark_name(2)]

@@ -97,6 +97,9 @@ class Sampled(Strict):
         return self.stream_options is not None and bool(self.stream_options.continuous_usage_stats)
 
     def check(self) -> None:
+        if (self.response_format or {}).get("type", "text") != "text":
+            # The real one answers in that format. Prose would be blamed on what stands in front of this one.
+            raise NotSimulated("The stand-in does not know response_format.")
         if self.n != 1 or self.use_beam_search:
             raise RequestError("The stand-in generates one sequence for a prompt: n must be 1, beam search is off.")
         if self.stream_options is not None and not self.stream:
@@ -182,6 +185,10 @@ def text_of(message: Json) -> str:
     if isinstance(content, list):
         content = "\n".join(str(part.get("text", "")) for part in content)
     return str(content or "")
+
+
+class NotSimulated(Exception):
+    """A request that the real server answers, and this one cannot."""
 
 
 def error(message: str, kind: str = "BadRequestError", status: int = 400) -> JSONResponse:
@@ -474,7 +481,7 @@ class Server:
 
     async def respond(self, request: ResponsesRequest) -> Response:
         if request.stream:
-            return error("The stand-in does not stream responses.", "NotImplementedError", 501)
+            raise NotSimulated("The stand-in does not stream responses.")
         messages = [{"role": "user", "content": request.input}] if isinstance(request.input, str) else request.input
         chat = ChatCompletionRequest(
             model=request.model,
@@ -619,6 +626,10 @@ def create(server: Server) -> FastAPI:
     @app.exception_handler(EngineDead)
     async def dead(_: Request, failure: EngineDead) -> JSONResponse:
         return error(str(failure), "InternalServerError", 500)
+
+    @app.exception_handler(NotSimulated)
+    async def not_simulated(_: Request, failure: NotSimulated) -> JSONResponse:
+        return error(str(failure), "NotImplementedError", 501)
 
     @app.exception_handler(RequestError)
     async def refused(_: Request, failure: RequestError) -> JSONResponse:
