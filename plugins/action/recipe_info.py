@@ -12,6 +12,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
     RECIPES,
     RecipeError,
+    check_given,
     check_inventory,
     check_run,
     find,
@@ -35,6 +36,15 @@ class ActionModule(ActionBase):
                 "directory": {"type": "path"},
                 "speculation": {"type": "bool", "default": True},
                 "overrides": {"type": "dict", "default": {}},
+                "given": {
+                    "type": "dict",
+                    "apply_defaults": True,
+                    "options": {
+                        "options": {"type": "dict", "default": {}},
+                        "image": {"type": "str", "default": ""},
+                        "family": {"type": "str", "default": ""},
+                    },
+                },
                 "counted": {"type": "str", "choices": ["inventory", "run"]},
             },
         )
@@ -49,6 +59,7 @@ class ActionModule(ActionBase):
             if not arguments["speculation"]:
                 recipe = without_drafts(recipe)
             recipe = {**recipe, **arguments["overrides"]}
+            check_given(recipe, **arguments["given"])
             if arguments["counted"] == "inventory":
                 check_inventory(recipe, (variables.get("groups") or {}).get("sparks") or [])
             if arguments["counted"] == "run":

@@ -42,6 +42,27 @@ options:
       - What takes the place of what the recipe says, by its keys. Only with O(recipe).
     type: dict
     default: {}
+  given:
+    description:
+      - Engine options that are merged over those of the recipe, and what is served in place of its image and family.
+        Fails for such an option that a server of that image would refuse. Only with O(recipe).
+    type: dict
+    suboptions:
+      options:
+        description:
+          - The options, as in the input C(speculative_serve_options).
+        type: dict
+        default: {}
+      image:
+        description:
+          - The image. By default the recipe's.
+        type: str
+        default: ""
+      family:
+        description:
+          - The family of releases. By default the recipe's.
+        type: str
+        default: ""
   counted:
     description:
       - Which hosts must be as many as the recipe needs, those of the group C(sparks) in the V(inventory), or those of

@@ -9,12 +9,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import re
 import typing as t
 from pathlib import Path
 
 import yaml
+from ansible.utils.vars import merge_hash
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
     DRAFT_LENGTH,
     NOT_DEPLOYMENTS,
@@ -23,7 +25,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe impo
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import did_you_mean
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import CHOICES as METHOD_NAMES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import LENGTH, METHODS, NONE
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import build, of_recipe
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import build, failure, of_recipe
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import AUTO, FAMILY_NAMES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rows import (
     Field,
@@ -345,6 +347,18 @@ def check_engine(recipe: t.Mapping[str, t.Any]) -> list[str]:
     # By whose rules an image goes that does not say it, somebody may say with the image that is served.
     told = [error for error in built.errors if built.family or error.path != "release"]
     return [f"{ENGINE_NAMES.get(error.path) or f'options.{error.path}'}: {error.message}" for error in told]
+
+
+def check_given(recipe: t.Mapping[str, t.Any], options: t.Mapping[str, t.Any], image: str, family: str) -> None:
+    """Raise RecipeError for engine options, given beside a recipe, that the server would refuse.
+
+    Only of these options: what is served in the end may have another method or draft length than the recipe.
+    """
+    wanted = {**recipe, "options": merge_hash(recipe["options"], dict(options))}
+    built = build(of_recipe({**wanted, "image": image or recipe["image"], "family": family or recipe["family"]}))
+    wrong = [error for error in built.errors if re.split(r"[.\[]", error.path)[0] in options]
+    if wrong:
+        raise RecipeError(f"speculative_serve_options: {failure(dataclasses.replace(built, errors=wrong))}")
 
 
 def load(path: Path) -> dict[str, t.Any]:

@@ -71,3 +71,24 @@ def test_the_hosts_that_serve_are_counted(tmp_path: Path) -> None:
     done = run(tmp_path, {"recipe": "single_eagle3", "counted": "inventory"})
     assert done.returncode == 2
     assert "needs 1 host(s) in the inventory's group 'sparks', but it has 0." in done.stdout + done.stderr
+
+
+def test_engine_options_that_are_given_are_judged_at_once(tmp_path: Path) -> None:
+    def given(**values: t.Any) -> subprocess.CompletedProcess[str]:
+        return run(tmp_path, {"recipe": "single_eagle3", "given": values})
+
+    done = given(options={"kv_cache_config": {"free_gpu_memory_fracton": 0.8}})
+    assert done.returncode == 2
+    said = " ".join((done.stdout + done.stderr).split())
+    assert "speculative_serve_options: Validating the engine options" in said
+    assert "did you mean 'free_gpu_memory_fraction'?" in said
+    assert given(options={"kv_cache_config": {"free_gpu_memory_fraction": 0.8}}).returncode == 0
+    # By the rules of the image that is served.
+    one_engine = {"max_batch_size": 2}
+    assert given(options=one_engine, image="mine:latest", family="1.2").returncode == 0
+    assert given(options=one_engine, image="mine:latest").returncode == 0
+
+
+def test_the_playbook_judges_them_before_it_looks_at_the_spark() -> None:
+    tasks = (REPOSITORY / "playbooks/tasks/look_and_plan.yml").read_text(encoding="utf-8")
+    assert 0 < tasks.index("speculative_serve_options") < tasks.index("machine.yml")
