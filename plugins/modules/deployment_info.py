@@ -25,9 +25,9 @@ options:
   gather:
     description:
       - What to look at.
-      - V(status) is everything but the log. It needs O(cache_directory). A running container proves nothing, so the
-        server is asked for a few tokens, unless O(ask=false); besides Docker, the records, the models and the memory
-        are looked at. See RV(state) and the other values.
+      - V(status) is everything but the log. A running container proves nothing, so the server is asked for a few
+        tokens, unless O(ask=false); besides Docker, the records, the models and the memory are looked at. See
+        RV(state) and the other values.
       - V(log) is the last lines that the server wrote. Only Docker and the log are looked at. See RV(log).
     type: list
     elements: str
@@ -61,13 +61,14 @@ options:
     default: dgx-spark-speculative
   state_directory:
     description:
-      - The directory that holds the deployments.
+      - The directory that holds the deployments. The default is the roles', in the home of the user who runs the task.
     type: path
-    required: true
+    default: ~/.local/share/dgx-spark-speculative
   cache_directory:
     description:
-      - The C(hub) directory of the Hugging Face cache. Required with V(status) in O(gather).
+      - The C(hub) directory of the Hugging Face cache.
     type: path
+    default: ~/.cache/huggingface/hub
   receipts_directory:
     description:
       - The directory of the receipts of the models. By default C(models) below O(state_directory).
@@ -119,8 +120,6 @@ EXAMPLES = r"""
 ---
 - name: See what serves
   dgx_spark.speculative.deployment_info:
-    state_directory: "{{ ansible_facts['user_dir'] }}/.local/share/dgx-spark-speculative"
-    cache_directory: "{{ ansible_facts['user_dir'] }}/.cache/huggingface/hub"
   register: status
 
 - name: Show it
@@ -130,7 +129,6 @@ EXAMPLES = r"""
 - name: Read the end of the server's log
   dgx_spark.speculative.deployment_info:
     gather: [log]
-    state_directory: "{{ ansible_facts['user_dir'] }}/.local/share/dgx-spark-speculative"
     log:
       lines: 50
   register: result
@@ -516,8 +514,8 @@ def main() -> None:
                 },
             },
             "container": {"type": "str", "default": "dgx-spark-speculative"},
-            "state_directory": {"type": "path", "required": True},
-            "cache_directory": {"type": "path"},
+            "state_directory": {"type": "path", "default": "~/.local/share/dgx-spark-speculative"},
+            "cache_directory": {"type": "path", "default": "~/.cache/huggingface/hub"},
             "receipts_directory": {"type": "path"},
             "socket": {"type": "path", "default": "/var/run/docker.sock"},
             "ask": {"type": "bool", "default": True},
@@ -529,8 +527,6 @@ def main() -> None:
     params = module.params
     found: dict[str, t.Any] = {}
     if "status" in params["gather"]:
-        if not params["cache_directory"]:
-            module.fail_json(msg="To gather 'status', the option cache_directory has to say where the models are.")
         found.update(StatusLook(params, Machine()).gather().facts())
     if "log" in params["gather"]:
         wanted = params["log"]

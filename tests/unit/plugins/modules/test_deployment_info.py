@@ -806,7 +806,10 @@ def test_a_pair_that_was_never_seen_to_serve(serving: Spark, look: Look) -> None
     assert result["lines"][0] == "spark-1 is rank 1 of mine; its head is 127.0.0.1"
 
 
-def test_a_status_needs_the_cache(capsys: pytest.CaptureFixture[str]) -> None:
-    with patch_module_args({"state_directory": "/nowhere"}), pytest.raises(SystemExit):
+def test_where_the_roles_have_things_is_the_default(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with patch_module_args({"gather": ["log"], "socket": str(tmp_path / "none")}), pytest.raises(SystemExit):
         deployment_info.main()
-    assert json.loads(capsys.readouterr().out)["msg"].startswith("To gather 'status', the option cache_directory ")
+    assert f"below {tmp_path}/.local/share/dgx-spark-speculative." in json.loads(capsys.readouterr().out)["log"]["detail"]
