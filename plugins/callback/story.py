@@ -43,8 +43,10 @@ from ansible import context
 from ansible.playbook.role_include import IncludeRole
 from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.callback.default import CallbackModule as Default
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.following import GOES_ON, is_followed
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.changes import changes
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.failures import (
+    REACHED_BY,
     Failure,
     blocks,
     guards,
@@ -84,6 +86,7 @@ class Story:
         # In the order of the play.
         self._hosts: dict[str, None] = {}
         self._step: Step | None = None
+        self._task: t.Any = None
         self._steps_told = 0
         self._others = 0
         self._names: dict[str, str] = {}
@@ -126,6 +129,7 @@ class Story:
         # Where no host is left, the rest of the step is an `always`.
         if self._hosts.keys() - {one.host for one in self._held}:
             self._settle()
+        self._task = task
         self._step.begin(task, now)
         self._others = self._screen.others
         self._screen.draw(self._at_work(self._step.task, self._step))
@@ -172,7 +176,8 @@ class Story:
         self.runner_on_failed(result, ignore_errors=bool(result.task.ignore_unreachable))
         if not result.task.ignore_unreachable:
             # No rescue is for this.
-            self._held[-1] = self._held[-1]._replace(reached=False, guards=frozenset())
+            failure = self._held[-1]
+            self._held[-1] = failure._replace(why=f"{failure.why}\n{REACHED_BY}", reached=False, guards=frozenset())
 
     def runner_on_skipped(self, result: t.Any) -> None:
         self._base._handle_warnings(result.result)
@@ -232,7 +237,8 @@ class Story:
     def broken_off(self) -> None:
         """The process ends, and nobody has called for the end of the story."""
         if self._step is not None:
-            self._screen.show(f"stopped; the last task was: {self._step.task}", colour("COLOR_ERROR"))
+            goes_on = GOES_ON if self._task is not None and is_followed(self._task) else ""
+            self._screen.show(f"stopped; the last task was: {self._step.task}{goes_on}", colour("COLOR_ERROR"))
         self._end_step(last=True)
         self._settle(self._held)
         self._screen.release()

@@ -30,6 +30,19 @@ LEAST_CALL_S = 1.0
 HINT = "Ctrl-C ends the watching, not the work; run the same again to go on watching."
 
 
+# After it the callback is left to say it.
+GOES_ON = ", which goes on. Run the same command again to watch it, or stop.yml to end it."
+
+
+def is_followed(task: t.Any) -> bool:
+    """Return whether the work of a task was begun on a host by now, where it goes on by itself."""
+    return _marker(task).exists()
+
+
+def _marker(task: t.Any) -> Path:
+    return Path(constants.DEFAULT_LOCAL_TMP) / f"follow-{task._uuid}"  # type: ignore[attr-defined]
+
+
 class Ticker:
     """Decides which progress of a host is worth a line."""
 
@@ -49,11 +62,10 @@ class Ticker:
             self._last_text, self._last_time = text, now
 
 
-def is_first_to_say(what: str) -> bool:
+def is_first_to_say(task: t.Any) -> bool:
     """Whether no other host of this run has said it: they are told apart by processes, which share a directory only."""
-    directory = Path(constants.DEFAULT_LOCAL_TMP)  # type: ignore[attr-defined]
     try:
-        (directory / what).touch(exist_ok=False)
+        _marker(task).touch(exist_ok=False)
     except OSError:
         return False
     return True
@@ -138,7 +150,7 @@ class Following(ActionBase):
                 # The terminal was closed or ansible-playbook killed, which Ansible's workers survive.
                 raise AnsibleActionFail(f"Nobody is left to tell about {module} on {host}; the work goes on there.")
             # Not always the first host is one that waits: only the worker of two Sparks gets its models from the other.
-            if calls == 1 and is_first_to_say(f"follow-{self._task._uuid}"):
+            if calls == 1 and is_first_to_say(self._task):
                 display.display(HINT)
             args.update(result.get("follow") or {})
             time.sleep(max(0.0, LEAST_CALL_S - (now - called)))

@@ -16,6 +16,11 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.stor
 # Of what a program wrote, its end tells why.
 LAST_LINES = 20
 
+# Ansible's own text does not say where the address comes from.
+REACHED_BY = (
+    "See that it is on and that you can log in by SSH. Its address and user are in the inventory "
+    "(inventory/hosts.yml, or what -i names)."
+)
 
 # What Ansible says in the place of a result that nobody may see: it is no reason.
 HIDDEN = "the output has been hidden"

@@ -147,14 +147,24 @@ def test_what_is_printed(runner: Runner, name: str, playbook: str, arguments: li
     compare(name, runner.normal(runner.run(playbook, *arguments)))
 
 
-def test_ctrl_c_names_the_step_that_was_under_way(runner: Runner) -> None:
-    process = runner.start("long", "--limit", "one")
+def interrupted(runner: Runner, name: str, is_under_way: t.Callable[[], bool]) -> str:
+    process = runner.start(name, "--limit", "one")
     deadline = time.monotonic() + 60
-    while not (runner.place / "asleep").exists():
+    while not is_under_way():
         assert time.monotonic() < deadline
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)
-    compare("interrupted", runner.normal(process.communicate(timeout=WITHIN_S)[0]))
+    return runner.normal(process.communicate(timeout=WITHIN_S)[0])
+
+
+def test_ctrl_c_names_the_step_that_was_under_way(runner: Runner) -> None:
+    compare("interrupted", interrupted(runner, "long", (runner.place / "asleep").exists))
+
+
+def test_ctrl_c_says_what_goes_on(runner: Runner) -> None:
+    file = runner.place / "one"
+    shown = interrupted(runner, "follow_long", lambda: file.exists() and len(file.read_text()) > 1)
+    assert "stopped; the last task was: Download, which goes on. Run the same command again to watch it" in shown
 
 
 def test_verbose_is_ansibles_own_output(runner: Runner) -> None:

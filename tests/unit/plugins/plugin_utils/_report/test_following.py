@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import types
 import typing as t
 from pathlib import Path
 
@@ -32,6 +33,9 @@ def test_ticker(told: list[tuple[float, t.Any, bool]], shown: list[str]) -> None
 
 def test_what_was_said_is_not_said_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following.constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
-    assert [following.is_first_to_say(what) for what in ("a", "a", "b")] == [True, False, True]
+    one, other = (types.SimpleNamespace(_uuid=name) for name in ("a", "b"))
+    assert not following.is_followed(one)
+    assert [following.is_first_to_say(task) for task in (one, one, other)] == [True, False, True]
+    assert following.is_followed(one)
     monkeypatch.setattr(following.constants, "DEFAULT_LOCAL_TMP", str(tmp_path / "none"))
-    assert not following.is_first_to_say("a")
+    assert not following.is_first_to_say(one)
