@@ -40,7 +40,7 @@ def test_each_is_asked_before() -> None:
 @pytest.mark.parametrize(("asking", "included"), ASKED.values(), ids=list(ASKED))
 def test_the_look_asks(asking: str, included: str) -> None:
     text = (ROOT / "roles" / asking).read_text(encoding="utf-8")
-    assert f"tasks: {included}" in text or f"file: {included}" in text
+    assert f"include_tasks: {included}" in text or f"file: {included}" in text
 
 
 def test_the_network_comes_first() -> None:
