@@ -812,4 +812,6 @@ def test_where_the_roles_have_things_is_the_default(
     monkeypatch.setenv("HOME", str(tmp_path))
     with patch_module_args({"gather": ["log"], "socket": str(tmp_path / "none")}), pytest.raises(SystemExit):
         deployment_info.main()
-    assert f"below {tmp_path}/.local/share/dgx-spark-speculative." in json.loads(capsys.readouterr().out)["log"]["detail"]
+    assert (
+        f"below {tmp_path}/.local/share/dgx-spark-speculative." in json.loads(capsys.readouterr().out)["log"]["detail"]
+    )

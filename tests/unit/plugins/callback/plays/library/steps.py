@@ -12,7 +12,9 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 
 if __name__ == "__main__":
-    module = AnsibleModule({"file": {"type": "path"}, "interval": {"type": "float"}, "calls": {"type": "int", "default": 3}})
+    module = AnsibleModule(
+        {"file": {"type": "path"}, "interval": {"type": "float"}, "calls": {"type": "int", "default": 3}}
+    )
     place = Path(module.params["file"])
     done = len(place.read_text()) + 1 if place.exists() else 1
     place.write_text("x" * done)
