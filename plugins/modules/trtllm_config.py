@@ -26,8 +26,9 @@ options:
     description:
       - Release of TensorRT-LLM that reads the options, for example V(1.3.0rc12).
       - An image reference is accepted too. Its tag is the release, and its digest is ignored.
-      - A release of a known release family other than the ones the rules were written for is a warning. For any other
-        release or tag, O(family) has to say which rules hold.
+      - A release of a known release family other than the ones the rules were written for is a warning. If it is newer
+        than these, a key or a value that is not known is a warning, too, because only the image can judge it.
+      - For any other release or tag, O(family) has to say which rules hold.
       - A tag that moves and is known, such as V(spark-single-gpu-dev), is checked by the rules of its family, with a
         warning.
     type: str
@@ -35,7 +36,7 @@ options:
   family:
     description:
       - Release family whose rules hold, where O(release) does not say, such as V(1.3), or V(auto).
-      - Between V(1.2.0rc6) and V(1.3.0rc3) the engine options changed somewhere; a release from there, an older one, or
+      - Between V(1.2.1) and V(1.3.0rc3) the engine options changed somewhere; a release from there, an older one, or
         a tag that names no release is an error with V(auto), and a warning with a family.
       - A family that O(release) contradicts is an error.
     type: str

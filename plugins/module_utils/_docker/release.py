@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 import typing as t
 
-RELEASE = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:rc(\d+))?(?:\.post(\d+))?(?:[-+][\w.+-]+)?")
+RELEASE = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:rc(\d+))?(?:\.post(\d+))?(?:\.dev(\d+))?(?:[-+][\w.+-]+)?")
 
-# Major, minor, patch, candidate (infinite for a final release) and post release.
+# Major, minor, patch, candidate (infinite for a final release) and post release (-1 for a nightly build before it).
 Version = tuple[int, int, int, float, int]
 # The first and the last release of a range; one without a last release goes on.
 Range = t.Sequence[t.Optional[str]]
@@ -31,8 +31,13 @@ def version_of(release: str) -> Version | None:
     match = RELEASE.fullmatch(release)
     if match is None:
         return None
-    major, minor, patch, candidate, post = match.groups()
-    return int(major), int(minor), int(patch), float(candidate or "inf"), int(post or 0)
+    major, minor, patch, candidate, post, nightly = match.groups()
+    return int(major), int(minor), int(patch), float(candidate or "inf"), int(post or 0) - (nightly is not None)
+
+
+def is_nightly(version: Version) -> bool:
+    """Return whether a version is a build between two releases, such as 1.3.0rc26.dev202609010000."""
+    return version[4] < 0
 
 
 def within(version: Version, first: str | None, last: str | None) -> bool:

@@ -676,7 +676,7 @@ CATALOGUE: tuple[Row, ...] = (
         "all_reduce_hangs",
         LOG,
         "The two Sparks do not get past their first all-reduce, as with some images",
-        "Use the image 1.2.0rc6, which was seen to work on two, or a release with pull request 12902.",
+        "Use the image 1.2.0rc6, which was seen to work on two, or 1.3.0rc22 or newer, which have pull request 15559.",
         ALL_REDUCE,
         fact="all_reduce_stalled",
     ),

@@ -35,7 +35,7 @@ PRRTE = "openpmix/prrte, source code"
 OPEN_SSH = "OpenSSH manual pages ssh(1) and sshd(8)"
 NCCL = "NVIDIA/nccl, source code"
 NCCL_DOCS = "NVIDIA NCCL documentation, troubleshooting"
-ALL_REDUCE = "NVIDIA/TensorRT-LLM issue 12715"
+ALL_REDUCE = "NVIDIA/TensorRT-LLM issue 12715, pull request 15559"
 SPARKS = "NVIDIA DGX Spark playbook 'Connect Two Sparks', troubleshooting"
 USERS_OF_TWO = "reports of users of two DGX Sparks"
 SPECULATIVE = "NVIDIA DGX Spark playbook 'Speculative Decoding', troubleshooting"
@@ -187,9 +187,9 @@ SIGNALS: tuple[Signal, ...] = (
     ),
     Signal(
         "all_reduce_crashed",
-        ("ncclGinGdakiQueryLastError",),
+        ("ncclGinGdakiQueryLastError", "ncclCommGroupRegisterSymmetric", "ncclCommWindowRegister"),
         "The all-reduce of this release crashes between two Sparks",
-        "Use the image 1.2.0rc6, which was seen to work on two, or a release with pull request 12902.",
+        "Use the image 1.2.0rc6, which was seen to work on two, or 1.3.0rc22 or newer, which have pull request 15559.",
         ALL_REDUCE,
     ),
     Signal(
@@ -271,7 +271,7 @@ SIGNALS: tuple[Signal, ...] = (
         "xqa_kernels",
         ("No available XQA kernels are found for speculative decoding mode",),
         "The image has no attention kernel for speculative decoding on this GPU",
-        "Use a newer image, eagle3_one_model: false, or no speculation.",
+        "Use a newer image, or no speculation.",
         "NVIDIA/TensorRT-LLM pull request 12795",
     ),
     Signal(
@@ -631,7 +631,7 @@ SIGNALS: tuple[Signal, ...] = (
         "all_reduce_stalled",
         ("finalMNNVL=0",),
         "The all-reduce of some releases never ends between two Sparks when the log stands here",
-        "Use the image 1.2.0rc6, which was seen to work on two, or a release with pull request 12902.",
+        "Use the image 1.2.0rc6, which was seen to work on two, or 1.3.0rc22 or newer, which have pull request 15559.",
         ALL_REDUCE,
         kind=WARNING,
         standing=True,

@@ -14,6 +14,7 @@ import math
 import re
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.registry import (
     Reference,
     Registry,
@@ -24,6 +25,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.regi
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import (
     Range,
     Version,
+    is_nightly,
     range_of,
     version_of,
 )
@@ -167,7 +169,7 @@ def deployment_of(record: Mapping, recipe: Mapping) -> Deployment:
         models=tuple(_recipe_models(recipe, record) if recipe else _recorded_models(record)),
         method=(record or recipe).get("method") or "",
         options=(record or recipe).get("options") or {},
-        sparks=2 if record.get("pair") else recipe.get("sparks") or 1,
+        sparks=len(nodes_of(record.get("pair") or {})) or recipe.get("sparks") or 1,
     )
 
 
@@ -194,12 +196,16 @@ def is_same_line(now: Version, other: Version, families: t.Sequence[Range]) -> b
 
 
 def newer_tags(tag: str, tags: t.Iterable[str], families: t.Sequence[Range]) -> tuple[list[str], str | None]:
-    """The tags that follow one in its line, newest first, and the newest tag beyond its line."""
+    """The tags that follow one in its line, newest first, and the newest tag beyond its line.
+
+    Nightly builds are offered to a nightly build only.
+    """
     now = split_tag(tag)
     if now is None:
         return [], None
     found = [(parts[0], other) for other in tags for parts in [split_tag(other)] if parts and parts[1] == now[1]]
-    newer = sorted((pair for pair in found if pair[0] > now[0]), reverse=True)
+    offered = [pair for pair in found if is_nightly(now[0]) or not is_nightly(pair[0])]
+    newer = sorted((pair for pair in offered if pair[0] > now[0]), reverse=True)
     line = [other for version, other in newer if is_same_line(now[0], version, families)]
     beyond = [other for version, other in newer if not is_same_line(now[0], version, families)]
     return line, beyond[0] if beyond else None

@@ -16,8 +16,9 @@ import typing as t
 from pathlib import Path
 
 import yaml
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import point
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import LENGTH
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import length_key
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import NONE, Request, build, render
 
 # The lengths that NVIDIA's page advises to try. Those of the second row are measured only while the last step gained.
@@ -120,9 +121,10 @@ def speculation_of(record: t.Mapping[str, t.Any], choice: t.Mapping[str, t.Any])
             f"What serves here ({record['deployment']}) has no drafts that could be measured. Deploy it with its "
             "recipe's drafts first."
         )
-    if not isinstance(section.get(LENGTH), int):
+    key = length_key(section.get("decoding_type"))
+    if not isinstance(section.get(key), int):
         raise BenchmarkError(
-            f"The {SECTION} of what serves here ({record['deployment']}) has no {LENGTH}, so there is no draft length "
+            f"The {SECTION} of what serves here ({record['deployment']}) has no {key}, so there is no draft length "
             f"to change. Deploy it with a {SECTION} that has one."
         )
     return dict(section)
@@ -132,14 +134,14 @@ def options_of(record: t.Mapping[str, t.Any], section: t.Mapping[str, t.Any], le
     """The engine options with drafts of this length, as the text of a file, and what the server would refuse."""
     options = {key: value for key, value in record["options"].items() if key != SECTION}
     if length:
-        options[SECTION] = {**section, LENGTH: length}
+        options[SECTION] = {**section, length_key(section.get("decoding_type")): length}
     built = build(
         Request(
             release=record["image"]["reference"],
             family=record.get("family") or "auto",
             options=options,
             target_model=record["target_model"],
-            world_size=2 if record.get("pair") else 1,
+            world_size=len(nodes_of(record.get("pair") or {})) or 1,
         )
     )
     return render(built.options), [str(error) for error in built.errors]

@@ -18,6 +18,7 @@ import typing as t
 import urllib.parse
 from pathlib import PurePosixPath
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import ASIDE
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import (
@@ -285,7 +286,7 @@ def way(
     recorded, rank, slot = is_record(deployment), deployment.get("pair", {}).get("rank", 0), look.get("slot")
     labels = deployment["container"]["labels"]
     container, generation, beside = placed(deployment["container"], deployment["files"] if recorded else {})
-    turn = planned_turn or containers.turn(rank, [False] * (2 if deployment.get("pair") else 1))
+    turn = planned_turn or containers.turn(rank, [False] * (len(nodes_of(deployment.get("pair") or {})) or 1))
     differs = slot is not None and slot["labels"].get(LABEL) != labels.get(LABEL)
     # By the time its workers start, the head of what served before is not there to take them for its own.
     stops = turn == "last" and slot is not None and (differs or not recorded)

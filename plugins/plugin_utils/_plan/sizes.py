@@ -18,7 +18,7 @@ import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import DRAFT_LENGTH
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import HEAD, LENGTH, draft_model
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import HEAD, draft_model, length_key
 
 PLANNED, FRACTION = "planned", "fraction"
 
@@ -252,7 +252,7 @@ def read(arguments: t.Mapping[str, t.Any]) -> Wish:
         raise PlanError(" ".join(errors))
     draft = arguments.get("draft") or {}
     raw = options.get("speculative_config")
-    written = whole(raw.get(LENGTH)) if isinstance(raw, dict) else None
+    written = whole(raw.get(length_key(raw.get("decoding_type")))) if isinstance(raw, dict) else None
     wish = Wish(
         target=read_model(arguments["target"]),
         draft=read_model(draft, head=draft_model(method) == HEAD) if draft.get("name") else None,

@@ -16,6 +16,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.rele
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import (
     Report,
     did_you_mean,
+    is_misspelt,
     same_word,
     seen,
 )
@@ -121,6 +122,8 @@ class Checker:
             return value
         if "since" in field:
             self._check_age(field["since"], path)
+        if "until" in field:
+            self._check_end(field["until"], path)
         if "advice" in field:
             self.report.warn(path, field["advice"])
         if value is None and field.get("null"):
@@ -137,6 +140,15 @@ class Checker:
             self.report.warn(path, f"the oldest releases of family {self.family['name']} do not have this key")
         elif first is not None and version < first:
             self.report.error(path, f"is not a key of {self.release.name} yet; later releases have it")
+
+    def _check_end(self, until: str, path: str) -> None:
+        version, end = self.release.version, version_of(until)
+        if version is None or end is None:
+            return
+        if version >= end:
+            self.report.error(path, f"is no key of {self.release.name} any more; remove it")
+        elif self.release.is_unread:
+            self.report.warn(path, f"is gone from {until} on, and may be gone in {self.release.name}; remove it if so")
 
     def _any(self, field: Field, value: t.Any, path: str) -> t.Any:
         return value
@@ -157,11 +169,17 @@ class Checker:
         folded = {"lower": value.lower(), "upper": value.upper()}.get(field.get("fold", ""), value)
         if not values or folded in values:
             return folded if values else value
-        if _is_newer(value, field.get("newer", ())):
+        self._unknown_value(field, value, values, f"must be {_expected(field)}", path)
+        return value
+
+    def _unknown_value(self, among: Field, value: str, known: t.Collection[str], rule: str, path: str) -> None:
+        newer = _is_newer(value, among.get("newer", ()))
+        if self.release.is_unread and (newer or not is_misspelt(value, known)):
+            self.report.warn(path, f"'{value}' is not known here; the image decides")
+        elif newer:
             self.report.error(path, f"'{value}' is of a newer release than release family {self.family['name']}")
         else:
-            self.report.error(path, f"must be {_expected(field)}, not '{value}'{did_you_mean(value, values)}")
-        return value
+            self.report.error(path, f"{rule}, not '{value}'{did_you_mean(value, known)}")
 
     def _list(self, field: Field, value: list[t.Any], path: str) -> list[t.Any]:
         if len(value) < field.get("min_items", 0):
@@ -211,14 +229,11 @@ class Checker:
         return {tag: chosen, **self._members(variants[chosen], members, path, tag, siblings)}
 
     def _report_unknown_variant(self, section: Section, chosen: t.Any, where: str) -> None:
-        known = ", ".join(section["variants"])
+        rule = f"must be one of {', '.join(section['variants'])}"
         if not isinstance(chosen, str):
-            self.report.error(where, f"must be one of {known}, not {seen(chosen)}")
-        elif _is_newer(chosen, section.get("newer", ())):
-            self.report.error(where, f"'{chosen}' is of a newer release than release family {self.family['name']}")
+            self.report.error(where, f"{rule}, not {seen(chosen)}")
         else:
-            hint = did_you_mean(chosen, section["variants"])
-            self.report.error(where, f"must be one of {known}, not '{chosen}'{hint}")
+            self._unknown_value(section, chosen, section["variants"], rule, where)
 
     def _members(
         self,
@@ -230,8 +245,12 @@ class Checker:
     ) -> dict[str, t.Any]:
         fields = self.fields(name)
         aliases = {field["alias"]: key for key, field in fields.items() if "alias" in field}
-        for key in value:
-            if key not in fields and key not in aliases:
+        unknown = {key: item for key, item in value.items() if key not in fields and key not in aliases}
+        new = {key: item for key, item in unknown.items() if self._is_new_key(name, str(key), siblings or {})}
+        for key in unknown:
+            if key in new:
+                self.report.warn(_join(path, key), "is not known here; the image decides")
+            else:
                 self.report.error(_join(path, key), self._unknown_key(name, str(key), tag, siblings or {}))
         result: dict[str, t.Any] = {}
         for key, field in fields.items():
@@ -243,7 +262,15 @@ class Checker:
                 result[key] = self.value(field, value[given[0]], _join(path, given[0]))
             elif field.get("required"):
                 self.report.error(_join(path, key), "is missing")
-        return result
+        return {**result, **new}
+
+    def _is_new_key(self, name: str, key: str, siblings: t.Mapping[str, t.Mapping[str, Field]]) -> bool:
+        """Return whether an unread release may have a key: one that is misplaced, renamed or misspelt is none."""
+        renamed, newer = self._renamed(name), self._newer(name)
+        if not self.release.is_unread or key in renamed:
+            return False
+        owned = any(key in others for others in siblings.values()) or any(self._places(key))
+        return _is_newer(key, newer) or not (owned or is_misspelt(key, [*self.fields(name), *renamed]))
 
     def _unknown_key(self, name: str, key: str, tag: str, siblings: t.Mapping[str, t.Mapping[str, Field]]) -> str:
         family = self.family["name"]

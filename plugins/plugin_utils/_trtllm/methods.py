@@ -9,6 +9,7 @@
 A row, under the name that recipes have for it
     words          what people call it
     description    what it does, as the rest of a sentence
+    length         the key of speculative_config that says how many tokens are drafted; max_draft_len if left out
     draft_model    the draft model that it needs: a `head` continues what the target has computed, with one layer of KV
                    cache of the target's type; a `model` drafts by itself, with a cache of its own; left out if none
     decoding_type  how a release family spells it; a family that extends another one spells it like that one
@@ -28,7 +29,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.voca
 HEAD, MODEL = "head", "model"
 # The name of no method: the target model alone.
 NONE = "none"
-# The key of speculative_config that says how many tokens are drafted.
+# The key of speculative_config that says how many tokens are drafted, unless a method has another one.
 LENGTH = "max_draft_len"
 
 
@@ -40,6 +41,7 @@ class Method:
     description: str
     decoding_type: t.Mapping[str, str]
     draft_model: str | None = None
+    length: str = LENGTH
 
     def spelling(self, family: Family) -> str | None:
         """The decoding type in a family, if it has the method."""
@@ -50,6 +52,7 @@ ROW: dict[str, Field] = {
     "words": Field(str, required=True),
     "description": Field(str, required=True),
     "draft_model": Field(str, choices=(HEAD, MODEL)),
+    "length": Field(str),
     "decoding_type": Field(
         dict,
         required=True,
@@ -83,6 +86,12 @@ def method_of(decoding_type: str | None) -> str:
         return NONE
     rows = ((name, row.decoding_type.values()) for name, row in METHODS.items())
     return next((name for name, types in rows if decoding_type in types), decoding_type)
+
+
+def length_key(decoding_type: t.Any) -> str:
+    """Return the key of speculative_config that says how many tokens are drafted with this decoding type."""
+    method = METHODS.get(method_of(decoding_type if isinstance(decoding_type, str) else None))
+    return method.length if method else LENGTH
 
 
 def called(how: t.Mapping[str, t.Any]) -> str:

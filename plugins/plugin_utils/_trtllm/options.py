@@ -130,7 +130,7 @@ def _excluded(method: str) -> str:
 
 def _speculation(request: Request, method: Method, family: Family) -> dict[str, t.Any]:
     draft_model = request.draft_model if method.draft_model else None
-    inputs = {LENGTH: request.drafted, family["draft_model_key"]: draft_model or None}
+    inputs = {method.length: request.drafted, family["draft_model_key"]: draft_model or None}
     return {key: value for key, value in inputs.items() if value is not None}
 
 
@@ -146,7 +146,7 @@ def _as_parameters(findings: t.Iterable[Finding], request: Request, family: Fami
     """Findings about speculation that came from parameters, under the names of the parameters."""
     if request.method not in METHODS:
         return list(findings)
-    names = {spec(LENGTH): LENGTH, spec(family["draft_model_key"]): "draft_model"}
+    names = {spec(METHODS[request.method].length): LENGTH, spec(family["draft_model_key"]): "draft_model"}
     return [dataclasses.replace(finding, path=names.get(finding.path, finding.path)) for finding in findings]
 
 
@@ -167,7 +167,9 @@ def build(request: Request) -> Built:
     if request.world_size < 1:
         report.error("world_size", f"must be at least 1, not {request.world_size}")
     options = Checker(release, report).section(ROOT, _merged(request, family, report), "")
-    subject = Subject(family, options, max(request.world_size, 1), report, request.target_model or "")
+    subject = Subject(
+        family, options, max(request.world_size, 1), report, request.target_model or "", release.is_unread
+    )
     for rule in RULES:
         rule(subject)
     issues = known_issues(_case(request, release, subject))

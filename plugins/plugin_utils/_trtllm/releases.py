@@ -13,6 +13,7 @@ import dataclasses
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import (
     Range,
     Version,
+    is_nightly,
     range_of,
     release_of,
     version_of,
@@ -26,6 +27,7 @@ FAMILY_NAMES = tuple(str(family["name"]) for family in FAMILIES)
 MOVING_TAGS: dict[str, str] = {tag: release for family in FAMILIES for tag, release in family["tags"].items()}
 
 DOUBT = "the server may refuse what passes here and accept what is refused"
+UNREAD = "options are judged by the image only"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +43,15 @@ class Release:
         return version_of(self.name)
 
     @property
+    def is_unread(self) -> bool:
+        """Return whether it is newer than each release that the rules of its family were written for.
+
+        Such a release may have keys and values that are not known here, so the image has the last word on them.
+        """
+        version = self.version
+        return version is not None and _is_unread(version, self.family)
+
+    @property
     def about(self) -> Version | None:
         """The version for comparing with what is known of releases, near enough for a tag that moves."""
         return version_of(MOVING_TAGS.get(self.name, self.name))
@@ -49,6 +60,15 @@ class Release:
 def family_of(version: Version) -> Family | None:
     found = range_of(version, RANGES)
     return None if found is None else FAMILIES[RANGES.index(found)]
+
+
+def _known(family: Family) -> list[Version]:
+    return [version for version in map(version_of, family["known"]) if version is not None]
+
+
+def _is_unread(version: Version, family: Family) -> bool:
+    """Return whether a release is newer than all known ones; a post release belongs to the release it repairs."""
+    return version[:4] > max(_known(family))[:4]
 
 
 def in_words(number: int) -> str:
@@ -127,10 +147,15 @@ def _family_of_version(name: str, version: Version, chosen: Family | None, repor
 
 
 def _check_release_is_known(family: Family, release: str, version: Version, report: Report) -> None:
-    known = [known for known in map(version_of, family["known"]) if known is not None]
-    if any(version[:4] == other[:4] for other in known):
+    known = _known(family)
+    if not is_nightly(version) and any(version[:4] == other[:4] for other in known):
         return
-    relation = "newer than" if version > max(known) else "older than" if version < min(known) else "none of"
+    if _is_unread(version, family):
+        report.warn(
+            "release", f"{release} is newer than the releases known here ({', '.join(family['known'])}): {UNREAD}"
+        )
+        return
+    relation = "older than" if version < min(known) else "none of"
     report.warn(
         "release",
         f"{release} is {relation} the releases these rules were written for ({', '.join(family['known'])}); {DOUBT}",

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import math
 import re
@@ -31,6 +32,8 @@ class Subject:
     world_size: int
     report: Report
     target_model: str = ""
+    # A release newer than those that the rules were written for.
+    unread: bool = False
 
     def mapping(self, key: str) -> t.Mapping[str, t.Any]:
         value = self.options.get(key)
@@ -225,10 +228,29 @@ def cache_fraction_is_written(subject: Subject) -> None:
         )
 
 
-def graph_sizes_are_given_once(subject: Subject) -> None:
+def graph_sizes_agree(subject: Subject) -> None:
     graphs = subject.mapping("cuda_graph_config")
-    if graphs.get("batch_sizes") and graphs.get("max_batch_size"):
-        subject.report.error("cuda_graph_config.batch_sizes", "excludes max_batch_size; keep one of them")
+    sizes, largest = graphs.get("batch_sizes"), graphs.get("max_batch_size")
+    if not (sizes and largest):
+        return
+    where = "cuda_graph_config.batch_sizes"
+    if not subject.family["graph_sizes_together"]:
+        subject.report.error(where, "excludes max_batch_size; keep one of them")
+    elif isinstance(sizes, list) and all(map(_is_int, sizes)) and max(sizes) != largest:
+        subject.report.error(where, f"its largest size must equal max_batch_size ({largest}), not {max(sizes)}")
+
+
+def static_tree_is_a_list(subject: Subject) -> None:
+    """The server reads a text as Python writes it, and takes the longest branch of it."""
+    choices = subject.speculation.get("eagle_choices")
+    if not isinstance(choices, str):
+        return
+    try:
+        tree = ast.literal_eval(choices)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        tree = None
+    if not isinstance(tree, list) or not tree:
+        subject.report.error(spec("eagle_choices"), f"must be a list of lists or the text of one, not '{choices}'")
 
 
 def lora_is_not_prefetched(subject: Subject) -> None:
@@ -303,7 +325,8 @@ def eagle_means_eagle3(subject: Subject) -> None:
 
 
 def two_models_are_deprecated(subject: Subject) -> None:
-    if not subject.family["two_models_end"]:
+    # What may be gone already is told of each such key.
+    if not subject.family["two_models_end"] or subject.unread:
         return
     for key in ("eagle3_one_model", "mtp_eagle_one_model"):
         if subject.speculation.get(key) is False:
@@ -329,7 +352,8 @@ RULES: tuple[t.Callable[[Subject], None], ...] = (
     no_pipeline_with_speculation,
     parallel_sizes_fill_the_world,
     cache_fraction_is_written,
-    graph_sizes_are_given_once,
+    graph_sizes_agree,
+    static_tree_is_a_list,
     lora_is_not_prefetched,
     ray_options_need_ray,
     collecting_needs_a_file,

@@ -18,6 +18,7 @@ A family, named like its file
     schedule_start     the batch size that draft_len_schedule must hold; null if its smallest one counts
     tree_by_width      true if dynamic_tree_max_topK alone turns the dynamic tree on
     two_models_end     true if drafting as two models is deprecated
+    graph_sizes_together  true if cuda_graph_config may have batch_sizes and max_batch_size, which must agree
     sections           the mappings, by the name that TensorRT-LLM gives them; `TorchLlmArgs` is the whole file
 
 A section
@@ -44,6 +45,7 @@ and perhaps
     min_items          the least length of a list
     alias              another name the server accepts
     since              the first release of the family that may have it
+    until              the first release that is known to lack it; it may be gone in one before
     advice             what to say when it is there
 Where a reason or anything else stands several times, an anchor of YAML names it; `reasons` is where they may be.
 

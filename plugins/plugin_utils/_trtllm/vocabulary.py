@@ -46,7 +46,7 @@ FIELD: dict[str, Field] = {
     "min_items": Field(int),
     "keys": Field(str, choices=("int",)),
     "fold": Field(str, choices=("lower", "upper")),
-    "since": RELEASE,
+    **dict.fromkeys(("since", "until"), RELEASE),
 }
 SECTION: dict[str, Field] = {
     "fields": Field(dict, each=Field(object)),
@@ -66,7 +66,7 @@ FAMILY: dict[str, Field] = {
     **dict.fromkeys(("needs_model", "needs_length"), Field(list, required=True, each=TEXT)),
     "refused_types": Field(dict, required=True, each=TEXT),
     "schedule_start": Field(int),
-    **dict.fromkeys(("tree_by_width", "two_models_end"), Field(bool, required=True)),
+    **dict.fromkeys(("tree_by_width", "two_models_end", "graph_sizes_together"), Field(bool, required=True)),
     "reasons": Field(list),
     "sections": Field(dict, required=True, each=Field(dict, fields=SECTION)),
 }

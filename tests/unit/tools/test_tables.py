@@ -35,6 +35,5 @@ def test_a_table_takes_the_place_of_the_one_before() -> None:
 
 def test_families_say_their_releases() -> None:
     assert (
-        "| 1.2 | 1.2.0rc1 to 1.2.0rc6, `spark-single-gpu-dev`, which moves | 1.2.0rc1 and 1.2.0rc6 |"
-        in tables.families()
+        "| 1.2 | 1.2.0rc1 to 1.2.1, `spark-single-gpu-dev`, which moves | 1.2.0rc1 and 1.2.0rc6 |" in tables.families()
     )

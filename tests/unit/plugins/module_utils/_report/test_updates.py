@@ -25,10 +25,13 @@ TAGS = [
         ("1.3.0rc13", TAGS, [], None),
         ("1.3.0rc13", [*TAGS, "1.3.0", "1.3.1rc1", "1.4.0rc0"], [], "1.4.0rc0"),
         ("1.3.0", [*TAGS, "1.3.0", "1.3.1", "1.3.2rc1", "1.4.0"], ["1.3.1"], "1.4.0"),
-        # 1.2.0rc7 belongs to no known release family.
-        ("1.2.0rc1", TAGS[:8], ["1.2.0rc6"], "1.2.0rc7"),
+        ("1.2.0rc1", TAGS[:8], ["1.2.0rc7", "1.2.0rc6"], None),
+        # 1.3.0rc1 belongs to no known release family.
+        ("1.2.0rc1", ["1.2.0rc6", "1.3.0rc1"], ["1.2.0rc6"], "1.3.0rc1"),
         ("1.3.0rc12-arm64", TAGS, ["1.3.0rc14-arm64"], None),
         ("spark-single-gpu-dev", TAGS, [], None),
+        ("1.3.0rc13", [*TAGS, "1.3.0rc15.dev1"], [], None),
+        ("1.3.0rc14.dev1", ["1.3.0rc14.dev2", "1.3.0rc15.dev1"], ["1.3.0rc15.dev1"], None),
         ("1.3.0rc12", [], [], None),
     ],
 )
@@ -121,7 +124,12 @@ def test_is_documentation(path: str, expected: bool) -> None:
 
 @pytest.mark.parametrize(
     ("record", "recipe", "sparks"),
-    [({"pair": {"rank": 0}}, {}, 2), ({"pair": {}}, {"sparks": 1}, 1), ({}, {"sparks": 2}, 2), ({}, {}, 1)],
+    [
+        ({"pair": {"nodes": ["a", "b", "c"]}}, {}, 3),
+        ({"pair": {}}, {"sparks": 1}, 1),
+        ({}, {"sparks": 2}, 2),
+        ({}, {}, 1),
+    ],
 )
 def test_it_is_known_on_how_many_sparks_it_serves(
     record: dict[str, t.Any], recipe: dict[str, t.Any], sparks: int

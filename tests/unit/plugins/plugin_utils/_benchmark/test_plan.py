@@ -15,6 +15,7 @@ import pytest
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import plan as planning
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.plan import BenchmarkError, Wish
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm import methods
 
 REPOSITORY = Path(__file__).parents[5]
 SECTION = {"decoding_type": "Eagle3", "max_draft_len": 5, "speculative_model": "/cache/draft"}
@@ -120,11 +121,23 @@ def test_what_the_server_would_refuse_is_told_before_anything_is_changed() -> No
     assert "draft length 0" not in str(error.value)
 
 
-def test_of_two_sparks_the_options_are_for_two_ranks() -> None:
-    options = {**RECORD["options"], "tensor_parallel_size": 2}
-    assert len(points({**RECORD, "options": options, "pair": {"rank": 0}})) == 2
+@pytest.mark.parametrize("sparks", [2, 3, 4, 8])
+def test_of_several_sparks_the_options_are_for_as_many_ranks(sparks: int) -> None:
+    options = {**RECORD["options"], "tensor_parallel_size": sparks}
+    nodes = [f"spark-{number}" for number in range(sparks)]
+    assert len(points({**RECORD, "options": options, "pair": {"rank": 0, "nodes": nodes}})) == 2
     with pytest.raises(planning.BenchmarkError, match="world_size is 1"):
         points({**RECORD, "options": options})
+
+
+def test_a_length_is_measured_under_the_key_of_its_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = copy.deepcopy(RECORD)
+    record["options"]["speculative_config"] = {"decoding_type": "MTP", "num_nextn_predict_layers": 1}
+    with pytest.raises(BenchmarkError, match="has no max_draft_len"):
+        points(record)
+    row = methods.Method("MTP", "", {"1.3": "MTP"}, length="num_nextn_predict_layers")
+    monkeypatch.setitem(methods.METHODS, "mtp", row)
+    assert "num_nextn_predict_layers: 3" in points(record)[1]["options"]
 
 
 def test_what_has_no_drafts_cannot_be_measured_with_drafts() -> None:

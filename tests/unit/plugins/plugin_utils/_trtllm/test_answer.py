@@ -70,12 +70,12 @@ def test_errors_are_listed() -> None:
 
 
 def test_one_error() -> None:
-    result = run(release="1.2.0rc7")
+    result = run(release="1.3.0rc1")
     families = ", ".join(f"{family['name']} ({in_words(number)})" for number, family in enumerate(FAMILIES))
-    assert families.startswith("1.2 (1.2.0rc1 to 1.2.0rc6), 1.3 (1.3.0rc3 and later")
+    assert families.startswith("1.2 (1.2.0rc1 to 1.2.1), 1.3 (1.3.0rc3 and later")
     assert result["msg"] == (
-        "Validating the engine options for TensorRT-LLM 1.2.0rc7 found 1 error, to be corrected:\n"
-        "- release: the engine options of 1.2.0rc7 are not known here; use a release of the known release families,"
+        "Validating the engine options for TensorRT-LLM 1.3.0rc1 found 1 error, to be corrected:\n"
+        "- release: the engine options of 1.3.0rc1 are not known here; use a release of the known release families,"
         f" {families}, or set family (in playbooks speculative_serve_family)"
         " to the one to check by"
     )
@@ -83,7 +83,7 @@ def test_one_error() -> None:
 
 
 def test_a_family_can_be_chosen_as_yaml_reads_it() -> None:
-    result = run(release="1.2.0rc7", family=1.2)
+    result = run(release="1.3.0rc1", family=1.2)
     assert "errors" not in result
     assert result["family"] == "1.2"
     assert result["options"]["speculative_config"]["decoding_type"] == "Eagle"

@@ -132,9 +132,13 @@ def test_eagle(changes: dict[str, t.Any], expected: list[str]) -> None:
             "speculative_config.max_matching_ngram_size: is missing",
         ),
         (
-            {"speculative_config": {"decoding_type": "MTP", "begin_thinking_phase_token": 1}},
-            "speculative_config.begin_thinking_phase_token: is not a key of {family};"
-            " did you mean 'BEGIN_THINKING_PHASE_TOKEN'?",
+            {"speculative_config": {"decoding_type": "MTP", "BEGIN_THINKING_PHASE_TOKEN": 1}},
+            "speculative_config.BEGIN_THINKING_PHASE_TOKEN: is no key of 1.2.0rc6 any more; remove it",
+        ),
+        ({"cp_config": None}, "cp_config: must be a mapping, not null"),
+        (
+            {"cuda_graph_config": {"batch_sizes": [1, 2], "max_batch_size": 2}},
+            "cuda_graph_config.batch_sizes: excludes max_batch_size; keep one of them",
         ),
         (
             {"speculative_config": {"decoding_type": "Lookahead"}},
@@ -159,6 +163,14 @@ def test_all_of_a_dynamic_batch_must_be_given() -> None:
         ({"env_overrides": {"A": "1"}}, "env_overrides"),
         ({"nvfp4_gemm_config": {"allowed_backends": ["cutlass"]}}, "nvfp4_gemm_config"),
         ({"speculative_config": {**EAGLE, "draft_len_schedule": {"1": 5}}}, "speculative_config.draft_len_schedule"),
+        (
+            {"cache_transceiver_config": {"kv_transfer_sender_future_timeout_ms": 1}},
+            "cache_transceiver_config.kv_transfer_sender_future_timeout_ms",
+        ),
+        (
+            {"speculative_config": {"decoding_type": "MTP", "begin_thinking_phase_token": 1}},
+            "speculative_config.begin_thinking_phase_token",
+        ),
     ],
 )
 def test_keys_that_came_within_the_family(options: dict[str, t.Any], path: str) -> None:
@@ -167,6 +179,10 @@ def test_keys_that_came_within_the_family(options: dict[str, t.Any], path: str) 
     answer = built(options, "spark-single-gpu-dev")
     assert answer.errors == []
     assert f"{path}: the oldest releases of family 1.2 do not have this key" in map(str, answer.warnings)
+
+
+def test_a_spelling_that_ended_within_the_family() -> None:
+    assert errors({"speculative_config": {"decoding_type": "MTP", "BEGIN_THINKING_PHASE_TOKEN": 1}}, "1.2.0rc1") == []
 
 
 def test_two_models_are_no_matter_of_age() -> None:

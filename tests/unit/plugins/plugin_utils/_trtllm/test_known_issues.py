@@ -64,7 +64,9 @@ def ids(*arguments: t.Any, **options: t.Any) -> list[str]:
         (("1.3.0rc20", "eagle3", GPT), ["eagle3-sinks-15739"]),
         (("1.3.0rc21", "eagle3", GPT), ["eagle3-sinks-18141"]),
         (("1.3.0rc24", "eagle3", GPT), ["eagle3-sinks-18141"]),
-        (("1.3.0rc25", "eagle3", GPT), []),
+        (("1.3.0rc25", "eagle3", GPT), ["eagle3-sinks-18141"]),
+        (("1.3.0rc26", "eagle3", GPT), []),
+        (("1.3.0rc29", "eagle3", GPT), []),
         (("1.3.0rc13", "eagle3", QWEN), []),
         (("1.3.0rc13", None, GPT), []),
         (("1.3.0rc15", None, QWEN), ["nvfp4-experts-stall-14500"]),
@@ -138,7 +140,9 @@ def test_a_section_of_ones_own_counts_as_the_method_it_spells() -> None:
         ("1.3.0rc12", 2, ["nccl-symmetric-12715"]),
         ("1.3.0rc12", 1, []),
         ("1.3.0rc18", 2, ["nccl-symmetric-12715", "nccl-2213"]),
-        ("1.3.0rc19", 2, []),
+        ("1.3.0rc21", 2, ["nccl-symmetric-12715"]),
+        ("1.3.0rc29", 2, ["nccl-hang-2167"]),
+        ("1.3.0rc29", 1, []),
     ],
 )
 def test_issues_of_two_sparks(release: str, sparks: int, expected: list[str]) -> None:

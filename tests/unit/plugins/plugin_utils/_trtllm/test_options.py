@@ -8,6 +8,7 @@ import typing as t
 
 import pytest
 import yaml
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm import methods
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import nearest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import (
     Built,
@@ -259,7 +260,22 @@ def test_keys(options: dict[str, t.Any], expected: str) -> None:
             {"scheduler_config": {"dynamic_batch_config": {"enable_batch_size_tuning": 1}}},
             "scheduler_config.dynamic_batch_config.enable_batch_size_tuning: must be true or false, not 1",
         ),
-        ({"env_overrides": {"A": True}}, "env_overrides.A: must be a text or a whole number or a number, not true"),
+        (
+            {"env_overrides": {"A": None}},
+            "env_overrides.A: must be true or false or a text or a whole number or a number, not null",
+        ),
+        (
+            {"speculative_config": {**EAGLE, "eagle_choices": []}},
+            "speculative_config.eagle_choices: must not be an empty list",
+        ),
+        (
+            {"speculative_config": {**EAGLE, "eagle_choices": "[0"}},
+            "speculative_config.eagle_choices: must be a list of lists or the text of one, not '[0'",
+        ),
+        (
+            {"speculative_config": {"decoding_type": "MTP", "max_draft_len": 3}},
+            "speculative_config.max_draft_len: remove it: MTP ignores it; write num_nextn_predict_layers",
+        ),
         (
             {"speculative_config": {"max_draft_len": 5}},
             f"speculative_config.decoding_type: is missing; it must be one of {TYPES}",
@@ -296,7 +312,7 @@ def test_all_errors_come_at_once() -> None:
         "enable_autotunner": False,
         "max_batch_size": "1",
         "kv_cache_config": {"dtype": "fp9"},
-        "cuda_graph_config": {"batch_sizes": [1, 2], "max_batch_size": 2},
+        "cuda_graph_config": {"batch_sizes": [1, 2], "max_batch_size": 4},
         "speculative_config": {"decoding_type": "Eagle3", "max_draft_len": 0},
     }
     assert errors(options) == [
@@ -306,7 +322,7 @@ def test_all_errors_come_at_once() -> None:
         " not 'fp9'; did you mean 'fp8'?",
         "speculative_config.speculative_model: is missing; Eagle3 needs a draft model",
         "speculative_config.max_draft_len: must be at least 1 for Eagle3",
-        "cuda_graph_config.batch_sizes: excludes max_batch_size; keep one of them",
+        "cuda_graph_config.batch_sizes: its largest size must equal max_batch_size (4), not 2",
     ]
 
 
@@ -513,8 +529,8 @@ def test_no_pipeline_with_speculation() -> None:
     ("options", "expected"),
     [
         (
-            {"cuda_graph_config": {"batch_sizes": [1, 2], "max_batch_size": 2}},
-            "cuda_graph_config.batch_sizes: excludes max_batch_size; keep one of them",
+            {"cuda_graph_config": {"batch_sizes": [1, 2], "max_batch_size": 4}},
+            "cuda_graph_config.batch_sizes: its largest size must equal max_batch_size (4), not 2",
         ),
         (
             {"peft_cache_config": {"lora_prefetch_dir": "/lora"}},
@@ -596,3 +612,77 @@ def test_advice(options: dict[str, t.Any], expected: str) -> None:
 )
 def test_nearest(word: str, expected: str | None) -> None:
     assert nearest(word, ["Eagle", "Eagle3", "Draft_Target", "NGram"]) == expected
+
+
+# A release that is newer than what the rules were written for
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"moe_config": {"backend": "MARLIN"}}, "moe_config.backend: 'MARLIN' is not known here; the image decides"),
+        ({"telemetry_config": {"disabled": True}}, "telemetry_config: is not known here; the image decides"),
+        ({"cuda_graph_config": {"mode": "decode"}}, "cuda_graph_config.mode: is not known here; the image decides"),
+        ({"quite_another_thing": [1]}, "quite_another_thing: is not known here; the image decides"),
+        (
+            {"speculative_config": {"decoding_type": "DFlash", "max_draft_len": 8, "speculative_model": "/m"}},
+            "speculative_config.decoding_type: 'DFlash' is not known here; the image decides",
+        ),
+        (
+            {"speculative_config": {**EAGLE, "eagle3_one_model": True}},
+            "speculative_config.eagle3_one_model: is gone from 1.4.0rc0 on, and may be gone in 1.3.0rc29;"
+            " remove it if so",
+        ),
+    ],
+)
+def test_what_only_a_newer_release_may_have_is_left_to_the_image(options: dict[str, t.Any], told: str) -> None:
+    assert warnings(options, release="1.3.0rc29")[1:] == [told]
+    assert built(options, release="1.3.0rc29").options == options
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"max_batch_sise": 1}, "max_batch_sise: is not a key of release family 1.3; did you mean 'max_batch_size'?"),
+        ({"tp_size": 2}, "tp_size: is not a key of release family 1.3; use tensor_parallel_size"),
+        ({"moe_config": {"backend": "CUTLAS"}}, "moe_config.backend: must be one of {backends}, not 'CUTLAS'; did you"),
+        (
+            {"moe_config": {"free_gpu_memory_fraction": 0.5}},
+            "moe_config.free_gpu_memory_fraction: is not a key of release family 1.3 here; did you mean"
+            " 'kv_cache_config.free_gpu_memory_fraction'?",
+        ),
+    ],
+)
+def test_a_misspelling_is_none_in_a_newer_release_either(options: dict[str, t.Any], expected: str) -> None:
+    backends = "AUTO, CUTLASS, CUTEDSL, WIDEEP, TRTLLM, DEEPGEMM, DENSEGEMM, VANILLA, TRITON"
+    (error,) = errors(options, release="1.3.0rc29")
+    assert error.startswith(expected.format(backends=backends))
+
+
+@pytest.mark.parametrize("key", ["eagle3_one_model", "greedy_sampling", "posterior_threshold"])
+def test_what_a_release_has_no_more_is_refused(key: str) -> None:
+    options = {"speculative_config": {**EAGLE, key: None}}
+    assert errors(options) == []
+    assert errors(options, release="1.4.0rc1") == [
+        f"speculative_config.{key}: is no key of 1.4.0rc1 any more; remove it"
+    ]
+
+
+# A method whose draft length has another key
+
+
+def test_a_method_writes_its_length_under_its_own_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = methods.Method("MTP", "", {"1.3": "MTP"}, length="num_nextn_predict_layers")
+    monkeypatch.setitem(methods.METHODS, "mtp", row)
+    answer = built(method="mtp", drafted=3)
+    assert answer.errors == []
+    assert answer.options["speculative_config"] == {"decoding_type": "MTP", "num_nextn_predict_layers": 3}
+    assert methods.length_key("MTP") == "num_nextn_predict_layers"
+    assert errors(method="mtp", drafted=0) == ["max_draft_len: must be a whole number (at least 1), not 0"]
+
+
+def test_a_length_that_would_be_ignored_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(methods.METHODS, "mtp", methods.Method("MTP", "", {"1.3": "MTP"}))
+    assert errors(method="mtp", drafted=3) == [
+        "max_draft_len: remove it: MTP ignores it; write num_nextn_predict_layers"
+    ]

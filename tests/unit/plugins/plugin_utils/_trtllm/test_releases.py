@@ -42,9 +42,7 @@ def test_known_releases(release: str, family: str) -> None:
 @pytest.mark.parametrize(
     ("release", "relation", "known", "family"),
     [
-        ("1.3.0rc14", "newer than", "1.3.0rc12, 1.3.0rc13", "1.3"),
-        ("1.3.0", "newer than", "1.3.0rc12, 1.3.0rc13", "1.3"),
-        ("1.3.99", "newer than", "1.3.0rc12, 1.3.0rc13", "1.3"),
+        ("1.3.0rc13.dev202605010000", "none of", "1.3.0rc12, 1.3.0rc13", "1.3"),
         ("1.3.0rc3", "older than", "1.3.0rc12, 1.3.0rc13", "1.3"),
         ("1.2.0rc4", "none of", "1.2.0rc1, 1.2.0rc6", "1.2"),
     ],
@@ -54,7 +52,25 @@ def test_other_releases_of_a_family_are_a_warning(release: str, relation: str, k
     assert findings(release) == (family, [], [warning])
 
 
-@pytest.mark.parametrize("release", ["1.2.0rc7", "1.2.0rc8.post1", "1.2.0", "1.2.1", "1.3.0rc2", "1.2.0rc0", "0.21.0"])
+@pytest.mark.parametrize(
+    ("release", "known", "family"),
+    [
+        ("1.2.0", "1.2.0rc1, 1.2.0rc6", "1.2"),
+        ("1.2.1", "1.2.0rc1, 1.2.0rc6", "1.2"),
+        *(
+            (release, "1.3.0rc12, 1.3.0rc13", "1.3")
+            for release in ("1.3.0rc14", "1.3.0rc29", "1.3.0rc26.dev202609010000", "1.3.0", "1.4.0rc1")
+        ),
+    ],
+)
+def test_the_options_of_a_newer_release_are_judged_by_its_image(release: str, known: str, family: str) -> None:
+    warning = (
+        f"release: {release} is newer than the releases known here ({known}): options are judged by the image only"
+    )
+    assert findings(release) == (family, [], [warning])
+
+
+@pytest.mark.parametrize("release", ["1.3.0rc0", "1.3.0rc3.dev202602010000", "1.3.0rc2", "1.2.0rc0", "0.21.0"])
 def test_releases_of_no_family_need_one_to_be_chosen(release: str) -> None:
     error = (
         f"release: the engine options of {release} are not known here; use a release of the known release families,"
