@@ -16,7 +16,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from tests.unit.waiting import WITHIN_S
+from tests.unit.waiting import WITHIN_S, until
 
 FILES = Path(__file__).parents[2] / "roles" / "speculative_serve" / "files"
 IMAGE = "registry.example.com/image:1"
@@ -39,7 +39,13 @@ sys.exit(entrypoint.main(json.loads(sys.argv[4]), directory))
 SAYS_OPTIONS = "options: "
 SAY_OPTIONS = f'echo "{SAYS_OPTIONS}$DGX_SPARK_OPTIONS"'
 # Nobody waits for a test.
-QUICK = {"cluster.RETRY_S": 0.1, "supervisor.RESTART_DELAY_S": 0.1, "worker.STOP_RANKS_S": 1}
+QUICK = {
+    "cluster.RETRY_S": 0.1,
+    "supervisor.HEALTH_EVERY_S": 0.1,
+    "supervisor.RESTART_DELAY_S": 0.1,
+    "supervisor.TURN_EVERY_S": 0.1,
+    "worker.STOP_RANKS_S": 1,
+}
 
 
 class Container:
@@ -81,16 +87,15 @@ class Container:
         return self.wait_until(lambda found: found["state"] == state)
 
     def wait_until(self, true: t.Callable[[dict[str, t.Any]], object]) -> dict[str, t.Any]:
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
+        def there() -> dict[str, t.Any] | None:
             state = self.state()
-            if true(state):
-                return state
-            time.sleep(0.05)
-        raise AssertionError(f"it never came: {self.state()}\n{self.log()}")
+            return state if true(state) else None
+
+        return until(there, lambda: f"{self.state()}\n{self.log()}") or {}
 
     def log(self) -> str:
-        return (self.directory / "state" / "server.log").read_text(encoding="utf-8")
+        path = self.directory / "state" / "server.log"
+        return path.read_text(encoding="utf-8") if path.exists() else ""
 
     def options(self) -> list[str]:
         """The files with options that servers were started with which say so, one after the other."""

@@ -18,7 +18,9 @@ from pathlib import Path
 
 from tests.unit.entrypoint_container import IMAGE, Container
 
-HEAD, WORKER = "127.0.0.1", "127.0.0.2"
+HEAD = "127.0.0.1"
+# Nobody else's: a port that is free there stays free.
+WORKER, THIRD = (f"127.{1 + os.getpid() // 250 % 250}.{1 + os.getpid() % 250}.{last}" for last in (2, 3))
 
 # A test double of sshd: it listens where its configuration says, greets, and writes down what sshd would.
 SSHD = f"""#!{sys.executable}
@@ -123,12 +125,15 @@ class Server:
 
     def __init__(self) -> None:
         self.moving = False
+        # How often its figures were asked for.
+        self.asked = 0
         told = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 self.send_response(200)
                 self.end_headers()
+                told.asked += self.path.startswith("/prometheus/metrics")
                 moved = time.monotonic() if told.moving else 0
                 self.wfile.write(f"trtllm_num_requests_running 1.0\ntrtllm_iterations {moved}\n".encode())
 

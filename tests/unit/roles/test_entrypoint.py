@@ -13,17 +13,18 @@ import os
 import select
 import signal
 import socket
+import subprocess
 import threading
 import time
 import typing as t
 from pathlib import Path
 
 import pytest
-from server import health, processes, supervisor
+from server import health, loading, processes, supervisor
 from server.state import State
 
 from tests.unit.entrypoint_container import IMAGE, Container
-from tests.unit.waiting import WITHIN_S
+from tests.unit.waiting import WITHIN_S, Clock, until
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def url() -> t.Iterator[str]:
             del format, args
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
@@ -80,10 +81,9 @@ def test_a_server_that_answers_is_running(start: t.Callable[..., Container], url
 def test_sigterm_reaches_the_server_and_its_children(start: t.Callable[..., Container]) -> None:
     container = start("trap 'echo bye; exit 0' TERM; sleep 61 & echo $! ; wait")
     state = container.wait_for("loading")
-    time.sleep(0.5)
+    child = int(until(container.log))
     assert container.stop() == 0
     assert container.state()["state"] == "stopped"
-    child = int(container.log().splitlines()[0])
     assert process_state(state["pid"]) in ("", "Z")
     assert process_state(child) in ("", "Z")
     assert "bye" in container.log()
@@ -105,7 +105,8 @@ def test_one_engine_at_a_time(tmp_path: Path) -> None:
             # Its main process is killed first, as the kernel does it; the server may take its time.
             first.process.kill()
             first.process.wait()
-            time.sleep(1)
+            # Several looks later.
+            time.sleep(0.5)
             assert second.state()["state"] == "starting"
             os.killpg(loading["pid"], signal.SIGKILL)
             assert second.wait_for("loading")["reason"] is None
@@ -149,20 +150,15 @@ def test_who_waits_for_another_engine_stops_when_told(tmp_path: Path) -> None:
 
 def test_orphans_are_collected(start: t.Callable[..., Container]) -> None:
     container = start("(sleep 0.3 & echo $!); exec sleep 60")
-    container.wait_for("loading")
-    time.sleep(1.5)
-    assert process_state(int(container.log().splitlines()[0])) == ""
+    orphan = int(until(container.log))
+    until(lambda: process_state(orphan) == "")
 
 
 def test_a_killed_server_comes_back(start: t.Callable[..., Container], url: str) -> None:
     container = start("echo one line; exec sleep 60", url)
     pid = container.wait_for("running")["pid"]
     os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + 20
-    while container.state().get("pid") in (pid, None) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    state = container.wait_for("running")
-    assert state["pid"] != pid
+    state = container.wait_until(lambda state: state["state"] == "running" and state["pid"] != pid)
     assert state["restarts"] == 1
     assert state["last_exit"]["signal"] == signal.SIGKILL
     assert state["last_exit"]["reason"] == "one line"
@@ -226,6 +222,7 @@ def test_a_script_for_another_image_is_refused(start: t.Callable[..., Container]
 
 
 def test_a_stranger_on_the_port_does_not_end_it(start: t.Callable[..., Container]) -> None:
+    greeted: list[int] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def greet() -> None:
@@ -234,11 +231,12 @@ def test_a_stranger_on_the_port_does_not_end_it(start: t.Callable[..., Container
                     # Whoever only looks whether somebody listens is gone by now.
                     with listener.accept()[0] as connection, contextlib.suppress(OSError):
                         connection.sendall(b"SSH-2.0-OpenSSH\r\n")
+                    greeted.append(1)
 
         threading.Thread(target=greet, daemon=True).start()
         container = start("sleep 60", f"http://127.0.0.1:{listener.getsockname()[1]}")
         container.wait_for("loading")
-        time.sleep(2.5)
+        until(lambda: len(greeted) > 3)
         assert container.process.poll() is None
         assert container.state()["state"] == "loading"
 
@@ -290,19 +288,35 @@ def test_a_server_that_stands_still_while_it_loads_is_ended(start: t.Callable[..
 
 
 @pytest.mark.parametrize(
-    ("script", "stall"),
+    ("works", "speaks", "patience", "still"),
     [
-        ("(while :; do :; done) & wait", "0.5"),
-        ("while :; do echo on its way; sleep 0.2; done", "0.5"),
+        (0, 0, 300, True),
+        # Seconds and bytes at each look.
+        (0.06, 0, 300, False),
+        (0.04, 0, 300, True),
+        (0, 1, 300, False),
         # Nobody is to watch.
-        ("sleep 60", "0"),
+        (0, 0, 0, False),
     ],
 )
-def test_who_works_or_speaks_does_not_stand_still(start: t.Callable[..., Container], script: str, stall: str) -> None:
-    container = start(script, environment={"DGX_SPARK_STALL_S": stall}, **STILL)
-    container.wait_for("loading")
-    time.sleep(2.5)
-    assert container.state()["state"] == "loading"
+def test_who_works_or_speaks_does_not_stand_still(
+    monkeypatch: pytest.MonkeyPatch, works: float, speaks: int, patience: float, still: bool
+) -> None:
+    clock, looks = Clock(), 0
+    monkeypatch.setattr(loading, "time", clock)
+    monkeypatch.setattr(loading, "seconds_worked", lambda _pid: works * looks)
+    stillness = loading.Stillness(patience)
+    found = False
+    for looks in range(300):
+        found = found or stillness.look(1, speaks * looks)
+        clock.sleep(loading.STILL_EVERY_S)
+    assert found == still
+
+
+def test_what_a_server_has_worked_is_told() -> None:
+    with subprocess.Popen(["sh", "-c", "(while :; do :; done) & wait"], start_new_session=True) as busy:
+        until(lambda: processes.seconds_worked(busy.pid) > 0.1)
+        os.killpg(busy.pid, signal.SIGKILL)
 
 
 def test_a_script_that_is_gone_is_named(start: t.Callable[..., Container], tmp_path: Path) -> None:
@@ -313,11 +327,11 @@ def test_a_script_that_is_gone_is_named(start: t.Callable[..., Container], tmp_p
 
 
 def test_a_child_that_goes_on_talking_does_not_hide_the_death(start: t.Callable[..., Container]) -> None:
-    container = start("(setsid sh -c 'while :; do echo heartbeat; sleep 0.1; done') & sleep 0.5; exit 3")
+    script = "(setsid sh -c 'while :; do echo heartbeat; sleep 0.1; done') & sleep 0.5; exit 3"
+    container = start(script, supervisor__MAX_RESTARTS=0)
     state = container.wait_for("failed")
     assert state["last_exit"]["code"] == 3
-    time.sleep(1)
-    assert children_of(container.process.pid) == []
+    until(lambda: children_of(container.process.pid) == [])
 
 
 def test_what_hides_in_other_sessions_goes_with_the_server(start: t.Callable[..., Container], tmp_path: Path) -> None:
@@ -325,7 +339,8 @@ def test_what_hides_in_other_sessions_goes_with_the_server(start: t.Callable[...
     nest = (
         "setsid sh -c 'setsid sleep 63 & echo $! >> {0}; setsid sleep 64 & echo $! >> {0}; sleep 65' & echo $! >> {0}"
     )
-    container = start(nest.format(tmp_path / "pids") + "; sleep 1; exit 3")
+    all_there = f"until [ $(wc -l < {tmp_path}/pids) -ge 3 ]; do sleep 0.05; done"
+    container = start(f"touch {tmp_path}/pids; {nest.format(tmp_path / 'pids')}; {all_there}; exit 3")
     container.wait_for("restarting")
     pids = [int(line) for line in (tmp_path / "pids").read_text(encoding="utf-8").split()][:3]
     assert len(pids) == 3
@@ -337,8 +352,7 @@ def test_the_log_of_the_container_before_is_kept(start: t.Callable[..., Containe
     (tmp_path / "state" / "server.log").write_text("before\n", encoding="utf-8")
     container = start("echo now; sleep 60")
     container.wait_for("loading")
-    time.sleep(0.5)
-    assert container.log() == "now\n"
+    until(lambda: container.log() == "now\n", container.log)
     assert (tmp_path / "state" / "server.log.1").read_text(encoding="utf-8") == "before\n"
 
 

@@ -27,9 +27,11 @@ from server import worker as workers
 
 from tests.twin.spark.meminfo import resident_bytes
 from tests.unit.entrypoint_container import FILES, SAY_OPTIONS, Benchmark
+from tests.unit.memory import QUICK, Memory, Seen
 from tests.unit.pair_container import (
     HEAD,
     SSHD,
+    THIRD,
     WORKER,
     Listener,
     PairContainer,
@@ -38,7 +40,7 @@ from tests.unit.pair_container import (
     rdma_device,
     rdma_node,
 )
-from tests.unit.waiting import WITHIN_S
+from tests.unit.waiting import WITHIN_S, until
 
 # As Open MPI 4.1.4 of Debian, HPC-X's of NVIDIA's images and Open MPI 5.0.7 send them.
 OPEN_MPI_4 = (
@@ -221,22 +223,22 @@ def test_a_lost_worker_ends_the_server_which_comes_back_with_it(
     start: Start, listener: Listener, server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     listener.open()
-    head = start(port=listener.port, url=server.url, lost_s=1.2)
+    head = start(port=listener.port, url=server.url, lost_s=0.6)
     pid = head.wait_for("running")["pid"]
     listener.close()
     state = head.wait_for("peer lost")
     # Said when it is lost, when its server has ended, and when it is waited for.
-    lost = "the worker has not answered for 1.2 s (nothing listens at "
+    lost = "the worker has not answered for 0.6 s (nothing listens at "
     assert state["reason"].startswith((lost, f"peer lost: {lost}", "nothing listens at "))
     assert health.main(head.directory, server.url) == 1
     assert capsys.readouterr().out.startswith("peer lost: ")
     head.wait_until(lambda state: state["pid"] is None)
     assert not Path(f"/proc/{pid}").exists()
-    assert "peer lost: the worker has not answered for 1.2 s" in (head.directory / "state/peer-lost.log").read_text()
+    assert "peer lost: the worker has not answered for 0.6 s" in (head.directory / "state/peer-lost.log").read_text()
     # That is for an engine that hangs.
     assert not (head.directory / "state/stalled.log").exists()
-    # However long it stays away.
-    time.sleep(1)
+    # However long it stays away: it is looked for ten times a second.
+    time.sleep(0.5)
     assert head.state()["state"] == "peer lost"
     listener.open()
     state = head.wait_for("running")
@@ -248,11 +250,11 @@ def test_a_lost_worker_ends_the_server_which_comes_back_with_it(
 
 def test_a_short_loss_ends_nothing(start: Start, listener: Listener, server: Server) -> None:
     listener.open()
-    head = start(port=listener.port, url=server.url, lost_s=6, head__METER_EVERY_S=0.2)
+    # So short that it is over before a slow machine has counted that many seconds.
+    head = start(port=listener.port, url=server.url, lost_s=600, head__LOOK_EVERY_S=0.2, head__METER_EVERY_S=0.2)
     pid = head.wait_for("running")["pid"]
     listener.close()
     head.wait_until(lambda state: state["peers"][0]["reachable"] is False)
-    time.sleep(1.5)
     assert head.state()["state"] == "running"
     listener.open()
     state = head.wait_until(lambda state: state["peers"][0]["reachable"] is True)
@@ -268,7 +270,8 @@ def test_a_server_that_generates_is_not_ended_though_its_worker_does_not_answer(
     pid = head.wait_for("running")["pid"]
     listener.close()
     head.wait_until(lambda state: state["peers"][0]["reachable"] is False)
-    time.sleep(2.5)
+    # The figures are asked for when it is lost, and then again and again.
+    until(lambda: server.asked > 5)
     assert (head.state()["state"], head.state()["pid"]) == ("running", pid)
     server.moving = False
     head.wait_for("peer lost")
@@ -280,52 +283,65 @@ def test_a_head_tells_its_worker_that_the_server_is_ready_until_it_has_heard(
     said = tmp_path / "said"
     add_program(tmp_path, "ssh", f'#!/bin/sh\n[ ! -e {said} ] || echo {cluster.HEARD}\necho "$@" >> {said}\n')
     listener.open()
-    head = start(port=listener.port, url=server.url, lost_s=1.2)
+    head = start(port=listener.port, url=server.url, lost_s=0.6)
     head.wait_for("running")
-    time.sleep(2)
+    until(lambda: said.exists() and said.read_text("utf-8").count("\n") > 1)
+    # And not again: it is looked at five times a second.
+    time.sleep(0.5)
     assert said.read_text(encoding="utf-8") == 2 * f"-F {tmp_path}/run/ssh_config {WORKER} {cluster.READY}\n"
 
 
 def test_a_head_of_three_waits_for_both_workers_and_ends_without_one(
     start: Start, listener: Listener, server: Server
 ) -> None:
-    third = Listener(address="127.0.0.3", port=listener.port)
-    peers = {"DGX_SPARK_PEER_ADDRESSES": f"{WORKER},127.0.0.3,127.0.1.2,127.0.1.3"}
+    third = Listener(address=THIRD, port=listener.port)
+    peers = {"DGX_SPARK_PEER_ADDRESSES": f"{WORKER},{THIRD},127.0.1.2,127.0.1.3"}
     listener.open()
-    head = start(port=listener.port, url=server.url, lost_s=1.2, environment=peers)
+    head = start(port=listener.port, url=server.url, lost_s=0.6, environment=peers)
     state = head.wait_for("waiting for the worker")
-    assert [(peer["address"], peer["reachable"]) for peer in state["peers"]] == [(WORKER, True), ("127.0.0.3", False)]
-    assert state["reason"].startswith(f"nothing listens at 127.0.0.3 port {listener.port}")
+    assert [(peer["address"], peer["reachable"]) for peer in state["peers"]] == [(WORKER, True), (THIRD, False)]
+    assert state["reason"].startswith(f"nothing listens at {THIRD} port {listener.port}")
     third.open()
     state = head.wait_for("running")
     assert [peer["reachable"] for peer in state["peers"]] == [True, True]
     third.close()
     state = head.wait_for("peer lost")
-    assert state["reason"].startswith(("the worker has not answered", "peer lost: ", "nothing listens at 127.0.0.3"))
+    assert state["reason"].startswith(("the worker has not answered", "peer lost: ", f"nothing listens at {THIRD}"))
     assert state["restarts"] == 0
     third.open()
     head.wait_for("running")
     third.close()
 
 
-def test_the_end_of_a_server_without_its_worker_does_not_count(start: Start, listener: Listener) -> None:
+def wait_for(file: Path) -> str:
+    """In a script of a server."""
+    return f"until [ -e {file} ]; do sleep 0.05; done"
+
+
+def test_the_end_of_a_server_without_its_worker_does_not_count(
+    start: Start, listener: Listener, tmp_path: Path
+) -> None:
     listener.open()
-    head = start(port=listener.port, script="sleep 1; echo lost communication; exit 1")
+    head = start(port=listener.port, script=f"{wait_for(tmp_path / 'end')}; echo lost communication; exit 1")
     head.wait_for("loading")
     listener.close()
+    (tmp_path / "end").touch()
     # Not even for a moment is it one that ended by itself.
     state = head.wait_until(lambda state: state["state"] != "loading")
     assert (state["state"], state["restarts"]) == ("waiting for the worker", 0)
     assert (state["last_exit"]["reason"], state["last_exit"]["excused"]) == ("lost communication", True)
 
 
-def test_nor_does_that_of_one_whose_worker_is_back_already(start: Start, listener: Listener) -> None:
+def test_nor_does_that_of_one_whose_worker_is_back_already(start: Start, listener: Listener, tmp_path: Path) -> None:
     listener.open()
-    head = start(port=listener.port, script="sleep 4; echo ----; exit 1", lost_s=6)
+    script = f"{wait_for(tmp_path / 'end')}; echo ----; exit 1"
+    head = start(port=listener.port, script=script, lost_s=600, head__LOOK_EVERY_S=0.2)
     head.wait_for("loading")
     listener.close()
-    time.sleep(2)
+    head.wait_until(lambda state: state["peers"][0]["reachable"] is False)
     listener.open()
+    head.wait_until(lambda state: state["peers"][0]["reachable"] is True)
+    (tmp_path / "end").touch()
     state = head.wait_until(lambda state: state["last_exit"] is not None)
     assert (state["restarts"], state["last_exit"]["excused"]) == (0, True)
 
@@ -339,13 +355,13 @@ def test_with_its_worker_there_it_counts(start: Start, listener: Listener) -> No
 def test_a_trial_ends_with_the_worker(start: Start, listener: Listener, server: Server, tmp_path: Path) -> None:
     listener.open()
     benchmark = Benchmark(tmp_path)
-    head = start(port=listener.port, url=server.url, script=f"{SAY_OPTIONS}; exec sleep 60", lost_s=1.2)
+    head = start(port=listener.port, url=server.url, script=f"{SAY_OPTIONS}; exec sleep 60", lost_s=0.6)
     head.wait_for("running")
     trial = benchmark.try_out(3)
     head.wait_until(lambda state: (state["state"], state["trial"]) == ("running", trial))
     listener.close()
     state = head.wait_for("trial failed")
-    assert state["reason"].startswith("peer lost: the worker has not answered for 1.2 s")
+    assert state["reason"].startswith("peer lost: the worker has not answered for 0.6 s")
     assert state["trial"] == trial
     # The deployment's own server waits for the worker as ever.
     benchmark.take_back()
@@ -651,11 +667,8 @@ def test_a_rank_has_the_environment_of_the_workers_container(
     container.wait_for("ready")
     process = launch(container, ' orted -mca ess "env"')
     try:
-        deadline = time.monotonic() + 10
-        while not (tmp_path / "given").exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(0.2)
-        assert (tmp_path / "given").read_text(encoding="utf-8") == "rocep1s0f1  -mca ess env\n"
+        given = tmp_path / "given"
+        assert until(lambda: given.exists() and given.read_text("utf-8")) == "rocep1s0f1  -mca ess env\n"
     finally:
         process.kill()
         process.communicate()
@@ -700,11 +713,6 @@ def test_while_a_rank_runs_its_models_pages_are_given_back(
         container.wait_until(lambda _state: not resident_bytes(shard))
 
 
-def write_memory(path: Path, gib: float) -> None:
-    lines = (f"{name + ':':15} {int(gib * 2**20):12d} kB\n" for name in ("MemFree", "MemAvailable", "SwapFree"))
-    path.write_text("".join(lines), encoding="ascii")
-
-
 def says(words: str, state: dict[str, t.Any]) -> bool:
     return words in (state["reason"] or "")
 
@@ -712,82 +720,79 @@ def says(words: str, state: dict[str, t.Any]) -> bool:
 def test_a_rank_that_takes_all_of_the_memory_is_ended_and_comes_back_once(
     worker: t.Callable[..., PairContainer], tmp_path: Path
 ) -> None:
-    memory = tmp_path / "meminfo"
-    write_memory(memory, 50)
+    memory = Memory(tmp_path / "meminfo", 50)
     add_program(tmp_path, "sshd", SSHD_WITH_RANK.replace("RANK", str(tmp_path / "rank")))
-    container = worker(sampler__MEMINFO=str(memory))
+    container = worker(sampler__MEMINFO=str(memory.path), **QUICK)
     for ended in ("the memory has not come back yet", "for the second time"):
         container.wait_for("serving")
         assert container.state()["guard"]["on"]
-        write_memory(memory, 0.5)
+        memory.set(0.5)
         said = container.wait_until(functools.partial(says, ended))
         assert said["state"] == "failed"
         assert said["reason"].startswith("the memory guard has ended the rank: ")
         assert not Path(f"/proc/{(tmp_path / 'rank').read_text(encoding='ascii').strip()}").exists()
-        write_memory(memory, 50)
+        memory.set(50)
     assert container.stop() == 0
 
 
 def test_the_memory_guard_of_a_worker_hears_when_its_rank_has_landed(
     worker: t.Callable[..., PairContainer], tmp_path: Path
 ) -> None:
-    memory = tmp_path / "meminfo"
-    write_memory(memory, 50)
+    seen = Seen(tmp_path / "state")
+    memory = Memory(tmp_path / "meminfo", 50)
     add_program(tmp_path, "sshd", SSHD_WITH_RANK.replace("RANK", str(tmp_path / "rank")))
     # Planned to land at 5 GiB: while it loads, a fall counts below 4 GiB only.
-    container = worker(sampler__MEMINFO=str(memory), environment={"DGX_SPARK_TAKES_BYTES": str(45 * 2**30)})
+    container = worker(
+        sampler__MEMINFO=str(memory.path), **QUICK, environment={"DGX_SPARK_TAKES_BYTES": str(45 * 2**30)}
+    )
     container.wait_for("serving")
     for level in (6.5, 4.7):
-        write_memory(memory, level)
-        time.sleep(2.5)
+        memory.set(level)
+        seen.level(level)
     assert container.state()["state"] == "serving"
-    write_memory(memory, 6.5)
+    memory.set(6.5)
     assert launch(container, cluster.READY).wait(timeout=WITHIN_S) == 0
-    time.sleep(2.5)
-    write_memory(memory, 4.7)
+    container.wait_until(lambda _state: "ready" in seen.events())
+    seen.level(6.5)
+    memory.set(4.7)
     said = container.wait_until(functools.partial(says, "the memory has not come back yet"))
     assert said["reason"].startswith("the memory guard has ended the rank: memory fell from 6.5 GiB to 4.7 GiB")
     # The next one loads again.
-    write_memory(memory, 50)
+    memory.set(50)
     container.wait_for("serving")
-    container.wait_until(lambda _state: told(tmp_path) == ["loading", "ready", "SIGKILL", "ended", "loading"])
-
-
-def told(directory: Path) -> list[str]:
-    """What the memory guard has noted beside its samples."""
-    lines = (directory / "state/memory.log").read_text("utf-8").splitlines()
-    return [event for event in (json.loads(line).get("event") for line in lines) if event]
+    container.wait_until(lambda _state: seen.events() == ["loading", "ready", "SIGKILL", "ended", "loading"])
 
 
 def test_a_rank_that_takes_the_place_of_another_loads(worker: t.Callable[..., PairContainer], tmp_path: Path) -> None:
     """The head lost its power: its login ends the old one, and nobody sees the worker without a rank."""
-    memory = tmp_path / "meminfo"
-    write_memory(memory, 50)
+    seen = Seen(tmp_path / "state")
+    memory = Memory(tmp_path / "meminfo", 50)
     add_program(tmp_path, "sshd", SSHD_WITH_RANK.replace("RANK", str(tmp_path / "rank")))
-    container = worker(sampler__MEMINFO=str(memory), environment={"DGX_SPARK_TAKES_BYTES": str(45 * 2**30)})
+    container = worker(
+        sampler__MEMINFO=str(memory.path), **QUICK, environment={"DGX_SPARK_TAKES_BYTES": str(45 * 2**30)}
+    )
     container.wait_for("serving")
     assert launch(container, cluster.READY).wait(timeout=WITHIN_S) == 0
-    container.wait_until(lambda _state: told(tmp_path) == ["loading", "ready"])
+    container.wait_until(lambda _state: seen.events() == ["loading", "ready"])
     # As launch does before it becomes the new one.
     os.kill(json.loads((tmp_path / "run/worker.json").read_text("utf-8"))["pid"], signal.SIGUSR2)
-    container.wait_until(lambda _state: told(tmp_path)[-1:] == ["loading"] and len(told(tmp_path)) > 2)
+    container.wait_until(lambda _state: seen.events()[-1:] == ["loading"] and len(seen.events()) > 2)
     # What would be too steep for one that has landed is not for one that loads.
     for level in (6.5, 4.7):
-        write_memory(memory, level)
-        time.sleep(2.5)
+        memory.set(level)
+        seen.level(level)
     assert container.state()["state"] == "serving"
 
 
 def test_what_was_ended_long_ago_does_not_count(worker: t.Callable[..., PairContainer], tmp_path: Path) -> None:
-    memory = tmp_path / "meminfo"
-    write_memory(memory, 50)
+    memory = Memory(tmp_path / "meminfo", 50)
     add_program(tmp_path, "sshd", SSHD_WITH_RANK.replace("RANK", str(tmp_path / "rank")))
-    container = worker(sampler__MEMINFO=str(memory), sampler__ONCE_WITHIN_S=0)
+    container = worker(sampler__MEMINFO=str(memory.path), **QUICK, sampler__ONCE_WITHIN_S=0)
     for _time in range(2):
         container.wait_for("serving")
-        write_memory(memory, 0.5)
+        memory.set(0.5)
         container.wait_until(functools.partial(says, "the memory has not come back yet"))
-        write_memory(memory, 50)
+        memory.set(50)
     container.wait_for("serving")
 
 

@@ -17,35 +17,14 @@ from pathlib import Path
 
 import pytest
 from server import sampler
-from server.guard import GIB, Limits, Verdict
+from server.guard import GIB, Limits, Sample, Verdict, watch_level
 from server.sampler import Diary, Sampler, limits_from
 
 from tests.unit.entrypoint_container import FILES, Benchmark, Container
-from tests.unit.waiting import WITHIN_S
+from tests.unit.memory import QUICK, Memory, Seen
+from tests.unit.waiting import WITHIN_S, Clock, until
 
 TAKES = {"DGX_SPARK_TAKES_BYTES": str(20 * GIB)}
-
-
-class Memory:
-    """A file as /proc/meminfo is one, that a test writes."""
-
-    def __init__(self, path: Path, level: float) -> None:
-        self.path = path
-        self.path.write_bytes(b"")
-        self.set(level)
-
-    def set(self, level: float, swap: float = 8) -> None:
-        """In place and in one go, since whoever reads it has it open."""
-        names = (("MemTotal", 120.0), ("MemFree", level), ("MemAvailable", level), ("SwapFree", swap))
-        text = "".join(f"{name + ':':15} {int(size * GIB / 1024):12d} kB\n" for name, size in names)
-        with self.path.open("r+b") as file:
-            os.pwrite(file.fileno(), text.encode(), 0)
-
-    def fall(self, high: float, low: float, seconds: float) -> None:
-        begin = time.monotonic()
-        while (passed := time.monotonic() - begin) < seconds:
-            self.set(high - (high - low) * passed / seconds)
-            time.sleep(0.02)
 
 
 @pytest.fixture
@@ -59,7 +38,8 @@ def start(tmp_path: Path, memory: Memory) -> t.Iterator[t.Callable[..., Containe
 
     def run(script: str, **options: t.Any) -> Container:
         environment = {**TAKES, **options.pop("environment", {})}
-        container = Container(tmp_path, script, environment=environment, sampler__MEMINFO=str(memory.path), **options)
+        constants = {**QUICK, "sampler__MEMINFO": str(memory.path), **options}
+        container = Container(tmp_path, script, environment=environment, **constants)
         started.append(container)
         return container
 
@@ -68,47 +48,58 @@ def start(tmp_path: Path, memory: Memory) -> t.Iterator[t.Callable[..., Containe
         container.end()
 
 
-def lines(directory: Path, name: str = "memory.log") -> list[dict[str, t.Any]]:
-    return [json.loads(line) for line in (directory / "state" / name).read_text(encoding="utf-8").splitlines()]
-
-
-def events(directory: Path, name: str = "memory.log") -> list[str]:
-    return [line["event"] for line in lines(directory, name) if "event" in line]
+@pytest.fixture
+def seen(tmp_path: Path) -> Seen:
+    return Seen(tmp_path / "state")
 
 
 def test_a_server_is_ended_in_time_started_again_once_and_then_left_with_the_cause(
-    start: t.Callable[..., Container], memory: Memory, tmp_path: Path
+    start: t.Callable[..., Container], memory: Memory, seen: Seen
 ) -> None:
     container = start("trap '' TERM; echo loading; sleep 60")
     first = container.wait_for("loading")["pid"]
-    time.sleep(1)
-    memory.fall(32, 4, 5)
+    seen.level(32)
+    memory.set(6)
     state = container.wait_until(lambda found: (found["last_exit"] or {}).get("by") == "memory guard")
     assert state["last_exit"]["signal"] == signal.SIGKILL
-    assert state["reason"].startswith("memory fell from 32.0 GiB to ")
+    assert state["reason"].startswith("memory fell from 32.0 GiB to 6.0 GiB in ")
     assert state["guard"]["on"]
-    # It was ended on the way, and not at the end of it.
-    at = next(line for line in lines(tmp_path) if line.get("event") == "SIGKILL")
-    samples = [line for line in lines(tmp_path) if "available" in line and line["at"] <= at["at"]]
-    assert 4 * GIB < samples[-1]["available"] < 10 * GIB
+    at = next(line for line in seen.lines() if line.get("event") == "SIGKILL")
     assert at["reason"] == state["reason"]
     # The memory is not back, so nothing is started.
-    time.sleep(1)
+    time.sleep(0.5)
     assert container.state()["state"] == "restarting"
     memory.set(31)
     container.wait_until(lambda found: found["pid"] not in (None, first))
-    time.sleep(1)
-    memory.fall(31, 4, 5)
+    seen.level(31)
+    memory.set(5)
     state = container.wait_for("failed")
-    assert state["reason"].startswith("memory fell from 31.0 GiB to ")
+    assert state["reason"].startswith("memory fell from 31.0 GiB to 5.0 GiB in ")
     assert "the memory guard has ended it twice" in container.log()
     assert container.stop() == 0
-    assert events(tmp_path) == ["loading", "SIGKILL", "ended", "loading", "SIGKILL", "ended", "stopped"]
+    assert seen.events() == ["loading", "SIGKILL", "ended", "loading", "SIGKILL", "ended", "stopped"]
+
+
+def test_a_fall_is_ended_on_the_way(memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampler, "WRITTEN_WITHIN_S", 0.0)
+    sent: list[int] = []
+    guard = Sampler(tmp_path, TAKES, sent.append)
+    guard.meminfo, guard.runs, guard.watch = sampler.Meminfo(), True, watch_level(Limits(), 12 * GIB, ready=False)
+    # Half a minute of peace, and then from 32 GiB to 4 in five seconds, twenty looks a second.
+    levels = [32.0] * 600 + [32 - 28 * step / 100 for step in range(100)]
+    for number, level in enumerate(levels):
+        if sent:
+            break
+        guard.look(Sample(number / 20, int(level * GIB), int(level * GIB), 8 * GIB))
+    assert sent == [signal.SIGKILL]
+    assert 4 * GIB < guard.samples[-1].available < 10 * GIB
 
 
 def test_a_slow_leak_ends_in_order(start: t.Callable[..., Container], memory: Memory) -> None:
-    container = start("trap 'echo bye; exit 0' TERM; sleep 61 & wait")
-    container.wait_for("loading")
+    memory.set(3)
+    container = start("trap 'echo bye; exit 0' TERM; echo up; sleep 61 & wait")
+    until(container.log)
+    # The level stays: only what gives way goes.
     memory.set(3, swap=0.5)
     state = container.wait_until(lambda found: found["last_exit"])
     assert (state["last_exit"]["by"], state["last_exit"]["code"]) == ("memory guard", 0)
@@ -116,8 +107,9 @@ def test_a_slow_leak_ends_in_order(start: t.Callable[..., Container], memory: Me
 
 
 def test_who_does_not_heed_the_order_is_killed(start: t.Callable[..., Container], memory: Memory) -> None:
-    container = start("trap '' TERM; sleep 61", sampler__GRACE_S=1)
-    container.wait_for("loading")
+    memory.set(3)
+    container = start("trap '' TERM; echo up; sleep 61", sampler__GRACE_S=1)
+    until(container.log)
     memory.set(3, swap=0.5)
     state = container.wait_until(lambda found: found["last_exit"])
     assert (state["last_exit"]["by"], state["last_exit"]["signal"]) == ("memory guard", signal.SIGKILL)
@@ -136,7 +128,8 @@ def test_a_trial_of_a_benchmark_is_guarded_too_and_does_not_count(
     assert (state["last_exit"]["by"], state["restarts"]) == ("memory guard", 0)
     benchmark.take_back()
     # The deployment's own server waits for the memory, too.
-    time.sleep(2)
+    container.wait_for("restarting")
+    time.sleep(0.5)
     assert container.state()["pid"] is None
     memory.set(31)
     assert container.wait_for("loading")["trial"] is None
@@ -155,9 +148,10 @@ def test_nothing_else_is_ended(start: t.Callable[..., Container], memory: Memory
 
 def test_it_can_be_off(start: t.Callable[..., Container], memory: Memory, tmp_path: Path) -> None:
     container = start("sleep 60", environment={"DGX_SPARK_GUARD": "off"})
-    memory.set(0.1)
-    time.sleep(2)
     state = container.wait_for("loading")
+    memory.set(0.1)
+    time.sleep(0.5)
+    assert container.state()["state"] == "loading"
     assert state["guard"] == {"on": False, "why": "off by speculative_serve_guard"}
     assert not (tmp_path / "state/memory.log").exists()
 
@@ -167,11 +161,11 @@ def test_without_a_memory_to_read_it_says_so(start: t.Callable[..., Container], 
     assert "cannot be read" in start("sleep 60").wait_for("loading")["guard"]["why"]
 
 
-def test_the_lowest_level_is_told(start: t.Callable[..., Container], memory: Memory) -> None:
+def test_the_lowest_level_is_told(start: t.Callable[..., Container], memory: Memory, seen: Seen) -> None:
     container = start("sleep 60", supervisor__MEMORY_EVERY_S=0.1)
     container.wait_for("loading")
     memory.set(12)
-    time.sleep(1)
+    seen.level(12)
     memory.set(20)
     guard = container.wait_until(lambda found: found["guard"]["lowest"] == 12 * GIB)["guard"]
     assert (guard["on"], guard["floor"]) == (True, 4 * GIB)
@@ -188,7 +182,7 @@ def test_what_did_not_end_in_order_is_kept(tmp_path: Path) -> None:
         diary = Diary(state)
         diary.start()
         assert diary.add('{"at": 4, "event": "loading"}\n').wait(WITHIN_S)
-        assert events(tmp_path) == ["loading"]
+        assert Seen(state).events() == ["loading"]
         if kept:
             assert (state / "memory-before.log").read_text(encoding="utf-8") == text
     # That was in order, so what was before it is of no interest any more.
@@ -202,12 +196,8 @@ def test_a_full_file_makes_way_and_two_minutes_stay(tmp_path: Path, monkeypatch:
     diary.start()
     for number in range(20):
         assert diary.add(json.dumps({"at": number, "event": "x" * 20}) + "\n").wait(WITHIN_S)
-    assert [line["at"] for name in ("memory.log.1", "memory.log") for line in lines(tmp_path, name)][-4:] == [
-        16,
-        17,
-        18,
-        19,
-    ]
+    found = [line["at"] for name in ("memory.log.1", "memory.log") for line in Seen(tmp_path / "state").lines(name)]
+    assert found[-4:] == [16, 17, 18, 19]
 
 
 @pytest.mark.parametrize("gone", ["file", "directory"])
@@ -228,7 +218,7 @@ def test_what_is_gone_costs_lines_and_no_other_file(tmp_path: Path, monkeypatch:
     assert diary.add('{"event": "second"}\n').wait(WITHIN_S)
     for other in others:
         os.close(other)
-    assert events(tmp_path) == (["second"] if gone == "directory" else ["first", "second"])
+    assert Seen(state).events() == (["second"] if gone == "directory" else ["first", "second"])
 
 
 def test_a_disk_that_hangs_does_not_keep_an_engine_alive(
@@ -239,10 +229,8 @@ def test_a_disk_that_hangs_does_not_keep_an_engine_alive(
     guard = Sampler(tmp_path, {}, sent.append)
     guard.meminfo, guard.runs = sampler.Meminfo(), True
     # Nobody takes what is to be written.
-    began = time.monotonic()
-    guard.act(Verdict(signal.SIGKILL, "why"), began)
+    guard.act(Verdict(signal.SIGKILL, "why"), time.monotonic())
     assert sent == [signal.SIGKILL]
-    assert time.monotonic() - began < 5 * sampler.WRITTEN_WITHIN_S
 
 
 @pytest.mark.parametrize(("takes", "share", "landing"), [("", "", None), (20, "", 12), (12, "0.9", 2)])
@@ -262,15 +250,26 @@ def test_how_it_came_down_while_loading_is_no_fall_of_what_serves(
     tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sampler, "MEMINFO", memory.path)
+    # It looks when the test says so, by the clock of the test.
+    monkeypatch.setattr(Sampler, "start", lambda _guard: None)
+    clock = Clock()
+    monkeypatch.setattr(sampler, "time", clock)
     sent: list[int] = []
     guard = Sampler(tmp_path, {"DGX_SPARK_TAKES_BYTES": str(26 * GIB)}, sent.append)
     guard.begin()
-    time.sleep(2.2)
+
+    def passes(seconds: float) -> None:
+        for _look in range(round(seconds * 20)):
+            clock.sleep(0.05)
+            assert guard.meminfo is not None
+            guard.look(guard.meminfo.sample())
+
+    passes(2.2)
     guard.loads()
     memory.set(5)
-    time.sleep(0.6)
+    passes(0.6)
     guard.is_ready()
-    time.sleep(2.5)
+    passes(2.5)
     guard.stop()
     assert sent == []
 
@@ -289,9 +288,9 @@ def test_what_the_playbook_hands_over(given: str, limits: Limits | None) -> None
 
 
 def test_what_it_costs(tmp_path: Path) -> None:
-    """A thousandth of a core on a Spark; here there is slack for a machine that does other things, too."""
+    """A thousandth of a core on a Spark; here there is slack for a slower one. What is counted is work, and not time."""
     program = """
-import resource, sys, time
+import resource, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from server.sampler import Sampler
@@ -300,10 +299,16 @@ def cpu(): return sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
 def kb(): return int(next(l for l in open("/proc/self/status") if l.startswith("VmRSS")).split()[1])
 guard = Sampler(Path(sys.argv[2]), {}, lambda number: None)
 guard.begin(); guard.loads(); guard.is_ready()
-time.sleep(2)
-before, began = cpu(), time.monotonic()
-time.sleep(15)
-print(json.dumps([(cpu() - before) / (time.monotonic() - began), kb(), guard.off, guard.pause()]))
+def looks(number):
+    # What it does in so many looks, and after every twentieth on the disk.
+    for look in range(number):
+        guard.look(guard.meminfo.sample())
+        if look % 20 == 0:
+            guard.flush().wait()
+looks(100)
+before = cpu()
+looks(1000)
+print(json.dumps([(cpu() - before) / (1000 * guard.pause()), kb(), guard.off, guard.pause()]))
 """
     done = subprocess.run(
         [sys.executable, "-c", program, str(FILES), str(tmp_path)], check=True, capture_output=True, text=True

@@ -50,6 +50,8 @@ RESTART_DELAY_S = 5
 BACK_WITHIN_S = 300
 # How often the lowest level of the memory is written down.
 MEMORY_EVERY_S = 10
+# How often a server that loads is asked whether it answers.
+HEALTH_EVERY_S = 1.0
 # Docker kills after trtllm_container_stop_timeout (120 s); the server has to be gone before that.
 STOP_GRACE_S = 100
 # A benchmark that takes its trial back, or whose lease has run out, waits for no answer any more.
@@ -364,7 +366,7 @@ class Supervisor:
             if not ready and not ended and now >= look_at:
                 # While this one's loads, anybody may have its port.
                 ready = answers(self.url, timeout=2) and has_listener(self.port)
-                look_at = now + 1
+                look_at = now + HEALTH_EVERY_S
                 if ready:
                     self.served = True
                     self.is_ready()
