@@ -288,7 +288,7 @@ def test_what_the_playbook_hands_over(given: str, limits: Limits | None) -> None
 
 
 def test_what_it_costs(tmp_path: Path) -> None:
-    """A thousandth of a core on a Spark; here there is slack for a slower one. What is counted is work, and not time."""
+    """A thousandth of a core on a Spark; here there is slack for a slower one. Work is counted, and not time."""
     program = """
 import resource, sys
 sys.path.insert(0, sys.argv[1])

@@ -25,6 +25,7 @@ from server.processes import descendants
 from server.supervisor import leased_trial
 
 from tests.unit.entrypoint_container import FILES, SAY_OPTIONS, Benchmark, Container
+from tests.unit.waiting import until
 
 OWN_BACK = "switching back to the deployment's own options"
 SERVE = f"{SAY_OPTIONS}; exec sleep 60"
@@ -181,14 +182,12 @@ def test_a_trial_comes_and_goes(start: Start, benchmark: Benchmark) -> None:
 
 def test_a_switch_says_what_for(start: Start, benchmark: Benchmark) -> None:
     # One that does not obey is killed after a while, and meanwhile it is no server any more.
-    container = start("trap '' TERM; sleep 60 & sleep 60; wait", supervisor__SWITCH_GRACE_S=1)
+    container = start("trap '' TERM; sleep 600 & sleep 600; wait", supervisor__SWITCH_GRACE_S=2)
     container.wait_for("running")
     trial = benchmark.try_out(3)
     state = wait_for(container, "restarting", trial)
     assert (state["reason"], state["last_exit"]) == ("switching to a trial: draft length 3", None)
-    begin = time.monotonic()
     wait_for(container, "running", trial)
-    assert time.monotonic() - begin < 5
     benchmark.take_back()
     assert wait_for(container, "restarting", None)["reason"] == OWN_BACK
     # The order to stop comes before everything else.
@@ -197,31 +196,36 @@ def test_a_switch_says_what_for(start: Start, benchmark: Benchmark) -> None:
 
 
 def test_a_dead_benchmark_gives_the_server_back(start: Start, benchmark: Benchmark) -> None:
-    trial = benchmark.try_out(3, seconds=2.5)
+    trial = benchmark.try_out(3)
     container = start()
     wait_for(container, "running", trial)
     # As long as it renews the lease, nothing changes.
-    benchmark.try_out(3, seconds=2)
-    time.sleep(1)
+    benchmark.try_out(3)
+    time.sleep(0.5)
     assert container.state()["trial"] == trial
-    begin = time.monotonic()
+    benchmark.try_out(3, seconds=0.5)
     wait_for(container, "running", None)
-    assert time.monotonic() - begin < 4
     assert container.options() == ["trial/options.yml", "options.yml"]
 
 
 @pytest.mark.parametrize("serves_first", [False, True])
-def test_a_trial_that_fails_is_not_tried_again(start: Start, benchmark: Benchmark, serves_first: bool) -> None:
-    container = start(FAILS.replace("ENDING", "sleep 0.8; exit 7" if serves_first else "exit 7"))
+def test_a_trial_that_fails_is_not_tried_again(
+    start: Start, benchmark: Benchmark, tmp_path: Path, serves_first: bool
+) -> None:
+    end = tmp_path / "end"
+    container = start(FAILS.replace("ENDING", f"until [ -e {end} ]; do sleep 0.05; done; exit 7"))
     container.wait_for("running")
+    if not serves_first:
+        end.touch()
     trial = benchmark.try_out(8)
     if serves_first:
         wait_for(container, "running", trial)
+        end.touch()
     state = wait_for(container, "trial failed", trial)
     assert (state["last_exit"]["code"], state["reason"], state["restarts"], state["pid"]) == (7, "too long", 0, None)
     assert health.main(container.directory, "http://127.0.0.1:1") == 1
     benchmark.try_out(8)
-    time.sleep(1)
+    time.sleep(0.5)
     assert (container.state()["state"], len(container.options())) == ("trial failed", 2)
 
     # The next one is another one's chance, also to fail.
@@ -234,9 +238,10 @@ def test_a_trial_that_fails_is_not_tried_again(start: Start, benchmark: Benchmar
 
 
 def test_a_failed_trial_whose_benchmark_is_dead(start: Start, benchmark: Benchmark) -> None:
-    trial = benchmark.try_out(8, seconds=2)
+    trial = benchmark.try_out(8)
     container = start(FAILS.replace("ENDING", "exit 7"))
     wait_for(container, "trial failed", trial)
+    benchmark.try_out(8, seconds=0.5)
     wait_for(container, "running", None)
 
 
@@ -279,14 +284,12 @@ def test_nobody_else_asks_a_trials_server(start: Start, benchmark: Benchmark, se
     container = start(environment={"DGX_SPARK_PROBE_INTERVAL_S": "0.1"})
     wait_for(container, "running", trial)
     server.asked.clear()
-    time.sleep(1)
+    # Several times as long as it takes between two questions.
+    time.sleep(0.5)
     assert server.asked == []
     benchmark.take_back()
     wait_for(container, "running", None)
-    deadline = time.monotonic() + 10
-    while "/v1/completions" not in server.asked and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert "/v1/completions" in server.asked
+    until(lambda: "/v1/completions" in server.asked)
 
 
 def test_a_trial_that_answers_is_healthy(
