@@ -10,7 +10,7 @@ import functools
 import typing as t
 from pathlib import Path
 
-from tests.twin.trtllm.server import engine
+from tests.twin.trtllm.server import calls, engine
 
 CORPUS = Path(engine.__file__).with_name("corpus.txt")
 PROMPTS = (
@@ -23,11 +23,29 @@ PROMPTS = (
 )
 
 
+# What the tools' question is about, and the one function that there is.
+ASKS_FOR_A_CALL = "What is the weather in Paris?"
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "description": "Tells the weather of a city.",
+            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        },
+    }
+]
+# How one asks: for a text, in a chat, and in a chat with tools.
+ROUTES = ("completions", "chat", "tools")
+
+
 class Expected(t.NamedTuple):
     """A complete answer."""
 
     text: str
     finish: str
+    thinking: str = ""
+    calls: tuple[tuple[str, str], ...] = ()
 
 
 @functools.cache
@@ -36,10 +54,24 @@ def model() -> engine.TargetModel:
 
 
 @functools.cache
-def expected(prompt: str, max_tokens: int) -> Expected:
-    """What a plain, greedy completion of so many tokens is, token by token and without drafts."""
-    generation = engine.Generation(model().condition(prompt, chat=False), None, engine.Sampling())
+def expected(prompt: str, max_tokens: int, route: str = "completions") -> Expected:
+    """Return what is answered, token by token and without drafts."""
+    if route == "tools":
+        call = calls.choose(TOOLS, None, prompt)
+        assert call
+        thinking = f"The user wants what the function {call.name} knows. I call it."
+        return Expected("", "tool_calls", thinking, ((call.name, call.arguments),))
+    tokens, finish = generated(prompt, max_tokens, chat=route == "chat")
+    if route == "completions":
+        return Expected(engine.detokenize(tokens), finish)
+    position = tokens.index(engine.FINAL) if engine.FINAL in tokens else len(tokens)
+    return Expected(engine.detokenize(tokens[position:]), finish, engine.detokenize(tokens[:position]))
+
+
+def generated(prompt: str, max_tokens: int, chat: bool) -> tuple[list[engine.Token], str]:
+    """Return the tokens of a greedy answer, and why it ends."""
+    generation = engine.Generation(model().condition(prompt, chat=chat), None, engine.Sampling())
     while len(generation.tokens) < max_tokens:
         if generation.step(0).tokens[-1] == engine.END:
-            return Expected(engine.detokenize(generation.tokens), "stop")
-    return Expected(engine.detokenize(generation.tokens), "length")
+            return generation.tokens[:-1], "stop"
+    return generation.tokens, "length"

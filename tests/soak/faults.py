@@ -22,7 +22,8 @@ from pathlib import Path
 
 from tests import playbook as playbooks
 from tests import slot
-from tests.soak.promises import PROMISES
+from tests.soak import secrets
+from tests.soak.promises import LEASE_ENDS_S, PROMISES
 from tests.twin import cables, engine
 from tests.twin.control import Internet, Spark
 from tests.twin.names import TwinError
@@ -37,12 +38,43 @@ INSIDE = f"nsenter --mount --target $(docker inspect --format '{{{{.State.Pid}}}
 # No shell that is told to look for them is one of them.
 NAME_OF_ENGINE = "[t]rtllm-serve|[m]gmn_worker_node"
 JOBS = "[d]gx-spark-speculative/jobs/"
+# How long the lock's process is asked, and how long it is waited for after its run was killed.
+ASK_LEASE = """import json, socket
+one = socket.socket(socket.AF_UNIX)
+one.settimeout(5)
+one.connect("\\0dgx-spark-speculative")
+one.sendall(b'{"do": "ask"}\\n')
+said = json.loads(one.makefile().readline())
+print(said["holder"]["for_s"] if said["state"] == "held" else "")"""
+FREED_WITHIN_S = LEASE_ENDS_S + 45
 LOSE = "OUTPUT -o en+ -m statistic --mode random --probability 0.1 -j DROP"
 # Command lines and environments of all processes, and what Docker tells of all containers.
 LIVE = """cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n'
 docker inspect $(docker ps --all --quiet) 2>/dev/null"""
 # Text of errors, as Hub and registry give them when they are down.
 DOWN = [{"host": "*", "path": "*", "action": "status", "status": 503}]
+
+
+@dataclasses.dataclass(frozen=True)
+class Controller:
+    """What the runs have of this machine: a home of their own, so that all that they leave is seen, and a password."""
+
+    home: Path
+    password: str
+
+    @property
+    def arguments(self) -> list[str]:
+        return ["-e", f"@{self.home.with_suffix('.secrets.json')}"]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"HOME": str(self.home), "TMPDIR": str(self.home / "tmp")}
+
+    def prepare(self) -> None:
+        (self.home / "tmp").mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self.home.with_suffix(".secrets.json")
+        path.touch(mode=0o600)
+        path.write_text(json.dumps({"ansible_become_password": self.password}), encoding="utf-8")
 
 
 @dataclasses.dataclass
@@ -56,14 +88,21 @@ class Scene:
     model: str
     # A repository of the Hub that only the canary opens.
     gated: str
-    # What the deployment is told beside its recipe, and secrets that may turn up nowhere.
+    # What the deployment is told beside its recipe.
     wishes: dict[str, t.Any]
+    # The token that every run is given, what the runs have of the controller, and what may turn up nowhere.
     canary: str
+    controller: Controller
+    # By which of the routes clients ask.
+    routes: tuple[str, ...]
     luck: random.Random
     # Writes a line of the history.
     tell: t.Callable[..., None]
     # Held by who looks at the status: what that has running on a Spark is nothing that was left there.
     looking: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    secrets: secrets.Spelled = dataclasses.field(default_factory=dict)
+    # They wait for the end of a lease.
+    waiting: list[threading.Thread] = dataclasses.field(default_factory=list)
 
     @property
     def head(self) -> Spark:
@@ -92,7 +131,7 @@ class Scene:
         """Run a playbook as its user does, and write down how that ended."""
         begun = time.time()
         given = {**self.wishes, **wishes} if name == self.playbook else wishes
-        outcome = playbooks.run(name, *arguments, variables=given, HF_TOKEN=self.canary)
+        outcome = self.play(name, *arguments, variables=given)
         self.tell(
             "run",
             playbook=name,
@@ -100,34 +139,70 @@ class Scene:
             code=outcome.code,
             changed=outcome.changed,
             begun=begun,
-            leaks=self.canary in outcome.output,
+            leaks=secrets.seen(outcome.output, self.secrets),
             traceback=has_traceback(outcome.output),
             said=outcome.message[-1500:] if outcome.code else "",
         )
         return outcome
 
+    def play(self, name: str, *arguments: str, variables: t.Mapping[str, t.Any]) -> playbooks.Outcome:
+        """Run a playbook with the secrets that it needs."""
+        given = (*self.controller.arguments, *arguments)
+        return playbooks.run(name, *given, variables=variables, HF_TOKEN=self.canary, **self.controller.environment)
+
     @contextlib.contextmanager
     def replacing(self) -> t.Iterator[playbooks.Background]:
         """Have a run under way that replaces what serves, and end it the hard way if it is not over by then."""
         wishes = {"speculative_serve_draft_length": self.luck.choice((1, 2, 4))}
+        begun, killed = time.time(), False
         with tempfile.TemporaryDirectory() as directory:
-            given = json.dumps({**self.wishes, **wishes})
-            run = playbooks.Background(Path(directory, "log"), self.playbook, "-e", given, HF_TOKEN=self.canary)
+            given = ["-e", json.dumps({**self.wishes, **wishes}), *self.controller.arguments]
+            path, known = Path(directory, "log"), self.controller.environment
+            run = playbooks.Background(path, self.playbook, *given, HF_TOKEN=self.canary, **known)
             try:
                 yield run
             finally:
                 if run.process.poll() is None:
+                    killed = True
                     run.kill()
+                    self.watch_lease()
                 output = run.log.read_text(encoding="utf-8")
                 self.tell(
                     "background",
                     playbook=self.playbook,
                     wishes=wishes,
                     code=run.process.returncode,
-                    leaks=self.canary in output,
+                    killed=killed,
+                    begun=begun,
+                    # Of its last line: what else the fault does takes longer.
+                    ended=run.log.stat().st_mtime,
+                    leaks=secrets.seen(output, self.secrets),
                     traceback=has_traceback(output),
                     said=output[-1500:],
                 )
+
+    def lease(self, spark: Spark | None = None) -> float | None:
+        """Return for how long a run has had a Spark, as its lock says; None where no run has it."""
+        text = (spark or self.head).exec(["python3", "-I", "-c", ASK_LEASE]).stdout.strip()
+        return float(text) if text else None
+
+    def watch_lease(self) -> None:
+        """Write down when the Spark that a run had is free, or another run's, after this moment."""
+        killed = time.time()
+        if self.lease() is None:
+            return
+
+        def watch() -> None:
+            after = None
+            while after is None and time.time() < killed + FREED_WITHIN_S:
+                has = self.lease()
+                if has is None or has < time.time() - killed - 2:
+                    after = time.time() - killed
+                time.sleep(1)
+            self.tell("freed", killed=killed, after=after)
+
+        self.waiting.append(threading.Thread(target=watch, daemon=True))
+        self.waiting[-1].start()
 
     def until(self, run: playbooks.Background, condition: t.Callable[[], object], seconds: float = 240) -> None:
         """Wait for something that a run does."""
@@ -150,11 +225,11 @@ class Scene:
     @contextlib.contextmanager
     def spied_on(self) -> t.Iterator[None]:
         """Have somebody look for the secret in what processes and containers show, all the time."""
-        over, looks = threading.Event(), [self.canary in self.do(LIVE)]
+        over, looks = threading.Event(), [secrets.seen(self.do(LIVE), self.secrets)]
 
         def spy() -> None:
             while not over.is_set():
-                looks.append(self.canary in self.do(LIVE))
+                looks.append(secrets.seen(self.do(LIVE), self.secrets))
 
         thread = threading.Thread(target=spy, daemon=True)
         thread.start()
@@ -163,7 +238,7 @@ class Scene:
         finally:
             over.set()
             thread.join()
-            self.tell("spied", looks=len(looks), leaks=any(looks))
+            self.tell("spied", looks=len(looks), leaks=sorted({one for found in looks for one in found}))
 
     def internet_is_well(self) -> None:
         """But for what only the canary opens."""
@@ -362,6 +437,16 @@ def two_controllers(scene: Scene) -> t.Iterator[None]:
 def controller_killed(scene: Scene) -> t.Iterator[None]:
     with scene.replacing() as run:
         scene.some_moment(run)
+    yield
+
+
+@fault("controller killed early")
+def controller_killed_early(scene: Scene) -> t.Iterator[None]:
+    """Before what renews the lease has had its first turn."""
+    with scene.replacing() as run:
+        scene.until(run, lambda: scene.lease() is not None)
+        time.sleep(scene.luck.uniform(0, 7))
+        scene.tell("struck", aside=slot.aside(scene.head))
     yield
 
 

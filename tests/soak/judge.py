@@ -9,13 +9,23 @@ from __future__ import annotations
 import bisect
 import collections
 import dataclasses
+import functools
 import typing as t
 
 from tests.soak.answers import expected
-from tests.soak.promises import NOBODY, PROMISES, Inputs, bound, truth_within
+from tests.soak.promises import (
+    LEASE_ENDS_S,
+    NOBODY,
+    PROMISES,
+    SLACK_S,
+    Inputs,
+    bound,
+    on_its_way_within,
+    truth_within,
+)
 
 Line = dict[str, t.Any]
-SERVING = ("ready", "ready_without_speculation", "busy")
+SERVING = ("ready", "ready_without_speculation", "busy", "serving")
 # Of status: what it says of a server that nobody can be served by. Loading and waiting are on the way.
 DOWN = ("absent", "stopped", "dead", "failed", "unhealthy")
 # Clients that are answered as often as this are served without a break.
@@ -28,9 +38,14 @@ SETTLED_S = 20.0
 ASKED_S = 300.0
 # Whoever looks for a secret while a run goes on does so as often as this.
 SPIED = 10
-# What a look shows, and has to be as it was: always, and when also that is put right which a fault leaves.
-LASTING = ("addresses", "routes", "netplan", "firewall", "images", "volumes", "networks", "models", "foreign")
-LOOKED_AT = (*LASTING, "containers", "generation", "processes")
+# What a look shows, and has to be as it was, but for what a fault may leave.
+LOOKED_AT = (
+    *("addresses", "routes", "netplan", "firewall", "images", "volumes", "networks", "models", "foreign"),
+    *("containers", "generation", "processes", "commands"),
+)
+# What other inputs make another one.
+OF_INPUTS = ("generation",)
+DRAFT_LENGTH = "speculative_serve_draft_length"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,23 +119,113 @@ class History:
     def asked_between(self, begin: float, end: float) -> bool:
         return bisect.bisect_left(self.questions, begin) < bisect.bisect_right(self.questions, end)
 
-    def disturbed(self) -> list[tuple[float, float]]:
-        """When something was wrong, or had been just before: from a fault's begin until it answered again."""
-        spans: list[tuple[float, float]] = []
-        since: float | None = None
+    @functools.cached_property
+    def rounds(self) -> list[Round]:
+        """The rounds in their order, each with its lines; what was cut off has no end."""
+        found: list[Round] = []
         for line in self.lines:
-            if line["kind"] in ("round", "renewed", "goes on"):
-                since = line["at"] if since is None else since
-            elif line["kind"] == "rounded" and since is not None:
-                spans.append((since, line["at"]))
-                since = None
-        return spans if since is None else [*spans, (since, float("inf"))]
+            if line["kind"] == "round":
+                found.append(Round(line, []))
+            elif found and not found[-1].is_over:
+                found[-1].lines.append(line)
+        return found
+
+    def inputs_at(self, moment: float) -> Inputs:
+        """Return the figures of what is deployed then."""
+        watched = [line["watched"] for line in self.of("changed") if line["at"] <= moment]
+        return Inputs.of(self.begin["inputs"], watched[-1] if watched else None)
+
+    def limit(self, one: Round, names: t.Iterable[str]) -> float:
+        """Return within how many seconds after these faults of a round it serves again."""
+        return bound(names, self.inputs_at(one.begin["at"]), self.pace(one))
+
+    def pace(self, one: Round) -> float:
+        """Return by how much loads took longer in a round than in peace, by the engine's own clock."""
+        peace = loads_of(line for line in self.of("look") if line["what"] == "baseline")
+        here = loads_of(line for line in one.lines if line["kind"] == "look")
+        return max(1.0, max(here) / max(peace)) if here and peace else 1.0
+
+    def came(self, one: Round) -> float | None:
+        """Return since when whoever asks is served again, as far as that was known at the end of the wait."""
+        back = one.last("back")
+        if back is None:
+            return None
+        refused = [span for span in self.refused if span[0] <= back["at"]]
+        return came_back(self.served, refused, float(back["over"]))
+
+    @functools.cached_property
+    def disturbed(self) -> list[Span]:
+        """When somebody may be refused: from each fault that breaks something until its own promise is over.
+
+        What serves on disturbs nothing. A run disturbs only where it has something to put right.
+        """
+        spans = [span for one in self.rounds for span in self.disturbed_by(one)]
+        spans += [(line["at"], line["at"] + bound(["container restarted"], self.inputs)) for line in self.of("renewed")]
+        # Other inputs make another container; one that was cut off begins by restarting it.
+        spans += self.between("changing", "changed") + self.between("goes on", "round")
+        return spans
+
+    def between(self, first: str, last: str) -> list[Span]:
+        ends = [float(line["at"]) for line in self.of(last, "end")]
+        begins = [line["at"] for line in self.of(first)]
+        return [(begin, next((end for end in ends if end > begin), float("inf"))) for begin in begins]
+
+    def disturbed_by(self, one: Round) -> t.Iterator[Span]:
+        back, came = one.last("back"), self.came(one)
+        breaking: list[str] = []
+        for name, begin, end in one.faults():
+            if PROMISES[name].serves_on:
+                continue
+            breaking.append(name)
+            if back and PROMISES[name].by != NOBODY:
+                end = float(back["over"])
+            until = end + self.limit(one, breaking)
+            yield (begin, max(end, min(until, came)) if came else until)
+        for line in one.lines:
+            if breaking and line["kind"] in ("run", "background") and line.get("playbook") == self.begin["playbook"]:
+                yield (line["begun"], ended(line) + self.limit(one, ["container restarted"]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Round:
+    """One combination of faults: its first line, and those up to its last."""
+
+    begin: Line
+    lines: list[Line]
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.lines) and self.lines[-1]["kind"] in ("rounded", "goes on", "end")
+
+    def last(self, kind: str) -> Line | None:
+        return next((line for line in reversed(self.lines) if line["kind"] == kind), None)
+
+    def faults(self) -> t.Iterator[tuple[str, float, float]]:
+        """Each fault with its begin and its end; one whose end is not known has none."""
+        lines = [line for line in self.lines if line["kind"] == "fault"]
+        for line in lines:
+            if line["phase"] == "begins":
+                ends: list[float] = [
+                    one["at"] for one in lines if one["name"] == line["name"] and one["phase"] == "ends"
+                ]
+                cut: float = self.lines[-1]["at"] if self.is_over else float("inf")
+                yield line["name"], line["at"], min(ends, default=cut)
+
+
+def ended(line: Line) -> float:
+    """Return when a run ended, which may be long before that was written down."""
+    return float(line["ended"] if "ended" in line else line["at"])
+
+
+def loads_of(looks: t.Iterable[Line]) -> list[float]:
+    sparks = [spark for line in looks for spark in line["sparks"]]
+    return [spark["server"]["load_s"] for spark in sparks if (spark.get("server") or {}).get("load_s")]
 
 
 def each_question_has_an_end(history: History) -> t.Iterator[Finding]:
     """A client that died over what it was told has not said what that was; one whose Spark lost its power may."""
     answered = {question(line) for line in history.of("answered")}
-    disturbed = history.disturbed()
+    disturbed = history.disturbed
     last = {line["client"]: line["at"] for line in history.of("asked")}
     for line in history.of("asked"):
         open_at_the_end = line["at"] == last[line["client"]]
@@ -136,46 +241,50 @@ def answers_are_right(history: History) -> t.Iterator[Finding]:
             yield history.finding("garbled answer", line["at"], line["error"])
         if line["status"] != 200 or line["ended"] != "whole":
             continue
-        wanted = expected(line["prompt"], line["max_tokens"])
+        wanted = expected(line["prompt"], line["max_tokens"], line.get("route", "completions"))
         if line["finish"] is None:
             yield history.finding(
                 "incomplete answer", line["at"], f"{line['prompt']!r} ends with {line['text'][-40:]!r}"
             )
-        elif (line["text"], line["finish"]) != wanted:
+        elif given(line) != wanted:
             yield history.finding("wrong answer", line["at"], f"{line['prompt']!r}: {line['text'][:80]!r}")
+
+
+def given(line: Line) -> tuple[t.Any, ...]:
+    calls = tuple((name, arguments) for name, arguments in line.get("calls", ()))
+    return line["text"], line["finish"], line.get("thinking", ""), calls
+
+
+def each_route_is_asked(history: History) -> t.Iterator[Finding]:
+    """A way to ask that nobody has tried may have been dead all the time."""
+    for route in history.begin.get("routes", ()):
+        if not any(is_served(line) and line.get("route") == route for line in history.of("answered")):
+            yield history.finding("not asked", history.begin["at"], f"nobody has had an answer of {route}")
 
 
 def it_is_back_in_time(history: History) -> t.Iterator[Finding]:
     """After its last fault, or what somebody had to do, it answers within what is promised."""
-    for line in history.of("back"):
-        limit = bound(line["faults"], history.inputs)
-        over = float(line["over"])
-        refused = [one for one in history.refused if one[0] <= line["at"]]
-        came = came_back(history.served, refused, over)
+    for one in history.rounds:
+        back = one.last("back")
+        if back is None:
+            continue
+        limit, over, came = history.limit(one, back["faults"]), float(back["over"]), history.came(one)
         if came is None or came > over + limit:
             took = "never" if came is None else f"after {came - over:.0f} s"
-            what = f"{' and '.join(line['faults'])}: answered {took}, promised within {limit:.0f} s"
+            what = f"{' and '.join(back['faults'])}: answered {took}, promised within {limit:.0f} s"
             yield history.finding("late", over, what)
 
 
 def it_serves_on(history: History) -> t.Iterator[Finding]:
-    """Where serving on is promised, or nothing is wrong, nobody who asks is refused or cut off."""
-    quiet = [
-        (line["at"] - float(line["seconds"]) - 1, line["at"])
-        for line in history.of("rounded")
-        for back in history.of("back")
-        if back["number"] == line["number"] and all(serves_on(name) for name in back["faults"])
-    ]
-    disturbed = history.disturbed()
+    """Nobody who asks is refused or cut off, but while something that breaks it is on its way to be put right."""
     for line in history.of("answered"):
         asked = history.asked.get(question(line), float(line["at"]))
         if is_served(line) or (line["status"] == 200 and line["ended"] == "whole"):
             continue
         # One that was asked before it went wrong may be cut off by it.
-        within = any(begin <= line["at"] and asked <= end for begin, end in disturbed)
-        harmless = any(begin <= asked and line["at"] <= end for begin, end in quiet)
-        if harmless or not within:
-            yield history.finding("interrupted", asked, f"a question {line['ended']}, status {line['status']}")
+        if not any(begin <= line["at"] and asked <= end for begin, end in history.disturbed):
+            what = f"a question of {line.get('route', 'completions')} {line['ended']}, status {line['status']}"
+            yield history.finding("interrupted", asked, what)
 
 
 def faults_are_felt(history: History) -> t.Iterator[Finding]:
@@ -193,29 +302,49 @@ def faults_are_felt(history: History) -> t.Iterator[Finding]:
             yield history.finding("not felt", begin, f"{name}: clients were served all the time")
 
 
-def serves_on(name: str) -> bool:
-    promise = PROMISES[name]
-    return not promise.terms and promise.by == NOBODY
-
-
 def status_is_true(history: History) -> t.Iterator[Finding]:
     """It says neither that it serves though nobody is served for longer than promised, nor that it is down, on its way
-    or not to be seen while it serves."""
-    allowed = truth_within(history.inputs)
+    or not to be seen while it serves; of no Spark."""
+    names = [f"spark-{number + 1}" for number in range(history.begin["sparks"])]
     for line in history.of("status"):
-        # The first of several has the API.
-        state = next(iter(line["hosts"].values()), {"state": None})["state"]
         begin, end = line["begun"], line["at"]
+        allowed = truth_within(history.inputs_at(begin))
         wanted = history.asked_between(begin - allowed, begin - allowed + 30)
-        if state in SERVING and wanted and not history.answered_between(begin - allowed, end):
-            yield history.finding("false status", begin, f"{state}, though nobody was served for {allowed:.0f} s")
-        said = f"{state or 'no state'}, ended with {line['code']}, "
-        if state in DOWN and is_unbroken(history, begin - BREAK_S, end + BREAK_S):
-            yield history.finding("false status", begin, f"{said}though clients were served all the time")
-        elif (state not in SERVING or line["code"]) and is_unbroken(history, begin - SETTLED_S, end + BREAK_S):
-            yield history.finding("false status", begin, f"{said}though clients had long been served")
+        unserved = wanted and not history.answered_between(begin - allowed, end)
+        just = is_unbroken(history, begin - BREAK_S, end + BREAK_S)
+        long = is_unbroken(history, begin - SETTLED_S, end + BREAK_S)
+        for name in names:
+            state = (line["hosts"].get(name) or {}).get("state")
+            if state in SERVING and unserved:
+                yield history.finding(
+                    "false status", begin, f"{name} {state}, though nobody was served for {allowed:.0f} s"
+                )
+            said = f"{name}: {state or 'no state'}, ended with {line['code']}, "
+            if state in DOWN and just:
+                yield history.finding("false status", begin, f"{said}though clients were served all the time")
+            elif (state not in SERVING or line["code"]) and long:
+                yield history.finding("false status", begin, f"{said}though clients had long been served")
         if line.get("traceback"):
             yield history.finding("traceback", begin, "status ended with one")
+
+
+def status_gets_somewhere(history: History) -> t.Iterator[Finding]:
+    """No Spark is on its way for longer than the longest way takes, unless something new has come in it."""
+    since: dict[str, float] = {}
+    for line in history.of("status", "fault", "run", "background", "goes on"):
+        if line["kind"] != "status":
+            since.clear()
+            continue
+        limit = on_its_way_within(history.inputs_at(line["begun"]))
+        for name, one in line["hosts"].items():
+            if one["state"] is None or one["state"] in (*SERVING, *DOWN):
+                since.pop(name, None)
+                continue
+            took = line["at"] - since.setdefault(name, line["begun"])
+            if took > limit:
+                what = f"{name} has been {one['state']} for {took:.0f} s; no way takes longer than {limit:.0f} s"
+                yield history.finding("false status", line["begun"], what)
+                since.pop(name)
 
 
 def is_unbroken(history: History, begin: float, end: float) -> bool:
@@ -239,29 +368,77 @@ def somebody_asks_for_status(history: History) -> t.Iterator[Finding]:
 def things_are_as_they_were(history: History) -> t.Iterator[Finding]:
     """Network, containers, images, volumes, files of others and ours are after each round as before the first.
 
-    Where a fault leaves something, what it may not touch is judged as it is found, and all when that was put right.
+    What a fault may leave is judged when that was put right. Other inputs have files of their own.
     """
     looks = history.of("look")
     baseline = next((line["sparks"] for line in looks if line["what"] == "baseline"), None)
     if baseline is None:
         yield history.finding("no baseline", history.begin["at"], "nobody has looked before anything went wrong")
         return
+    with_inputs = baseline
     for line in looks:
-        leaves = any(PROMISES[name].leaves for name in line.get("faults", ()))
+        if line["what"] == "baseline":
+            with_inputs = line["sparks"]
         if line.get("runs"):
             yield history.finding("left behind", line["at"], f"on the controller: {'; '.join(line['runs'])[:300]}")
-        for number, (before, now) in enumerate(zip(baseline, line["sparks"]), start=1):
+        left = {what for name in line.get("faults", ()) for what in PROMISES[name].leaves}
+        for number, now in enumerate(line["sparks"]):
             if "error" in now:
-                yield history.finding("not looked at", line["at"], f"spark-{number}: {now['error']}")
+                yield history.finding("not looked at", line["at"], f"spark-{number + 1}: {now['error']}")
                 continue
-            for what in LASTING if leaves else LOOKED_AT:
-                if now.get(what) != before.get(what):
+            for what in LOOKED_AT:
+                before = (with_inputs if what in OF_INPUTS else baseline)[number]
+                if what not in left and now.get(what) != before.get(what):
                     told = difference(before.get(what), now.get(what))
-                    yield history.finding("changed", line["at"], f"spark-{number}'s {what}: {told}")
-            deployed = now["deployed"]
-            if not leaves and deployed["recorded"] != deployed["served"]:
-                what = f"spark-{number} serves {deployed['served']}, and {deployed['recorded']} is recorded"
-                yield history.finding("wrong record", line["at"], what)
+                    yield history.finding("changed", line["at"], f"spark-{number + 1}'s {what}: {told}")
+
+
+def looked_at(history: History) -> t.Iterator[tuple[Line, str, dict[str, t.Any]]]:
+    """Each Spark of each look that saw it."""
+    for line in history.of("look"):
+        for number, spark in enumerate(line["sparks"], start=1):
+            if "error" not in spark:
+                yield line, f"spark-{number}", spark
+
+
+def the_record_is_what_serves(history: History) -> t.Iterator[Finding]:
+    """What is on record is what the files say, and what the server's process has read and goes by."""
+    for line, name, spark in looked_at(history):
+        deployed, server = spark["deployed"], spark["server"]
+        if deployed["recorded"] != deployed["served"]:
+            what = f"{name} serves {deployed['served']}, and {deployed['recorded']} is recorded"
+            yield history.finding("wrong record", line["at"], what)
+        if name != "spark-1":
+            # A worker is told by the head what to load.
+            continue
+        if server["options"] is None or server["options"] != server["options_on_disk"]:
+            yield history.finding("wrong server", line["at"], f"{name}'s has read other options than are on disk")
+        if server["draft_lengths"] != deployed["served"][:1]:
+            what = f"{name}'s drafts {server['draft_lengths']}, and its files say {deployed['served'][0]}"
+            yield history.finding("wrong server", line["at"], what)
+
+
+def runs_do_what_they_are_asked(history: History) -> t.Iterator[Finding]:
+    """What the last run that ended well was asked for is on record, or what one that was cut off since was."""
+    wanted = {history.begin["draft_length"]}
+    for line in sorted(history.of("run", "background", "look"), key=ended):
+        if line["kind"] != "look" and line["playbook"] == history.begin["playbook"]:
+            asked = line.get("wishes", {}).get(DRAFT_LENGTH, history.begin["draft_length"])
+            wanted = {asked} if line["code"] == 0 else wanted | {asked}
+        elif line["kind"] == "look":
+            for number, spark in enumerate(line["sparks"], start=1):
+                found = spark.get("deployed", {}).get("recorded", [None])[0]
+                if "error" not in spark and found not in wanted:
+                    what = f"spark-{number} has draft length {found} on record, and runs were asked for {wanted}"
+                    yield history.finding("not as asked", line["at"], what)
+
+
+def a_lease_ends(history: History) -> t.Iterator[Finding]:
+    """The Spark is free soon after a run that had it was killed."""
+    for line in history.of("freed"):
+        if line["after"] is None or line["after"] > LEASE_ENDS_S + SLACK_S:
+            took = "not" if line["after"] is None else f"after {line['after']:.0f} s"
+            yield history.finding("lease", line["killed"], f"it was free {took}, promised within {LEASE_ENDS_S} s")
 
 
 def difference(before: t.Any, now: t.Any) -> str:
@@ -279,14 +456,16 @@ def items(value: t.Any) -> set[str]:
 
 
 def nothing_leaks(history: History) -> t.Iterator[Finding]:
-    """The secret that every run was given is nowhere."""
+    """No secret that runs were given, or that a Spark has, is anywhere but where it belongs, in no spelling."""
     for line in history.of("look"):
         for number, spark in enumerate(line["sparks"], start=1):
             for place in spark.get("leaks", ()):
-                yield history.finding("secret", line["at"], f"in the {place} of spark-{number}")
+                yield history.finding("secret", line["at"], f"on spark-{number}: {place}")
+        for place in line.get("leaks", ()):
+            yield history.finding("secret", line["at"], f"on the controller: {place}")
     for line in history.of("run", "background", "status"):
-        if line.get("leaks"):
-            yield history.finding("secret", line["at"], f"in the output of {line.get('playbook', 'status')}.yml")
+        for what in line.get("leaks") or ():
+            yield history.finding("secret", line["at"], f"{what} in the output of {line.get('playbook', 'status')}.yml")
     for line in history.of("spied"):
         if line["leaks"]:
             yield history.finding("secret", line["at"], "in a command line, an environment or a container's definition")
@@ -315,7 +494,8 @@ def the_twin_did_it(history: History) -> t.Iterator[Finding]:
     for line in history.of("harness"):
         yield history.finding("broken soak", line["at"], f"{line['fault']}: {line['error']}")
     for line in history.of("missed"):
-        if line["first"]:
+        # What another fault has taken away cannot be hit.
+        if all(PROMISES[name].serves_on for name in line["amid"]):
             yield history.finding("not inflicted", line["at"], f"{line['fault']}: {line['error']}")
     if not (history.of("rounded") and history.of("end")):
         yield history.finding("not done", history.lines[-1]["at"], "no round has ended, or the soak was cut off")
@@ -326,12 +506,17 @@ def the_twin_did_it(history: History) -> t.Iterator[Finding]:
 RULES: t.Final = (
     each_question_has_an_end,
     answers_are_right,
+    each_route_is_asked,
     it_is_back_in_time,
     it_serves_on,
     faults_are_felt,
     status_is_true,
+    status_gets_somewhere,
     somebody_asks_for_status,
     things_are_as_they_were,
+    the_record_is_what_serves,
+    runs_do_what_they_are_asked,
+    a_lease_ends,
     nothing_leaks,
     runs_converge,
     the_twin_did_it,
@@ -355,9 +540,11 @@ def longest(lines: t.Sequence[Line]) -> dict[str, tuple[float, float]]:
     """Of each fault that came alone: the longest time until it served again, and what is promised, in seconds."""
     history = History(lines)
     found: dict[str, tuple[float, float]] = {}
-    for line in history.of("back"):
-        if len(line["faults"]) == 1 and line["came"] is not None:
-            (name,) = line["faults"]
-            took = max(line["came"] - line["over"], found.get(name, (0.0, 0.0))[0])
-            found[name] = (took, bound([name], history.inputs))
+    for one in history.rounds:
+        back = one.last("back")
+        if back and len(back["faults"]) == 1 and back["came"] is not None:
+            (name,) = back["faults"]
+            took = back["came"] - back["over"]
+            if took >= found.get(name, (0.0, 0.0))[0]:
+                found[name] = (took, history.limit(one, [name]))
     return found

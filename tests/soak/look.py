@@ -4,8 +4,8 @@
 
 """How a Spark is, as a program for it: what must be after a fault as it was before, as JSON.
 
-Arguments: the directory of the collection's state, the deployment's name. On standard input: a secret that must be
-nowhere.
+Arguments: the directory of the collection's state, the deployment's name. On standard input, as JSON: the secrets that
+must be nowhere, each with its spellings.
 """
 
 from __future__ import annotations
@@ -22,14 +22,38 @@ from pathlib import Path
 
 SLOT = "dgx-spark-speculative"
 CONFIGURATION = "dgx_spark.speculative.configuration"
-# Not what a login, a run or a boot leaves everywhere.
-FOREIGN = r"""find /etc /home /usr/local /opt /boot -xdev -not -path '*/.ansible*' -not -path '/home/spark/.local/*' \
-  -not -path '/home/spark/.cache/*' -not -name '.*.lock' -not -name .pwd.lock -not -name '.sudo_as_admin_successful' \
-  -not -path /home/spark -not -path /opt/ahead\* -not -path /opt -not -path /etc -not -name resolv.conf \
-  -not -name mtab -not -name ld.so.cache -printf '%p %y %m %u %g\n'"""
-MODELS = "find /home/spark/.cache/huggingface -printf '%p %y %m %u %g %s %l\n'"
+# Not what a login, a run or a boot leaves everywhere, nor what Docker and the deployments have: that is looked at by
+# itself.
+NOT_FOREIGN = (
+    *("*/.ansible*", "/home/spark/.local/share/dgx-spark-speculative", "/home/spark/.cache/huggingface", "/opt/ahead"),
+    *("/var/lib/docker", "/var/lib/containerd", "/var/log", "/var/tmp", "/var/cache", "/var/lib/systemd"),
+    *("/var/lib/apt", "/var/lib/dpkg", "/var/lib/sudo", "/var/lib/private"),
+)
+FOREIGN = "/etc /home /usr/local /opt /boot /root /srv /var"
+CACHE = Path("/home/spark/.cache/huggingface")
+# Where a secret may have got to; what Docker's images bring along is none of ours.
+SEARCHED = "/root /etc /run /tmp /var /var/lib/docker /home /opt /srv /usr/local"
+NOT_SEARCHED = (
+    "/var/lib/containerd",
+    *(f"/var/lib/docker/{name}" for name in ("overlay2", "rootfs", "containerd", "image", "buildkit")),
+)
+# What running containers have written, where they are apt to.
+INSIDE = (
+    r"for pid in $(docker ps --quiet | xargs -r docker inspect --format '{{.State.Pid}}'); do "
+    r"for top in tmp run root var/log; do find /proc/$pid/root/$top -xdev -type f -print0; done; done"
+)
+PATTERNS = "/dev/shm/soak-patterns"
+# Where each that belongs to a Spark is kept.
+KEPT = re.compile(r"/dgx-spark-speculative/(pair|proxy/keys)/")
 # What a run has on a Spark, and nothing should be left of.
 OF_A_RUN = re.compile(r"ansible|AnsiballZ|dgx-spark-speculative/jobs/|soak-hog")
+
+
+def find(tops: str, without: tuple[str, ...], rest: str, root: str) -> str:
+    """Return a command that goes through these directories of a machine, whose root may be elsewhere."""
+    places = " ".join(f"{root}{top}" for top in tops.split())
+    left_out = " -o ".join(f"-path '{path if path.startswith('*') else root + path}'" for path in without)
+    return rf"find {places} -xdev \( {left_out} \) -prune -o {rest}"
 
 
 def said(command: str | list[str]) -> str:
@@ -66,13 +90,25 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def foreign() -> list[str]:
-    """What belongs to others: kind, mode, owner and, of a file, content."""
+def models(top: Path = CACHE) -> list[str]:
+    """Each file of the cache, with the sum of its content."""
+    return with_sums(said(["find", str(top), "-printf", "%p %y %m %u %g %s %l\\n"]))
+
+
+def with_sums(text: str) -> list[str]:
     found = []
-    for line in said(FOREIGN).splitlines():
+    for line in text.splitlines():
         path = Path(line.split(" ")[0])
-        found.append(f"{line} {digest(path)[:12]}" if path.is_file() and not path.is_symlink() else line)
+        found.append(f"{line} {digest(path)[:16]}" if path.is_file() and not path.is_symlink() else line)
     return sorted(found)
+
+
+def foreign(root: str = "") -> list[str]:
+    """What belongs to others: kind, mode, owner and, of a file, content."""
+    names = (".*.lock", ".pwd.lock", ".sudo_as_admin_successful", "resolv.conf", "mtab", "ld.so.cache")
+    paths = [f"{root}{path}" for path in ("/home/spark", "/opt", "/etc", "/var/lib")]
+    not_these = [f"-not -name '{name}'" for name in names] + [f"-not -path {path}" for path in paths]
+    return with_sums(said(find(FOREIGN, NOT_FOREIGN, " ".join((*not_these, r"-printf '%p %y %m %u %g\n'")), root)))
 
 
 def firewall() -> list[str]:
@@ -118,52 +154,113 @@ def deployed(state: Path, deployment: str) -> dict[str, t.Any]:
     }
 
 
-def text_below(*tops: Path) -> str:
-    """What small files of these directories say: a secret is in no big one alone."""
-    texts = []
-    for path in [path for top in tops for path in top.rglob("*") if path.is_file() and not path.is_symlink()]:
-        # Those of what runs meanwhile come and go.
-        with contextlib.suppress(FileNotFoundError):
-            texts += [path.read_text(errors="replace")] if path.stat().st_size < 5_000_000 else []
-    return "\n".join(texts)
+def pids_of(container: str) -> list[int]:
+    """The processes of a container, by the host's numbers."""
+    lines = said(["docker", "top", container, "-eo", "pid"]).splitlines()[1:]
+    return [int(line) for line in lines]
 
 
-def leaks(state: Path, secret: str) -> list[str]:
-    """Where the secret is to be seen."""
-    places = {
-        "files": text_below(state, *map(Path, ("/home/spark/.ansible", "/home/spark/.cache", "/tmp", "/var/log"))),
-        "containers": said("docker inspect $(docker ps --all --quiet)"),
-        "logs": said("for one in $(docker ps --all --quiet); do docker logs --tail 5000 $one 2>&1; done"),
-        "processes": said("ps -eo args"),
-        "journal": said("journalctl --quiet --boot --no-pager | tail -n 20000"),
+def is_engine(arguments: list[str]) -> bool:
+    """Whether this is the server or a rank, and neither what has started it nor what watches it."""
+    python = bool(arguments) and Path(arguments[0]).name.startswith("python")
+    return python and any(re.search(r"trtllm-serve$|mgmn_worker_node", one) for one in arguments[1:3])
+
+
+def engines() -> dict[int, list[str]]:
+    """The processes in the slot that are the server or a rank, with their command lines."""
+    found = {}
+    for pid in pids_of(SLOT):
+        # They come and go.
+        with contextlib.suppress(OSError):
+            arguments = Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8").rstrip("\0").split("\0")
+            if is_engine(arguments):
+                found[pid] = arguments
+    return found
+
+
+def server(found: dict[int, list[str]]) -> dict[str, t.Any]:
+    """What the server's process says of itself: each line of its diary is of a request that it has ended."""
+    shown: dict[str, t.Any] = {"options": None, "options_on_disk": None, "draft_lengths": [], "load_s": None}
+    for pid, arguments in found.items():
+        given = next((one for one in arguments if one.endswith("/options.yml")), None)
+        root = Path(f"/proc/{pid}/root")
+        if given is None:
+            continue
+        shown["options_on_disk"] = digest(root / given.lstrip("/"))
+        diary = root / "tmp/standin-requests.jsonl"
+        # By the number that it has in its container.
+        inside = re.search(r"NSpid:.*\s(\d+)$", Path(f"/proc/{pid}/status").read_text(encoding="utf-8"), re.MULTILINE)
+        lines = [json.loads(line) for line in diary.read_text().splitlines() if line] if diary.exists() else []
+        own = [line for line in lines if inside and line["pid"] == int(inside[1])]
+        # A number may come again in a container that has been started anew.
+        own = [line for line in own if line.get("options") == own[-1].get("options")]
+        shown["draft_lengths"] = sorted({line["draft_length"] for line in own[-50:]})
+        shown["options"] = own[-1].get("options") if own else None
+        shown["load_s"] = own[-1].get("load_s") if own else None
+    return shown
+
+
+Secrets = dict[str, dict[str, str]]
+
+
+def told(texts: dict[str, str], secrets: Secrets) -> list[str]:
+    """By place: which secret is to be seen there, and in which spelling."""
+    return [
+        f"{name} as {spelling} in {place}"
+        for place, text in texts.items()
+        for name, ways in secrets.items()
+        for spelling, secret in ways.items()
+        if secret in text
+    ]
+
+
+def leaks_in_files(secrets: Secrets, root: str = "", patterns: str = PATTERNS) -> list[str]:
+    """Also in large ones and in those of containers, but for where each is kept."""
+    Path(patterns).write_text(
+        "\n".join({text for ways in secrets.values() for text in ways.values()}), encoding="utf-8"
+    )
+    searched = find(SEARCHED, NOT_SEARCHED, "-type f -print0", root)
+    try:
+        found = said(f"{{ {searched}; {INSIDE if not root else ':'}; }} 2>/dev/null | xargs -0 grep -laFf {patterns}")
+    finally:
+        Path(patterns).unlink()
+    files = [Path(path) for path in found.splitlines() if not KEPT.search(path)]
+    # What runs meanwhile comes and goes.
+    return told({str(path): path.read_text(errors="replace") for path in files if path.exists()}, secrets)
+
+
+def leaks(secrets: Secrets) -> list[str]:
+    texts = {
+        "a container's definition": said("docker inspect $(docker ps --all --quiet)"),
+        "a container's log": said("for one in $(docker ps --all --quiet); do docker logs $one 2>&1; done"),
+        "a process": said("ps -eo args; cat /proc/[0-9]*/environ | tr '\\0' '\\n'"),
+        "the journal": said("journalctl --quiet --boot --no-pager"),
     }
-    return [name for name, text in places.items() if secret in text]
+    return leaks_in_files(secrets) + told(texts, secrets)
 
 
 def main() -> None:
-    state, deployment, secret = Path(sys.argv[1]), sys.argv[2], sys.stdin.read().strip()
-    sys.stdout.write(
-        json.dumps(
-            {
-                "addresses": addresses(),
-                "routes": sorted(
-                    re.sub(r" metric \d+| linkdown", "", line).strip() for line in said("ip route").splitlines()
-                ),
-                "netplan": {str(path): digest(path) for path in sorted(Path("/etc/netplan").glob("*"))},
-                "containers": containers(),
-                "images": sorted(said(["docker", "images", "--no-trunc", "--quiet"]).split()),
-                "firewall": firewall(),
-                "networks": sorted(said(["docker", "network", "ls", "--format", "{{.Name}}"]).split()),
-                "models": sorted(said(MODELS).splitlines()),
-                "processes": processes(),
-                "volumes": sorted(said(["docker", "volume", "ls", "--quiet"]).split()),
-                "foreign": foreign(),
-                "generation": generation(state),
-                "deployed": deployed(state, deployment),
-                "leaks": leaks(state, secret),
-            }
-        )
-    )
+    state, deployment, secrets = Path(sys.argv[1]), sys.argv[2], json.load(sys.stdin)
+    found = engines()
+    shown = {
+        "addresses": addresses(),
+        "routes": sorted(re.sub(r" metric \d+| linkdown", "", line).strip() for line in said("ip route").splitlines()),
+        "netplan": {str(path): digest(path) for path in sorted(Path("/etc/netplan").glob("*"))},
+        "containers": containers(),
+        "images": sorted(said(["docker", "images", "--no-trunc", "--quiet"]).split()),
+        "firewall": firewall(),
+        "networks": sorted(said(["docker", "network", "ls", "--format", "{{.Name}}"]).split()),
+        "models": models(),
+        "processes": processes(),
+        "volumes": sorted(said(["docker", "volume", "ls", "--quiet"]).split()),
+        "foreign": foreign(),
+        "generation": generation(state),
+        "deployed": deployed(state, deployment),
+        "commands": sorted(" ".join(arguments) for arguments in found.values()),
+        "server": server(found),
+        "leaks": leaks(secrets),
+    }
+    sys.stdout.write(json.dumps(shown))
 
 
 if __name__ == "__main__":

@@ -18,8 +18,12 @@ import typing as t
 RESTART_DELAY_S = 5
 # How long a lease outlives its run, and how long nobody has had it when what was put aside is brought back.
 LEASE_S = 45 + 15
-# A machine under faults is slower than one that was measured in peace, and shared cores are noisy.
-SLACK_FACTOR, SLACK_S = 2.0, 15
+# How long a lease outlives a run that was killed.
+LEASE_ENDS_S = 45
+# What a machine takes for its part varies by a quarter; each promise has these seconds beside that, for whoever looks.
+SLACK_FACTOR, SLACK_S = 1.25, 6.0
+# What the machine does itself; all else is a time that somebody has set, and no slow machine makes it longer.
+OF_THE_MACHINE = ("load", "boot")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +39,11 @@ class Inputs:
     peer_lost_s: float = 60
     # Of the clients: how long the most patient one waits for an answer.
     patience_s: float = 0
+
+    @classmethod
+    def of(cls, begin: t.Mapping[str, t.Any], watched: t.Mapping[str, float] | None = None) -> Inputs:
+        """Return the figures of a history that begins so, with what was set of its deployment since."""
+        return cls(**{**begin, **(watched or {})})
 
     @property
     def terms(self) -> dict[str, float]:
@@ -76,18 +85,25 @@ class Promise:
     sparks: tuple[int, ...] = (1, 2)
     # Whether the server's process ends by it: more than three times an hour it is left down.
     ends_engine: bool = False
-    # Whether something stays another one though it serves, until the same playbook puts it right.
-    leaves: bool = False
+    # What a look finds changed though it serves, until the same playbook puts it right.
+    leaves: tuple[str, ...] = ()
     # Whether nobody can miss it: who asks meanwhile is refused or cut off, or waits.
     breaks: bool = False
 
     def seconds(self, inputs: Inputs) -> float:
         return sum(inputs.terms[term] for term in self.terms)
 
+    @property
+    def serves_on(self) -> bool:
+        return not self.terms and self.by == NOBODY
+
     def told(self) -> str:
         """The seconds in words."""
         return " + ".join(WORDS[term] for term in self.terms) or "goes on serving"
 
+
+# Which generation is mounted, and what waits on the Spark for the end of the lease.
+OF_A_RUN = ("generation", "processes")
 
 PROMISES: t.Final[dict[str, Promise]] = {
     "engine killed": Promise("the server's process is killed", ("delay", "load"), ends_engine=True, breaks=True),
@@ -116,26 +132,33 @@ PROMISES: t.Final[dict[str, Promise]] = {
     "disk full": Promise("nothing more can be written where the server writes"),
     "internet fails": Promise("Hub and registry answer with errors, and the same playbook is run"),
     "clock stepped": Promise("the clock is three hours ahead for a run", sparks=(1,)),
-    "files edited": Promise("somebody edits the files that are served", leaves=True),
+    "files edited": Promise("somebody edits the files that are served", leaves=("generation",)),
     "files deleted": Promise("somebody deletes the record and a file that is served", by=SAME),
     "weights deleted": Promise("somebody deletes weights of a gated model, and the same playbook is run", by=SAME),
-    "two controllers": Promise("two runs at once want different draft lengths", ("load",), leaves=True),
+    "two controllers": Promise("two runs at once want different draft lengths", ("load",), leaves=OF_A_RUN),
     "controller killed": Promise(
-        "a run is killed while it replaces what serves", ("lease", "delay", "load", "load"), leaves=True
+        "a run is killed while it replaces what serves", ("lease", "delay", "load", "load"), leaves=OF_A_RUN
+    ),
+    "controller killed early": Promise(
+        "a run is killed within ten seconds of having taken the Spark",
+        ("lease", "delay", "load", "load"),
+        leaves=OF_A_RUN,
     ),
     "lock killed": Promise(
-        "the lock of a run is killed while that replaces what serves", ("lease", "delay", "load", "load"), leaves=True
+        "the lock of a run is killed while that replaces what serves",
+        ("lease", "delay", "load", "load"),
+        leaves=OF_A_RUN,
     ),
     "renewal killed": Promise(
         "what renews the lock of a run is killed while that replaces what serves; the run starts it again",
         ("lease", "delay", "load", "load"),
-        leaves=True,
+        leaves=OF_A_RUN,
         breaks=True,
     ),
     "work killed": Promise(
         "what a run has left to work on the Spark is killed while that replaces what serves",
         ("lease", "delay", "load", "load"),
-        leaves=True,
+        leaves=OF_A_RUN,
     ),
     "launcher killed": Promise("`mpirun` is killed", ("delay", "load"), sparks=(2,), ends_engine=True, breaks=True),
     "worker's rank killed": Promise(
@@ -164,11 +187,26 @@ PROMISES: t.Final[dict[str, Promise]] = {
 }
 
 
-def bound(names: t.Iterable[str], inputs: Inputs) -> float:
-    """Within how many seconds after the last of these it serves again: combined ones add up."""
-    return sum(PROMISES[name].seconds(inputs) for name in names) * SLACK_FACTOR + SLACK_S
+def bound(names: t.Iterable[str], inputs: Inputs, pace: float = 1.0) -> float:
+    """Return within how many seconds after the last of these it serves again: combined ones add up.
+
+    The pace is by how much the machine was slower meanwhile than when it was measured.
+    """
+    return with_slack([term for name in names for term in PROMISES[name].terms], inputs, pace)
 
 
-def truth_within(inputs: Inputs) -> float:
-    """For how long status may say that it serves though nobody is served: the watchdog's promise."""
-    return (inputs.terms["patience"] + inputs.terms["watchdog"]) * SLACK_FACTOR + SLACK_S
+def with_slack(terms: t.Iterable[str], inputs: Inputs, pace: float = 1.0) -> float:
+    seconds = SLACK_S * pace
+    for term in terms:
+        seconds += inputs.terms[term] * (SLACK_FACTOR * pace if term in OF_THE_MACHINE else 1.0)
+    return seconds
+
+
+def truth_within(inputs: Inputs, pace: float = 1.0) -> float:
+    """Return for how long status may say that it serves though nobody is served: the watchdog's promise."""
+    return with_slack(("patience", "watchdog"), inputs, pace)
+
+
+def on_its_way_within(inputs: Inputs, pace: float = 1.0) -> float:
+    """Return for how long status may say that it is on its way: no way back is longer than this."""
+    return with_slack(("boot", "lease", "peer", "delay", "load", "load"), inputs, pace)

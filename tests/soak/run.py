@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 import contextlib
-import functools
+import dataclasses
 import json
 import random
 import subprocess
+import tempfile
 import threading
 import time
 import typing as t
@@ -18,26 +19,31 @@ from pathlib import Path
 
 from tests import playbook
 from tests.deployed import SLOT
-from tests.soak import answers, client, look
-from tests.soak.faults import FAULTS, HOME, Scene, has_traceback, heal
+from tests.soak import answers, client, look, secrets
+from tests.soak.faults import FAULTS, HOME, Controller, Scene, has_traceback, heal
 from tests.soak.judge import HOLD_S, Span, came_back, is_served, question
-from tests.soak.promises import NOBODY, PROMISES, SAME, SLACK_FACTOR, SLACK_S, START, Inputs, bound
+from tests.soak.promises import NOBODY, PROMISES, SAME, START, Inputs, bound
 from tests.twin import engine
 from tests.twin.control import Spark
-from tests.twin.names import TwinError
+from tests.twin.names import NAME, PASSWORD, TwinError
 
-# Short, so that a quarter of an hour holds many of them.
+# Short, so that a quarter of an hour holds many of them; now and then a round has the inputs that users have.
 WATCHED = {
     "speculative_serve_probe_interval_s": 3,
     "speculative_serve_stall_s": 15,
     "speculative_serve_peer_lost_s": 10,
 }
+DEFAULTS = {"interval_s": 60.0, "stall_s": 300.0, "peer_lost_s": 60.0}
+DEFAULTS_IN = 0.12
 KINDS = {
     1: ("single_eagle3", "single_eagle3", 8000, "gpt-oss-120b", "nvidia/gpt-oss-120b-Eagle3-long-context"),
     2: ("two_sparks", "qwen3_235b_a22b_eagle3", 8355, "Qwen3-235B-A22B-FP4", "nvidia/Qwen3-235B-A22B-Eagle3"),
 }
-# The token that the twin's Hub knows.
+# The token that the twin's Hub knows, and the password of the login user for the time of a soak.
 CANARY = "hf_twin_valid"
+SUDO = 'So&ak/pa"ss=4711+word'
+# How long one on top of another fault is tried, which the first may be in the way of for a moment.
+STRIKES_FOR_S = 20.0
 # One who asks again soon, and one who waits for longer than the watchdog does.
 PATIENCE_S = {"a": 8.0, "b": 40.0}
 # A run that was killed has the Spark for a while yet.
@@ -46,7 +52,9 @@ WAITING = ("-e", "wait_minutes=10")
 PEACE_S = 4.0
 MAX_RESTARTS = 3
 # What is somebody else's on a Spark: it is there all the time, and nobody may touch it.
-MINE = "mkdir -p ~/mine && echo mine >~/mine/notes"
+MINE = """for top in ~spark ~spark/.local/share ~spark/.cache /srv /var/lib /root; do
+    mkdir -p $top/mine && echo mine >$top/mine/notes
+done; chown -R spark: ~spark/mine ~spark/.local/share/mine ~spark/.cache/mine"""
 
 
 class SoakError(Exception):
@@ -105,12 +113,14 @@ class Clients(threading.Thread):
 
     def run(self) -> None:
         program = Path(client.__file__).read_text(encoding="utf-8")
+        prompts = {"completions": answers.PROMPTS, "chat": answers.PROMPTS, "tools": (answers.ASKS_FOR_A_CALL,)}
+        asked = json.dumps({route: prompts[route] for route in self.scene.routes})
         life = 0
         while not self.done.is_set():
             life += 1
             seed = f"{self.name} {time.time()}"
             patience = str(PATIENCE_S[self.name])
-            given = [str(self.scene.port), self.scene.model, seed, patience, json.dumps(answers.PROMPTS)]
+            given = [str(self.scene.port), self.scene.model, seed, patience, asked, json.dumps(answers.TOOLS)]
             command = ["docker", "exec", self.scene.head.container, "python3", "-I", "-c", program, *given]
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             for text in self.process.stdout or ():
@@ -146,10 +156,10 @@ class Observer(threading.Thread):
     def ask(self) -> None:
         self.path.unlink(missing_ok=True)
         begun = time.time()
-        outcome = playbook.run("status", variables={"json": str(self.path)}, HF_TOKEN=self.scene.canary)
+        outcome = self.scene.play("status", variables={"json": str(self.path)})
         text = self.path.read_text(encoding="utf-8") if self.path.exists() else "{}"
         states = {host: {"state": one.get("state"), "why": one.get("why")} for host, one in json.loads(text).items()}
-        leaks = self.scene.canary in outcome.output + text
+        leaks = secrets.seen(outcome.output + text, self.scene.secrets)
         traceback = has_traceback(outcome.output)
         said = outcome.message[-500:] if outcome.code else ""
         told = {"hosts": states, "code": outcome.code, "said": said, "leaks": leaks, "traceback": traceback}
@@ -176,7 +186,10 @@ class Soak:
             model=model,
             gated=gated,
             wishes=dict(WATCHED),
+            # The recipe of two has no tools.
+            routes=answers.ROUTES if sparks == 1 else answers.ROUTES[:2],
             canary=CANARY,
+            controller=Controller(Path(tempfile.gettempdir(), f"soak-{NAME}"), SUDO),
             luck=random.Random(seed),
             tell=self.history.tell,
         )
@@ -190,10 +203,12 @@ class Soak:
         command = ["tools/twin.sh", "up", "--fresh", "--sparks", str(len(scene.sparks))]
         subprocess.run(command, cwd=playbook.ROOT, check=True)
         scene.internet_is_well()
+        self.prepare()
         if scene.run(scene.playbook).code:
             raise SoakError("The playbook fails though nothing is wrong yet.")
         image = scene.do(f"docker inspect --format '{{{{.Image}}}}' {SLOT}")
-        scene.head.exec(MINE, user="spark")
+        for spark in scene.sparks:
+            spark.exec(MINE)
         scene.do(f"docker run --detach --restart always --name mine {image} sleep infinity")
         load = self.timed(f"docker restart --time 5 {SLOT}")
         begun = time.monotonic()
@@ -203,9 +218,40 @@ class Soak:
         inputs = Inputs(load, max(boot, 1.0), interval, stall, peer, max(PATIENCE_S.values()))
         if scene.run(scene.playbook).changed:
             raise SoakError("A second run changes something though nothing is wrong yet.")
-        self.history.tell("begin", sparks=len(scene.sparks), seed=self.seed, inputs=vars(inputs))
+        self.know_secrets()
+        known = json.loads(scene.do(f"cat {scene.directory}/record.json"))
+        self.history.tell(
+            "begin",
+            sparks=len(scene.sparks),
+            seed=self.seed,
+            inputs=vars(inputs),
+            playbook=scene.playbook,
+            draft_length=known["draft_length"],
+            routes=scene.routes,
+        )
         self.look("baseline")
         return inputs
+
+    def prepare(self) -> None:
+        """Give the login user the password of the soak, and the runs what they need for it."""
+        self.scene.controller.prepare()
+        self.set_password(SUDO)
+        self.know_secrets()
+
+    def set_password(self, password: str) -> None:
+        for spark in self.scene.sparks:
+            engine.attempt("exec", "-i", spark.container, "chpasswd", text=f"spark:{password}\n")
+
+    def know_secrets(self) -> None:
+        """All that may turn up nowhere, with what the Sparks have made themselves."""
+        known = {"the token": CANARY, "the sudo password": SUDO}
+        for number, spark in enumerate(self.scene.sparks, start=1):
+            for path in self.scene.do(f"grep -l 'PRIVATE KEY' {HOME}/pair/*", spark).split():
+                name = f"the private key {Path(path).name} of spark-{number}"
+                known[name] = secrets.of_a_key(self.scene.do(f"cat {path}", spark))
+            for path in self.scene.do(f"ls {HOME}/proxy/keys/*", spark).split():
+                known[f"the API key {Path(path).name}"] = self.scene.do(f"cat {path}", spark)
+        self.scene.secrets = secrets.spelled(known)
 
     def timed(self, command: str) -> float:
         begun = time.monotonic()
@@ -228,8 +274,9 @@ class Soak:
         """Rounds of faults until so many minutes of them are in the history."""
         if self.inputs:
             # Wherever the last one was cut off.
-            heal(self.scene)
             self.history.tell("goes on")
+            self.prepare()
+            heal(self.scene)
         self.inputs = self.inputs or self.begin()
         luck = random.Random(f"{self.seed} observer {time.time()}")
         helpers: list[Clients | Observer] = [Clients(self.scene, self.history, name) for name in PATIENCE_S]
@@ -248,6 +295,7 @@ class Soak:
         finally:
             for helper in helpers:
                 helper.stop()
+            self.set_password(PASSWORD)
         self.history.tell("end", rounds=number, seconds=spent)
 
     def round(self, number: int) -> float:
@@ -256,23 +304,63 @@ class Soak:
         scene.luck = luck
         possible = [name for name, promise in PROMISES.items() if len(scene.sparks) in promise.sparks]
         names = luck.sample(possible, luck.choice((1, 1, 2, 2, 3)))
+        by_default = random.Random(f"{self.seed} {number} inputs").random() < DEFAULTS_IN
         begun = time.time()
-        self.renew(names)
-        self.history.tell("round", number=number, faults=names)
-        self.inflict(names, luck)
-        kinds = {PROMISES[name].by for name in names}
-        over = time.time()
-        if kinds != {NOBODY}:
-            scene.run(scene.playbook if SAME in kinds else START.strip("`").removesuffix(".yml"), *WAITING)
+        with self.deployed_by_default() if by_default else contextlib.nullcontext():
+            self.renew(names)
+            self.history.tell("round", number=number, faults=names)
+            self.inflict(names, luck)
+            kinds = {PROMISES[name].by for name in names}
             over = time.time()
-        came = self.wait(over, names)
-        self.history.tell("back", number=number, faults=names, over=over, came=came)
-        self.look("back", number=number, faults=names)
-        if any(PROMISES[name].leaves for name in names) or came is None:
-            self.repair()
-            self.look("repaired", number=number)
-        self.history.tell("rounded", number=number, seconds=round(time.time() - begun, 1))
+            if kinds != {NOBODY}:
+                scene.run(scene.playbook if SAME in kinds else START.strip("`").removesuffix(".yml"), *WAITING)
+                over = time.time()
+            came = self.wait(over, names)
+            self.history.tell("back", number=number, faults=names, over=over, came=came)
+            if came is not None and any("lease" in PROMISES[name].terms for name in names):
+                self.settle(over, names)
+            self.look("back", number=number, faults=names)
+            if any(PROMISES[name].leaves for name in names) or came is None:
+                self.repair()
+                self.look("repaired", number=number)
+            while scene.waiting:
+                scene.waiting.pop().join()
+            self.history.tell("rounded", number=number, seconds=round(time.time() - begun, 1))
         return time.time() - begun
+
+    @contextlib.contextmanager
+    def deployed_by_default(self) -> t.Iterator[None]:
+        """Have it deployed with the inputs that users have for the time of a round."""
+        scene = self.scene
+        assert self.inputs
+        short, known = dict(scene.wishes), self.inputs
+        self.redeploy({}, dict(DEFAULTS))
+        self.inputs = dataclasses.replace(known, **DEFAULTS)
+        yield
+        self.inputs = known
+        self.redeploy(short, {name: getattr(known, name) for name in DEFAULTS})
+
+    def redeploy(self, wishes: dict[str, t.Any], watched: dict[str, float]) -> None:
+        """Other inputs, and how it looks with them."""
+        self.history.tell("changing")
+        self.scene.wishes = wishes
+        self.repair()
+        self.history.tell("changed", watched=watched)
+        self.look("baseline")
+
+    def settle(self, over: float, names: t.Sequence[str]) -> None:
+        """Give a switch that a run has left its promised time to end; the judge tells whether it did."""
+        assert self.inputs
+        baseline = next(line["sparks"] for line in self.history.lines if line.get("what") == "baseline")
+        wanted = [sorted(spark["containers"]) for spark in baseline]
+        deadline = over + bound(names, self.inputs)
+        while time.time() < deadline:
+            found = [
+                sorted(self.scene.do("docker ps --all --format '{{.Names}}'", one).split()) for one in self.scene.sparks
+            ]
+            if found == wanted and self.scene.lease() is None:
+                break
+            time.sleep(1)
 
     def inflict(self, names: t.Sequence[str], luck: random.Random) -> None:
         """All of them, one on top of the other, and away again in another order."""
@@ -281,29 +369,42 @@ class Soak:
             if active:
                 time.sleep(luck.uniform(0, 8))
             self.phase(name, "begins")
-            one = FAULTS[name](self.scene)
-            # What comes on top of another may find nothing to hit, or no way to it; the first may not.
-            if self.attempt(name, one.__enter__, first=name == names[0]):
+            one = self.begun(name, amid=list(names[: names.index(name)]))
+            if one:
                 active.append((name, one))
             else:
                 self.phase(name, "ends")
         time.sleep(luck.uniform(2, 20))
         for name, one in luck.sample(active, len(active)):
-            self.attempt(name, functools.partial(one.__exit__, None, None, None))
+            try:
+                one.__exit__(None, None, None)
+            except Exception as error:
+                self.broken(name, error)
             self.phase(name, "ends")
 
     def phase(self, name: str, phase: str) -> None:
         self.history.tell("fault", name=name, phase=phase)
 
-    def attempt(self, name: str, action: t.Callable[[], t.Any], **missed: bool) -> bool:
-        """Whether it was done. What is said of one that may miss is told if it does; all else is the soak's failure."""
-        try:
-            action()
-        except Exception as error:
-            kind = "missed" if missed and isinstance(error, TwinError) else "harness"
-            self.history.tell(kind, fault=name, error=f"{type(error).__name__}: {error}"[:500], **missed)
-            return False
-        return True
+    def begun(self, name: str, amid: list[str]) -> t.ContextManager[None] | None:
+        """Begin a fault. One on top of others is tried for a while, since those may be in its way."""
+        deadline = time.monotonic() + (STRIKES_FOR_S if amid else 0)
+        while True:
+            one = FAULTS[name](self.scene)
+            try:
+                one.__enter__()
+                return one
+            except TwinError as error:
+                if time.monotonic() > deadline:
+                    self.history.tell("missed", fault=name, error=str(error)[:500], amid=amid)
+                    return None
+            except Exception as error:
+                self.broken(name, error)
+                return None
+            time.sleep(0.5)
+
+    def broken(self, name: str, error: Exception) -> None:
+        """All that no fault explains is the soak's failure."""
+        self.history.tell("harness", fault=name, error=f"{type(error).__name__}: {error}"[:500])
 
     def wait(self, over: float, names: t.Sequence[str]) -> float | None:
         """Since when it has answered whoever asked; None if it does not even long after it should."""
@@ -333,7 +434,8 @@ class Soak:
         """The same playbook, until it serves: without that nothing that follows says anything."""
         outcome = self.scene.run(self.scene.playbook, *WAITING)
         over = time.time()
-        deadline = over + (self.inputs.load_s if self.inputs else 0) * SLACK_FACTOR + SLACK_S
+        assert self.inputs
+        deadline = over + bound(["container restarted"], self.inputs, pace=4)
         while not self.history.answered_since(over):
             if time.time() > deadline:
                 self.history.tell("lost", code=outcome.code)
@@ -346,10 +448,11 @@ class Soak:
         with self.scene.looking:
             for spark in self.scene.sparks:
                 command = ["exec", "-i", spark.container, "python3", "-I", "-c", program, HOME, self.scene.deployment]
-                done = engine.attempt(*command, text=self.scene.canary, timeout=120)
+                done = engine.attempt(*command, text=json.dumps(self.scene.secrets), timeout=300)
                 sparks.append(json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr[-500:]})
             left = runs_here()
-        self.history.tell("look", what=what, sparks=sparks, runs=left, **values)
+        leaks = secrets.seen_below(self.scene.controller.home, self.scene.secrets)
+        self.history.tell("look", what=what, sparks=sparks, runs=left, leaks=leaks, **values)
 
 
 def runs_here() -> list[str]:

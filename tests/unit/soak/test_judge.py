@@ -12,11 +12,11 @@ import typing as t
 import pytest
 
 from tests.soak import answers
-from tests.soak.judge import LASTING, Line, counted, judge, longest
-from tests.soak.promises import PROMISES, Inputs, bound, truth_within
+from tests.soak.judge import LOOKED_AT, Line, counted, judge, longest
+from tests.soak.promises import PROMISES, Inputs, bound, on_its_way_within, truth_within
 
 INPUTS = Inputs(load_s=5, boot_s=10, interval_s=3, stall_s=15, peer_lost_s=10, patience_s=8)
-SPARK = {
+SPARK: dict[str, t.Any] = {
     "addresses": {"eth0": ["192.0.2.11/24"]},
     "routes": ["default via 192.0.2.1 dev eth0"],
     "netplan": {"/etc/netplan/01.yaml": "aa"},
@@ -30,6 +30,8 @@ SPARK = {
     "models": ["/home/spark/.cache/huggingface d 755 spark spark 4096"],
     "processes": [],
     "deployed": {"recorded": [5, "aa"], "served": [5, "aa"]},
+    "commands": ["python3 trtllm-serve --config /deployment/options.yml"],
+    "server": {"options": "bb", "options_on_disk": "bb", "draft_lengths": [5], "load_s": 3.0},
     "leaks": [],
 }
 FAULT_AT, OVER_AT, BACK_AT, ROUNDED_AT, END_AT = 100, 110, 118, 120, 300
@@ -38,9 +40,9 @@ PROMPT = answers.PROMPTS[0]
 
 def answer(number: int, at: float, **changes: t.Any) -> list[Line]:
     """A question that is asked then, and answered a moment later."""
-    text, finish = answers.expected(PROMPT, 20)
-    who = {"client": "a", "life": 1, "id": number, "prompt": PROMPT, "max_tokens": 20}
-    said = {"status": 200, "ended": "whole", "text": text, "finish": finish, **changes}
+    text, finish, _thinking, _calls = answers.expected(PROMPT, 20)
+    who = {"client": "a", "life": 1, "id": number, "route": "completions", "prompt": PROMPT, "max_tokens": 20}
+    said = {"status": 200, "ended": "whole", "text": text, "finish": finish, "thinking": "", "calls": [], **changes}
     return [{"at": at, "kind": "asked", **who}, {"at": at + 0.4, "kind": "answered", **who, **said}]
 
 
@@ -54,8 +56,14 @@ def look(at: float, what: str, faults: t.Sequence[str] = (), /, **changes: t.Any
 
 
 def ran(at: float, **changes: t.Any) -> Line:
-    said = {"code": 0, "said": "", "leaks": False, "traceback": False}
+    said = {"code": 0, "said": "", "leaks": [], "traceback": False, "wishes": {}, "begun": at - 0.05}
     return {"at": at, "kind": "run", "playbook": "single_eagle3", **said, **changes}
+
+
+BEGIN: Line = {
+    **{"at": 0, "kind": "begin", "sparks": 1, "seed": 1, "inputs": vars(INPUTS)},
+    **{"playbook": "single_eagle3", "draft_length": 5, "routes": ["completions"]},
+}
 
 
 def history(fault: str = "engine killed") -> list[Line]:
@@ -65,7 +73,7 @@ def history(fault: str = "engine killed") -> list[Line]:
     gone = range(FAULT_AT, BACK_AT) if PROMISES[fault].terms else range(0)
     asked = [answer(second, second, **(refused if second in gone else {})) for second in seconds]
     return [
-        {"at": 0, "kind": "begin", "sparks": 1, "seed": 1, "inputs": vars(INPUTS), "canary": "hf_1"},
+        BEGIN,
         look(0.5, "baseline"),
         *(line for two in asked for line in two),
         status(50, "ready"),
@@ -122,16 +130,15 @@ def test_an_answer_that_is_not_what_it_says(rule: str, changes: dict[str, t.Any]
     assert rules(change(history(), "answered", 40.4, **changes)) == {rule}
 
 
-@pytest.mark.parametrize("at", [FAULT_AT + 0.4, FAULT_AT - 0.6 + 1e-9])
-def test_an_answer_that_is_cut_off_by_a_fault_is_none(at: float) -> None:
+@pytest.mark.parametrize("asked", [FAULT_AT, FAULT_AT - 1])
+def test_an_answer_that_is_cut_off_by_a_fault_is_none(asked: float) -> None:
     """Also of a question that was asked just before."""
-    cut = {"status": 200, "ended": "broken", "text": "The", "finish": None}
-    lines = history()
-    number = next(line["id"] for line in lines if line["kind"] == "answered" and abs(line["at"] - at) < 0.01)
-    assert (
-        judge([{**line, **cut} if line["kind"] == "answered" and line["id"] == number else line for line in lines])
-        == []
-    )
+    cut = {"at": FAULT_AT + 0.4, "status": 200, "ended": "broken", "text": "The", "finish": None}
+    lines = [
+        {**line, **cut} if line["kind"] == "answered" and abs(line["at"] - asked - 0.4) < 0.01 else line
+        for line in history()
+    ]
+    assert judge(lines) == []
 
 
 def test_it_comes_back_too_late_or_never() -> None:
@@ -216,7 +223,7 @@ def test_status_ends_with_a_traceback() -> None:
     assert rules([*history(), {**status(230, "ready"), "traceback": True}]) == {"traceback"}
 
 
-@pytest.mark.parametrize("what", sorted({*LASTING, "containers"}))
+@pytest.mark.parametrize("what", sorted({*LOOKED_AT} - {"processes"}))
 def test_what_is_somebody_elses_is_another_one(what: str) -> None:
     (found,) = judge([*history(), look(250, "round", **{what: type(SPARK[what])()})])
     assert (found.rule, found.at) == ("changed", 250)
@@ -226,15 +233,14 @@ def test_what_is_somebody_elses_is_another_one(what: str) -> None:
 def test_what_serves_is_not_what_is_on_record() -> None:
     for served in ([3, "aa"], [5, "bb"]):
         lie = look(250, "round", deployed={"recorded": [5, "aa"], "served": served})
-        assert rules([*history(), lie]) == {"wrong record"}
+        assert "wrong record" in rules([*history(), lie])
     assert rules([*history(), look(250, "round", generation={"options.yml": "100600 bb"})]) == {"changed"}
 
 
 def test_what_a_fault_leaves_is_put_right_and_else_nothing() -> None:
     """Before the same playbook has run."""
-    left: dict[str, t.Any] = {"generation": {}, "deployed": {"recorded": [5, "aa"], "served": [3, "bb"]}}
-    assert judge([*history(), look(250, "back", ["files edited"], **left)]) == []
-    assert rules([*history(), look(250, "back", ["engine killed"], **left)]) == {"changed", "wrong record"}
+    assert judge([*history(), look(250, "back", ["files edited"], generation={})]) == []
+    assert rules([*history(), look(250, "back", ["engine killed"], generation={})]) == {"changed"}
     assert rules([*history(), look(250, "back", ["files edited"], firewall=["-A OUTPUT -j DROP"])]) == {"changed"}
 
 
@@ -254,13 +260,16 @@ def test_nobody_has_looked_before_it_began() -> None:
 
 
 def test_a_secret_is_seen() -> None:
-    assert rules([*history(), look(250, "round", leaks=["journal"])]) == {"secret"}
-    assert rules([*history(), {**status(230, "ready"), "leaks": True}]) == {"secret"}
+    place = "the sudo password as base64 (1) in /root/notes"
+    assert rules([*history(), look(250, "round", leaks=[place])]) == {"secret"}
+    assert rules([*history(), {**look(250, "round"), "leaks": [place]}]) == {"secret"}
+    assert rules([*history(), {**status(230, "ready"), "leaks": ["the token as hex"]}]) == {"secret"}
     for kind in ("run", "background"):
-        assert rules([*history(), {**ran(ROUNDED_AT - 0.1, leaks=True), "kind": kind}]) == {"secret"}
-    spied = {"at": ROUNDED_AT - 0.1, "kind": "spied", "looks": 40, "leaks": False}
+        line = {**ran(ROUNDED_AT - 0.1, leaks=["the token as plain"]), "kind": kind}
+        assert rules([*history(), line]) == {"secret"}
+    spied = {"at": ROUNDED_AT - 0.1, "kind": "spied", "looks": 40, "leaks": []}
     assert rules([*history(), spied]) == set()
-    assert rules([*history(), {**spied, "leaks": True}]) == {"secret"}
+    assert rules([*history(), {**spied, "leaks": ["the token as plain"]}]) == {"secret"}
     assert rules([*history(), {**spied, "looks": 2}]) == {"not watched"}
 
 
@@ -278,15 +287,16 @@ def test_the_run_that_puts_it_right_fails() -> None:
 def test_what_could_not_be_tried_is_told() -> None:
     failed = {"at": FAULT_AT + 1, "fault": "engine killed", "error": "no such container"}
     assert rules([*history(), {**failed, "kind": "harness"}]) == {"broken soak"}
-    missed = {**failed, "kind": "missed", "first": True}
+    missed = {**failed, "kind": "missed", "amid": []}
     assert rules([*history(), missed]) == {"not inflicted"}
-    assert rules([*history(), {**missed, "first": False}]) == set()
+    # What another one has taken away cannot be hit.
+    assert rules([*history(), {**missed, "amid": ["power cut"]}]) == set()
     assert counted([*history(), missed]) == {}
     assert rules([*history(), {"at": 299, "kind": "lost", "code": 0}]) == {"lost"}
 
 
 def test_a_soak_that_did_nothing_proves_nothing() -> None:
-    assert rules([line for line in history() if line["kind"] in ("begin", "look")]) == {"not done"}
+    assert rules([line for line in history() if line["kind"] in ("begin", "look")]) == {"not done", "not asked"}
     assert rules([line for line in history() if line["kind"] != "end"]) == {"not done"}
 
 
@@ -299,3 +309,207 @@ def test_a_client_that_died_of_its_answer() -> None:
 def test_a_history_has_one_beginning() -> None:
     with pytest.raises(ValueError, match="begins once"):
         judge(history()[1:])
+
+
+# The lies that an earlier judge did not notice.
+
+
+def asked_for(at: float, draft_length: int, **changes: t.Any) -> Line:
+    return ran(at, wishes={"speculative_serve_draft_length": draft_length}, **changes)
+
+
+def serving(draft_length: int) -> dict[str, t.Any]:
+    """A Spark that serves and has on record another draft length, process and all."""
+    of_server = {**SPARK["server"], "draft_lengths": [draft_length]}
+    return {"deployed": {"recorded": [draft_length, "aa"], "served": [draft_length, "aa"]}, "server": of_server}
+
+
+@pytest.mark.parametrize("kind", ["run", "background"])
+def test_a_run_ends_well_for_another_draft_length_than_serves(kind: str) -> None:
+    said = {**asked_for(240, 2), "kind": kind}
+    assert rules([*history(), said, look(250, "back")]) == {"not as asked"}
+    assert rules([*history(), said, look(250, "back", **serving(2))]) == set()
+    # One that ended before is told of after it.
+    before = {**said, "kind": "background", "at": 246, "ended": 241}
+    assert rules([*history(), before, ran(245), look(250, "back")]) == set()
+    # One that was cut off may have come to its end, or not.
+    cut = {**said, "kind": "background", "code": -9}
+    assert rules([*history(), cut, look(250, "back")]) == set()
+    assert rules([*history(), cut, look(250, "back", **serving(2))]) == set()
+    assert rules([*history(), cut, look(250, "back", **serving(4))]) == {"not as asked"}
+    assert rules([*history(), cut, ran(245), look(250, "back", **serving(2))]) == {"not as asked"}
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [{"options": "cc"}, {"options": None}, {"draft_lengths": [0]}, {"draft_lengths": [3, 5]}, {"draft_lengths": []}],
+)
+def test_the_process_has_other_options_than_the_file(lie: dict[str, t.Any]) -> None:
+    assert rules([*history(), look(250, "back", server={**SPARK["server"], **lie})]) == {"wrong server"}
+
+
+def test_the_process_has_another_command_line() -> None:
+    assert rules([*history(), look(250, "back", commands=["python3 trtllm-serve --config /tmp/x"])]) == {"changed"}
+
+
+@pytest.mark.parametrize("fault", ["controller killed", "two controllers", "files edited"])
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"dgx-spark-speculative": {"image": "sha256:1", "running": True, "policy": "no"}},
+        {**SPARK["containers"], "dgx-spark-speculative-aside": {"image": "sha256:1", "running": False, "policy": "no"}},
+    ],
+)
+def test_a_container_is_another_one_after_a_fault_that_leaves_something(fault: str, lie: dict[str, t.Any]) -> None:
+    assert rules([*history(), look(250, "back", [fault], containers=lie)]) == {"changed"}
+
+
+def test_the_bytes_of_a_weight_are_others() -> None:
+    """Of the same size."""
+    sums = ["/home/spark/.cache/huggingface/blobs/a f 644 spark spark 4096  aa"]
+    before = [{**line, "sparks": [{**SPARK, "models": sums}]} if line["kind"] == "look" else line for line in history()]
+    assert judge(before) == []
+    assert rules([*before, look(250, "back", models=[sums[0].replace("aa", "bb")])]) == {"changed"}
+
+
+def refused_between(lines: t.Sequence[Line], begin: float, end: float) -> list[Line]:
+    """The same history, but those who ask then are refused."""
+    refused = {"status": None, "ended": "refused", "text": "", "finish": None}
+    return [
+        {**line, **refused} if line["kind"] == "answered" and begin <= line["at"] <= end else line for line in lines
+    ]
+
+
+def test_it_is_back_and_away_again_within_the_round() -> None:
+    """Back after 8 s, it holds for 5 s, and is away for 40 s, before the round is over."""
+    lines = [{**line, "at": 290} if line["kind"] == "rounded" else line for line in history()]
+    assert judge(lines) == []
+    assert rules(refused_between(lines, BACK_AT + 6, BACK_AT + 46)) == {"interrupted"}
+
+
+def test_what_serves_on_disturbs_nothing_on_top_of_what_breaks_it() -> None:
+    """Once that one's promise is over, long before the round is."""
+    names = ["engine killed", "disk full"]
+    lines = [{**line, "faults": names} if "faults" in line else line for line in history()]
+    lines = [{**line, "at": 290} if line["kind"] == "rounded" else line for line in lines]
+    lines = [{**line, "at": 280, "over": 270, "came": 271} if line["kind"] == "back" else line for line in lines]
+    lines += [
+        {"at": 130, "kind": "fault", "name": "disk full", "phase": "begins"},
+        {"at": 270, "kind": "fault", "name": "disk full", "phase": "ends"},
+    ]
+    assert judge(lines) == []
+    assert rules(refused_between(lines, 160, 162)) == {"interrupted"}
+
+
+def test_it_is_half_a_minute_late() -> None:
+    """With a load of 3 s, which this history shows, 8 s are promised, and not a minute."""
+    inputs = {**vars(INPUTS), "load_s": 3.0}
+    lines = [{**line, "inputs": inputs} if line["kind"] == "begin" else line for line in history()]
+    assert judge(lines) == []
+    late = refused_between(lines, FAULT_AT, OVER_AT + 29)
+    late = [{**line, "at": OVER_AT + 45} if line["kind"] == "back" else line for line in late]
+    late = [{**line, "at": OVER_AT + 46} if line["kind"] == "rounded" else line for line in late]
+    assert rules(late) == {"late", "interrupted"}
+
+
+def test_a_machine_that_is_slower_by_its_own_clock_has_longer() -> None:
+    """What somebody has set takes no longer for that."""
+    slow = {"server": {**SPARK["server"], "load_s": 9.0}}
+    limit = bound(["engine killed"], INPUTS, pace=3)
+    assert bound(["engine killed"], INPUTS) < limit < 3 * bound(["engine killed"], INPUTS)
+    late = refused_between(history(), FAULT_AT, OVER_AT + limit - 2)
+    late = [line for line in late if line["kind"] not in ("look", "back", "rounded")]
+    late += [
+        {"at": 160, "kind": "back", "number": 1, "faults": ["engine killed"], "over": OVER_AT, "came": 150},
+        {"at": 162, "kind": "rounded", "number": 1, "seconds": 62},
+        look(0.5, "baseline"),
+    ]
+    assert rules([*late, look(161, "back", ["engine killed"])]) == {"interrupted", "late"}
+    assert rules([*late, look(161, "back", ["engine killed"], **slow)]) == set()
+
+
+@pytest.mark.parametrize("state", ["dead", "loading", "waiting", None])
+def test_the_second_spark_is_said_to_be_down_though_the_two_serve(state: str | None) -> None:
+    lines: list[Line] = []
+    for line in history():
+        if line["kind"] == "begin":
+            line = {**line, "sparks": 2}
+        if line["kind"] == "look":
+            line = {**line, "sparks": 2 * line["sparks"]}
+        if line["kind"] == "status":
+            line = {**line, "hosts": {**line["hosts"], "spark-2": {"state": "serving"}}}
+        lines.append(line)
+    assert judge(lines) == []
+    lie = {**status(230, "ready"), "hosts": {"spark-1": {"state": "ready"}, "spark-2": {"state": state}}}
+    assert rules([*lines, lie]) == {"false status"}
+    assert rules([*lines, status(230, "ready")]) == {"false status"}
+
+
+def test_status_says_for_ever_that_it_is_on_its_way() -> None:
+    """No way takes so long, and clients are not served, so only that tells it."""
+    down = refused_between(history(), FAULT_AT, END_AT)
+    limit = on_its_way_within(INPUTS)
+    asked = range(OVER_AT + 1, END_AT - 5, 10)
+    assert len(asked) * 10 > limit
+    lies = [status(at, "loading") for at in asked]
+    kept = [line for line in down if line["kind"] != "status"]
+    assert "false status" in rules([*kept, *lies])
+    # It was on its way twice.
+    lies[len(lies) // 2] = status(asked[len(lies) // 2], "dead")
+    assert "false status" not in rules([*kept, *lies])
+
+
+@pytest.mark.parametrize("route", ["chat", "tools"])
+def test_a_route_is_dead(route: str) -> None:
+    prompt = {"chat": PROMPT, "tools": answers.ASKS_FOR_A_CALL}[route]
+    text, finish, thinking, calls = answers.expected(prompt, 80, route)
+    whole = {"prompt": prompt, "max_tokens": 80, "route": route, "text": text, "finish": finish}
+    right = {**whole, "thinking": thinking, "calls": [list(call) for call in calls]}
+
+    def asked(**changes: t.Any) -> list[Line]:
+        return [{**line, "client": "b", **right, **changes} for line in answer(1, 230)]
+
+    begin = {**BEGIN, "routes": ["completions", route]}
+    lines = [begin if line["kind"] == "begin" else line for line in history()]
+    assert rules([*lines, *asked()]) == set()
+    assert rules([*lines, *asked(status=404)]) == {"interrupted", "not asked"}
+    assert rules([*lines, *asked(thinking="It is a lie.")]) == {"wrong answer"}
+    assert rules([*lines, *asked(calls=[["get_time", "{}"]])]) == {"wrong answer"}
+    # Nobody has tried it.
+    assert rules(lines) == {"not asked"}
+
+
+def test_one_of_several_faults_hits_nothing() -> None:
+    """Though the other one was not in its way."""
+    missed = {"at": FAULT_AT + 5, "kind": "missed", "fault": "memory taken", "error": "no daemon"}
+    assert rules([*history(), {**missed, "amid": ["containerd killed"]}]) == {"not inflicted"}
+
+
+def test_other_inputs_promise_other_times() -> None:
+    """For the rounds that have them; a look shows their files."""
+    lines = [{**line, "at": line["at"] + 200} if line["at"] > 99 else line for line in history("engine hangs")]
+    watched = {"interval_s": 60, "stall_s": 300, "peer_lost_s": 60}
+    own = {"generation": {"options.yml": "100644 cc"}}
+    other = [
+        {"at": 90, "kind": "changing"},
+        {"at": 95, "kind": "changed", "watched": watched},
+        look(96, "baseline", **own),
+    ]
+    lines = [line for line in lines if line["kind"] in ("begin", "round", "fault", "back", "rounded", "end")]
+    (back,) = (line for line in lines if line["kind"] == "back")
+    late = [{**line, "at": 700, "over": 310, "came": 690} if line is back else line for line in lines]
+    late = [{**line, "at": 701} if line["kind"] == "rounded" else line for line in late]
+    late = [{**line, "at": 710} if line["kind"] == "end" else line for line in late]
+    served = [answer(number, at) for number, at in enumerate((20, 92, 680, 690, 702))]
+    told = [look(0.5, "baseline"), *late, *(line for two in served for line in two)]
+    assert "late" in rules(told)
+    assert "late" not in rules([*told, *other])
+    assert "changed" in rules([*told, *other, look(702, "back")])
+    assert "changed" not in rules([*told, *other, look(702, "back", **own)])
+
+
+def test_a_lease_outlives_its_run() -> None:
+    freed = {"at": 260, "kind": "freed", "killed": 200, "after": 44.0}
+    assert rules([*history(), freed]) == set()
+    assert rules([*history(), {**freed, "after": 59.0}]) == {"lease"}
+    assert rules([*history(), {**freed, "after": None}]) == {"lease"}

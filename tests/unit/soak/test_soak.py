@@ -7,15 +7,19 @@
 from __future__ import annotations
 
 import ast
+import base64
+import html
 import http.server
 import json
+import subprocess
 import threading
 import typing as t
+import urllib.parse
 from pathlib import Path
 
 import pytest
 
-from tests.soak import answers, client, judge, promises
+from tests.soak import answers, client, judge, look, promises, secrets
 from tests.soak.faults import FAULTS
 from tests.soak.run import History
 from tests.twin.trtllm.server import engine
@@ -139,3 +143,124 @@ def test_a_client_says_when_nobody_is_there() -> None:
 def test_what_one_looks_at_is_what_is_judged() -> None:
     text = Path("tests/soak/look.py").read_text(encoding="utf-8")
     assert [name for name in judge.LOOKED_AT if f'"{name}": ' not in text] == []
+
+
+CHAT = [
+    {"choices": [{"delta": {"role": "assistant"}, "finish_reason": None}]},
+    {"choices": [{"delta": {"reasoning": "Hm."}}]},
+    {"choices": [{"delta": {"content": "Yes", "tool_calls": []}}]},
+    {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"name": "get", "arguments": "{}"}}]}}]},
+    {"choices": [{"delta": {}, "finish_reason": "stop"}]},
+    {"choices": [], "usage": {}},
+]
+
+
+def test_a_client_reads_a_chat() -> None:
+    wanted = {"text": "Yes", "thinking": "Hm.", "calls": [["get", "{}"]], "finish": "stop"}
+    found: dict[str, t.Any] = {"text": "", "thinking": "", "calls": [], "finish": None}
+    client.read(
+        found,
+        "".join(f"data: {json.dumps(event)}\n\n" for event in [*CHAT, "[DONE]"]).replace('"[DONE]"', "[DONE]"),
+        True,
+    )
+    assert found == wanted
+    found = {"text": "", "thinking": "", "calls": [], "finish": None}
+    calls = [{"id": "1", "function": {"name": "get", "arguments": "{}"}}]
+    message = {"content": "Yes", "reasoning": None, "reasoning_content": "Hm.", "tool_calls": calls}
+    client.read(found, json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]}), False)
+    assert found == wanted
+
+
+SECRET = 'pa"s/s&word+1'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"x{SECRET}y",
+        urllib.parse.quote(f"https://a?b={SECRET}", safe=""),
+        json.dumps({"a": SECRET}),
+        html.escape(f"<{SECRET}>"),
+        SECRET.encode().hex(),
+        SECRET.encode().hex().upper(),
+        *(base64.b64encode(b"abc"[:before] + SECRET.encode() + b"defg").decode() for before in range(4)),
+    ],
+)
+def test_a_secret_is_found_in_any_spelling(text: str) -> None:
+    spelled = secrets.spelled({"the password": SECRET, "the token": "hf_another"})
+    assert [one.partition(" as ")[0] for one in secrets.seen(text, spelled)] == ["the password"]
+
+
+def test_a_secret_is_found_at_the_end_of_a_large_file(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "large"
+    path.parent.mkdir()
+    path.write_text("x" * 6_000_000 + SECRET, encoding="utf-8")
+    assert secrets.seen_below(tmp_path, secrets.spelled({"it": SECRET})) == ["it as plain in a/large"]
+
+
+def test_of_a_private_key_its_secret_part_is_looked_for(tmp_path: Path) -> None:
+    """What a public key has as well is none."""
+    key = tmp_path / "id"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    body = base64.b64decode("".join(key.read_text().splitlines()[1:-1]))
+    public = base64.b64decode(Path(f"{key}.pub").read_text().split()[1])[-32:]
+    # The private part stands before the second copy of the public one.
+    seed = body[body.rindex(public) - 32 : body.rindex(public)]
+    text = "".join(key.read_text().splitlines()[1:-1])
+    line = secrets.of_a_key(key.read_text())
+    begin = text.index(line)
+    # Of whole groups of four.
+    inside = text[begin + -begin % 4 : (begin + len(line)) // 4 * 4]
+    assert seed[:24] in base64.b64decode(inside)
+
+
+def test_the_server_is_told_from_what_starts_and_watches_it() -> None:
+    serve = ["/usr/bin/python3", "/opt/tensorrt_llm/bin/trtllm-serve", "model", "--config", "/deployment/options.yml"]
+    assert look.is_engine(serve)
+    assert look.is_engine(["python3", "-m", "tensorrt_llm.llmapi.mgmn_worker_node"])
+    assert not look.is_engine(["python3", "/deployment/entrypoint.py", "--", *serve[1:]])
+    assert not look.is_engine(["mpirun", *serve])
+    assert not look.is_engine([])
+
+
+def write(path: Path, content: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def test_other_bytes_of_the_same_size_are_another_model(tmp_path: Path) -> None:
+    path = write(tmp_path / "blobs" / "a", "1234")
+    before = look.models(tmp_path)
+    path.write_text("1243", encoding="utf-8")
+    assert look.models(tmp_path) != before
+
+
+@pytest.mark.parametrize(
+    "top", ["home/spark/.local/share", "home/spark/.cache", "var/lib", "var", "srv", "root", "etc"]
+)
+def test_a_file_of_others_is_missed_wherever_it_was(top: str, tmp_path: Path) -> None:
+    ours = write(tmp_path / "home/spark/.local/share/dgx-spark-speculative/single_eagle3/record.json", "{}")
+    path = write(tmp_path / top / "mine" / "notes", "mine")
+    before = look.foreign(str(tmp_path))
+    ours.unlink()
+    assert look.foreign(str(tmp_path)) == before
+    path.write_text("else", encoding="utf-8")
+    assert look.foreign(str(tmp_path)) != before
+    path.unlink()
+    assert [line for line in before if line.startswith(f"{path} ")]
+    assert not [line for line in look.foreign(str(tmp_path)) if line.startswith(f"{path} ")]
+
+
+@pytest.mark.parametrize("top", ["root", "etc", "run/user", "tmp", "var/tmp", "var/log", "home/spark/.ansible", "srv"])
+def test_a_secret_is_found_in_any_place_of_a_spark(top: str, tmp_path: Path) -> None:
+    root = tmp_path / "machine"
+    text = "x" * 6_000_000 + base64.b64encode(f"token={SECRET}".encode()).decode()
+    path = write(root / top / "notes", text)
+    # Where it belongs.
+    write(root / "home/spark/.local/share/dgx-spark-speculative/pair/id_ed25519", SECRET)
+    spelled = secrets.spelled({"it": SECRET})
+    (found,) = look.leaks_in_files(spelled, str(root), str(tmp_path / "patterns"))
+    assert found == f"it as base64 (0) in {path}"
+    path.unlink()
+    assert look.leaks_in_files(spelled, str(root), str(tmp_path / "patterns")) == []

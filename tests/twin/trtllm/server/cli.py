@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import socket
@@ -18,7 +19,7 @@ import uvicorn
 import yaml
 
 from . import checkpoint as checkpoints
-from . import engine, loading
+from . import diary, engine, loading
 from .api import Server, create
 from .checkpoint import Checkpoint
 from .loading import Task, load
@@ -109,6 +110,7 @@ def serve(
     listener = None if EARLY else _bind(host, port)
     args = _parse(model, fraction, _read_options(config), given)
     server, architecture = _load(args, tool_parser, log_level)
+    diary.remember(load_s=round(diary.age(), 2))
     log.info("get signal from executor worker")
     log.info("Model architecture %s is ready, served as %s", architecture, server.name)
     app = create(server)
@@ -144,6 +146,8 @@ def _read_options(path: str | None) -> dict[str, t.Any]:
         return {}
     with open(path, encoding="utf-8") as stream:  # noqa: PTH123 - the error text of the real one
         content = yaml.safe_load(stream)
+        stream.seek(0)
+        diary.remember(options=hashlib.sha256(stream.read().encode()).hexdigest())
     return content or {}
 
 
