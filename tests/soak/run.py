@@ -34,7 +34,7 @@ WATCHED = {
     "speculative_serve_peer_lost_s": 10,
 }
 DEFAULTS = {"interval_s": 60.0, "stall_s": 300.0, "peer_lost_s": 60.0}
-DEFAULTS_IN = 0.12
+DEFAULTS_EACH = 6
 KINDS = {
     1: ("single_eagle3", "single_eagle3", 8000, "gpt-oss-120b", "nvidia/gpt-oss-120b-Eagle3-long-context"),
     2: ("two_sparks", "qwen3_235b_a22b_eagle3", 8355, "Qwen3-235B-A22B-FP4", "nvidia/Qwen3-235B-A22B-Eagle3"),
@@ -304,7 +304,7 @@ class Soak:
         scene.luck = luck
         possible = [name for name, promise in PROMISES.items() if len(scene.sparks) in promise.sparks]
         names = luck.sample(possible, luck.choice((1, 1, 2, 2, 3)))
-        by_default = random.Random(f"{self.seed} {number} inputs").random() < DEFAULTS_IN
+        by_default = number % DEFAULTS_EACH == random.Random(f"{self.seed} inputs").randrange(DEFAULTS_EACH)
         begun = time.time()
         with self.deployed_by_default() if by_default else contextlib.nullcontext():
             self.renew(names)
