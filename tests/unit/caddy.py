@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import ssl
 import subprocess
 import sys
-import time
 import typing as t
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import jinja2
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.keys import Keys
 
 from tests.unit.replay_server import free_port
+from tests.unit.waiting import until
 
 REPOSITORY = Path(__file__).parents[2]
 PROGRAM = Path(sys.executable).with_name("caddy")
@@ -116,27 +117,22 @@ class Proxy:
         }
         command = [str(PROGRAM), "run", "--config", str(self.write()), "--adapter", "caddyfile"]
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log, env=environment)
-        end = time.monotonic() + 20
-        while self.call("reload").returncode:
-            assert time.monotonic() < end, self.log
-            time.sleep(0.05)
+        until(lambda: not self.call("reload").returncode, lambda: self.log)
         if self.site["lan"] and not self.site["certificate"]:
-            self.wait_for_certificate(20)
+            self.wait_for_certificate()
 
-    def wait_for_certificate(self, seconds: float) -> None:
+    def wait_for_certificate(self) -> None:
         """It listens before it has made a certificate of its own, and breaks off whoever asks for one then."""
         anyone = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
-        end = time.monotonic() + seconds
-        while True:
-            try:
-                with socket.create_connection(("127.0.0.1", self.site["port"]), 5) as plain:
-                    anyone.wrap_socket(plain, server_hostname="127.0.0.1").close()
-                return
-            except OSError:
-                if time.monotonic() > end:
-                    raise
-            time.sleep(0.05)
+
+        def made() -> bool:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.site["port"]), 5) as plain:
+                anyone.wrap_socket(plain, server_hostname="127.0.0.1").close()
+                return True
+            return False
+
+        until(made, lambda: self.log)
 
     def kill(self) -> None:
         if self._process is not None:

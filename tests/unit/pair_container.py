@@ -17,10 +17,9 @@ import typing as t
 from pathlib import Path
 
 from tests.unit.entrypoint_container import IMAGE, Container
+from tests.unit.replay_server import free_port
 
-HEAD = "127.0.0.1"
-# Nobody else's: a port that is free there stays free.
-WORKER, THIRD = (f"127.{1 + os.getpid() // 250 % 250}.{1 + os.getpid() % 250}.{last}" for last in (2, 3))
+HEAD, WORKER, THIRD = "127.0.0.1", "127.0.0.2", "127.0.0.3"
 
 # A test double of sshd: it listens where its configuration says, greets, and writes down what sshd would.
 SSHD = f"""#!{sys.executable}
@@ -39,11 +38,6 @@ while True:
     connection.close()
     print(f"Connection closed by {{peer[0]}} port {{peer[1]}} [preauth]", flush=True)
 """
-
-
-def free_port(address: str) -> int:
-    with socket.create_server((address, 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 class PairContainer(Container):

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import http.server
+import itertools
 import json
+import os
 import re
 import socket
 import threading
@@ -102,7 +104,14 @@ def replay(name: str, pause: float = 0.0) -> t.Callable[[Handler], None]:
     return lambda handler: handler.stream(events(name), pause)
 
 
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+# Each process of the tests counts from a place of its own, below what the kernel gives away by itself: a port that was
+# free stays free.
+_ports = itertools.count(os.getpid() * 997)
+
+
+def free_port(address: str = "127.0.0.1") -> int:
+    while True:
+        port = 10_000 + next(_ports) % 20_000
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind((address, port))
+            return port

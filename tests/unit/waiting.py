@@ -25,16 +25,22 @@ def until(condition: t.Callable[[], T], say: t.Callable[[], object] = str) -> T:
 
 
 class Clock:
-    """Stands in for the module `time` of a program: it moves when the program sleeps, and when the test says so."""
+    """Stands in for the module `time` of a program: it moves when the program sleeps, and when the test says so.
 
-    def __init__(self) -> None:
-        self._began, self._passed = time.time(), 0.0
+    Where a program waits for something else, it moves by a step with each look at it.
+    """
+
+    def __init__(self, step: float = 0.0) -> None:
+        self._began, self._passed, self._step = time.time(), 0.0, step
+        self.looks = 0
         self._due: list[tuple[float, t.Callable[[], object]]] = []
 
     def __getattr__(self, name: str) -> t.Any:
         return getattr(time, name)
 
     def monotonic(self) -> float:
+        self.looks += 1
+        self._passed += self._step
         return self._passed
 
     def time(self) -> float:

@@ -23,7 +23,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.key
 
 from tests.unit.caddy import REPOSITORY, Proxy
 from tests.unit.replay_server import Handler, Server
-from tests.unit.waiting import WITHIN_S
+from tests.unit.waiting import WITHIN_S, until
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -49,14 +49,15 @@ class Reader(Handler):
 
 
 class Upstream:
-    """A stand-in for the model server: it says what came, and streams as slowly as it is told."""
+    """A stand-in for the model server: it says what came, and streams as it is told."""
 
     def __init__(self) -> None:
         self.server = Server()
         self.server.http.RequestHandlerClass = Reader
         self.server.ask = self.ask
-        self.pause = 0.02
         self.pieces = 5
+        # What it does between two pieces.
+        self.between: t.Callable[[], object] = lambda: time.sleep(0.02)
         self.left_early = threading.Event()
         self.url = self.server.url
 
@@ -70,7 +71,7 @@ class Upstream:
                 piece = b"data: %d\n\n" % n
                 handler.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
                 handler.wfile.flush()
-                time.sleep(self.pause)
+                self.between()
             handler.wfile.write(b"0\r\n\r\n")
         except OSError:
             self.left_early.set()
@@ -100,7 +101,7 @@ def ask(
     body: t.Any = None,
     headers: dict[str, str] | None = None,
 ) -> Answer:
-    connection = http.client.HTTPConnection("127.0.0.1", proxy.site["docker_port"], timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", proxy.site["docker_port"], timeout=WITHIN_S)
     sent = {**({"Authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
     try:
         connection.request(method, path, body=body, headers=sent)
@@ -225,23 +226,25 @@ def test_no_key_in_the_log_and_no_copy_of_it(proxy: Proxy, upstream: Upstream) -
 
 
 def test_a_stream_comes_piece_by_piece(proxy: Proxy, upstream: Upstream) -> None:
-    upstream.pause, upstream.pieces = 0.1, 5
-    times = []
-    connection = http.client.HTTPConnection("127.0.0.1", proxy.site["docker_port"], timeout=20)
+    heard = threading.Semaphore(0)
+    upstream.between = heard.acquire
+    pieces = []
+    connection = http.client.HTTPConnection("127.0.0.1", proxy.site["docker_port"], timeout=WITHIN_S)
     headers = {"Authorization": f"Bearer {proxy.key('default')}", "Accept-Encoding": "gzip"}
     connection.request("POST", "/v1/chat/completions", body=b"{}", headers=headers)
     response = connection.getresponse()
-    while response.read1(65536):
-        times.append(time.monotonic())
+    # The next one is not sent before this one has come.
+    while piece := response.read1(65536):
+        pieces.append(piece)
+        heard.release()
     connection.close()
     assert response.getheader("Content-Encoding") is None
-    assert len(times) == 5
-    assert times[-1] - times[0] > 0.3
+    assert len(pieces) == 5
 
 
 def test_the_server_learns_that_a_client_has_left(proxy: Proxy, upstream: Upstream) -> None:
-    upstream.pause, upstream.pieces = 0.05, 400
-    connection = http.client.HTTPConnection("127.0.0.1", proxy.site["docker_port"], timeout=20)
+    upstream.pieces = 4000
+    connection = http.client.HTTPConnection("127.0.0.1", proxy.site["docker_port"], timeout=WITHIN_S)
     connection.request(
         "POST", "/v1/completions", body=b"{}", headers={"Authorization": f"Bearer {proxy.key('default')}"}
     )
@@ -264,7 +267,8 @@ def test_a_body_has_a_limit(proxy: Proxy, upstream: Upstream) -> None:
 
 
 def test_more_requests_than_the_limit_are_told_to_wait(proxy: Proxy, upstream: Upstream) -> None:
-    upstream.pause, upstream.pieces = 0.1, 15
+    goes_on = threading.Event()
+    upstream.between = goes_on.wait
     key = proxy.key("default")
     statuses: list[int] = []
     threads = [
@@ -273,12 +277,13 @@ def test_more_requests_than_the_limit_are_told_to_wait(proxy: Proxy, upstream: U
     ]
     for thread in threads:
         thread.start()
-    time.sleep(0.5)
+    until(lambda: len(upstream.server.requests) == 4)
     answer = ask(proxy, "POST", "/v1/completions", key, b"{}")
     assert code_of(answer) == (429, "too_many_requests")
     assert answer[1]["Retry-After"] == "5"
     # Those who watch still see that it lives.
     assert ask(proxy, "GET", "/health")[0] == 200
+    goes_on.set()
     for thread in threads:
         thread.join()
     assert statuses == [200] * 4
@@ -302,16 +307,19 @@ def test_a_server_that_is_not_there(proxy: Proxy, upstream: Upstream) -> None:
 
 
 def test_a_revoked_key_is_out_and_no_stream_is_cut(proxy: Proxy, upstream: Upstream) -> None:
-    upstream.pause, upstream.pieces = 0.1, 20
+    upstream.pieces = 20
+    goes_on = threading.Event()
+    upstream.between = goes_on.wait
     gone, kept = proxy.key("laptop"), proxy.key("default")
     answers: list[Answer] = []
     thread = threading.Thread(target=lambda: answers.append(ask(proxy, "POST", "/v1/completions", gone, b"{}")))
     thread.start()
-    time.sleep(0.3)
+    until(lambda: upstream.server.requests)
     assert proxy.keys.ensure(["default"], "api_proxy").revoked == ["laptop"]
     proxy.reload()
     assert ask(proxy, "GET", "/v1/models", gone)[0] == 401
     assert ask(proxy, "GET", "/v1/models", kept)[0] == 200
+    goes_on.set()
     thread.join()
     assert answers[0][0] == 200
     assert answers[0][2].count(b"data:") == 20
@@ -347,12 +355,15 @@ def tls(proxy: Proxy, name: str | None = None, **limits: t.Any) -> tuple[str | N
 
 def eventually(call: t.Callable[[], t.Any]) -> t.Any:
     """The first certificates are made while it listens already."""
-    for _ in range(50):
-        try:
-            return call()
-        except (OSError, ssl.SSLError):
-            time.sleep(0.1)
-    return call()
+    found: list[t.Any] = []
+
+    def called() -> bool:
+        with contextlib.suppress(OSError, ssl.SSLError):
+            found.append(call())
+        return bool(found)
+
+    until(called)
+    return found[0]
 
 
 def test_tls_by_name_by_address_and_without_a_name(proxy: Proxy) -> None:
@@ -415,8 +426,8 @@ def test_the_official_program_finds_the_file_well_made(proxy: Proxy) -> None:
 
 
 @contextlib.contextmanager
-def raw_upstream(answer: bytes, seconds: float = 0) -> t.Iterator[tuple[str, list[bytes]]]:
-    """A server that answers every connection with these bytes, after a while; and what it was told."""
+def raw_upstream(answer: bytes, healthy: threading.Event | None = None) -> t.Iterator[tuple[str, list[bytes]]]:
+    """A server that answers every connection with these bytes; and what it was told."""
     told: list[bytes] = []
 
     def serve(connection: socket.socket) -> None:
@@ -425,7 +436,8 @@ def raw_upstream(answer: bytes, seconds: float = 0) -> t.Iterator[tuple[str, lis
             time.sleep(0.2)
             heard = connection.recv(1 << 20)
             told.append(heard)
-            time.sleep(seconds if heard.startswith(b"GET /health") else 0)
+            if healthy is not None and heard.startswith(b"GET /health"):
+                healthy.wait()
             connection.sendall(answer)
 
     def accept() -> None:
@@ -455,7 +467,8 @@ def test_no_other_protocol_is_agreed_on(tmp_path: Path) -> None:
 
 
 def test_those_without_a_key_do_not_take_the_place_of_those_with_one(tmp_path: Path) -> None:
-    with raw_upstream(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", seconds=3) as (url, told):
+    healthy = threading.Event()
+    with raw_upstream(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", healthy) as (url, told):
         proxy = Proxy(tmp_path, url, max_requests=2)
         proxy.keys.ensure(["default"], "api_proxy")
         waiting = []
@@ -464,12 +477,11 @@ def test_those_without_a_key_do_not_take_the_place_of_those_with_one(tmp_path: P
             for _ in range(3):
                 waiting.append(socket.create_connection(("127.0.0.1", proxy.site["docker_port"])))
                 waiting[-1].sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-            end = time.monotonic() + 2
-            while len(told) < 2 and time.monotonic() < end:
-                time.sleep(0.02)
+            until(lambda: len(told) >= 2)
             assert ask(proxy, "GET", "/v1/models", proxy.key("default"))[0] == 200
             assert len([request for request in told if request.startswith(b"GET /health")]) == 2
         finally:
+            healthy.set()
             for one in waiting:
                 one.close()
             proxy.close()

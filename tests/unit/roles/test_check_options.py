@@ -10,12 +10,13 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 import typing as t
 from pathlib import Path
 
 import pytest
 import yaml
+
+from tests.unit.waiting import WITHIN_S
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = ROOT / "roles" / "speculative_serve" / "files" / "check_options.py"
@@ -57,7 +58,7 @@ def run(
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=WITHIN_S,
     )
     last = done.stdout.splitlines()[-1]
     assert last.startswith('{"available": ')
@@ -191,19 +192,17 @@ def test_options_that_are_none(tmp_path: Path, text: str, reason: str) -> None:
 def test_talkative_libraries_and_threads_that_stay_do_no_harm(tmp_path: Path, package: t.Callable[..., Path]) -> None:
     path = package("""
         import atexit, subprocess, threading, time
-        subprocess.Popen(["sleep", "30"], start_new_session=True)
-        threading.Thread(target=time.sleep, args=(30,)).start()
+        subprocess.Popen(["sleep", "200"], start_new_session=True)
+        threading.Thread(target=time.sleep, args=(200,)).start()
         atexit.register(print, "goodbye")
         print("hello")
 
         class TorchLlmArgs:
             def __init__(self, **given): ...
     """)
-    begun = time.monotonic()
     answer, output = run(tmp_path, {}, path)
     assert answer["accepted"] is True
     assert "goodbye" not in output
-    assert time.monotonic() - begun < 20
 
 
 @pytest.fixture(name="program")
@@ -222,18 +221,29 @@ def test_one_that_hangs_is_ended(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(package("import time; time.sleep(60)")))
     (tmp_path / "options.yml").write_text("{}", encoding="utf-8")
-    answer = program.ask(tmp_path / "options.yml", 1.0)
-    assert answer == program.not_available("TensorRT-LLM did not answer within 1 s, and not when it was asked again")
+    answer = program.ask(tmp_path / "options.yml", 0.5)
+    assert answer == program.not_available("TensorRT-LLM did not answer within 0 s, and not when it was asked again")
 
 
 def test_one_that_is_slow_while_it_is_cold_is_asked_again(
     tmp_path: Path, package: t.Callable[..., Path], program: t.Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warm = f"pathlib.Path({str(tmp_path / 'warm')!r})"
-    cold = f"import pathlib, time\nif not {warm}.exists():\n    {warm}.touch()\n    time.sleep(60)"
-    monkeypatch.setenv("PYTHONPATH", str(package("class TorchLlmArgs:\n    def __init__(self, **given): pass\n", cold)))
+    cold = "import pathlib, time\nif not pathlib.Path(__file__).with_name('warm').exists():\n    time.sleep(600)"
+    packages = package("class TorchLlmArgs:\n    def __init__(self, **given): pass\n", cold)
+    monkeypatch.setenv("PYTHONPATH", str(packages))
     (tmp_path / "options.yml").write_text("{}", encoding="utf-8")
-    assert program.ask(tmp_path / "options.yml", 3.0).accepted
+    ask_once, asked = program.ask_once, list[float]()
+
+    def ask(options: Path, deadline: float) -> t.Any:
+        asked.append(deadline)
+        if len(asked) == 1:
+            return ask_once(options, 0.5)
+        (packages / "tensorrt_llm/warm").touch()
+        return ask_once(options, WITHIN_S)
+
+    monkeypatch.setattr(program, "ask_once", ask)
+    assert program.ask(tmp_path / "options.yml", 240.0).accepted
+    assert asked == [240.0, 240.0]
 
 
 def test_the_stand_in_takes_as_long_as_it_is_told(
@@ -242,4 +252,4 @@ def test_the_stand_in_takes_as_long_as_it_is_told(
     monkeypatch.setenv("PYTHONPATH", str(standin))
     monkeypatch.setenv("STANDIN_IMPORT_SECONDS", "60")
     (tmp_path / "options.yml").write_text("{}", encoding="utf-8")
-    assert program.ask_once(tmp_path / "options.yml", 2.0) is None
+    assert program.ask_once(tmp_path / "options.yml", 1.0) is None

@@ -36,10 +36,10 @@ from tests.unit.pair_container import (
     Listener,
     PairContainer,
     Server,
-    free_port,
     rdma_device,
     rdma_node,
 )
+from tests.unit.replay_server import free_port
 from tests.unit.waiting import WITHIN_S, until
 
 # As Open MPI 4.1.4 of Debian, HPC-X's of NVIDIA's images and Open MPI 5.0.7 send them.

@@ -15,9 +15,12 @@ import pytest
 from server import visitors
 from server.visitors import Visitor, Visitors
 
+from tests.unit.waiting import until
+
 ADDRESSES = [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
-# The kernel counts in milliseconds, and a busy machine is late.
 MOMENT_S = 0.3
+# In such steps the kernel counts, at most.
+TICK_S = 0.02
 
 
 class Connected(t.NamedTuple):
@@ -51,6 +54,7 @@ def end_of(client: socket.socket) -> visitors.End:
 def test_who_asked_before_and_who_after(family: int, address: str) -> None:
     with connections(family, address, 2) as (waits, own):
         others = Visitors(port(waits.server), {end_of(own.client)})
+        before = time.monotonic()
         waits.client.send(b"?")
         own.client.send(b"?")
         asked = time.monotonic()
@@ -58,9 +62,10 @@ def test_who_asked_before_and_who_after(family: int, address: str) -> None:
         (here,) = others.here()
         assert here.end == end_of(waits.client)
         assert here.asked_ago is not None
-        assert MOMENT_S <= here.asked_ago < 2 * MOMENT_S
-        assert others.served_before(asked + 0.1) == visitors.OTHERS
-        assert not others.served_before(asked - 0.1)
+        assert MOMENT_S <= here.asked_ago <= time.monotonic() - before + TICK_S
+        assert others.served_before(asked + TICK_S) == visitors.OTHERS
+        # However long this machine takes between two lines.
+        assert not others.served_before(asked - 60)
 
 
 def test_a_stream_without_its_first_word_is_waited_for() -> None:
@@ -72,18 +77,16 @@ def test_a_stream_without_its_first_word_is_waited_for() -> None:
         time.sleep(0.05)
         stream.server.send(b"HTTP/1.1 200 OK")
         time.sleep(MOMENT_S)
-        assert others.served_before(asked + 0.1)
+        assert others.served_before(asked + TICK_S)
 
 
 def test_who_has_asked_nothing_waits_for_nothing() -> None:
     """As a proxy's spare connection, or a browser's."""
     with connections(socket.AF_INET, "127.0.0.1", 1) as (spare,):
         others = Visitors(port(spare.server), set())
-        time.sleep(0.05)
         assert [one.has_asked for one in others.here()] == [False]
         spare.client.send(b"?")
-        time.sleep(0.05)
-        assert [one.has_asked for one in others.here()] == [True]
+        until(lambda: [one.has_asked for one in others.here()] == [True])
 
 
 def test_a_kernel_that_does_not_tell_leaves_everybody_alone(monkeypatch: pytest.MonkeyPatch) -> None:
