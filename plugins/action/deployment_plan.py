@@ -217,7 +217,8 @@ class ActionModule(ActionBase):
     @staticmethod
     def _review(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = given["review"]
-        return {"record": deployment.reviewed(asked["own"], served.of_head(asked["answered"]), asked["origins"])}
+        answered = served.of_head(asked["answered"])
+        return {"record": deployment.reviewed(asked["own"], answered, asked["networks"], asked["origins"])}
 
     def _record(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = given["record"]
@@ -236,6 +237,7 @@ class ActionModule(ActionBase):
             figures=figures,
             option_check=asked["option_check"] or asked["seen"]["records"]["said"].get(asked["checked"], {}),
             ranks=served.of_head(asked["ranks"]) or [],
+            networks=asked["networks"],
         )
         planned = deployment.Deployment(**found)
         record = planned.record(seen, datetime.datetime.now(datetime.timezone.utc))

@@ -417,9 +417,16 @@ pair:
       type: str
     rdma:
       description:
-        - The RDMA devices by which the ranks of the server that runs go through the cable, as both have proven before
-          it was started. Null on the worker, while nothing runs, and where NCCL is told to use TCP, which is a finding.
+        - The RDMA devices that all ranks could use before the server that runs was started. Whether NCCL uses them says
+          C(nccl). Null on the worker, while nothing runs, and if NCCL is told to use TCP, which is a finding.
       type: str
+    nccl:
+      description:
+        - The network that the NCCL of this Spark's rank uses, by its own log. C(name) is NCCL's word for it, C(rdma)
+          whether that is RDMA, C(devices) are its RDMA devices or interfaces, and C(missing) devices that it should use
+          and does not. Without RDMA, C(why) is the reason as far as NCCL tells it, and C(fix) what to do.
+        - Null while no rank runs, and if it is not known, as with C(NCCL_DEBUG) in C(speculative_serve_environment).
+      type: dict
   sample: null
 jobs:
   description:

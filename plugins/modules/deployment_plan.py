@@ -737,6 +737,12 @@ options:
           - Of every Spark, by name, what its ranks said of themselves before they started. The head's count.
         type: dict
         default: {}
+      networks:
+        description:
+          - Of every Spark, by name, the network that its rank's NCCL uses, as M(dgx_spark.speculative.spark_info)
+            returned it in RV(dgx_spark.speculative.spark_info#module:records.network).
+        type: dict
+        default: {}
   review:
     description:
       - What has served all along keeps its record, and what its sign of life shows is added.
@@ -757,6 +763,11 @@ options:
           - Where its values come from now.
         type: dict
         required: true
+      networks:
+        description:
+          - As O(record.networks).
+        type: dict
+        default: {}
   listen:
     description:
       - Where a Spark listens. Fails where that would let in everybody, or where two Sparks could not reach each other.

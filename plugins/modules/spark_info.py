@@ -983,6 +983,12 @@ records:
       description: What the ranks of O(deployment) said of themselves when it started last. Empty for one Spark alone.
       type: list
       elements: dict
+    network:
+      description:
+        - The network that the NCCL of this Spark's rank of O(deployment) uses, as C(nccl) in
+          RV(dgx_spark.speculative.deployment_info#module:pair). Null for one Spark alone, while no rank runs, and if
+          it is not known.
+      type: dict
     trial:
       description:
         - What a benchmark has served in the slot now, in place of the deployment's own engine options. Null if there is

@@ -344,8 +344,9 @@ def by_tcp(data: t.Any) -> str | None:
     return next((str(row["message"]) for row in rows if row.get("message")), None)
 
 
-def by_rdma(data: t.Any) -> str | None:
-    """The RDMA devices that all ranks could use when they were started; None where nobody has looked."""
+def rdma_ready(data: t.Any) -> str | None:
+    """Return the RDMA devices that all ranks could use when they were started; None if that is not known. Whether NCCL
+    uses them is another matter."""
     found = [rank.get("verbs") for rank in ranks_of(data)]
     if len(found) < 2 or not all(isinstance(one, dict) and one and None not in one.values() for one in found):
         return None

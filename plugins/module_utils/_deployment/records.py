@@ -15,6 +15,8 @@ import typing as t
 import urllib.parse
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl
+
 Record = dict[str, t.Any]
 
 # How many tokens are drafted for each pass: the key of recipes, of records, and of what a benchmark has chosen.
@@ -155,7 +157,7 @@ def remembered(state_directory: Path, deployment: str | None, labels: t.Mapping[
         "previous_lacks": lost_models(before) if before else [],
         "trial": leased_trial(directory) if directory else None,
         "choice": choice(state_directory / deployment if deployment else directory),
-        **(noted(state_directory / deployment) if deployment else {"said": {}, "ranks": []}),
+        **(noted(state_directory / deployment) if deployment else {"said": {}, "ranks": [], "network": None}),
         "files": present_files(state_directory / deployment, labels) if deployment else {},
     }
 
@@ -182,13 +184,16 @@ def present_files(directory: Path, labels: t.Mapping[str, str]) -> dict[str, str
 
 
 def noted(directory: Path) -> dict[str, t.Any]:
-    """What is kept of a deployment beside its record: what the image said of its options, by their hash, and what the
-    ranks said of themselves when it started last."""
+    """What is kept of a deployment beside its record: what the image said of its options, by their hash, what the
+    ranks said of themselves when it started last, and which network this Spark's rank uses while ranks run."""
     said = {path.stem: _mapping(path) for path in directory.glob("check/*.json")}
     ranks = _mapping(directory / "state/ranks.json").get("ranks")
+    runs = _mapping(directory / "state/state.json").get("state") in nccl.RANKS_RUN
+    network = nccl.of_rank(directory / "state") if runs else None
     return {
         "said": {checked: answer for checked, answer in said.items() if answer},
         "ranks": ranks if isinstance(ranks, list) else [],
+        "network": network.facts() if network else None,
     }
 
 

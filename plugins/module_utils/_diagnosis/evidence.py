@@ -20,8 +20,8 @@ import typing as t
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, records
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view as pairs
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import access as docker
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import holders
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import store_of
@@ -133,6 +133,8 @@ class Evidence:
     measured: list[Facts] = dataclasses.field(default_factory=list)
     # What the ranks said of themselves before the server was started.
     ranks: Facts = dataclasses.field(default_factory=dict)
+    # Which network the NCCL of this Spark's rank tells of, since its last start.
+    network: nccl.Network | None = None
     memory: dict[str, int] = dataclasses.field(default_factory=dict)
     disks: list[Disk] = dataclasses.field(default_factory=list)
     name_servers: list[str] | None = None
@@ -437,6 +439,8 @@ class Gatherer:
         directory = evidence.directory
         if evidence.pair.rank == 0 and directory:
             self._look("ranks.json", lambda: self._ranks(directory))
+        if directory:
+            self._look("NCCL's log", lambda: self._nccl(directory))
         return f"{evidence.pair.role}, the other one is {evidence.pair.peer}"
 
     def _ranks(self, directory: Path) -> str | None:
@@ -444,6 +448,14 @@ class Gatherer:
         self.evidence.files["ranks.json"] = text
         data = json.loads(text)
         self.evidence.ranks = data if isinstance(data, dict) else {}
+        return None
+
+    def _nccl(self, directory: Path) -> str | None:
+        text = nccl.read_files(directory / "state")
+        if not text:
+            return "there is none"
+        self.evidence.files["nccl.log"] = text
+        self.evidence.network = nccl.parse(text)
         return None
 
     def _server_log(self) -> str | None:

@@ -13,6 +13,7 @@ import re
 import time
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
     PEER_LOST,
     REFUSED,
@@ -26,6 +27,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     describe_rail,
     differences_of,
     environment_of,
+    listed,
     one_subnet,
     ranks_of,
     speed,
@@ -575,7 +577,18 @@ def ranks_unequal(evidence: Evidence) -> Answer:
 
 
 def pair_by_tcp(evidence: Evidence) -> Answer:
-    return by_tcp(_ranks(evidence))
+    """By NCCL's own word, and only else by its settings."""
+    network = evidence.network
+    if network is None or evidence.said not in nccl.RANKS_RUN:
+        return by_tcp(_ranks(evidence))
+    return None if network.rdma else nccl.in_words(network)
+
+
+def rdma_partly(evidence: Evidence) -> Answer:
+    network = evidence.network
+    if network is None or evidence.said not in nccl.RANKS_RUN or not network.missing:
+        return None
+    return f"{nccl.in_words(network)}, and not {listed(network.missing)}"
 
 
 def ranks_not_started(evidence: Evidence) -> Answer:
@@ -661,6 +674,7 @@ FACTS: dict[str, Fact] = {
     "ranks_differ": ranks_differ,
     "ranks_unequal": ranks_unequal,
     "pair_by_tcp": pair_by_tcp,
+    "rdma_partly": rdma_partly,
     "ranks_not_started": ranks_not_started,
     "ranks_on_one_host": ranks_on_one_host,
     "rank_on_one_core": rank_on_one_core,

@@ -11,10 +11,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.nccl import Network
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
     Link,
     Pair,
-    by_rdma,
+    rdma_ready,
 )
 
 SERVING = ("ready", "ready_without_speculation", "busy")
@@ -154,7 +155,13 @@ class Status:
 
 
 def pair_facts(
-    pair: Pair, links: t.Sequence[Link], answers: str | None, noticed: t.Any, options: str | None, ranks: t.Any = None
+    pair: Pair,
+    links: t.Sequence[Link],
+    answers: str | None,
+    noticed: t.Any,
+    options: str | None,
+    ranks: t.Any = None,
+    network: Network | None = None,
 ) -> Facts:
     """A pair, and what one half of it sees now, as a module returns them."""
     rails = [
@@ -177,5 +184,6 @@ def pair_facts(
         "rails": rails,
         "peer": {**peer, "noticed": noticed},
         "options": options,
-        "rdma": by_rdma(ranks),
+        "rdma": rdma_ready(ranks),
+        "nccl": network.facts() if network else None,
     }

@@ -201,8 +201,8 @@ class StatusLook:
         if self._pair:
             options, seen = self._labels(slot).get(OPTIONS_LABEL), noticed(files.server)
             links = [look_at_rail(rail, self._machine.root) for rail in self._pair.rails]
-            status.pair = pair_facts(self._pair, links, ask_peer(self._pair), seen, options, files.ranks)
-            status.findings += look.by_tcp(files)
+            status.pair = pair_facts(self._pair, links, ask_peer(self._pair), seen, options, files.ranks, files.network)
+            status.findings += look.by_tcp(files, "this Spark")
         found = self._state_of(slot, files, look.question_of(record) if self._params["ask"] else None)
         status.state, status.why, status.version = found.state, found.why, found.version
         status.findings += [one for one in found.findings if one not in status.findings]

@@ -16,7 +16,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, pair_view
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
     PEER_LOST,
     WAITING_FOR_FABRIC,
@@ -52,6 +52,8 @@ NOT_JUDGED = ("repetition", "unfinished", "wrong_answer")
 
 # The finding that the server's own KV cache tells, and not an answer.
 SMALLER_CONTEXT = "smaller_context"
+# The findings that a restart may change: the server that runs now is looked at for them.
+OF_THE_MOMENT = (SMALLER_CONTEXT, nccl.BY_TCP, nccl.PARTLY)
 # The restart policy of what serves, and what stop.yml makes of it.
 KEPT, STAYS_DOWN = "unless-stopped", "no"
 
@@ -75,6 +77,8 @@ class Files:
     log: str = ""
     # What the ranks of a pair said of themselves before the server that runs was started.
     ranks: t.Any = None
+    # What the NCCL of this Spark's rank uses, while ranks run.
+    network: nccl.Network | None = None
 
 
 def tail(path: Path, most: int = LOG_TAIL_BYTES) -> str:
@@ -92,7 +96,8 @@ def read_files(directory: Path | None) -> Files:
     server = _read_json(directory / "state" / "state.json")
     running = server is not None and server.get("state") == "running"
     ranks = _read_json(directory / "state" / "ranks.json") if running else None
-    return Files(server, tail(directory / "state" / "server.log"), ranks)
+    network = nccl.of_rank(directory / "state") if server and server.get("state") in nccl.RANKS_RUN else None
+    return Files(server, tail(directory / "state" / "server.log"), ranks, network)
 
 
 def _read_json(path: Path) -> dict[str, t.Any] | None:
@@ -300,15 +305,18 @@ def smaller_context(server: t.Mapping[str, t.Any] | None) -> list[completions.Fi
 
 
 def still_said(record: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-    """What was found when it was deployed, but of the KV cache, for which the server that runs now is looked at."""
+    """What was found when it was deployed, and no restart changes."""
     told = [one for one in record.get("findings") or [] if isinstance(one, dict) and "message" in one]
-    return [one for one in told if one.get("id") != SMALLER_CONTEXT]
+    return [one for one in told if one.get("id") not in OF_THE_MOMENT]
 
 
-def by_tcp(files: Files) -> list[dict[str, t.Any]]:
-    """The finding that a pair does not use RDMA."""
+def by_tcp(files: Files, who: str) -> list[dict[str, t.Any]]:
+    """The finding that a rank does not use RDMA as planned: by NCCL's own word, and only else by its settings."""
+    if files.network is not None:
+        found = nccl.finding(files.network, who)
+        return [found] if found else []
     told = pair_view.by_tcp(files.ranks)
-    return [{"id": "pair_by_tcp", "message": f"{told[:1].upper()}{told[1:]}."}] if told else []
+    return [{"id": nccl.BY_TCP, "message": f"{told[:1].upper()}{told[1:]}."}] if told else []
 
 
 def missing_half(server: t.Mapping[str, t.Any]) -> str:

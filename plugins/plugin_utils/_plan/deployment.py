@@ -18,6 +18,7 @@ import typing as t
 import urllib.parse
 from pathlib import PurePosixPath
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, pair_view
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import ASIDE
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers
@@ -27,12 +28,13 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.contai
     LABEL,
     PREFIX,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.known_issues import issues_of_nccl
 
 Mapping = t.Mapping[str, t.Any]
 Record = dict[str, t.Any]
 
-# Of the present, and not of the deployment: a restart makes the KV cache anew.
-OF_THE_MOMENT = "smaller_context"
+# Of the present, and not of the deployment: a restart makes the KV cache anew, and has NCCL choose its network.
+OF_THE_MOMENT = ("smaller_context", nccl.BY_TCP, nccl.PARTLY)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,9 +82,10 @@ class Deployment:
             "deployed_at": now.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "image": {**self.image, "id": seen.image["id"], "digests": seen.image["repo_digests"]},
             "container": seen.container,
-            "pair": {**self.pair, "ranks": seen.ranks} if self.pair else {},
+            "pair": joined(self.pair, seen.networks, seen.ranks) if self.pair else {},
+            "warnings": [*self.warnings, *issues_of_nccl(seen.ranks)],
             "served_model": seen.answered["http"]["models"][0],
-            **judged(seen.answered["findings"], seen.figures["findings"]),
+            **judged([*seen.answered["findings"], *of_networks(seen.networks)], seen.figures["findings"]),
             "checks": checks(seen),
             "answer": seen.answered["answer"],
             "measurements": seen.figures["measurements"],
@@ -106,6 +109,19 @@ class Seen:
     memory_available: int
     # What the ranks said of themselves before it started; none for one Spark alone.
     ranks: t.Sequence[Mapping]
+    # By the names of the Sparks, what each rank's NCCL uses; empty where that is not known.
+    networks: t.Mapping[str, t.Any]
+
+
+def joined(pair: Mapping, networks: Mapping, ranks: t.Sequence[Mapping]) -> dict[str, t.Any]:
+    """Return what a record keeps of several Sparks: with what each rank said, and its network, None if not known."""
+    names = dict(enumerate(nodes_of(pair)))
+    return {**pair, "ranks": [{**rank, "network": networks.get(names.get(rank.get("rank"))) or None} for rank in ranks]}
+
+
+def of_networks(networks: Mapping) -> list[dict[str, str]]:
+    """Return the findings on the networks of several Sparks."""
+    return nccl.findings({name: nccl.known(facts) for name, facts in networks.items()})
 
 
 def texts(files: t.Mapping[str, str], config: Mapping) -> dict[str, str]:
@@ -158,7 +174,7 @@ def judged(*findings: t.Iterable[Mapping]) -> dict[str, t.Any]:
     """What was found, each once, and what that makes of it. What comes first is of this moment."""
     found: list[Mapping] = []
     for number, rows in enumerate(findings):
-        found += [row for row in rows if row not in found and (number == 0 or row["id"] != OF_THE_MOMENT)]
+        found += [row for row in rows if row not in found and (number == 0 or row["id"] not in OF_THE_MOMENT)]
     return {"findings": found, "outcome": "serving with findings" if found else "serving"}
 
 
@@ -184,9 +200,16 @@ def checks(seen: Seen) -> list[str]:
     ]
 
 
-def reviewed(record: Mapping, answered: Mapping, origins: Mapping) -> Record:
+def reviewed(record: Mapping, answered: Mapping, networks: Mapping, origins: Mapping) -> Record:
     """The record of what has served all along: its findings stay, what the sign of life shows is added."""
-    return {**record, **judged(answered["findings"], record["findings"]), "origins": origins}
+    found = judged([*answered["findings"], *of_networks(networks)], record["findings"])
+    pair = record.get("pair")
+    return {
+        **record,
+        **found,
+        "origins": origins,
+        **({"pair": joined(pair, networks, pair_view.ranks_of(pair))} if pair else {}),
+    }
 
 
 def replaced(planned: Deployment, records: Mapping) -> Mapping | None:

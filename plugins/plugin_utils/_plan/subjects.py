@@ -165,9 +165,16 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
             "option_check": {"type": "dict", "default": {}},
             "checked": {"type": "str", "default": ""},
             "ranks": {"type": "dict", "default": {}},
+            "networks": {"type": "dict", "default": {}},
         },
     },
-    "review": {"type": "dict", "options": dict.fromkeys(("own", "answered", "origins"), NEEDED)},
+    "review": {
+        "type": "dict",
+        "options": {
+            **dict.fromkeys(("own", "answered", "origins"), NEEDED),
+            "networks": {"type": "dict", "default": {}},
+        },
+    },
     "listen": {
         "type": "dict",
         "options": {

@@ -13,6 +13,7 @@ import ipaddress
 import time
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, wrapped
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
     OPEN,
@@ -232,12 +233,21 @@ def _fabric(pair: Facts) -> t.Iterator[tuple[str, str]]:
         )
 
 
-def _half(pair: Facts) -> t.Iterator[tuple[str, str | None]]:
+def _network(pair: Facts, runs: bool) -> str | None:
+    """Return whether this Spark's rank uses RDMA, by NCCL's own word."""
+    network = nccl.known(pair["nccl"])
+    if network is not None:
+        return nccl.in_words(network)
+    ready = f"{pair['rdma']} ready; " if pair["rdma"] else ""
+    return f"{ready}not known whether NCCL uses it" if runs or ready else None
+
+
+def _half(pair: Facts, runs: bool) -> t.Iterator[tuple[str, str | None]]:
     name = pair["peer"]["name"]
     workers = "workers" if len(pair["nodes"]) > 2 else "worker"
     yield "pair", f"the head, with {name} as its {workers}" if pair["rank"] == 0 else f"the worker of {name}"
     yield from _fabric(pair)
-    yield "RDMA", pair["rdma"]
+    yield "RDMA", _network(pair, runs)
     yield "peer", _peer(pair)
 
 
@@ -271,7 +281,7 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
         when = f", deployed {status.deployed_at}" if status.deployed_at else ""
         yield "deployment", f"{status.deployment}{when}"
     if status.pair:
-        yield from _half(status.pair)
+        yield from _half(status.pair, status.state in (*SERVING, "serving"))
     if status.url and not _is_worker(status):
         yield "URL", api(status.url, status.listens_on)
     yield from status.beside.items()

@@ -16,8 +16,8 @@ import typing as t
 from urllib.parse import urlsplit
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import break_even as _break_even
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, records
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view as pairs
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH, section, wrapped
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.status import api
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, at_most, drafting
@@ -81,13 +81,22 @@ def read_back(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
         parts.append(
             f"{cores[0]} cores each" if len(set(cores)) == 1 else f"{pairs.listed(list(map(str, cores)))} cores"
         )
-    if pairs.by_rdma(record.get("pair")):
-        parts.append(f"RDMA through the {'cable' if len(ranks) == 2 else 'switch'}")
+    parts.append(network(ranks))
     versions = [rank.get("versions") for rank in ranks]
     if isinstance(versions[0], dict) and all(one == versions[0] for one in versions):
         listed = ", ".join(f"{name} {version}" for name, version in sorted(versions[0].items()) if version)
         parts.append(f"the same versions ({listed})" if listed else "the same versions")
     return [("both ranks" if len(ranks) == 2 else "all ranks", ", ".join(parts))]
+
+
+def network(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+    """Return what the ranks' NCCL uses. RDMA is only what the NCCL of every rank calls so."""
+    found = [nccl.known(rank.get("network")) for rank in ranks]
+    if any(one is not None and not one.rdma for one in found):
+        return "NCCL without RDMA"
+    if None in found:
+        return "not known whether NCCL uses RDMA"
+    return f"RDMA through the {'cable' if len(ranks) == 2 else 'switch'} by NCCL's own log"
 
 
 def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:

@@ -17,6 +17,7 @@ A row, under a name with the thread's number
     models       a regular expression that is searched in the target model's name, which may be empty
     method       how drafts are made
     sparks       how many Sparks serve as one, at least
+    nccl         the first and the last version of NCCL; such a row is told once the ranks have said which one they have
     options      by path, the values of which the engine option has one; null for an option that is not given
     unless       the same, of which it has none
 """
@@ -71,13 +72,15 @@ class KnownIssue:
     models: str = ""
     method: str | None = None
     sparks: int = 1
+    nccl: t.Sequence[str] = ()
     options: Values = dataclasses.field(default_factory=dict)
     unless: Values = dataclasses.field(default_factory=dict)
 
     def matches(self, case: Case) -> bool:
         """Whether a case runs into it."""
         return (
-            self._is_of(case.version)
+            not self.nccl
+            and self._is_of(case.version)
             and bool(re.search(self.models, case.target_model, re.I))
             and self.method in (None, case.method)
             and case.sparks >= self.sparks
@@ -85,11 +88,19 @@ class KnownIssue:
             and not any(case.has_one_of(path, values) for path, values in self.unless.items())
         )
 
+    def is_of_nccl(self, version: str) -> bool:
+        """Return whether a version of NCCL has it."""
+        return bool(self.nccl) and _numbers(self.nccl[0]) <= _numbers(version) <= _numbers(self.nccl[1])
+
     def _is_of(self, version: Version | None) -> bool:
         return self.first is None or (version is not None and within(version, self.first, self.last))
 
     def __str__(self) -> str:
         return f"{self.message}; see {self.url}"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
 # A decoding type stands for itself where it is that of no method.
@@ -104,6 +115,7 @@ ROW: dict[str, Field] = {
     "models": Field(str),
     "method": Field(str, choices=tuple(dict.fromkeys((*CHOICES, *TYPES)))),
     "sparks": Field(int, least=1),
+    "nccl": Field(list, each=Field(str, pattern=re.compile(r"\d+\.\d+\.\d+"), form="a version such as 2.28.9")),
     "options": VALUES,
     "unless": VALUES,
 }
@@ -112,6 +124,8 @@ ROW: dict[str, Field] = {
 def _errors(name: str, row: t.Mapping[str, t.Any]) -> list[str]:
     """What no single key of a row shows."""
     errors = []
+    if "nccl" in row and len(row["nccl"]) != 2:
+        errors.append(f"{name}.nccl has to be two versions, the first and the last")
     if row.get("last") and not row.get("first"):
         errors.append(f"{name}.first is missing, and last is given: say from which release on")
     try:
@@ -134,3 +148,14 @@ KNOWN_ISSUES = read(Path(__file__).with_suffix(".yml"))
 def known_issues(case: Case) -> list[KnownIssue]:
     """The known issues a case runs into, in the order of the rows."""
     return [issue for issue in KNOWN_ISSUES if issue.matches(case)]
+
+
+def issues_of_nccl(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    """Return the known issues of the NCCL that the ranks of several Sparks have, by what they said of themselves."""
+    versions = {str((rank.get("versions") or {}).get("NCCL") or "") for rank in ranks if isinstance(rank, dict)}
+    return [
+        f"NCCL {version}: {issue}"
+        for version in sorted(filter(None, versions))
+        for issue in KNOWN_ISSUES
+        if len(ranks) >= issue.sparks and issue.is_of_nccl(version)
+    ]

@@ -20,6 +20,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl as reader
 
 from tests.twin import models
 from tests.twin.trtllm import repository, tiny_library
@@ -95,18 +96,106 @@ def test_a_name_that_does_not_exist(level: str, warned: bool, capsys: pytest.Cap
     assert ("NCCL WARN Bootstrap : no socket interface found" in capsys.readouterr().out) is warned
 
 
-def test_the_network_that_is_taken_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: t.Any
-) -> None:
-    environment = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_DEBUG": "INFO", "NCCL_IB_HCA": "rocep1s0f1,roceP2p1s0f1"}
-    monkeypatch.setattr(nccl, "RDMA_NODES", tmp_path)
+HCA = "rocep1s0f1,roceP2p1s0f1"
+
+
+@pytest.fixture(name="rdma")
+def fixture_rdma(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two RDMA devices that are active, each with its node, which is that of /dev/null."""
+    for number, name in enumerate(("rocep1s0f1", "roceP2p1s0f1")):
+        entry, port = tmp_path / "verbs" / f"uverbs{number}", tmp_path / "devices" / name / "ports/1"
+        entry.mkdir(parents=True)
+        (entry / "ibdev").write_text(f"{name}\n", encoding="ascii")
+        (entry / "dev").write_text("1:3\n", encoding="ascii")
+        port.mkdir(parents=True)
+        (port / "state").write_text("4: ACTIVE\n", encoding="ascii")
+        (tmp_path / "nodes").mkdir(exist_ok=True)
+        (tmp_path / f"nodes/uverbs{number}").symlink_to("/dev/null")
+    for constant, directory in (("CLASS", "verbs"), ("PORTS", "devices"), ("NODES", "nodes")):
+        monkeypatch.setattr(nccl, constant, tmp_path / directory)
+    monkeypatch.setattr(nccl, "NETWORKS", {"IB": "NCCL_IB_DISABLE"})
+    return tmp_path
+
+
+def written(directory: Path, **environment: str) -> str:
+    """What NCCL writes down of a rank with this environment."""
+    file = str(directory / "nccl.%h.%p")
+    debug = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,ENV,NET", "NCCL_DEBUG_FILE": file}
+    nccl.Communicator(0, 2, {"NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_HCA": HCA, **debug, **environment})
+    name = f"nccl.{socket.gethostname().partition('.')[0]}.{os.getpid()}"
+    return (directory / name).read_text(encoding="utf-8")
+
+
+def network(text: str) -> reader.Network:
+    """The same, as the collection reads it."""
+    found = reader.parse(text)
+    assert found is not None, text
+    return found
+
+
+def test_rdma_is_told(rdma: Path) -> None:
+    text = written(rdma)
+    assert "NCCL INFO NET/IB : Using [0]rocep1s0f1:1/RoCE [1]roceP2p1s0f1:1/RoCE [RO]; OOB lo:127.0.0.1<0>\n" in text
+    assert network(text) == reader.Network("IB", True, HCA.split(","), [])
+
+
+def test_the_plug_in_is_tried_first(rdma: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nccl, "NETWORKS", {"IBext_v10": "NCCL_IBEXT_DISABLE", "IB": "NCCL_IB_DISABLE"})
+    assert network(written(rdma, NCCL_IB_DISABLE="1")).name == "IBext_v10"
+    assert network(written(rdma, NCCL_IBEXT_DISABLE="1")).name == "IB"
+
+
+@pytest.mark.parametrize(
+    ("environment", "why"),
+    [
+        ({"NCCL_IB_HCA": "^roce"}, "no active RDMA device matches NCCL_IB_HCA=^roce"),
+        ({"NCCL_IB_HCA": "rocep1s0f1:2"}, "no active RDMA device matches NCCL_IB_HCA=rocep1s0f1:2"),
+        ({"NCCL_IB_DISABLE": "1"}, "NCCL_IB_DISABLE is set to 1"),
+        ({"NCCL_NET": "Socket"}, "it has not tried RDMA, as with NCCL_NET=Socket"),
+    ],
+)
+def test_sockets_are_told_with_the_reason(rdma: Path, environment: dict[str, str], why: str) -> None:
+    found = network(written(rdma, **environment))
+    assert (found.name, found.rdma, found.devices, found.why) == ("Socket", False, ["lo"], why)
+
+
+def test_a_port_that_is_down(rdma: Path) -> None:
+    (rdma / "devices/roceP2p1s0f1/ports/1/state").write_text("1: DOWN\n", encoding="ascii")
+    assert network(written(rdma)) == reader.Network("IB", True, ["rocep1s0f1"], ["roceP2p1s0f1"])
+    (rdma / "devices/rocep1s0f1/ports/1/state").write_text("1: DOWN\n", encoding="ascii")
+    assert network(written(rdma)).why == f"no active RDMA device matches NCCL_IB_HCA={HCA}"
+
+
+def test_devices_that_the_container_cannot_open(rdma: Path) -> None:
+    (rdma / "nodes/uverbs0").unlink()
+    (rdma / "verbs/uverbs1/dev").write_text("231:192\n", encoding="ascii")
+    text = written(rdma)
+    assert "NCCL WARN NET/IB : Unable to open device rocep1s0f1\n" in text
+    assert network(text).why == "it cannot open rocep1s0f1 and roceP2p1s0f1"
+
+
+@pytest.mark.parametrize(
+    ("environment", "says", "silent"),
+    [
+        ({"NCCL_DEBUG": "WARN"}, "", "NCCL INFO"),
+        ({"NCCL_DEBUG_SUBSYS": "NET"}, "Assigned NET plugin IB to comm", "Using network"),
+        ({"NCCL_DEBUG_SUBSYS": "ENV"}, "NCCL_IB_HCA set to", "NET/IB : Using"),
+        ({"NCCL_DEBUG_SUBSYS": "^NET"}, "NCCL_SOCKET_IFNAME set by environment", "NET/IB : Using"),
+        ({"NCCL_DEBUG_SUBSYS": "all"}, "Using network IB", "nothing"),
+    ],
+)
+def test_only_what_is_asked_for_is_written(rdma: Path, environment: dict[str, str], says: str, silent: str) -> None:
+    text = written(rdma, **environment)
+    assert says in text
+    assert silent not in text
+
+
+def test_without_a_file_it_goes_to_the_output(rdma: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    environment = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_HCA": HCA, "NCCL_DEBUG": "INFO"}
     nccl.Communicator(0, 2, environment)
-    assert "Using network Socket" in capsys.readouterr().out
-    (tmp_path / "uverbs0").touch()
-    nccl.Communicator(0, 2, environment)
-    said = capsys.readouterr().out
-    assert "NET/IB : Using [0]rocep1s0f1:1/RoCE [1]roceP2p1s0f1:1/RoCE" in said
-    assert "Using network IB" in said
+    assert network(capsys.readouterr().out).rdma
+    nccl.Communicator(0, 2, {**environment, "NCCL_DEBUG_FILE": str(rdma / "not/there")})
+    assert network(capsys.readouterr().out).rdma
 
 
 # The ring

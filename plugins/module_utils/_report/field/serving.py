@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible.module_utils.urls import open_url
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.field.sensor import (
     NotMeasured,
@@ -127,6 +128,16 @@ def free_for_gpu(world: World) -> str:
     return str(found)
 
 
+def network(world: World) -> str:
+    """Return what the NCCL of this Spark's rank uses, by its own log."""
+    if not world.record().get("pair"):
+        raise NotMeasured("what is deployed here serves on one Spark")
+    found = nccl.of_rank(world.directory() / "state") if world.state().get("state") in nccl.RANKS_RUN else None
+    if found is None:
+        raise NotMeasured("no log of NCCL in the state directory tells")
+    return nccl.in_words(found)
+
+
 def measurement(key: str) -> t.Callable[[World], float]:
     """A sensor of what was measured when the deployment was seen to answer."""
 
@@ -211,6 +222,7 @@ SERVING = (
     Sensor("free_for_gpu", "What serves", "Free for the GPU before", free_for_gpu, "cuMemGetInfo, /proc/meminfo"),
     Sensor("kv_planned", "What serves", "KV cache planned", kv_planned, "record.json", "tokens"),
     Sensor("kv_made", "What serves", "KV cache that the engine made", kv_made, "server.log"),
+    Sensor("nccl", "What serves", "Network between the ranks", network, "NCCL's own log"),
     Sensor("speed", "What serves", "Speed of one answer", measurement("tokens_per_second"), "record.json", "tokens/s"),
     Sensor("acceptance", "What serves", "Tokens a pass", measurement("acceptance_length"), "record.json"),
     Sensor("health", "What serves", "/health answers with", health, "HTTP"),

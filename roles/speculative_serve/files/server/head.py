@@ -18,7 +18,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from server import verbs
+from server import nccl, verbs
 from server.cluster import HEARD, LOOK_TIMEOUT_S, READY, RETRY_S, RUN, Cluster, knock, no_address
 from server.processes import descendants
 from server.state import read_or
@@ -100,6 +100,7 @@ class Head(Supervisor):
         self.meter = Meter(Http(url))
         self.meter_at = 0.0
         self.verbs = verbs.Gate(os.environ)
+        self.settings = nccl.settings(self.state.directory, os.environ)
         nobody = {"reachable": None, "since": None, "reason": None}
         self.state.values["peers"] = [{"address": address, **nobody} for address in cluster.peers]
 
@@ -139,6 +140,7 @@ class Head(Supervisor):
             return
         if waited:
             self.log.say(f"the worker answers at {' and '.join(self.cluster.peers)} port {self.cluster.port}")
+        nccl.remove_files(self.state.directory)
         self.peer_lost = False
         self.front_seen_at = None
         self.peers = [Peer(address, self.cluster) for address in self.cluster.peers]

@@ -21,6 +21,7 @@ import time
 import typing as t
 from pathlib import Path
 
+from server import nccl
 from server.cluster import HEARD, READY, RUN
 from server.processes import KILL_WITHIN_S, Process, descendants, processes
 
@@ -111,6 +112,7 @@ def main(arguments: t.Sequence[str]) -> int:
     if left:
         numbers = " ".join(map(str, sorted(left)))
         return refuse(worker["log"], f"an earlier rank on the worker cannot be ended (processes {numbers}); reboot it")
+    nccl.remove_files(Path(worker["log"]).parent)
     # The memory guard begins anew with what is started now.
     os.kill(worker["pid"], signal.SIGUSR2)
     command = with_own_interfaces(command, environment)

@@ -143,6 +143,8 @@ class Supervisor:
         self.stillness = Stillness(0)
         self.guard = Sampler(deployment / "state", os.environ, self.end_engine)
         self.turn = Turn()
+        # What the server's environment has besides the container's.
+        self.settings: dict[str, str] = {}
 
     def take_signals(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -307,7 +309,7 @@ class Supervisor:
         self.guard.loads()
         self.server = subprocess.Popen(
             ["/bin/bash", str(self.script)],
-            env={**os.environ, "DGX_SPARK_OPTIONS": str(options)},
+            env={**os.environ, **self.settings, "DGX_SPARK_OPTIONS": str(options)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

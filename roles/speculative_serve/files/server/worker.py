@@ -21,7 +21,7 @@ import sys
 import time
 from pathlib import Path
 
-from server import verbs
+from server import nccl, verbs
 from server.cluster import KEYS, RETRY_S, RUN, Cluster, is_free, is_here, knock, no_address, write_private
 from server.guard import Verdict
 from server.loading import TAKEN, PageCache, Turn, memory_is_short
@@ -319,7 +319,9 @@ def save_environment(deployment: Path) -> None:
     """What a rank is started with: a login has nothing of the container's environment."""
     RUN.mkdir(parents=True, exist_ok=True)
     RUN.chmod(0o700)
-    worker = {"pid": os.getpid(), "log": str(deployment / "state" / "server.log"), "environment": dict(os.environ)}
+    state = deployment / "state"
+    environment = {**os.environ, **nccl.settings(state, os.environ)}
+    worker = {"pid": os.getpid(), "log": str(state / "server.log"), "environment": environment}
     write_private(RUN / "worker.json", json.dumps(worker))
 
 

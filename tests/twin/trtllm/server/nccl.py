@@ -4,7 +4,11 @@
 """What stands in for NCCL: a ring of all ranks over real TCP connections, on the interfaces that NCCL would take.
 
 Each rank reads its own environment. Every interface is a rail of its own, and every exchange uses all of them; what the
-real one moves by RDMA over the devices in NCCL_IB_HCA goes over the interfaces, too.
+real one moves by RDMA over the devices in NCCL_IB_HCA goes over the interfaces, too. Which network the real one would
+use is decided as it does that: by what sysfs says of the RDMA devices, whether the container has their nodes, and the
+environment. Its log has the words of NVIDIA/nccl v2.28.9-1 and, for newer releases, of the plug-in that containers of
+NVIDIA's bring along (Mellanox/nccl-rdma-sharp-plugins, src/p2p_plugin.c), as a DGX Spark printed them
+(mark-ramsey-ri/vllm-dgx-spark issue 1).
 """
 
 from __future__ import annotations
@@ -13,19 +17,30 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import signal
 import socket
+import stat
 import struct
 import time
 import typing as t
 from pathlib import Path
+
+from .release import FAMILY
 
 SIOCGIFADDR = 0x8915
 # An InfiniBand queue pair gives up after about this long without an answer.
 SECONDS = 30.0
 HEAD = struct.Struct(">4sI")
 PASS, REQUEST, STOP = b"PASS", b"NEXT", b"STOP"
-RDMA_NODES = Path("/dev/infiniband")
+NODES = Path("/dev/infiniband")
+CLASS, PORTS = Path("/sys/class/infiniband_verbs"), Path("/sys/class/infiniband")
+# The networks in the order in which they are tried, each with what disables it.
+NETWORKS = {
+    **({"IBext_v10": "NCCL_IBEXT_DISABLE"} if FAMILY == "1.3" else {}),
+    "IB": "NCCL_IB_DISABLE",
+}
+DEFAULT_PARTS = ("INIT", "BOOTSTRAP", "ENV")
 LEVELS = ("VERSION", "WARN", "INFO", "TRACE")
 DEVICE = "f01000"
 
@@ -78,22 +93,87 @@ def choose(wanted: str, found: t.Mapping[str, str], default: str | None) -> dict
 
 
 class Log:
-    """Speaks as loud as NCCL_DEBUG says: without it not at all."""
+    """Speaks as loud as NCCL_DEBUG says, without it not at all; of the parts in NCCL_DEBUG_SUBSYS, and into a file of
+    NCCL_DEBUG_FILE, which is begun anew. A warning is of every part."""
 
     def __init__(self, environment: t.Mapping[str, str]) -> None:
         wanted = environment.get("NCCL_DEBUG", "").upper()
         self._level = LEVELS.index(wanted) if wanted in LEVELS else -1
+        parts = environment.get("NCCL_DEBUG_SUBSYS")
+        named = set(DEFAULT_PARTS if parts is None else parts.upper().lstrip("^").split(","))
+        self._all_but = parts is not None and parts.startswith("^")
+        self._parts = named
+        self._file: t.TextIO | None = None
+        path = self._path(environment.get("NCCL_DEBUG_FILE", ""))
+        if path and self._level > LEVELS.index("VERSION"):
+            # One that cannot be written is no failure: what is said goes to the output.
+            with contextlib.suppress(OSError):
+                self._file = Path(path).open("w", encoding="utf-8", buffering=1)  # noqa: SIM115 (as long as the rank)
 
-    def _say(self, level: str, text: str) -> None:
+    @staticmethod
+    def _path(pattern: str) -> str:
+        names = {"%%": "%", "%h": socket.gethostname().partition(".")[0], "%p": str(os.getpid())}
+        return re.sub("%[%hp]", lambda found: names[found[0]], pattern)
+
+    def _say(self, level: str, text: str, before: str = "") -> None:
         if self._level >= LEVELS.index(level):
             process = f"{socket.gethostname()}:{os.getpid()}:{os.getpid()} [0]"
-            print(f"{process} NCCL {level} {text}", flush=True)
+            print(f"{before}{process} NCCL {level} {text}", file=self._file, flush=True)
 
-    def info(self, text: str) -> None:
-        self._say("INFO", text)
+    def info(self, text: str, *parts: str) -> None:
+        """Parts are INIT and NET if none is named."""
+        known = "ALL" in self._parts or bool(self._parts & set(parts or ("INIT", "NET")))
+        if known is not self._all_but:
+            self._say("INFO", text)
 
     def warn(self, text: str) -> None:
-        self._say("WARN", text)
+        self._say("WARN", text, "\n" + time.strftime("[%Y-%m-%d %H:%M:%S] "))
+
+
+class Device(t.NamedTuple):
+    """An RDMA device as the kernel knows it. All that the twin has have one port."""
+
+    name: str
+    node: str
+    number: str
+
+    @property
+    def opens(self) -> bool:
+        """Whether this container has its node."""
+        try:
+            status = (NODES / self.node).stat()
+        except OSError:
+            return False
+        numbers = f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+        return stat.S_ISCHR(status.st_mode) and numbers == self.number
+
+    @property
+    def active(self) -> bool:
+        try:
+            return (PORTS / self.name / "ports/1/state").read_text(encoding="ascii").startswith("4:")
+        except OSError:
+            return False
+
+    def chosen(self, wanted: str) -> bool:
+        """Whether NCCL_IB_HCA means its port: NAME or NAME:PORT, as matches() has names; without a wish any."""
+        if wanted.startswith("^"):
+            return not self.chosen(wanted[1:])
+        names = [part.partition(":") for part in wanted.removeprefix("=").split(",") if part]
+        exact = wanted.startswith("=")
+        return not names or any(
+            port in ("", "1") and (self.name == name if exact else self.name.startswith(name))
+            for name, _colon, port in names
+        )
+
+
+def devices() -> list[Device]:
+    """What ibv_get_device_list finds, whether it can be opened or not."""
+    found = []
+    for entry in sorted(CLASS.glob("uverbs*")):
+        with contextlib.suppress(OSError):
+            name, number = ((entry / file).read_text(encoding="ascii").strip() for file in ("ibdev", "dev"))
+            found.append(Device(name, entry.name, number))
+    return found
 
 
 class Communicator:
@@ -104,33 +184,56 @@ class Communicator:
         self._log = Log(environment)
         wanted = environment.get("NCCL_SOCKET_IFNAME", "")
         if wanted:
-            self._log.info(f"NCCL_SOCKET_IFNAME set by environment to {wanted}")
+            self._log.info(f"NCCL_SOCKET_IFNAME set by environment to {wanted}", "ENV")
         self.interfaces = choose(wanted, interface_addresses(), default_interface())
         if not self.interfaces:
             self._log.warn("Bootstrap : no socket interface found")
             raise NcclError("invalid usage (run with NCCL_DEBUG=WARN for details)")
         name, address = next(iter(self.interfaces.items()))
-        self._log.info(f"Bootstrap: Using {name}:{address}<0>")
+        self._log.info(f"Bootstrap: Using {name}:{address}<0>", "INIT", "BOOTSTRAP")
         self._network = self._choose_network(environment)
         self._listeners = [socket.create_server((one, 0)) for one in self.interfaces.values()]
         self._in: list[socket.socket] = []
         self._out: list[socket.socket] = []
 
     def _choose_network(self, environment: t.Mapping[str, str]) -> str:
-        """The name of the transport that the real one would take."""
-        devices = [name for name in environment.get("NCCL_IB_HCA", "").removeprefix("=").split(",") if name]
-        nodes = list(RDMA_NODES.glob("uverbs*")) if RDMA_NODES.is_dir() else []
-        if environment.get("NCCL_IB_DISABLE") != "1" and nodes:
-            named = devices or [node.name for node in nodes]
-            used = " ".join(f"[{number}]{name.partition(':')[0]}:1/RoCE" for number, name in enumerate(named))
-            self._log.info(f"NET/IB : Using {used} [RO]; OOB {next(iter(self.interfaces))}")
-            self._log.info("Using network IB")
-            return "IB"
-        self._log.info("NET/IB : No device found.")
+        """The name of the network that the real one would take. Without RDMA devices it goes on with sockets."""
+        alone = environment.get("NCCL_NET", "").lower()
+        for network, switch in NETWORKS.items():
+            if alone in ("", network.lower()):
+                if self._has_devices(environment, switch):
+                    return self._assign(network)
+                self._log.info(f"Failed to initialize NET plugin {network}")
         used = " ".join(f"[{n}]{name}:{address}<0>" for n, (name, address) in enumerate(self.interfaces.items()))
         self._log.info(f"NET/Socket : Using {used}")
-        self._log.info("Using network Socket")
-        return "Socket"
+        return self._assign("Socket")
+
+    def _assign(self, network: str) -> str:
+        self._log.info(f"Initialized NET plugin {network}")
+        self._log.info(f"Assigned NET plugin {network} to comm")
+        self._log.info(f"Using network {network}", "INIT")
+        return network
+
+    def _has_devices(self, environment: t.Mapping[str, str], switch: str) -> bool:
+        """Whether verbs have a device that is active and chosen. All are opened, whichever is."""
+        if environment.get(switch, "0") != "0":
+            self._log.info(f"{switch} set by environment to {environment[switch]}.", "ENV")
+            return False
+        wanted = environment.get("NCCL_IB_HCA", "")
+        if wanted:
+            self._log.info(f"NCCL_IB_HCA set to {wanted}", "ENV", "NET")
+        used = []
+        for device in devices():
+            if not device.opens:
+                self._log.warn("Call to ibv_open_device failed")
+                self._log.warn(f"NET/IB : Unable to open device {device.name}")
+            elif device.active and device.chosen(wanted):
+                used.append(f" [{len(used)}]{device.name}:1/RoCE")
+        if not used:
+            self._log.info("NET/IB : No device found.")
+        name, address = next(iter(self.interfaces.items()))
+        self._log.info(f"NET/IB : Using{''.join(used)} {'[RO]' if used else ''}; OOB {name}:{address}<0>")
+        return bool(used)
 
     @property
     def me(self) -> Peer:
@@ -180,7 +283,7 @@ class Communicator:
             self._in.append(connection)
         for connection in (*self._in, *self._out):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._log.info(f"ncclCommInitRank comm nranks {self._size} cudaDev 0 - Init COMPLETE")
+        self._log.info(f"ncclCommInitRank comm nranks {self._size} cudaDev 0 - Init COMPLETE", "INIT")
 
     def _connect(self, address: tuple[str, int]) -> socket.socket:
         """The kernel chooses the way, as for the real one; only a refusal is tried again."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import time
@@ -680,6 +681,72 @@ def ranks(serving: Spark, device: str | None, *differences: dict[str, str]) -> N
     serving.write("mine/state/ranks.json", {"at": 1, "ranks": said, "differences": list(differences)})
 
 
+RDMA = ["NCCL_IB_HCA set to rocep1s0f1", "NET/IB : Using [0]rocep1s0f1:1/RoCE [RO]; OOB a:1<0>", "Using network IB"]
+SOCKETS = [
+    "NCCL_IB_HCA set to ^roce",
+    "NET/IB : No device found.",
+    "NET/Socket : Using [0]a:1<0>",
+    "Using network Socket",
+]
+
+
+def nccl_says(spark: Spark, *lines: str) -> None:
+    """What this Spark's rank's NCCL writes while it starts."""
+    text = "".join(f"spark-1:71:90 [0] NCCL INFO {line}\n" for line in lines)
+    (spark.state / "mine/state/nccl.spark-1.71").write_text(text, encoding="utf-8")
+
+
+def line_of(result: dict[str, t.Any], name: str) -> str:
+    """What a row of the table says."""
+    text = "\n".join(result["lines"])
+    found = re.search(rf"^  {name} +(.*(?:\n {{10,}}.*)*)", text, re.MULTILINE)
+    return " ".join(found[1].split()) if found else ""
+
+
+def test_the_head_of_two_says_what_nccl_uses(serving: Spark, look: Look) -> None:
+    paired(serving, 0)
+    serving.says("running")
+    ranks(serving, "rocep1s0f1")
+    # That the devices could be used is no proof that they are.
+    result = look()
+    assert (result["pair"]["rdma"], result["pair"]["nccl"]) == ("rocep1s0f1", None)
+    assert line_of(result, "RDMA") == "rocep1s0f1 ready; not known whether NCCL uses it"
+    nccl_says(serving, *RDMA)
+    result = look()
+    assert result["pair"]["nccl"]["rdma"] is True
+    assert line_of(result, "RDMA") == "NCCL uses RDMA (IB) over rocep1s0f1"
+    assert "pair_by_tcp" not in [one["id"] for one in result["findings"]]
+    nccl_says(serving, *SOCKETS)
+    result = look()
+    reason = "no active RDMA device matches NCCL_IB_HCA=^roce"
+    assert line_of(result, "RDMA") == f"NCCL uses Socket over a and not RDMA: {reason}"
+    (told,) = [one["message"] for one in result["findings"] if one["id"] == "pair_by_tcp"]
+    assert told.startswith("NCCL of this Spark uses Socket over a and not RDMA")
+    # What an earlier start has written says nothing of this one.
+    serving.says("loading")
+    assert look()["pair"]["nccl"] is None
+
+
+def test_nccls_own_word_counts_more_than_its_settings(serving: Spark, look: Look) -> None:
+    paired(serving, 0)
+    serving.says("running")
+    told = {"what": "transport", "severity": "warning", "message": "rank 0 goes by TCP, as NCCL_IB_DISABLE=1 says"}
+    ranks(serving, None, told)
+    assert "pair_by_tcp" in [one["id"] for one in look()["findings"]]
+    nccl_says(serving, *RDMA)
+    assert "pair_by_tcp" not in [one["id"] for one in look()["findings"]]
+
+
+def test_a_worker_says_what_its_own_nccl_uses(serving: Spark, look: Look) -> None:
+    paired(serving, 1)
+    serving.says("serving")
+    assert line_of(look(), "RDMA") == "not known whether NCCL uses it"
+    nccl_says(serving, *SOCKETS)
+    result = look()
+    assert line_of(result, "RDMA").startswith("NCCL uses Socket over a and not RDMA")
+    assert [one["id"] for one in result["findings"]] == ["pair_by_tcp"]
+
+
 def test_the_head_of_two_tells_how_they_talk(serving: Spark, look: Look) -> None:
     paired(serving, 0)
     serving.says("running")
@@ -687,7 +754,6 @@ def test_the_head_of_two_tells_how_they_talk(serving: Spark, look: Look) -> None
     result = look()
     assert result["pair"]["rdma"] == "rocep1s0f1"
     assert "pair_by_tcp" not in [one["id"] for one in result["findings"]]
-    assert any(line.split() == ["RDMA", "rocep1s0f1"] for line in result["lines"])
     told = "rank 0 on a goes through the cable by TCP and not by RDMA, as NCCL_IB_DISABLE=1 says"
     ranks(serving, None, {"what": "transport", "severity": "warning", "message": told})
     result = look()

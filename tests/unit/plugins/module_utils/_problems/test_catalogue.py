@@ -11,6 +11,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.nccl import Network
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
     OPEN,
     REFUSED,
@@ -87,6 +88,9 @@ def serving(**changes: t.Any) -> Evidence:
         "served": ["m"],
     }
     return Evidence(**{**values, **changes})
+
+
+SOCKETS = Network("Socket", False, ["enp1s0f1np1"], [], "no active RDMA device matches", "look")
 
 
 def paired(**changes: t.Any) -> Evidence:
@@ -363,6 +367,9 @@ PROVOKED: list[tuple[str, Evidence]] = [
     ("rank_on_one_core", paired(ranks={"ranks": [{"rank": 0, "host": "a", "cores": 1}]})),
     ("infiniband_not_passed", unpaired("Devices", [])),
     ("pair_by_tcp", paired(ranks=BY_TCP)),
+    ("pair_by_tcp", paired(network=SOCKETS)),
+    ("pair_by_tcp", worker("serving", network=SOCKETS)),
+    ("rdma_partly", paired(network=Network("IB", True, ["rocep1s0f1"], ["roceP2p1s0f1"]))),
     ("link_capped", paired(measured=[{"interface": "a", "gbps": 13.2, "finding": "a carried 13.2 Gb/s. Reboot."}])),
     ("memory_lock_limited", unpaired("Ulimits", [{"Name": "memlock", "Hard": 65536}])),
     ("memory_lock_limited", unpaired("Ulimits", None)),
@@ -595,6 +602,16 @@ def test_a_pair_that_serves_by_tcp_is_not_healthy() -> None:
     diagnosis = diagnose(paired(ranks=BY_TCP))
     assert diagnosis.verdict == "warning"
     assert [one.id for one in diagnosis.findings if one.severity == "warning"] == ["pair_by_tcp"]
+
+
+def test_nccls_own_word_counts_more_than_its_settings() -> None:
+    rdma = Network("IBext_v10", True, ["rocep1s0f1"])
+    assert diagnose(paired(ranks=BY_TCP, network=rdma)).verdict == "healthy"
+    (finding,) = diagnose(paired(network=SOCKETS)).findings
+    assert finding.evidence == "NCCL uses Socket over enp1s0f1np1 and not RDMA: no active RDMA device matches"
+    # What an earlier start has written says nothing of a server that loads.
+    loading = paired(network=SOCKETS, state=said("loading"), look=None)
+    assert "pair_by_tcp" not in [one.id for one in diagnose(loading).findings]
 
 
 def test_what_ranks_said_at_an_earlier_start_does_not_count() -> None:

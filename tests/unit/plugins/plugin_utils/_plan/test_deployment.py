@@ -39,6 +39,8 @@ FULL: dict[str, t.Any] = {
     **{"stop_timeout": 120, "log_max_size": "50m", "log_max_files": 3},
 }
 ODD = {"id": "odd", "message": "Odd."}
+RDMA = {"name": "IB", "rdma": True, "devices": ["rocep1s0f1"], "missing": [], "why": "", "fix": ""}
+SOCKETS = {**RDMA, "name": "Socket", "rdma": False, "devices": ["enp1s0f1np1"], "why": "no device", "fix": "look"}
 SMALLER = {"id": "smaller_context", "message": "Smaller."}
 
 
@@ -74,7 +76,7 @@ def seen(**changes: t.Any) -> Seen:
                 "figures": {"findings": [SMALLER, ODD], "measurements": {"tokens_per_second": 45.0}},
             },
             **{"image": {"id": "sha256:1", "repo_digests": ["r@sha256:2"]}, "container": FULL, "option_check": {}},
-            **{"memory_available": 5, "ranks": []},
+            **{"memory_available": 5, "ranks": [], "networks": {}},
             **changes,
         }
     )
@@ -114,9 +116,34 @@ def test_a_record_is_a_deployment_with_what_was_seen() -> None:
     assert record["pair"] == {}
     answered = {**seen().answered, "findings": [], "tool_call": {"name": "sum"}}
     figures = {"findings": [SMALLER], "measurements": {}}
-    quiet = planned(pair=PAIR).record(seen(answered=answered, figures=figures, ranks=[{"rank": 0}]), NOW)
+    ranks, networks = [{"rank": 0}, {"rank": 1}], {"spark-1": RDMA, "spark-2": {}}
+    quiet = planned(pair=PAIR).record(seen(answered=answered, figures=figures, ranks=ranks, networks=networks), NOW)
     assert (quiet["findings"], quiet["outcome"], quiet["checks"]) == ([], "serving", ["it called the tool sum"])
-    assert quiet["pair"] == {**PAIR, "ranks": [{"rank": 0}]}
+    assert quiet["pair"] == {**PAIR, "ranks": [{"rank": 0, "network": RDMA}, {"rank": 1, "network": None}]}
+
+
+def test_what_nccl_uses_is_found() -> None:
+    networks = {"spark-1": RDMA, "spark-2": SOCKETS}
+    record = planned(pair=PAIR).record(seen(ranks=[{"rank": 0}, {"rank": 1}], networks=networks), NOW)
+    (told,) = [row["message"] for row in record["findings"] if row["id"] == "pair_by_tcp"]
+    assert told.startswith("NCCL of spark-2 uses Socket over enp1s0f1np1 and not RDMA")
+    # A restart may change it: what is known now counts.
+    now = deployment.reviewed(record, {"findings": []}, {"spark-1": RDMA, "spark-2": RDMA}, {})
+    assert now["findings"] == [ODD]
+    assert [rank["network"] for rank in now["pair"]["ranks"]] == [RDMA, RDMA]
+    now = deployment.reviewed(record, {"findings": []}, {"spark-1": SOCKETS, "spark-2": SOCKETS}, {})
+    assert now["findings"][0]["message"].startswith("NCCL of spark-1 and spark-2 uses Socket")
+
+
+@pytest.mark.parametrize(
+    ("version", "ranks", "told"),
+    [("2.28.9", 2, 1), ("2.29.2", 2, 1), ("2.28.9", 1, 0), ("2.28.7", 2, 0), ("2.29.3", 2, 0)],
+)
+def test_the_fault_of_a_version_of_nccl_is_told_by_that(version: str, ranks: int, told: int) -> None:
+    said = [{"rank": number, "versions": {"NCCL": version}} for number in range(ranks)]
+    warnings = planned(pair=PAIR).record(seen(ranks=said), NOW)["warnings"]
+    assert len(warnings) == told
+    assert all(f"NCCL {version}: it was seen to crash on two Sparks" in str(warning) for warning in warnings)
 
 
 def recorded(found: t.Mapping[str, t.Any], slot: t.Any, **more: t.Any) -> dict[str, t.Any]:
@@ -124,7 +151,7 @@ def recorded(found: t.Mapping[str, t.Any], slot: t.Any, **more: t.Any) -> dict[s
     known = vars(seen())
     asked = {
         **{"deployment": found, "records": {"own": None, "slot": None, "present": None, "previous": {"before": 1}}},
-        **{"container": known["container"], "option_check": {}, "checked": "abc", "ranks": {}},
+        **{"container": known["container"], "option_check": {}, "checked": "abc", "ranks": {}, "networks": {}},
         **{name: {"spark-1": known[name], "spark-2": {}} for name in ("answered", "figures")},
         "seen": {
             "docker": {"image": known["image"], "slot": slot, "state": "usable", "detail": ""},
@@ -142,7 +169,7 @@ def test_what_was_noted_on_the_way_is_seen_too() -> None:
     ranks = {"spark-1": [{"rank": 0}], "spark-2": []}
     record = recorded(vars(planned(pair=PAIR)), ours, ranks=ranks)["record"]
     assert record["checks"] == ["the image itself accepts the engine options"]
-    assert record["pair"]["ranks"] == [{"rank": 0}]
+    assert record["pair"]["ranks"] == [{"rank": 0, "network": None}]
     # Nobody may have asked the image, and one Spark alone has no ranks.
     record = recorded(vars(planned()), ours, checked="other")["record"]
     assert (record["checks"], record["pair"]) == ([], {})
@@ -190,10 +217,10 @@ def test_what_serves_is_what_it_takes_the_place_of() -> None:
 def test_what_has_served_all_along_keeps_its_record() -> None:
     record = planned().record(seen(), NOW)
     origin = {"draft_length": {"from": "given", "says": "draft length 3"}}
-    reviewed = deployment.reviewed(record, {"findings": []}, origin)
+    reviewed = deployment.reviewed(record, {"findings": []}, {"spark-1": {}}, origin)
     assert reviewed == {**record, "findings": [ODD], "origins": origin}
     healthy = {**record, "findings": [], "outcome": "serving"}
-    assert deployment.reviewed(healthy, {"findings": []}, {})["outcome"] == "serving"
+    assert deployment.reviewed(healthy, {"findings": []}, {}, {})["outcome"] == "serving"
 
 
 def way(run: t.Mapping[str, t.Any], turn: str | None = None, **look: t.Any) -> dict[str, t.Any]:

@@ -190,23 +190,28 @@ def test_two_sparks_serve_together() -> None:
         "                     192.168.101.10\n"
     ) in text
     assert (
-        "  both ranks         the same environment, 20 cores each, the same versions (NCCL 2.28.9, Open MPI\n"
-        "                     4.1.7)\n"
+        "  both ranks         the same environment, 20 cores each, not known whether NCCL uses RDMA, the same\n"
+        "                     versions (NCCL 2.28.9, Open MPI 4.1.7)\n"
     ) in text
 
 
 def test_ranks_say_that_they_use_rdma() -> None:
-    verbs = {"rocep1s0f1": "uverbs1", "roceP2p1s0f1": "uverbs3"}
-    text = render("x", paired(ranks=[rank(verbs=verbs), rank(verbs=verbs)]), LOCAL)
-    assert "the same environment, 20 cores each, RDMA through the cable, the same" in text
-    text = render("x", paired(ranks=[rank(verbs=verbs)] * 4), LOCAL)
-    assert "  all ranks          the same environment, 20 cores each, RDMA through the switch, the same" in text
-    text = render("x", paired(ranks=[rank(verbs=verbs), rank(verbs={"rocep1s0f1": None})]), LOCAL)
-    assert "RDMA" not in text
+    def told(*names: str | None) -> str:
+        # That a rank could use its devices is no proof that it does.
+        verbs = {"rocep1s0f1": "uverbs1", "roceP2p1s0f1": "uverbs3"}
+        networks = [name and {"name": name, "rdma": name != "Socket"} for name in names]
+        text = render("x", paired(ranks=[rank(verbs=verbs, network=network) for network in networks]), LOCAL)
+        return " ".join(text.split())
+
+    assert "20 cores each, RDMA through the cable by NCCL's own log, the same versions" in told("IB", "IBext_v10")
+    assert "20 cores each, RDMA through the switch by NCCL's own log, the same versions" in told(*4 * ["IB"])
+    assert "20 cores each, NCCL without RDMA, the same versions" in told("IB", "Socket")
+    assert "20 cores each, NCCL without RDMA, the same versions" in told(None, "Socket")
+    assert "20 cores each, not known whether NCCL uses RDMA, the same versions" in told("IB", None)
 
 
 def test_ranks_say_only_what_is_known() -> None:
     assert "both ranks" not in render("x", paired(), LOCAL)
     assert "both ranks" not in render("x", record(pair={}), LOCAL)
     text = render("x", paired(ranks=[rank(cores=1), rank(versions={})]), LOCAL)
-    assert "  both ranks         the same environment, 1 and 20 cores\n" in text
+    assert "  both ranks         the same environment, 1 and 20 cores, not known whether NCCL uses RDMA\n" in text

@@ -139,7 +139,7 @@ def test_a_section_of_ones_own_counts_as_the_method_it_spells() -> None:
         ("1.3.0rc6", 2, ["nccl-symmetric-12715"]),
         ("1.3.0rc12", 2, ["nccl-symmetric-12715"]),
         ("1.3.0rc12", 1, []),
-        ("1.3.0rc18", 2, ["nccl-symmetric-12715", "nccl-2213"]),
+        ("1.3.0rc18", 2, ["nccl-symmetric-12715"]),
         ("1.3.0rc21", 2, ["nccl-symmetric-12715"]),
         ("1.3.0rc29", 2, ["nccl-hang-2167"]),
         ("1.3.0rc29", 1, []),

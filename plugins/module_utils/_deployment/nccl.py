@@ -1,0 +1,178 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""Which network NCCL uses, read from the log files that each rank's NCCL writes into the deployment's state directory.
+
+The wording is that of NVIDIA/nccl, tags v2.21.5-1 to v2.30.7-1 (src/init.cc, src/plugin/net.cc, src/misc/ibvsymbols.cc,
+src/misc/param.cc, src/transport/net_ib.cc, later net_ib/init.cc, and net_socket.cc), and that of its plug-in from
+Mellanox/nccl-rdma-sharp-plugins (src/p2p_plugin.c), which NVIDIA's images have. NCCL goes on with sockets, and without
+an error, if it finds no RDMA device. A device that it finds and cannot use later, as with a wrong GID, is an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+import typing as t
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import listed
+
+FILES = "nccl.*"
+# A rank says all this while it starts, and may go on writing for weeks.
+MOST_BYTES = 2 * 2**20
+# What the container's first program says while ranks run; the files of an earlier start are removed at the next.
+RANKS_RUN = ("running", "serving")
+# The finding that a rank uses sockets, or not all of its RDMA devices. A restart may change that.
+BY_TCP, PARTLY = "pair_by_tcp", "rdma_partly"
+
+_LINE = re.compile(r"NCCL (?:INFO|WARN) (.*?)\s*$", re.MULTILINE)
+_NETWORK = re.compile(r"Using network (.+)|Assigned NET plugin (.+) to comm")
+# The network names of NCCL and of the plug-in for verbs: IB, IBext, IBext_v10.
+_VERBS = re.compile(r"IB(ext)?(_v\d+)?")
+# Also printed, with an empty list, if there is no device.
+_RDMA_DEVICES = re.compile(r"NET/IB : Using(.*); OOB ")
+_INTERFACES = re.compile(r"NET/Socket : Using(.*)")
+_NAME = re.compile(r"\[\d+\]([^\s:]+):")
+_FILTER = re.compile(r"NCCL_IB_HCA set to (.+)")
+_DISABLED = re.compile(r"(NCCL_IB(?:EXT)?_DISABLE) set by environment to ([1-9]\d*)")
+# NCCL tries libibverbs.so first and .so.1 next; that it lacks functions of mlx5 is harmless.
+_NO_LIBRARY = re.compile(r"Failed to open libibverbs|Count not open libibverbs\.so\.1|dlvsym failed on ibv_")
+_NO_INTERFACE = re.compile(r"NET/IB : No IP interface found")
+_NOT_OPENED = re.compile(r"NET/IB : Unable to open device (\S+)")
+
+_OWN_SETTINGS = "take NCCL_ variables of your own out of speculative_serve_environment and run the playbook again"
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """What a rank's NCCL uses: its name for it, and the RDMA devices or, for sockets, the interfaces."""
+
+    name: str
+    rdma: bool
+    devices: t.Sequence[str] = ()
+    # With RDMA, what NCCL_IB_HCA names besides.
+    missing: t.Sequence[str] = ()
+    # Without RDMA, the reason as far as NCCL tells it, and what to do.
+    why: str = ""
+    fix: str = ""
+
+    def facts(self) -> dict[str, t.Any]:
+        """Return it as a module does."""
+        return dataclasses.asdict(self)
+
+
+def _chosen(device: str, wanted: str) -> bool:
+    """Return whether NCCL_IB_HCA chooses a device: by beginnings of names, after = whole names, after ^ all others."""
+    if wanted.startswith("^"):
+        return not _chosen(device, wanted[1:])
+    names = [name.partition(":")[0] for name in wanted.lstrip("=").split(",") if name]
+    return any(device == name if wanted.startswith("=") else device.startswith(name) for name in names)
+
+
+def parse(text: str) -> Network | None:
+    """Return the network that a log of NCCL tells of; None if it tells of none. Of several, one without RDMA counts."""
+    lines = _LINE.findall(text)
+    networks = [next(filter(None, found.groups())) for line in lines if (found := _NETWORK.match(line))]
+    if not networks:
+        return None
+    name = next((network for network in networks if not _VERBS.fullmatch(network)), networks[0])
+    rdma = bool(_VERBS.fullmatch(name))
+    wanted = next((found[1] for line in lines if (found := _FILTER.match(line))), "")
+    pattern = _RDMA_DEVICES if rdma else _INTERFACES
+    told = [_NAME.findall(found[1]) for line in lines if (found := pattern.match(line))]
+    devices = next((devices for devices in reversed(told) if devices), [])
+    if not rdma:
+        return Network(name, rdma, devices, [], *_reason(lines, wanted))
+    names = [] if wanted.startswith("^") else [one.partition(":")[0] for one in wanted.lstrip("=").split(",") if one]
+    missing = [one for one in names if devices and not any(device.startswith(one) for device in devices)]
+    return Network(name, rdma, devices, missing)
+
+
+def _reason(lines: t.Sequence[str], wanted: str) -> tuple[str, str]:
+    """Return why NCCL does not use RDMA, and what to do."""
+    disabled = [found for line in lines if (found := _DISABLED.match(line))]
+    if disabled:
+        return f"{disabled[0][1]} is set to {disabled[0][2]}", _OWN_SETTINGS
+    if any(_NO_LIBRARY.match(line) for line in lines):
+        return "it cannot load libibverbs", "use an image that has libibverbs.so.1, as NVIDIA's have"
+    if any(_NO_INTERFACE.match(line) for line in lines):
+        return "it finds no IP interface for RDMA", "check NCCL_SOCKET_IFNAME and the addresses of the fabric"
+    closed = list(dict.fromkeys(found[1] for line in lines if (found := _NOT_OPENED.match(line))))
+    closed = [device for device in closed if not wanted or _chosen(device, wanted)]
+    if closed:
+        return (
+            f"it cannot open {listed(closed)}",
+            "check the driver with 'dmesg' (mlx5_core), then start the container again with 'docker restart'",
+        )
+    if any(line.startswith("NET/IB : No device found") for line in lines):
+        matches = f"no active RDMA device matches NCCL_IB_HCA={wanted}" if wanted else "no RDMA device is active"
+        return matches, f"compare that with 'rdma link' on the Spark; {_OWN_SETTINGS}"
+    if not any("NET/IB" in line or "plugin IB" in line for line in lines):
+        return "it has not tried RDMA, as with NCCL_NET=Socket", _OWN_SETTINGS
+    return "its log does not say", f"read its log in the state directory; {_OWN_SETTINGS}"
+
+
+def of_rank(state: Path) -> Network | None:
+    """Return the network of the rank that has this state directory; None if no file tells."""
+    return parse(read_files(state))
+
+
+def read_files(state: Path) -> str:
+    """Return the beginnings of the logs of a rank's processes; what cannot be read is left out."""
+    texts = []
+    for path in sorted(state.glob(FILES)):
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            texts.append(file.read(MOST_BYTES).decode("utf-8", "replace"))
+    return "\n".join(texts)
+
+
+def known(facts: t.Any) -> Network | None:
+    """Return what facts() has returned; None for anything else, as in a record that was edited."""
+    if not isinstance(facts, dict) or not isinstance(facts.get("name"), str) or not isinstance(facts.get("rdma"), bool):
+        return None
+    lists = [facts[key] if isinstance(facts.get(key), list) else [] for key in ("devices", "missing")]
+    devices, missing = ([str(one) for one in names] for names in lists)
+    return Network(facts["name"], facts["rdma"], devices, missing, str(facts.get("why")), str(facts.get("fix")))
+
+
+def in_words(network: Network) -> str:
+    """Describe it in a line."""
+    over = f" over {listed(network.devices)}" if network.devices else ""
+    if network.rdma:
+        return f"NCCL uses RDMA ({network.name}){over}"
+    return f"NCCL uses {network.name}{over} and not RDMA: {network.why}"
+
+
+def findings(networks: t.Mapping[str, Network | None]) -> list[dict[str, str]]:
+    """Return the findings of several ranks, by the names of their Sparks. What is the same is told once."""
+    found: list[dict[str, str]] = []
+    told: list[Network | None] = []
+    for network in networks.values():
+        names = [name for name, other in networks.items() if other == network]
+        row = None if network in told else finding(network, listed(names))
+        found += [row] if row else []
+        told.append(network)
+    return found
+
+
+def finding(network: Network | None, who: str) -> dict[str, str] | None:
+    """Return a finding if a rank does not use RDMA as planned; None if it does, or if that is not known."""
+    if network is None or (network.rdma and not network.missing):
+        return None
+    over = f" over {listed(network.devices)}" if network.devices else ""
+    if network.rdma:
+        message = (
+            f"NCCL of {who} uses RDMA{over} only: {listed(network.missing)} is not active or cannot be opened. "
+            "The link is slower than it could be. Check the cable, then run the playbook again."
+        )
+        return {"id": PARTLY, "message": message}
+    message = (
+        f"NCCL of {who} uses {network.name}{over} and not RDMA, which costs most of the link's speed. "
+        f"Reason: {network.why}. What to do: {network.fix}."
+    )
+    return {"id": BY_TCP, "message": message}
