@@ -85,7 +85,7 @@ def parse(text: str) -> Network | None:
     wanted = next((found[1] for line in lines if (found := _FILTER.match(line))), "")
     pattern = _RDMA_DEVICES if rdma else _INTERFACES
     told = [_NAME.findall(found[1]) for line in lines if (found := pattern.match(line))]
-    devices = next((devices for devices in reversed(told) if devices), [])
+    devices: list[str] = next((devices for devices in reversed(told) if devices), [])
     if not rdma:
         return Network(name, rdma, devices, [], *_reason(lines, wanted))
     names = [] if wanted.startswith("^") else [one.partition(":")[0] for one in wanted.lstrip("=").split(",") if one]

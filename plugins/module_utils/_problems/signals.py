@@ -595,8 +595,9 @@ SIGNALS: tuple[Signal, ...] = (
     Signal(
         "engine_dead",
         (
-            "Health check detected fatal engine error",
             # The longer one first: what follows a match is taken for the reason.
+            "Health check detected fatal engine error, initiating server shutdown",
+            "Health check detected fatal engine error",
             "LLM is unavailable. Please check the server logs for more details.",
             "LLM is unavailable.",
         ),

@@ -55,7 +55,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machi
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import Job as WatchedJob
 
 JOBS = ("pull", "fetch", "benchmark")
-LOGS = ("*/state/*.log", "*/state/*.log.1", "*/failed.log", "jobs/*/log")
+LOGS = ("*/state/*.log", "*/state/*.log.1", "*/state/nccl.*", "*/failed.log", "jobs/*/log")
 MEMINFO = Path("/proc/meminfo")
 # As the roles api_proxy and open_webui name their containers.
 BESIDE = {"proxy": "dgx-spark-speculative-proxy", "Open WebUI": "dgx-spark-speculative-open-webui"}

@@ -115,8 +115,8 @@ class Seen:
 
 def joined(pair: Mapping, networks: Mapping, ranks: t.Sequence[Mapping]) -> dict[str, t.Any]:
     """Return what a record keeps of several Sparks: with what each rank said, and its network, None if not known."""
-    names = dict(enumerate(nodes_of(pair)))
-    return {**pair, "ranks": [{**rank, "network": networks.get(names.get(rank.get("rank"))) or None} for rank in ranks]}
+    by_rank = {number: networks.get(name) for number, name in enumerate(nodes_of(pair))}
+    return {**pair, "ranks": [{**rank, "network": by_rank.get(rank.get("rank", -1)) or None} for rank in ranks]}
 
 
 def of_networks(networks: Mapping) -> list[dict[str, str]]:

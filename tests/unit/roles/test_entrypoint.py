@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 from server import health, loading, processes, supervisor
-from server.state import State
+from server.state import Log, State
 
 from tests.unit.entrypoint_container import IMAGE, Container
 from tests.unit.waiting import WITHIN_S, Clock, until
@@ -392,3 +392,20 @@ def test_the_last_words_of_a_server_that_ends_between_two_looks_are_heard(
     monkeypatch.setattr(supervisor.select, "select", too_early)
     assert found.serve_once() == 1
     assert found.log.last_line() == "out of memory"
+
+
+def test_the_reason_of_a_server_that_ends_itself_is_its_engines_error(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    log = Log(tmp_path / "state")
+    # As tensorrt_llm/serve/openai_server.py and uvicorn say it.
+    log.write(
+        b"[11/25/2026-10:00:00] [TRT-LLM] [E] Health check detected fatal engine error, initiating server shutdown: "
+        b"CUDA error: an illegal instruction was encountered\n"
+        b'INFO:     127.0.0.1:41 - "GET /health HTTP/1.1" 503 Service Unavailable\n'
+        b"INFO:     Shutting down\nINFO:     Application shutdown complete.\n"
+        b"INFO:     Finished server process [71]\nAborted!\n"
+    )
+    assert log.last_line() == (
+        "Health check detected fatal engine error, initiating server shutdown: "
+        "CUDA error: an illegal instruction was encountered"
+    )

@@ -21,6 +21,11 @@ SIZE = 1_000_000
 # From the real server, in its order: an estimate, and then the cache itself.
 ESTIMATE = b"[TRT-LLM] [I] [MemUsageChange] Allocated 0.19 GiB for max tokens in paged KV cache (4128).\n"
 CUT = b"[TRT-LLM] [W] Attention window size 131087 exceeds upper bound 17792 for available blocks. Reducing to 17792\n"
+ESTIMATED = (
+    b"[TRT-LLM] [I] Peak memory during memory usage profiling (torch + non-torch): 91.46 GiB, available KV cache "
+    b"memory when calculating max tokens: 1.25 GiB, fraction is set 0.9, kv size is 75264\n"
+)
+HEAD = b"[TRT-LLM] [I] [MemUsageChange] Allocated 0.13 GiB for max tokens in paged KV cache (131168).\n"
 MADE = b"[TRT-LLM] [I] [MemUsageChange] Allocated 1.25 GiB for max tokens in paged KV cache (17792).\n"
 OPTIONS = {
     "max_batch_size": 1,
@@ -129,6 +134,11 @@ def test_an_unreadable_meminfo_is_no_shortage(monkeypatch: pytest.MonkeyPatch) -
         (b"", None),
         (ESTIMATE, 4128),
         (ESTIMATE + CUT + MADE, 17_792),
+        # Target and drafts in one engine have a cache each.
+        (ESTIMATE * 2 + ESTIMATED + CUT + MADE + HEAD, 17_792),
+        (ESTIMATE * 2 + ESTIMATED + HEAD + CUT + MADE, 17_792),
+        # Of two ranks, one says later how its estimate ended.
+        (ESTIMATE + ESTIMATED + ESTIMATE + ESTIMATED + MADE + HEAD, 17_792),
         # A release that makes its cache another way.
         (CUT, 17_792),
     ],

@@ -301,8 +301,9 @@ def test_a_dead_engine_is_found_though_others_wait_for_it(server: Server) -> Non
     assert verdicts(dog)[-1] == ("unhealthy", "3 looks in a row failed, the last one at /health: status 503")
 
 
-def test_a_question_that_was_never_taken_condemns_nobody(server: Server) -> None:
-    server.reply = (400, {"message": "no such route"})
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_question_that_was_never_taken_condemns_nobody(server: Server, status: int) -> None:
+    server.reply = (status, {"message": "no such route"})
     dog = watchdog(server)
     for _ in range(4):
         dog.look()
@@ -310,7 +311,7 @@ def test_a_question_that_was_never_taken_condemns_nobody(server: Server) -> None
     server.reply = (200, COMPLETION)
     dog.look()
     # Once it was taken, the same question cannot be wrong: some releases say 400 for a dead engine.
-    server.reply = (400, {"message": "engine is dead"})
+    server.reply = (status, {"message": "engine is dead"})
     for _ in range(3):
         dog.look()
     assert verdicts(dog)[-1][0] == "unhealthy"

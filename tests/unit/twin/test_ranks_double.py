@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl as reader
+from server.loading import Loading
 
 from tests.twin import models
 from tests.twin.trtllm import repository, tiny_library
@@ -351,12 +352,37 @@ def test_an_estimate_comes_before_the_kv_cache(
 ) -> None:
     monkeypatch.setattr(machine.log, "propagate", True)
     caplog.set_level("INFO", machine.log.name)
-    loading.load(task(hub), Gpu(memory_bytes=128e9, system_bytes=4e9))
-    lines = [line for line in caplog.messages if line.startswith("[MemUsageChange]")]
-    assert lines == [
-        "[MemUsageChange] Allocated 0.19 GiB for max tokens in paged KV cache (4128).",
-        "[MemUsageChange] Allocated 1.86 GiB for max tokens in paged KV cache (40992).",
+    gpu = Gpu(memory_bytes=128e9, system_bytes=4e9)
+
+    def told() -> list[str]:
+        caplog.clear()
+        loading.load(task(hub), gpu)
+        lines = [line for line in caplog.messages if line.startswith(("[MemUsageChange]", "Peak memory"))]
+        return [line.removeprefix("[MemUsageChange] Allocated ").partition(" during")[0] for line in lines]
+
+    words = "GiB for max tokens in paged KV cache"
+    # Newer releases have a cache for the drafts besides, and say how the estimate ended.
+    assert told() == [
+        *(f"0.19 {words} (4128).", f"0.00 {words} (4128).", "Peak memory"),
+        *(f"1.84 {words} (40992).", f"0.02 {words} (40992)."),
     ]
+    monkeypatch.setattr(loading, "FAMILY", "1.2")
+    assert told() == [f"0.19 {words} (4128).", "Peak memory", f"1.86 {words} (40992)."]
+
+
+def test_a_context_that_has_no_room_is_smaller_than_that_of_the_drafts(
+    hub: Path, held: list[float], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(machine.log, "propagate", True)
+    caplog.set_level("INFO", machine.log.name)
+    loading.load(task(hub), Gpu(memory_bytes=73e9, system_bytes=4e9))
+    (tmp_path / "options.yml").write_text("kv_cache_config:\n  max_tokens: 40992\n", encoding="utf-8")
+    heard = Loading(tmp_path / "options.yml")
+    heard.hear("\n".join([*caplog.messages, ""]).encode())
+    known = heard.kv_cache()
+    assert known["planned"] == 40_992
+    assert known["tokens"] is not None
+    assert known["tokens"] < 40_992
 
 
 def test_the_options_win_over_the_checkpoints_type_of_the_kv_cache(hub: Path, held: list[float]) -> None:

@@ -30,7 +30,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machi
 
 # The log is rotated at 20 MB, and what tells of the KV cache stands at a run's beginning.
 LOG_BYTES = 32 * 2**20
-# The engine prints a smaller one first, of its estimation; the last counts.
+# The engine prints a smaller one first, of its estimation, and how that ended; then one for each cache that it has.
+KV_ESTIMATED = "Peak memory during memory usage profiling"
 KV_MADE = re.compile(r"Allocated ([\d.]+) GiB for max tokens in paged KV cache \((\d+)\)")
 KV_REDUCED = re.compile(r"exceeds upper bound (\d+) for available blocks")
 DEADLINE_S = 10.0
@@ -95,12 +96,16 @@ def kv_planned(world: World) -> int:
 def kv_made(world: World) -> str:
     """The KV cache that the engine made, by its log, beside what was planned."""
     lines = log(world)
-    made = [found for line in lines if (found := KV_MADE.search(line))]
+    estimated = max((number for number, line in enumerate(lines) if KV_ESTIMATED in line), default=None)
+    made = [found for line in lines[estimated or 0 :] if (found := KV_MADE.search(line))]
     if not made:
         raise NotMeasured("no line of the server's log says so")
     reduced = [found.group(1) for line in lines if (found := KV_REDUCED.search(line))]
     note = f", reduced to {int(reduced[-1]):,}" if reduced else ""
-    return f"{int(made[-1].group(2)):,} tokens, {made[-1].group(1)} GiB{note}"
+    caches = made if estimated is not None else made[-1:]
+    # Each rank says the same.
+    told = dict.fromkeys(f"{int(one.group(2)):,} tokens, {one.group(1)} GiB" for one in caches)
+    return " and ".join(told) + note
 
 
 def loading_time(world: World) -> float:

@@ -30,7 +30,9 @@ STILL_EVERY_S = 5.0
 STILL_AT_LEAST_S = 60.0
 # From here on nothing is read from the files any more.
 ALL_READ = (b"Loading weights: 100%", b"Model init total")
-# What the engine says of its KV cache: a small one for an estimate first, so that the last line counts.
+# What the engine says of its KV cache: a small one for an estimate first, and how that ended; then each of its own, of
+# which target and drafts in one engine may have one each. The smallest of these counts.
+ESTIMATED = b"Peak memory during memory usage profiling"
 KV_CACHE = re.compile(rb"Allocated [0-9.]+ GiB for max tokens in paged KV cache \(([0-9]+)\)")
 # All that a release says which makes its cache another way.
 KV_CACHE_BOUND = re.compile(rb"Attention window size [0-9]+ exceeds upper bound ([0-9]+) for available blocks")
@@ -151,6 +153,7 @@ class Loading:
         self.read = False
         self.rest = b""
         self.tokens: int | None = None
+        self.estimated = False
         self.bound: int | None = None
         planned = KV_CACHE_PLANNED.search(read_or(options, ""))
         self.planned = int(planned[1]) if planned else None
@@ -163,8 +166,12 @@ class Loading:
             if any(mark in line for mark in ALL_READ):
                 self.read = True
                 self.pages.look_at = 0.0
+            if ESTIMATED in line:
+                self.tokens, self.estimated = None, True
             if found := KV_CACHE.search(line):
-                self.tokens = int(found[1])
+                tokens = int(found[1])
+                # Where no line says how the estimate ended, only the last one is no part of it.
+                self.tokens = min(tokens, self.tokens or tokens) if self.estimated else tokens
             if found := KV_CACHE_BOUND.search(line):
                 self.bound = int(found[1])
 

@@ -16,6 +16,8 @@ import typing as t
 from pathlib import Path
 
 LOG_BYTES = 20_000_000
+# What a newer server says when it is asked for its health and ends itself; uvicorn's words come after it.
+FATAL = "Health check detected fatal engine error"
 
 
 class State:
@@ -101,7 +103,8 @@ class Log:
     def last_line(self) -> str:
         # That a request was answered, the watchdog's own among them, is no last word.
         lines = [line for line in self.tail if not line.startswith("[entrypoint]") and 'HTTP/1.1" 200' not in line]
-        return lines[-1].strip() if lines else "the server printed nothing"
+        fatal = next((line[line.index(FATAL) :] for line in reversed(lines) if FATAL in line), None)
+        return (fatal or lines[-1]).strip() if lines else "the server printed nothing"
 
 
 def write_over(path: Path, text: str) -> None:

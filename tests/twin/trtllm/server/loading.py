@@ -14,6 +14,7 @@ from . import checkpoint as checkpoints
 from . import meminfo
 from .checkpoint import Checkpoint
 from .machine import Gpu, count_gpus, follow, log, occupy, progress, read_faults
+from .release import FAMILY
 
 GIB = 2**30
 # As a log of a GB10 has it (NVIDIA's forum, topic 354807).
@@ -94,15 +95,16 @@ def load(task: Task, gpu: Gpu) -> Limits:
     draft = find_draft(task, target)
     room = free = gpu.memory_bytes - gpu.system_bytes
     models = [one for one in (target, draft) if one is not None]
-    per_token = _kv_bytes_per_token(task, target, draft)
+    caches = _kv_bytes_per_token(task, target, draft)
+    per_token = sum(caches)
     try:
         free -= _load_weights("model", target, gpu, free, task.world_size)
         if draft is not None:
             # Small enough to be held in full by each rank.
             free -= _load_weights("draft model", draft, gpu, free, 1)
         log.info("Model init total -- %.2fs", time.monotonic() - started)
-        _estimate(task, gpu, per_token)
-        limits = _reserve(task, target, gpu, _free_beside(models, free), per_token)
+        _estimate(task, gpu, caches)
+        limits = _reserve(task, target, gpu, _free_beside(models, free), caches)
     except InsufficientMemory as failure:
         log.error("Executor creation failed due to insufficient GPU memory.")
         log.error("The following component could not be created: %s", failure.component)
@@ -113,19 +115,23 @@ def load(task: Task, gpu: Gpu) -> Limits:
     return limits
 
 
-def _kv_bytes_per_token(task: Task, target: Checkpoint, draft: Checkpoint | None) -> int:
-    """Of all models on one rank; with auto each checkpoint says its own type, and an EAGLE head has its target's."""
+def _kv_bytes_per_token(task: Task, target: Checkpoint, draft: Checkpoint | None) -> list[int]:
+    """Of each cache on one rank; with auto each checkpoint says its own type, and an EAGLE head has its target's.
+
+    Newer releases have one for the drafts besides, also where these are made in the same engine.
+    """
     widths = {"fp8": 1.0, "nvfp4": 0.5625}
     log.info('Validating KV Cache config against kv_cache_dtype="%s"', task.kv_dtype)
     if task.kv_dtype == "auto":
         log.info('KV cache quantization set to "auto". Using checkpoint KV quantization.')
-    total = 0.0
+    sizes = []
     for one in (target, draft):
         if one is not None:
             says = "fp8" if (target if task.eagle else one).fp8_cache else ""
             dtype = says if task.kv_dtype == "auto" else task.kv_dtype
-            total += checkpoints.kv_bytes_per_token(one.config, widths.get(dtype, 2.0))
-    return int(total) // task.world_size
+            sizes.append(checkpoints.kv_bytes_per_token(one.config, widths.get(dtype, 2.0)))
+    caches = sizes if FAMILY == "1.3" else [sum(sizes)]
+    return [int(size) // task.world_size for size in caches]
 
 
 def common(limits: list[Limits]) -> Limits:
@@ -157,12 +163,14 @@ def _load_weights(component: str, checkpoint: Checkpoint, gpu: Gpu, free: float,
     return total
 
 
-def _estimate(task: Task, gpu: Gpu, per_token: int) -> None:
+def _estimate(task: Task, gpu: Gpu, caches: list[int]) -> None:
     """The real one makes a small KV cache first, and sees what a pass takes beside it."""
     log.info("Using Sampler: TorchSampler")
     tokens = min(ESTIMATE_TOKENS, task.max_tokens or ESTIMATE_TOKENS)
-    _log_allocated(tokens, per_token)
+    for per_token in caches:
+        _log_allocated(tokens, per_token)
     time.sleep(gpu.estimate_s)
+    log.info("Peak memory during memory usage profiling (torch + non-torch): %.2f GiB", gpu.system_bytes / GIB)
 
 
 def _log_allocated(tokens: int, per_token: int) -> None:
@@ -176,8 +184,9 @@ def _free_beside(models: list[Checkpoint], free: float) -> float:
     return max(free - cached, min(free, meminfo.WATERMARK))
 
 
-def _reserve(task: Task, target: Checkpoint, gpu: Gpu, free: float, per_token: int) -> Limits:
+def _reserve(task: Task, target: Checkpoint, gpu: Gpu, free: float, caches: list[int]) -> Limits:
     """What is left of the memory goes to the KV cache."""
+    per_token = sum(caches)
     natural = int(target.config.get("max_position_embeddings", 4096))
     length = task.max_seq_len
     if length is None:
@@ -206,7 +215,10 @@ def _reserve(task: Task, target: Checkpoint, gpu: Gpu, free: float, per_token: i
             capacity,
         )
         length = min(length, capacity)
-    _log_allocated(capacity, per_token)
+    _log_allocated(capacity, caches[0])
+    for drafts in caches[1:]:
+        # So small that it has room where the other had not.
+        _log_allocated(max(capacity, task.max_tokens or 0) // task.tokens_per_block * task.tokens_per_block, drafts)
     log.info("Free GPU memory fraction %.2f of %.2f GiB", share, free / GIB)
     return Limits(
         max_batch_size=task.max_batch_size,

@@ -222,7 +222,7 @@ class Communicator:
         wanted = environment.get("NCCL_IB_HCA", "")
         if wanted:
             self._log.info(f"NCCL_IB_HCA set to {wanted}", "ENV", "NET")
-        used = []
+        used: list[str] = []
         for device in devices():
             if not device.opens:
                 self._log.warn("Call to ibv_open_device failed")

@@ -68,9 +68,9 @@ def test_what_is_kept_beside_a_record(tmp_path: Path) -> None:
     assert (found["said"], found["ranks"]) == ({"one": {"accepted": True}}, [{"rank": 0}])
     # A rank's network is known while it runs.
     (tmp_path / "mine/state/nccl.a.7").write_text("a:7:9 [0] NCCL INFO Using network IB\n", encoding="utf-8")
-    for state, name in (("starting", None), ("running", "IB"), ("serving", "IB"), ("stopped", None)):
+    for state, network in (("starting", None), ("running", "IB"), ("serving", "IB"), ("stopped", None)):
         (tmp_path / "mine/state/state.json").write_text(json.dumps({"state": state}), encoding="utf-8")
-        assert (read(tmp_path, "mine", {})["network"] or {}).get("name") == name
+        assert (read(tmp_path, "mine", {})["network"] or {}).get("name") == network
     assert read(tmp_path, None, {})["said"] == {}
     (tmp_path / "mine/state/ranks.json").write_text('{"ranks": 1}', encoding="utf-8")
     assert read(tmp_path, "mine", {})["ranks"] == []

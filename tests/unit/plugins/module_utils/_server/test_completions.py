@@ -249,6 +249,8 @@ def test_connection_that_breaks(server: Server) -> None:
         (400, b'{"object": "error", "message": "too long", "type": "BadRequestError", "param": null, "code": 400}',
          "too long", "refused"),
         (400, b'{"error": "prompt is too long"}', "prompt is too long", "refused"),
+        (422, b'{"object": "error", "message": "prompt: Field required", "type": "BadRequestError", "code": 422}',
+         "prompt: Field required", "refused"),
         (404, b'{"error": {"message": "no such model", "type": "NotFound"}}', "no such model", "refused"),
         (422, b'{"detail": [{"loc": ["body", "prompt"], "msg": "Field required", "type": "missing"}]}',
          "body.prompt: Field required", "refused"),

@@ -61,6 +61,11 @@ def test_cause_line(name: str, line: str | None) -> None:
             "Failed to load weights: Executor creation failed due to insufficient GPU memory."
             " The following component could not be created: KV cache",
         ),
+        (
+            "[TRT-LLM] [E] Health check detected fatal engine error, initiating server shutdown: the pool is gone\n"
+            "INFO:     Finished server process [71]\nAborted!\n",
+            "the pool is gone",
+        ),
         ("a 403 here\n", None),
         ("[entrypoint] Error: no line of the server's\n", None),
         ("Error: " + "x" * 400, "Error: " + "x" * 290 + "..."),

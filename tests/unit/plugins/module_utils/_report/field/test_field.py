@@ -197,6 +197,30 @@ def test_what_serves(world: World, deployed: t.Callable[..., None]) -> None:
     assert reason(link.by_rdma, world) == "what is deployed here serves on one Spark"
 
 
+PEAK = "[TRT-LLM] [I] Peak memory during memory usage profiling (torch + non-torch): 91.46 GiB"
+ALLOCATED = "[MemUsageChange] Allocated {} GiB for max tokens in paged KV cache ({})."
+
+
+def test_every_kv_cache_of_the_engine_is_told(world: World, deployed: t.Callable[..., None]) -> None:
+    lines = [ALLOCATED.format("0.19", 4128)] * 2 + [PEAK, ALLOCATED.format("4.62", 65536), ALLOCATED.format("0.20", 9)]
+    # A second rank says the same.
+    deployed("\n".join(lines + lines[2:]))
+    assert serving.kv_made(world) == "65,536 tokens, 4.62 GiB and 9 tokens, 0.20 GiB"
+
+
+def test_the_network_between_the_ranks_is_told_by_nccl(world: World, deployed: t.Callable[..., None]) -> None:
+    deployed(pair={"rank": 1, "rails": [RAIL]}, state={"state": "serving"})
+    assert reason(serving.network, world) == "no log of NCCL in the state directory tells"
+    text = "a:7:9 [0] NCCL INFO NET/IB : Using [0]rocep1s0f1:1/RoCE [RO]; OOB a\na:7:9 [0] NCCL INFO Using network IB\n"
+    (world.directory() / "state/nccl.a.7").write_text(text, encoding="utf-8")
+    assert serving.network(world) == "NCCL uses RDMA (IB) over rocep1s0f1"
+
+
+def test_one_spark_has_no_network_between_ranks(world: World, deployed: t.Callable[..., None]) -> None:
+    deployed()
+    assert reason(serving.network, world) == "what is deployed here serves on one Spark"
+
+
 @pytest.mark.parametrize(
     "error", [http.client.BadStatusLine("nonsense"), http.client.IncompleteRead(b""), UrlsConnectionError("gone")]
 )
