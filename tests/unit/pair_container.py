@@ -94,14 +94,21 @@ class Listener:
         self.port = port or free_port(address)
         self.greeting = greeting
         self.socket: socket.socket | None = None
+        # The kernel takes connections for a container that is paused, too.
+        self.paused = threading.Event()
 
     def open(self) -> None:
         self.socket = listener = socket.create_server((self.address, self.port))
+
+        silent: list[socket.socket] = []
 
         def greet() -> None:
             with contextlib.suppress(OSError):
                 while True:
                     connection = listener.accept()[0]
+                    if self.paused.is_set():
+                        silent.append(connection)
+                        continue
                     with connection, contextlib.suppress(OSError):
                         connection.sendall(self.greeting)
 

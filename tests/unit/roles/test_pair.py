@@ -17,11 +17,13 @@ import stat
 import subprocess
 import sys
 import time
+import types
 import typing as t
 from pathlib import Path
 
 import pytest
 from server import cluster, health, loading, verbs
+from server import head as heads
 from server import launch as launching
 from server import worker as workers
 
@@ -156,7 +158,7 @@ def test_why_nobody_opens_is_said() -> None:
         where = f"{WORKER} port {silent.getsockname()[1]}"
         assert cluster.knock(WORKER, silent.getsockname()[1], HEAD) is None
         assert cluster.knock(WORKER, silent.getsockname()[1], HEAD, timeout=0.2, greeting=True) == (
-            f"no answer from {where} within 0.2 s: it is switched off, or a cable or a firewall is in the way"
+            f"no greeting from {where} within 0.2 s: its container is paused, or its SSH server hangs"
         )
 
 
@@ -246,6 +248,52 @@ def test_a_lost_worker_ends_the_server_which_comes_back_with_it(
     assert state["last_exit"]["by"] == "watchdog"
     assert state["last_exit"]["reason"].startswith("peer lost: ")
     assert state["last_exit"]["excused"] is True
+
+
+def test_a_worker_that_stands_still_while_its_kernel_takes_connections_is_lost(
+    start: Start, listener: Listener, server: Server
+) -> None:
+    listener.open()
+    head = start(port=listener.port, url=server.url, lost_s=1.2)
+    head.wait_for("running")
+    listener.paused.set()
+    state = head.wait_for("peer lost")
+    assert f"no greeting from {WORKER} port {listener.port}" in state["reason"]
+    head.wait_until(lambda state: state["pid"] is None)
+    listener.paused.clear()
+    assert head.wait_for("running")["restarts"] == 0
+
+
+@pytest.mark.parametrize("ready", [True, False], ids=["ready", "loading"])
+def test_with_the_default_inputs_a_paused_worker_is_lost_in_the_promised_time(
+    monkeypatch: pytest.MonkeyPatch, ready: bool
+) -> None:
+    """The promise is 60 s, and counts from the end of the pause: what is found while it lasts is found in time."""
+    addresses = {"DGX_SPARK_FABRIC_ADDRESSES": HEAD, "DGX_SPARK_PEER_ADDRESSES": WORKER}
+    peer = heads.Peer(WORKER, cluster.Cluster.from_environment({"DGX_SPARK_RANK": "0", **addresses}))
+    peer.greets = ready
+    now = 0.0
+    lost_at: list[float] = []
+
+    def knock(_address: str, _port: int, _source: str, timeout: float, greeting: bool = False) -> str | None:
+        nonlocal now
+        # Paused from the beginning: the kernel takes connections all the same.
+        now += timeout if greeting else 0
+        return "no greeting" if greeting else None
+
+    def wait(seconds: float) -> bool:
+        nonlocal now
+        if peer.lost_for >= peer.cluster.lost_s:
+            lost_at.append(now)
+        now += seconds
+        return now > 300
+
+    monkeypatch.setattr(heads, "knock", knock)
+    monkeypatch.setattr(heads, "time", types.SimpleNamespace(monotonic=lambda: now, time=lambda: now))
+    monkeypatch.setattr(peer.unwanted, "wait", wait)
+    peer.run()
+    # While weights are read nothing can be concluded from a silence.
+    assert (min(lost_at) <= 80) if ready else not lost_at
 
 
 def test_a_short_loss_ends_nothing(start: Start, listener: Listener, server: Server) -> None:
@@ -579,7 +627,7 @@ def test_an_sshd_that_dies_comes_back(
     # A port that takes connections is not enough for its health.
     code, text = how_it_is(container, port, capsys)
     assert code == 1
-    assert text.startswith("ready, but no answer from ")
+    assert text.startswith("ready, but no greeting from ")
     os.kill(pid, signal.SIGKILL)
     state = container.wait_until(lambda state: state["state"] == "ready" and state["pid"] != pid)
     assert state["pid"] is not None

@@ -98,18 +98,22 @@ def is_free(address: str, port: int) -> bool:
 def knock(address: str, port: int, source: str, timeout: float = LOOK_TIMEOUT_S, greeting: bool = False) -> str | None:
     """Why nobody opens, or None; with `greeting` it must be an SSH server that says its name.
 
-    That the port takes a connection says only that the other kernel runs and sshd was started, which is all that can
-    be asked of a Spark whose memory is busy with weights.
+    That the port takes a connection says only that the other kernel runs and sshd was started, also if its container is
+    paused. It is all that can be asked of a Spark whose memory is busy with weights.
     """
     where = f"{address} port {port}"
+    connected = False
     try:
         with socket.create_connection((address, port), timeout, (source, 0)) as connection:
+            connected = True
             if not greeting or connection.recv(4) == b"SSH-":
                 return None
             return f"what listens at {where} is no SSH server"
     except ConnectionRefusedError:
         return f"nothing listens at {where}: its container does not run or is still starting"
     except TimeoutError:
+        if connected:
+            return f"no greeting from {where} within {timeout:g} s: its container is paused, or its SSH server hangs"
         return (
             f"no answer from {where} within {timeout:g} s: it is switched off, or a cable or a firewall is in the way"
         )

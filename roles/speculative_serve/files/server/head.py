@@ -47,6 +47,8 @@ class Peer(threading.Thread):
         self.lost_for = 0.0
         self.changed_at = time.time()
         self.away_at: float | None = None
+        # Once the server is ready, weights no longer keep the worker's sshd from a greeting.
+        self.greets = False
         # Whether the server is ready and the worker has not heard of it.
         self.has_news = False
         self.unwanted = threading.Event()
@@ -54,7 +56,8 @@ class Peer(threading.Thread):
     def run(self) -> None:
         before = time.monotonic()
         while not self.unwanted.wait(self.every):
-            reason = knock(self.address, self.cluster.port, self.cluster.own, min(LOOK_TIMEOUT_S, self.every))
+            timeout = min(LOOK_TIMEOUT_S, self.every)
+            reason = knock(self.address, self.cluster.port, self.cluster.own, timeout, greeting=self.greets)
             now = time.monotonic()
             # A container that was paused has not looked: of a long silence only the longest usual step is counted.
             step = min(now - before, 2 * self.every + 1)
@@ -174,7 +177,7 @@ class Head(Supervisor):
     def is_ready(self) -> None:
         super().is_ready()
         for peer in self.peers:
-            peer.has_news = True
+            peer.greets = peer.has_news = True
 
     def look_round(self) -> None:
         self.look_at_peers()

@@ -18,10 +18,13 @@ import fcntl
 import json
 import os
 import re
+import select
 import signal
 import socket
 import stat
 import struct
+import sys
+import termios
 import time
 import typing as t
 from pathlib import Path
@@ -29,7 +32,8 @@ from pathlib import Path
 from .release import FAMILY
 
 SIOCGIFADDR = 0x8915
-# An InfiniBand queue pair gives up after about this long without an answer.
+# An InfiniBand queue pair gives up after about this long without an answer of the other card, which answers for a
+# process that is paused, too.
 SECONDS = 30.0
 HEAD = struct.Struct(">4sI")
 PASS, REQUEST, STOP = b"PASS", b"NEXT", b"STOP"
@@ -309,7 +313,7 @@ class Communicator:
             self._hand_on(kind, [share] * len(self._out))
             for connection in self._in:
                 connection.settimeout(SECONDS)
-                _read_share(connection)
+                self._await_share(connection)
         except TimeoutError:
             self._log.warn("NET/IB : Got completion from peer with status=12 opcode=0 (IBV_WC_RETRY_EXC_ERR)")
             hang()
@@ -332,12 +336,24 @@ class Communicator:
             raise NcclError("remote process exited or there was a network error") from error
         return kind
 
+    def _await_share(self, connection: socket.socket) -> None:
+        """Wait for what comes round, as long as the card of the next rank has taken all that it was sent."""
+        while not select.select([connection], [], [], SECONDS)[0]:
+            if any(unanswered(one) for one in self._out):
+                raise TimeoutError
+        _read_share(connection)
+
     def _hand_on(self, kind: bytes, shares: t.Sequence[int]) -> None:
         for connection, share in zip(self._out, shares):
             connection.sendall(HEAD.pack(kind, share) + bytes(share))
 
     def stop(self) -> None:
         self._hand_on(STOP, [0] * len(self._out))
+
+
+def unanswered(connection: socket.socket) -> int:
+    """How many bytes the other kernel has not acknowledged."""
+    return int.from_bytes(fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
 
 
 def hang() -> t.NoReturn:
