@@ -134,6 +134,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
+    NOT_DEPLOYMENTS,
     PREVIOUS,
     current,
     deployment_directory,
@@ -153,10 +154,25 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cach
 def unreadable_records(state: Path, labels: t.Mapping[str, str]) -> list[Path]:
     """The records that are there and do not say what they use: without them everything would look unused."""
     directory = deployment_directory(state, labels)
-    paths = [directory / "record.json"] if directory else []
-    before = state / PREVIOUS
-    paths += [before] if before.exists() or before.is_symlink() else []
+    if directory:
+        paths = [directory / "record.json"]
+    else:
+        # Without a container any of them may be meant to come back.
+        names = sorted({entry.name for entry in state.iterdir()}.difference(NOT_DEPLOYMENTS)) if state.is_dir() else []
+        paths = [path for name in names if is_there(path := state / name / "record.json")]
+    paths += [before] if is_there(before := state / PREVIOUS) else []
     return [path for path in paths if not models_of(read_record(path))]
+
+
+def is_there(path: Path) -> bool:
+    """Return whether a file exists, also one that may not be looked at."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def named(prune: Prune, models: t.Any, also: t.Iterable[str]) -> list[Removal]:

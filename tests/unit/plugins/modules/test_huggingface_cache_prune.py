@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import typing as t
 from pathlib import Path
@@ -123,11 +124,49 @@ def test_a_damaged_record_of_the_one_before(capsys: pytest.CaptureFixture[str], 
     assert tree(host) == before
 
 
+@pytest.mark.parametrize("text", ["", '{"deployment": "two", "mod', '{"deployment": "two"}', "[]", None])
+def test_without_a_container_every_record_has_to_be_readable(
+    capsys: pytest.CaptureFixture[str], host: Path, text: str | None
+) -> None:
+    path = host / "state" / "two" / "record.json"
+    write_record(path, "unused")
+    if text is None:
+        path.unlink()
+        path.symlink_to(host / "gone")
+    else:
+        path.write_text(text)
+    before = tree(host)
+    result = run(capsys, host, labels={})
+    assert result["failed"]
+    assert result["msg"].startswith("Which models are in use is not known, ")
+    assert f"{path} cannot be read or names no model" in result["msg"]
+    assert tree(host) == before
+
+
 @pytest.mark.parametrize("key", ["include", "exclude"])
 def test_a_damaged_receipt_vouches_for_nothing(capsys: pytest.CaptureFixture[str], host: Path, key: str) -> None:
     path = host / "state" / "models" / "models--lab--unused.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), key: 5}))
     assert "lab/unused" not in [item["id"] for item in run(capsys, host)["removed"]]
+
+
+def closed(name: str, ask: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
+    def asked(path: Path, *arguments: t.Any, **options: t.Any) -> t.Any:
+        if path.parent.name == name:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return ask(path, *arguments, **options)
+
+    return asked
+
+
+def test_a_deployment_of_another_user_is_not_taken_for_none(
+    capsys: pytest.CaptureFixture[str], host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_record(host / "state" / "two" / "record.json", "unused")
+    # As root, for whom no directory is closed.
+    for name in ("lstat", "read_text"):
+        monkeypatch.setattr(Path, name, closed("two", getattr(Path, name)))
+    assert f"{host / 'state' / 'two' / 'record.json'} cannot be read" in run(capsys, host, labels={})["msg"]
 
 
 def test_links_are_not_followed(capsys: pytest.CaptureFixture[str], host: Path) -> None:
