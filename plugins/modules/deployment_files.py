@@ -88,9 +88,13 @@ options:
         required: true
       content:
         description:
-          - The whole text.
+          - The whole text. Either this or O(files[].reserve) is required.
         type: str
-        required: true
+      reserve:
+        description:
+          - Bytes of disk space to reserve for the file, which stays as it is. A later call with O(files[].content) uses
+            them, so that it does not fail on a full disk.
+        type: int
       mode:
         description:
           - The file's mode. V(preserve) leaves that of a file that is there; another one can be executed.
@@ -153,12 +157,14 @@ def mode_of(path: Path, mode: str) -> str:
     return f"{path.stat().st_mode & 0o7777:04o}" if path.is_file() else "0755"
 
 
-def written(path: Path, content: str, mode: str) -> None:
-    """A file that is on the disk, with the directories that it needs."""
+def written(path: Path, content: bytes, mode: str) -> None:
+    """A file that is on the disk, with the directories that it needs. What was reserved for it is used."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with path.open("wb") as file:
-            file.write(content.encode("utf-8"))
+        with path.open("r+b" if path.is_file() else "wb") as file:
+            file.write(content)
+            # Not before it is written: the blocks that are given back may be taken by another program.
+            file.truncate()
             os.fchmod(file.fileno(), int(mode, 8))
             file.flush()
             os.fsync(file.fileno())
@@ -167,6 +173,11 @@ def written(path: Path, content: str, mode: str) -> None:
         # A write that fails does not say where.
         error.filename = str(path.parent)
         raise
+
+
+def draft_of(path: Path) -> Path:
+    """Return the path under which a file is written before it takes the place of the one that is there."""
+    return path.with_name(f"{records.DRAFT}{path.name}")
 
 
 def on_disk(directory: Path) -> None:
@@ -189,7 +200,12 @@ def inodes(directory: Path) -> dict[str, int]:
 def remedy(error: OSError, directory: str) -> str:
     """What to do about a file that cannot be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"make room on its disk ('df -h {directory}'), then run again. What serves goes on."
+        return f"make room on its disk ('df -h {directory}'), then run again."
+    if error.errno == errno.EROFS:
+        return (
+            f"its file system is mounted read-only ('findmnt --target {directory}'), and 'sudo dmesg' may say why. "
+            "Mount it for writing, then run again."
+        )
     return "the directory has to belong to the login user."
 
 
@@ -226,7 +242,12 @@ class DeploymentFiles:
         below = dict.fromkeys(str(Path(file["name"]).parent) for file in self.module.params["files"])
         self.have_directories(directory, (name for name in below if name != "."))
         for file in self.module.params["files"]:
-            self.have_file(directory / file["name"], file["content"], file["mode"])
+            path = directory / file["name"]
+            if file["reserve"] is None:
+                self.have_file(path, file["content"], file["mode"])
+            elif not self.module.check_mode:
+                # Bytes that no file system stores as a hole.
+                written(draft_of(path), b" " * file["reserve"], "0600")
 
     def have_generation(self, directory: Path) -> None:
         """A directory of files that comes into being as a whole: what is cut off leaves only a draft of it."""
@@ -248,7 +269,9 @@ class DeploymentFiles:
             for name in self.module.params["subdirectories"]:
                 (draft / name).mkdir()
             for file in self.module.params["files"]:
-                written(draft / file["name"], file["content"], mode_of(draft / file["name"], file["mode"]))
+                written(
+                    draft / file["name"], file["content"].encode("utf-8"), mode_of(draft / file["name"], file["mode"])
+                )
             for path in (draft, *draft.rglob("*")):
                 if path.is_dir():
                     path.chmod(0o755)
@@ -263,6 +286,9 @@ class DeploymentFiles:
         return {name: content for name, content in found.items() if isinstance(content, str)}
 
     def prune(self) -> None:
+        # Reserved for the record of what served before, and there was none.
+        if not self.module.check_mode:
+            draft_of(self.directory.parent / records.PREVIOUS).unlink(missing_ok=True)
         for path in records.unused_files(self.directory.parent, [Path(path) for path in self.module.params["mounted"]]):
             self.note(path, "directory\n" if path.is_dir() else "file\n", "")
             if not self.module.check_mode:
@@ -287,8 +313,8 @@ class DeploymentFiles:
             if self.module.check_mode:
                 return
             # Beside it, so that a disk without room is noticed here and not where it takes the other's place.
-            draft = path.with_name(f"{records.DRAFT}{path.name}")
-            written(draft, content, mode)
+            draft = draft_of(path)
+            written(draft, content.encode("utf-8"), mode)
             self.module.atomic_move(str(draft), str(path))
             on_disk(path.parent)
             if is_new:
@@ -322,9 +348,12 @@ def main() -> None:
                 "default": [],
                 "options": {
                     "name": {"type": "str", "required": True},
-                    "content": {"type": "str", "required": True},
+                    "content": {"type": "str"},
+                    "reserve": {"type": "int"},
                     "mode": {"type": "str", "default": "0644"},
                 },
+                "required_one_of": [("content", "reserve")],
+                "mutually_exclusive": [("content", "reserve")],
             },
         },
         supports_check_mode=True,
@@ -339,6 +368,7 @@ def main() -> None:
         module.fail_json(
             msg=f"Writing the deployment to {module.params['directory']} failed: {error.strerror} ({error.filename}); "
             + remedy(error, module.params["directory"])
+            + (" No server was stopped." if any(file["reserve"] for file in module.params["files"]) else "")
         )
 
 

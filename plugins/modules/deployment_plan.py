@@ -1402,6 +1402,13 @@ provisional:
   description: Whether Docker must not start it again until it is on record.
   returned: with O(run)
   type: bool
+reserved:
+  description:
+    - The directories of the records that are written once it answers, with their files as
+      M(dgx_spark.speculative.deployment_files) reserves room for them. Empty if nothing is stopped or made for it.
+  returned: with O(run)
+  type: list
+  elements: dict
 recorded:
   description: Whether it comes from a record.
   returned: with O(run)

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import json
 import typing as t
 import urllib.parse
 from pathlib import PurePosixPath
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, pair_view
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import PREVIOUS, nodes_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import ASIDE
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import (
@@ -35,6 +36,8 @@ Record = dict[str, t.Any]
 
 # Of the present, and not of the deployment: a restart makes the KV cache anew, and has NCCL choose its network.
 OF_THE_MOMENT = ("smaller_context", nccl.BY_TCP, nccl.PARTLY)
+# What the answer, the ranks and Docker's definition of the container add to a record, generously.
+ROOM_FOR_WHAT_IS_SEEN = 64 * 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -292,6 +295,13 @@ def placed(container: Mapping, files: t.Mapping[str, str]) -> tuple[Mapping, str
     return {**container, "mounts": mounts, "labels": labels}, generation, beside
 
 
+def reserved(deployment: Mapping, own: Mapping, state_directory: str) -> list[dict[str, t.Any]]:
+    """The directories with the records that will be written once it answers, and the bytes to reserve for each."""
+    size = max(len(json.dumps(record, indent=4)) for record in (deployment, own)) + ROOM_FOR_WHAT_IS_SEEN
+    places = {state_directory: PREVIOUS, directory(deployment, state_directory): "record.json"}
+    return [{"directory": path, "files": [{"name": name, "reserve": size}]} for path, name in places.items()]
+
+
 def way(
     deployment: Mapping,
     planned_turn: str | None,
@@ -330,6 +340,7 @@ def way(
         "before": "aside" if aside else "stop" if stops else "",
         # Until it is on record Docker must not start it again.
         "provisional": aside or not known,
+        "reserved": reserved(deployment, own or {}, state_directory) if aside or stops or not known else [],
         "recorded": recorded,
         "known": known,
     }

@@ -88,9 +88,63 @@ def test_a_full_disk_is_told_as_that_and_leaves_what_is_there(
     changed = {**SCRIPT, "content": "echo bye\n"}
     result = run(capsys, tmp_path, files=[changed], **({"generation": generation} if generation else {}))
     assert result["msg"].startswith(f"Writing the deployment to {tmp_path} failed: No space left on device ({tmp_path}")
-    assert result["msg"].endswith(f"make room on its disk ('df -h {tmp_path}'), then run again. What serves goes on.")
+    assert result["msg"].endswith(f"make room on its disk ('df -h {tmp_path}'), then run again.")
     assert (tmp_path / "serve.sh").read_text(encoding="utf-8") == SCRIPT["content"]
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / "serve.sh"]
+
+
+def test_room_is_reserved_for_a_file_that_is_written_later(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run(capsys, tmp_path)
+    reserved = run(capsys, tmp_path, files=[{"name": "serve.sh", "reserve": 100_000}])
+    assert (reserved["changed"], reserved["diff"]) == (False, [])
+    assert (tmp_path / "serve.sh").read_text(encoding="utf-8") == SCRIPT["content"]
+    draft = (tmp_path / ".draft-serve.sh").stat()
+    assert draft.st_blocks * 512 >= 100_000
+    assert run(capsys, tmp_path, files=[{**SCRIPT, "content": "echo bye\n"}])["changed"]
+    written = (tmp_path / "serve.sh").stat()
+    assert (written.st_ino, written.st_size) == (draft.st_ino, 9)
+    assert [path.name for path in tmp_path.iterdir()] == ["serve.sh"]
+
+
+def test_check_mode_reserves_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run(capsys, tmp_path, files=[{"name": "record.json", "reserve": 100_000}], _ansible_check_mode=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "what", "says"),
+    [
+        (errno.ENOSPC, "No space left on device", "make room on its disk ('df -h {}'), then run again."),
+        (
+            errno.EROFS,
+            "Read-only file system",
+            "its file system is mounted read-only ('findmnt --target {}'), and 'sudo dmesg' may say why. Mount it for "
+            "writing, then run again.",
+        ),
+    ],
+)
+def test_without_room_nothing_is_reserved(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    what: str,
+    says: str,
+) -> None:
+    def fail(_descriptor: int) -> None:
+        raise OSError(number, what)
+
+    monkeypatch.setattr(os, "fsync", fail)
+    result = run(capsys, tmp_path, files=[{"name": "record.json", "reserve": 100_000}])
+    wrong = f"Writing the deployment to {tmp_path} failed: {what} ({tmp_path})"
+    assert result["msg"] == f"{wrong}; {says.format(tmp_path)} No server was stopped."
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_reserved_and_is_not_needed_goes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / ".draft-previous.json").write_text(" ", encoding="utf-8")
+    run(capsys, tmp_path / "one", prune=True)
+    assert not (tmp_path / ".draft-previous.json").exists()
 
 
 def test_a_file_is_on_the_disk_before_its_name_is(
