@@ -197,7 +197,14 @@ class StatusLook:
 
     def _look(self, slot: dict[str, t.Any] | None, record: records.Record | None) -> None:
         status = self._status
-        files = look.read_files(records.deployment_directory(self._state_directory, self._labels(slot)))
+        directory = records.deployment_directory(self._state_directory, self._labels(slot))
+        files = look.read_files(directory)
+        if files.closed_by is not None:
+            message = (
+                f"{status.deployment} was deployed by {files.closed_by}, whose files in {directory} this user cannot "
+                f"read. Run status.yml as {files.closed_by} to see all."
+            )
+            status.findings = [{"id": "of_another_user", "message": message}]
         if self._pair:
             options, seen = self._labels(slot).get(OPTIONS_LABEL), noticed(files.server)
             links = [look_at_rail(rail, self._machine.root) for rail in self._pair.rails]

@@ -24,6 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     WORKER_READY,
     WORKER_SERVING,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import user_name
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import CATALOGUE, DOCKER
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.signals import CAUSE, EXIT_HINTS, HINT
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
@@ -79,6 +80,8 @@ class Files:
     ranks: t.Any = None
     # What the NCCL of this Spark's rank uses, while ranks run.
     network: nccl.Network | None = None
+    # The user to whom they belong, if this one may not read them.
+    closed_by: str | None = None
 
 
 def tail(path: Path, most: int = LOG_TAIL_BYTES) -> str:
@@ -93,11 +96,29 @@ def read_files(directory: Path | None) -> Files:
     """The files of a deployment's directory, as far as they are there."""
     if directory is None:
         return Files()
+    owner = closed_by(directory)
+    if owner is not None:
+        return Files(closed_by=owner)
     server = _read_json(directory / "state" / "state.json")
     running = server is not None and server.get("state") == "running"
     ranks = _read_json(directory / "state" / "ranks.json") if running else None
     network = nccl.of_rank(directory / "state") if server and server.get("state") in nccl.RANKS_RUN else None
     return Files(server, tail(directory / "state" / "server.log"), ranks, network)
+
+
+def closed_by(directory: Path) -> str | None:
+    """Return the owner of a deployment's directory, or of the one above it, that this user may not enter."""
+    closed = False
+    for path in (directory / "state" / "state.json", directory / "state", directory, *directory.parents):
+        try:
+            owner = path.stat().st_uid
+        except PermissionError:
+            closed = True
+        except OSError:
+            pass
+        else:
+            return user_name(owner) if closed else None
+    return None
 
 
 def _read_json(path: Path) -> dict[str, t.Any] | None:
@@ -336,6 +357,8 @@ def _sentence(text: str) -> str:
 
 def of_worker(files: Files, started: float | None, health: str | None) -> Look:
     """What a worker's container says of itself, which runs: it has no port that a user could ask."""
+    if files.closed_by is not None:
+        return Look(None, f"Its container runs; only {files.closed_by} can read what it says.")
     server = files.server
     if server is None or _moment(server.get("since")) < int(started or 0):
         return _silent(started)
@@ -382,7 +405,8 @@ class ServerLook:
     def look(self, question: Asked, speculation: bool, deadline: float) -> Look:
         """Look, and have it go on with a text for so many tokens, if there is one."""
         try:
-            if not is_its_own(self._files.server, self._started):
+            # Files of another user say nothing: the port is believed.
+            if self._files.closed_by is None and not is_its_own(self._files.server, self._started):
                 return of_files(self._files, self._started, self._url)
             found = self._routes()
             if found.state == "ready":
@@ -392,6 +416,8 @@ class ServerLook:
                 return found
             return self._ask(found, question, speculation, deadline)
         except completions.Refused:
+            if self._files.closed_by is not None:
+                return Look(None, f"Nothing listens at {self._url}; only {self._files.closed_by} can see why.")
             return of_files(self._files, self._started, self._url)
         except completions.Expired:
             return self._unhealthy("takes connections, but does not answer in time")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Engine, Machine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import look as look_of_server
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lease
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import boot_id, process_stat
 from ansible_collections.dgx_spark.speculative.plugins.modules import deployment_info
@@ -194,6 +196,51 @@ def test_one_that_serves(serving: Spark, look: Look, server: Server) -> None:
     assert (result["unknown"], result["previous"], result["jobs"]) == ([], None, [])
     assert result["lines"][0] == "spark-1 serves target with EAGLE-3, draft length 5"
     assert (server.requests[0]["max_tokens"], server.requests[0]["temperature"]) == (64, 0.0)
+
+
+@pytest.fixture(name="closed")
+def fixture_closed(monkeypatch: pytest.MonkeyPatch) -> t.Callable[[Path], None]:
+    """Refuse what lies in a directory; root's tests cannot be refused otherwise."""
+
+    def close(directory: Path) -> None:
+        def refusing(ask: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
+            def asked(path: Path, *arguments: t.Any, **options: t.Any) -> t.Any:
+                if directory in path.parents:
+                    raise PermissionError(errno.EACCES, "Permission denied", str(path))
+                return ask(path, *arguments, **options)
+
+            return asked
+
+        for name in ("stat", "open", "read_text"):
+            monkeypatch.setattr(Path, name, refusing(getattr(Path, name)))
+
+    return close
+
+
+def test_what_another_user_has_deployed_is_asked_by_its_port(
+    serving: Spark, look: Look, closed: t.Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = serving.state / "home"
+    serving.labels["dgx_spark.speculative.directory"] = str(home / "mine")
+    serving.slot("running", started=time.time() - 26)
+    (home / "mine").mkdir(parents=True)
+    closed(home)
+    monkeypatch.setattr(look_of_server, "user_name", lambda _uid: "alice", raising=False)
+    result = look()
+    assert (result["state"], result["why"]) == ("ready", None)
+    told = f"mine was deployed by alice, whose files in {home}/mine this user cannot read."
+    assert [one["message"] for one in result["findings"]] == [f"{told} Run status.yml as alice to see all."]
+    assert result["lines"][0] == "spark-1 serves mine"
+
+
+def test_that_what_another_user_has_deployed_does_not_listen_is_all_that_is_known(
+    silent: Spark, look: Look, closed: t.Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent.slot("running", started=time.time() - 26)
+    closed(silent.state / "mine")
+    monkeypatch.setattr(look_of_server, "user_name", lambda _uid: "alice", raising=False)
+    result = look()
+    assert (result["state"], result["why"]) == (None, f"Nothing listens at {silent.url}; only alice can see why.")
 
 
 @pytest.mark.parametrize(
