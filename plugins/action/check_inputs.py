@@ -9,6 +9,7 @@ import getpass
 import typing as t
 from pathlib import Path
 
+from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsibleTemplateError
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
@@ -27,6 +28,7 @@ OF_ALL = {"wait_minutes": "float"}
 
 ROLES = Path(__file__).resolve().parent.parent.parent / "roles"
 ROOT = "root"
+LINEAR = ("linear", "debug")
 
 
 class ActionModule(ActionBase):
@@ -38,6 +40,7 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         _result, arguments = self.validate_argument_spec(argument_spec={"also": {"type": "dict", "default": {}}})
         known, variables = inputs(ROLES), task_vars or {}
+        self._refuse_another_strategy(variables)
         # On the controller, unless it is a Spark, nobody becomes anybody.
         host = variables.get("inventory_hostname")
         if host != "localhost" or host in variables.get("groups", {}).get("sparks", []):
@@ -53,6 +56,16 @@ class ActionModule(ActionBase):
         if wrong:
             raise AnsibleActionFail("\n".join([*wrong, "Correct the name on the command line or in the inventory."]))
         return {"changed": False}
+
+    @staticmethod
+    def _refuse_another_strategy(variables: t.Mapping[str, t.Any]) -> None:
+        """Several Sparks take each step together, which only `linear` and what is made of it do."""
+        strategy = str(constants.config.get_config_value("DEFAULT_STRATEGY")).rpartition(".")[2]
+        if len(variables.get("ansible_play_hosts_all", [])) > 1 and not strategy.endswith(LINEAR):
+            raise AnsibleActionFail(
+                f"The strategy is {strategy}, but must be linear, since several Sparks take each step together. Unset "
+                "ANSIBLE_STRATEGY, or remove 'strategy' from ansible.cfg. Nothing was changed."
+            )
 
     def _refuse_another_user(self, variables: t.Mapping[str, t.Any]) -> None:
         """Some tasks would be another user's and some not, or all, those on the controller among them."""

@@ -57,6 +57,8 @@ class Fault:
     # The Hub's own word for it.
     code: str = ""
     headers: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    # In the place of what the Hub would say.
+    body: bytes | None = None
     cut_after: int | None = None
     corrupt: bool = False
     bytes_per_second: int = 0
@@ -101,6 +103,8 @@ def running(server: HubServer) -> t.Iterator[HubServer]:
             fault = server.fault(path)
             if fault and fault.status:
                 return self._refuse(fault.status, fault.code, headers=fault.headers)
+            if fault and fault.body is not None:
+                return self._say(fault)
             if path.startswith("/api/models/"):
                 owner, name, verb, rest = path[len("/api/models/") :].split("/", 3)
             else:
@@ -163,6 +167,21 @@ def running(server: HubServer) -> t.Iterator[HubServer]:
             else:
                 self.wfile.write(body)
             server.sent[path] = server.sent.get(path, 0) + len(body)
+
+        def _say(self, fault: Fault) -> None:
+            body = fault.body or b""
+            self.send_response(200)
+            for name, value in fault.headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.close_connection = True
+            with contextlib.suppress(OSError):
+                if not fault.bytes_per_second:
+                    self.wfile.write(body)
+                # Without end.
+                while fault.bytes_per_second:
+                    self.wfile.write(b" ")
+                    time.sleep(1 / fault.bytes_per_second)
 
         def _json(self, data: t.Any, headers: t.Mapping[str, str] | None = None) -> None:
             body = json.dumps(data).encode()

@@ -18,6 +18,8 @@ import time
 import typing as t
 from pathlib import Path
 
+from tests.unit.entrypoint_container import lease_until
+
 WORDS = ["the", "keeper", "of", "the", "light", "went", "up", "and", "saw", "that", "the", "sea", "had", "gone", "away"]
 
 
@@ -191,7 +193,8 @@ class Entrypoint(threading.Thread):
             lease = json.loads((self.deployment / "trial" / "lease.json").read_text())
         except (OSError, ValueError):
             return None
-        if not time.time() < lease["until"] < time.time() + 24 * 3600:
+        now = lease_until(0)
+        if lease["boot"] != now["boot"] or not now["until"] < lease["until"] < now["until"] + 24 * 3600:
             return None
         return {"id": lease["id"], "title": lease["title"]}
 

@@ -33,6 +33,7 @@ EARLIER = ("entrypoint.py", "options.yml", "pair.py", "ranks.py", "serve.sh", "s
 NOT_DEPLOYMENTS = ("benchmark", "jobs", "models", "pair", "proxy", PREVIOUS)
 # As the container's main process has it, which is what obeys a lease.
 LONGEST_LEASE_S = 24 * 3600
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def has_port(value: t.Any) -> bool:
@@ -325,9 +326,14 @@ def leased_trial(directory: Path) -> dict[str, t.Any] | None:
     try:
         lease = json.loads((directory / "trial" / "lease.json").read_text(encoding="utf-8"))
         words, until = (lease["id"], lease["title"]), lease["until"]
-        now = time.time()
+        # As the server's program reads it: by a clock that is not set, and that a boot starts anew.
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
         printable = all(isinstance(word, str) and word and word.isprintable() for word in words)
-        valid = printable and now < until <= now + LONGEST_LEASE_S
+        valid = (
+            printable
+            and lease["boot"] == BOOT_ID.read_text(encoding="ascii").strip()
+            and now < until <= now + LONGEST_LEASE_S
+        )
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return {"id": words[0], "title": words[1], "until": until} if valid else None

@@ -15,8 +15,10 @@ import http.client
 import json
 import os
 import pwd
+import queue
 import re
 import stat
+import threading
 import time
 import typing as t
 import urllib.error
@@ -37,12 +39,17 @@ TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 # (https://huggingface.co/docs/hub/rate-limits).
 WINDOW_S = 300.0
 RESET = re.compile(r";\s*t=(\d+)")
+CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
+SECONDS = re.compile(r"[0-9]{1,6}")
 # huggingface_hub refuses to fetch a larger file by plain HTTP (its constants.MAX_HTTP_DOWNLOAD_SIZE, and issue 3868).
 MOST_FILE_BYTES = 50 * 1000**3
 COMMIT = re.compile(r"[0-9a-f]{40}")
 BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 # A page holds a thousand files; more than this is a list without an end.
 MOST_PAGES = 100
+MOST_ANSWER_BYTES = 32 * 1024 * 1024
+# As file systems of Linux have them, with room for the cache's own directories.
+MOST_PATH_BYTES, MOST_NAME_BYTES = 2048, 255
 # How modules are given models of the Hub.
 REPOSITORIES_ARGUMENT: dict[str, t.Any] = {
     "type": "list",
@@ -54,6 +61,7 @@ REPOSITORIES_ARGUMENT: dict[str, t.Any] = {
         "exclude": {"type": "list", "elements": "str", "default": []},
     },
 }
+T = t.TypeVar("T")
 NEXT_PAGE = re.compile(r'<([^>]*)>\s*;\s*rel="next"')
 
 
@@ -112,7 +120,27 @@ def limited_s(headers: email.message.Message, otherwise: float) -> float:
     """For how many seconds the Hub refuses requests, by its answer 429, if that tells."""
     reset = RESET.search(headers.get("RateLimit") or "")
     said = headers.get("Retry-After") or (reset[1] if reset else "")
-    return max(1.0, float(said)) if said.isdigit() else otherwise
+    return max(1.0, float(said)) if SECONDS.fullmatch(said) else otherwise
+
+
+def within(seconds: float, ask: t.Callable[[], T]) -> T:
+    """Return what a call returns, or raise what it raises; TimeoutError if it takes longer than that."""
+    outcome: queue.SimpleQueue[tuple[t.Any, BaseException | None]] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            outcome.put((ask(), None))
+        except BaseException as error:
+            outcome.put((None, error))
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        result, error = outcome.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"its answer was not complete after {seconds:g} s") from None
+    if error is not None:
+        raise error
+    return t.cast("T", result)
 
 
 def wait_text(seconds: float) -> str:
@@ -157,13 +185,20 @@ class Hub:
     """The few requests of the Hub's API that tell what a repository holds and who may read it."""
 
     def __init__(
-        self, endpoint: str, token: str = "", delays: t.Sequence[float] = (1.0, 3.0), timeout: float = 20.0
+        self,
+        endpoint: str,
+        token: str = "",
+        delays: t.Sequence[float] = (1.0, 3.0),
+        timeout: float = 20.0,
+        deadline: float = 120.0,
     ) -> None:
+        """The timeout is that of one read; the deadline is that of a whole answer."""
         self.endpoint = endpoint.rstrip("/")
         # A line break at its end would make http.client refuse the header, and quote it in the error.
         self._token = token.strip()
         self._delays = delays
         self._timeout = timeout
+        self._deadline = deadline
         # Since the last request was refused for there were too many: for how long that will be so.
         self.limited_s: float | None = None
         # What a commit holds never changes.
@@ -197,8 +232,11 @@ class Hub:
             except (KeyError, TypeError, ValueError, AttributeError) as e:
                 raise self._strange() from e
             next_page = NEXT_PAGE.search(link)
-            # Only the query is taken over: the token must not follow a link to another host.
-            query = urllib.parse.urlsplit(next_page.group(1)).query if next_page else ""
+            try:
+                # Only the query is taken over: the token must not follow a link to another host.
+                query = urllib.parse.urlsplit(next_page.group(1)).query if next_page else ""
+            except ValueError as e:
+                raise self._strange() from e
             if not query:
                 return found
         raise self._strange()
@@ -238,7 +276,7 @@ class Hub:
         body, link = self._request("GET", repository, revision, path)
         try:
             return json.loads(body), link
-        except ValueError as e:
+        except (ValueError, RecursionError) as e:
             raise self._strange() from e
 
     def _request(
@@ -248,19 +286,9 @@ class Hub:
         reason = ""
         for delay in (*self._delays, None):
             try:
-                with open_url(
-                    self.endpoint + path,
-                    method=method,
-                    headers={"Authorization": f"Bearer {self._token}"} if self._token else {},
-                    unredirected_headers=["Authorization"],
-                    # A large file is redirected to another host; that the Hub does so is answer enough.
-                    follow_redirects="none" if method == "HEAD" else "safe",
-                    timeout=self._timeout,
-                    http_agent="ansible-dgx-spark-speculative",
-                    use_netrc=False,
-                ) as response:
-                    self.limited_s = None
-                    return response.read(most), response.headers.get("Link") or ""
+                answer = within(self._deadline, lambda: self._ask(method, path, most))
+                self.limited_s = None
+                return answer
             except urllib.error.HTTPError as e:
                 self.limited_s = None
                 if method == "HEAD" and 300 <= e.code < 400:
@@ -280,6 +308,23 @@ class Hub:
             f"The Hub {self.endpoint} could not be asked for {repository} in {len(self._delays) + 1} attempts "
             f"({reason}): check this host's network, name resolution and proxy, then run again"
         )
+
+    def _ask(self, method: str, path: str, most: int | None) -> tuple[bytes, str]:
+        with open_url(
+            self.endpoint + path,
+            method=method,
+            headers={"Authorization": f"Bearer {self._token}"} if self._token else {},
+            unredirected_headers=["Authorization"],
+            # A large file is redirected to another host; that the Hub does so is answer enough.
+            follow_redirects="none" if method == "HEAD" else "safe",
+            timeout=self._timeout,
+            http_agent="ansible-dgx-spark-speculative",
+            use_netrc=False,
+        ) as response:
+            body = response.read(most or MOST_ANSWER_BYTES + 1)
+            if len(body) > MOST_ANSWER_BYTES:
+                raise self._strange()
+            return body, response.headers.get("Link") or ""
 
     def _limit(self, seconds: float) -> GeneralHubError:
         return GeneralHubError(
@@ -338,7 +383,12 @@ class Hub:
 
 def _remote_file(entry: t.Mapping[str, t.Any]) -> RemoteFile:
     path = entry["path"]
-    if path.startswith("/") or ".." in path.split("/"):
+    # A lone surrogate is a ValueError here, too.
+    raw = path.encode("utf-8")
+    names = raw.split(b"/")
+    if CONTROL.search(raw) or len(raw) > MOST_PATH_BYTES or max(map(len, names)) > MOST_NAME_BYTES:
+        raise ValueError(path)
+    if path.startswith("/") or b".." in names:
         raise ValueError(path)
     lfs = entry.get("lfs") or {}
     # Both become names below blobs/.

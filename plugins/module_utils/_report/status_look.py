@@ -16,7 +16,9 @@ from pathlib import Path
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
     OPTIONS_LABEL,
+    Link,
     Pair,
+    Rail,
     ask_peer,
     environment_of,
     look_at_rail,
@@ -209,7 +211,7 @@ class StatusLook:
             options, seen = self._labels(slot).get(OPTIONS_LABEL), noticed(files.server)
             links = [look_at_rail(rail, self._machine.root) for rail in self._pair.rails]
             status.pair = pair_facts(self._pair, links, ask_peer(self._pair), seen, options, files.ranks, files.network)
-            status.findings += look.by_tcp(files, "this Spark")
+            status.findings += look.by_tcp(files, "this Spark") + other_mtus(self._pair.rails, links)
         found = self._state_of(slot, files, look.question_of(record) if self._params["ask"] else None)
         status.state, status.why, status.version = found.state, found.why, found.version
         status.findings += [one for one in found.findings if one not in status.findings]
@@ -326,6 +328,19 @@ class StatusLook:
         with contextlib.suppress(OSError):
             logs = (path for pattern in LOGS for path in self._state_directory.glob(pattern))
             disk.logs_bytes = sum(path.stat().st_size for path in logs)
+
+
+def other_mtus(rails: t.Sequence[Rail], links: t.Sequence[Link]) -> list[dict[str, t.Any]]:
+    """The finding for each interface whose MTU is not the one that the deployment was proven with."""
+    changed = [(rail, link) for rail, link in zip(rails, links) if rail.mtu and link.mtu and rail.mtu != link.mtu]
+    return [
+        {
+            "id": "other_mtu",
+            "message": f"{rail.interface} has MTU {link.mtu}, but had {rail.mtu} when this was deployed. Larger "
+            f"packets of the other Spark are lost. Run 'sudo ip link set {rail.interface} mtu {rail.mtu}'.",
+        }
+        for rail, link in changed
+    ]
 
 
 def role_of(model: str, record: t.Mapping[str, t.Any]) -> str:

@@ -137,11 +137,20 @@ class Answer:
     complete: bool = False
     expired: bool = False
     error: str | None = None
+    # The server's count of tokens, if it is more than were asked for: then nothing is measured with its counts.
+    miscounted: int | None = None
 
     @property
     def tokens(self) -> int | None:
         """Tokens of the answer by the server's count."""
         return _count(self.usage.get("completion_tokens"))
+
+    def distrust(self, most: int) -> None:
+        """Forget the server's counts if they are more than so many tokens."""
+        said = max([self.tokens or 0, *(chunk.tokens or 0 for chunk in self.chunks)])
+        if said > most:
+            self.miscounted, self.usage, self.tokens_per_pass = said, {}, None
+            self.chunks = [chunk._replace(tokens=None) for chunk in self.chunks]
 
     def steps(self) -> list[Chunk]:
         """The chunks that brought something new: text, or tokens that became no text."""
@@ -422,6 +431,7 @@ class Client:
             if not answer.complete:
                 answer.error = f"the connection broke in the middle: {exc}"
         answer.total_s = time.monotonic() - start
+        answer.distrust(question.max_tokens)
         return answer
 
 
@@ -715,6 +725,12 @@ def judge(answer: Answer, question: Question, expect: t.Sequence[str], speculati
         message = f"The stream from {where} ended without a finish reason; the server dropped the answer, read its log."
         return Verdict("unhealthy", [Finding("error_in_stream", message)], message)
     findings += check_text(answer, expect)
+    if answer.miscounted is not None:
+        message = (
+            f"The server counts {answer.miscounted:,} tokens in an answer of {question.max_tokens:,} at most, so its "
+            "speed is unknown. Check what listens on this port, and which image the container has."
+        )
+        findings.append(Finding("wrong_count", message))
     length = measure(answer)["acceptance_length"]
     if speculation and length and length < _NO_DRAFT_ACCEPTED and (answer.tokens or 0) >= _TOKENS_TO_JUDGE:
         findings.append(

@@ -75,6 +75,9 @@ DEPLOYMENT = "speculative_serve_deployment"
 # One part of a path, and none that leads elsewhere or is hidden.
 DIRECTORY_NAME = re.compile(r"[^./\x00-\x1f][^/\x00-\x1f]*")
 
+# Of a Spark, where Docker takes a colon for the end of a path, and a job has another working directory.
+SPARK_DIRECTORY = re.compile(r"(/|~/)[^:]*|~")
+
 # What the playbooks put together themselves in group_vars/all.yml, with a part of each; what is given with -e or in the
 # inventory would take the place of all that.
 RESERVED = {
@@ -194,6 +197,8 @@ def unusable(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list[
             # An environment may hold a token.
             shown = "something else" if kind == "dict" else repr(value)
             wrong.append(f"{name} is {shown}, but must be {KINDS[kind][1]}")
+        elif kind == "path" and name.endswith("_directory") and not SPARK_DIRECTORY.fullmatch(value):
+            wrong.append(f"{name} is {value!r}, but must be an absolute path on the Spark without a colon")
         elif name in LIMITS and not LIMITS[name][0] <= int(value) <= LIMITS[name][1]:
             wrong.append(f"{name} is {value}, but must be from {LIMITS[name][0]} to {LIMITS[name][1]}")
     if DEPLOYMENT in given:

@@ -28,6 +28,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.meth
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import build, failure, of_recipe
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import AUTO, FAMILY_NAMES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rows import (
+    CONTROL,
     Field,
     check_mapping,
     describe,
@@ -153,7 +154,7 @@ RECIPE: dict[str, Field] = {
         dict,
         default={},
         fields={
-            "prompt": Field(str),
+            "prompt": Field(str, lines=True),
             "expect": Field(list, default=[], each=Field(str)),
             "max_tokens": Field(int, default=1024),
         },
@@ -183,6 +184,9 @@ def check_environment(recipe: t.Mapping[str, t.Any]) -> list[str]:
             errors.append(f"environment.{name} is not the name of a variable")
         elif not isinstance(value, (str, int, float)):
             errors.append(f"environment.{name} must be a string or a number, not {value!r}")
+        elif CONTROL.search(str(value)):
+            # It may be a token, which is not repeated.
+            errors.append(f"environment.{name} must be one line of text without control characters")
     return errors
 
 

@@ -17,6 +17,9 @@ import yaml
 from ansible.errors import AnsibleError
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import did_you_mean
 
+# Of both sets, and what no encoding writes; of the rest a terminal shows something.
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
 
 class DataError(AnsibleError):
     """A file of the collection's own data that cannot be used; Ansible ends with its message, and no traceback."""
@@ -33,6 +36,8 @@ class Field:
     pattern: re.Pattern[str] | None = None
     # What fits the pattern, in words.
     form: str = ""
+    # Text is printed, and so has no control characters; this says whether it may have line breaks.
+    lines: bool = False
     least: int | None = None
     most: int | None = None
     # Each part of a list, or each value of a mapping whose keys are free.
@@ -68,6 +73,9 @@ def check_value(path: str, value: t.Any, field: Field) -> list[str]:
         return [f"{path} is {value}, but must be {field.most} or less"]
     if field.pattern and not field.pattern.fullmatch(value):
         return [f"{path} is {value!r}, but must be {field.form}"]
+    if field.kind is str and CONTROL.search(value.replace("\n", "") if field.lines else value.rstrip("\n")):
+        kind = "text without control characters" if field.lines else "one line of text without control characters"
+        return [f"{path} is {value!r}, but must be {kind}"]
     return []
 
 

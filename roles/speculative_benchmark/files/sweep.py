@@ -49,6 +49,7 @@ GPU_EVERY_S = 1.0
 GPU_QUERY = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw,temperature.gpu", "--format=csv,noheader,nounits"]
 GPU_FIELDS = ("clock_mhz", "power_w", "temperature_c")
 LONGEST_LEASE_S = 24 * 3600.0
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 ROOM_BYTES = 50_000_000
 # Not among the prompts that are measured: their prefixes must not be in the server's cache yet.
 WARM_UP = "This is warm-up number {}. Tell the story of a lighthouse keeper who finds a letter in a bottle.\n\n"
@@ -506,9 +507,19 @@ def reason_of(state: Json) -> str:
 
 def lease_end(path: Path) -> float | None:
     """Until when a lease is valid; None if it is none, or not any more."""
-    until = read_object(path).get("until")
-    now = time.time()
-    return until if isinstance(until, (int, float)) and now < until < now + LONGEST_LEASE_S else None
+    lease = read_object(path)
+    until, now = lease.get("until"), boot_time()
+    valid = isinstance(until, (int, float)) and now < until < now + LONGEST_LEASE_S and lease.get("boot") == boot_id()
+    return until if valid else None
+
+
+def boot_time() -> float:
+    """Return the seconds since the start of the machine; the time of day may be set back."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def boot_id() -> str:
+    return BOOT_ID.read_text(encoding="ascii").strip()
 
 
 class Lease:
@@ -563,7 +574,8 @@ class Lease:
         return read_object(self._file).get("id")
 
     def _write(self, trial: str, title: str) -> None:
-        write_whole(self._file, {"id": trial, "title": title, "until": round(time.time() + self._seconds, 3)})
+        until = round(boot_time() + self._seconds, 3)
+        write_whole(self._file, {"id": trial, "title": title, "until": until, "boot": boot_id()})
 
     def _keep(self, halt: threading.Event, trial: str, title: str) -> None:
         while not halt.wait(self._seconds / 4):

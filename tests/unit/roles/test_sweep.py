@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
 
+from tests.unit.entrypoint_container import lease_until
 from tests.unit.programs import load
 from tests.unit.speculating_server import Engine, Entrypoint, SpeculatingServer
 from tests.unit.waiting import WITHIN_S, until
@@ -584,7 +585,7 @@ def renewed_lease(directory: Path) -> t.Iterator[None]:
 
     def renew() -> None:
         while True:
-            sweep.write_whole(directory / "lease.json", {"id": "theirs", "title": "other", "until": time.time() + 5})
+            sweep.write_whole(directory / "lease.json", {"id": "theirs", "title": "other", **lease_until(5)})
             if over.wait(0.1):
                 return
 
@@ -614,7 +615,7 @@ def test_a_trial_that_is_ended_from_outside_ends_the_sweep(spark: Spark, by: str
         if by == "removal":
             lease.unlink()
         else:
-            sweep.write_whole(lease, {"id": "theirs", "title": "other", "until": time.time() + 5})
+            sweep.write_whole(lease, {"id": "theirs", "title": "other", **lease_until(5)})
 
     taker = spark.soon("without drafts", take)
     with pytest.raises(sweep.NothingToRestore, match="The trial of without drafts was ended from outside"):
@@ -631,10 +632,10 @@ def test_what_is_no_lease_stops_nobody(tmp_path: Path, lease: str) -> None:
 
 
 def test_a_lease_of_days_is_none(tmp_path: Path) -> None:
-    sweep.write_whole(tmp_path / "lease.json", {"until": time.time() + 3 * 24 * 3600})
+    sweep.write_whole(tmp_path / "lease.json", lease_until(3 * 24 * 3600))
     assert sweep.lease_end(tmp_path / "lease.json") is None
-    sweep.write_whole(tmp_path / "lease.json", {"until": time.time() + 60})
-    assert sweep.lease_end(tmp_path / "lease.json") == pytest.approx(time.time() + 60, abs=2)
+    sweep.write_whole(tmp_path / "lease.json", lease_until(60))
+    assert sweep.lease_end(tmp_path / "lease.json") == pytest.approx(lease_until(60)["until"], abs=2)
 
 
 def test_each_trial_has_an_id_of_its_own(spark: Spark) -> None:

@@ -24,7 +24,7 @@ from server import health
 from server.processes import descendants
 from server.supervisor import leased_trial
 
-from tests.unit.entrypoint_container import FILES, SAY_OPTIONS, Benchmark, Container
+from tests.unit.entrypoint_container import FILES, SAY_OPTIONS, Benchmark, Container, lease_until
 from tests.unit.waiting import until
 
 OWN_BACK = "switching back to the deployment's own options"
@@ -100,17 +100,21 @@ def wait_for(container: Container, state: str, trial: dict[str, str] | None, **v
 
 
 def lease(**changes: t.Any) -> str:
-    return json.dumps({"id": "draft-3", "title": "draft length 3", "until": time.time() + 60, **changes})
+    return json.dumps({"id": "draft-3", "title": "draft length 3", **lease_until(60), **changes})
 
 
 @pytest.mark.parametrize(
     ("make", "valid"),
     [
         (lambda: lease(), True),
-        (lambda: lease(until=int(time.time()) + 3600), True),
+        (lambda: lease(until=int(lease_until(3600)["until"])), True),
         (lambda: lease(more=1), True),
-        (lambda: lease(until=time.time() - 1), False),
-        (lambda: lease(until=time.time() + 2 * 24 * 3600), False),
+        (lambda: lease(**lease_until(-1)), False),
+        (lambda: lease(**lease_until(2 * 24 * 3600)), False),
+        # By the time of day, and of another boot.
+        (lambda: lease(until=time.time() + 60), False),
+        (lambda: lease(boot="another"), False),
+        (lambda: json.dumps({"id": "draft-3", "title": "draft length 3", "until": lease_until(60)["until"]}), False),
         (lambda: lease(until=10**400), False),
         (lambda: lease(until=float("nan")), False),
         (lambda: lease(until=float("inf")), False),
@@ -140,6 +144,20 @@ def test_whoever_reads_a_lease_takes_the_same_for_valid(
     if obeyed is not None:
         assert obeyed._asdict() == {"id": "draft-3", "title": "draft length 3"}
         assert told == {**obeyed._asdict(), "until": json.loads(text)["until"]}
+
+
+def test_the_time_of_day_is_nothing_to_a_lease(
+    tmp_path: Path, benchmark: Benchmark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Set back by an hour while a benchmark is dead, it would let its trial serve that much longer."""
+    benchmark.try_out(3, seconds=-1)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now - 3600)
+    assert leased_trial(tmp_path / "trial") is records.leased_trial(tmp_path) is None
+    benchmark.try_out(3, seconds=60)
+    monkeypatch.setattr(time, "time", lambda: now + 3600)
+    assert leased_trial(tmp_path / "trial") is not None
+    assert records.leased_trial(tmp_path) is not None
 
 
 def test_no_lease_is_none(tmp_path: Path, benchmark: Benchmark) -> None:

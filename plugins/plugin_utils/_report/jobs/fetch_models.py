@@ -53,6 +53,7 @@ TRIES = 5
 # The Hub counts requests in windows of five minutes, and mostly says when the next one begins.
 WINDOW_S = 300.0
 RESET = re.compile(r";\s*t=(\d+)")
+SECONDS = re.compile(r"[0-9]{1,6}")
 # So long at a stretch it is waited for.
 LONGEST_LIMIT_S = 3600.0
 FIRST_DELAY_S = 2.0
@@ -169,7 +170,7 @@ def limited_s(error: BaseException) -> float | None:
             headers = getattr(getattr(one, "response", None), "headers", {})
             reset = RESET.search(headers.get("RateLimit") or "")
             said = headers.get("Retry-After") or (reset[1] if reset else "")
-            return max(1.0, float(said)) if said.isdigit() else WINDOW_S
+            return max(1.0, float(said)) if SECONDS.fullmatch(said) else WINDOW_S
     return None
 
 

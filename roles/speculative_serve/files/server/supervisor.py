@@ -76,14 +76,22 @@ class Trial(t.NamedTuple):
     title: str
 
 
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
 def leased_trial(directory: Path) -> Trial | None:
     """The trial whose lease is valid now; a lease that cannot be read, is over or lasts for days is none."""
     try:
         lease = json.loads((directory / "lease.json").read_text(encoding="utf-8"))
         trial, until = Trial(lease["id"], lease["title"]), lease["until"]
-        now = time.time()
+        # The time of day may be set back.
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
         words = all(isinstance(word, str) and word and word.isprintable() for word in trial)
-        valid = words and now < until <= now + LONGEST_LEASE_S
+        valid = (
+            words
+            and lease["boot"] == BOOT_ID.read_text(encoding="ascii").strip()
+            and now < until <= now + LONGEST_LEASE_S
+        )
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return trial if valid else None

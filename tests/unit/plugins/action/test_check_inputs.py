@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
+from ansible.errors import AnsibleActionFail
+from ansible_collections.dgx_spark.speculative.plugins.action import check_inputs
 
 from tests.unit import plays
 
@@ -68,6 +71,24 @@ def test_a_run_that_becomes_root_for_everything(tmp_path: Path, arguments: list[
     text = refused(tmp_path, *arguments)
     assert "All tasks would be done as root (-b, or become in the inventory or ansible.cfg)" in text
     assert "Leave that out: the roles ask for sudo themselves where they need it, and -K is for its password." in text
+
+
+@pytest.mark.parametrize(
+    ("strategy", "hosts", "says"),
+    [
+        ("host_pinned", ["a", "b"], "The strategy is host_pinned, but must be linear"),
+        ("ansible.builtin.free", ["a", "b"], "The strategy is free, but must be linear"),
+        ("free", ["a"], ""),
+        ("linear", ["a", "b"], ""),
+        ("mitogen_linear", ["a", "b"], ""),
+    ],
+)
+def test_several_sparks_take_each_step_together(
+    monkeypatch: pytest.MonkeyPatch, strategy: str, hosts: list[str], says: str
+) -> None:
+    monkeypatch.setenv("ANSIBLE_STRATEGY", strategy)
+    with pytest.raises(AnsibleActionFail, match=says) if says else contextlib.nullcontext():
+        check_inputs.ActionModule._refuse_another_strategy({"ansible_play_hosts_all": hosts})
 
 
 @pytest.mark.parametrize("arguments", [["--become-user", "other"], ["-e", "ansible_become_user=other"]])

@@ -721,6 +721,24 @@ def test_the_head_of_two(serving: Spark, look: Look) -> None:
     assert result["lines"][0] == "spark-1 and spark-2 serve target with EAGLE-3, draft length 5"
 
 
+@pytest.mark.parametrize(("mtu", "told"), [("1500", ["other_mtu"]), ("9000", [])])
+def test_an_mtu_that_somebody_has_changed(
+    serving: Spark, look: Look, tmp_path: Path, mtu: str, told: list[str]
+) -> None:
+    paired(serving, 1)
+    serving.says("serving")
+    interface = tmp_path / "root/sys/class/net/fabric0"
+    interface.mkdir(parents=True)
+    (interface / "mtu").write_text(f"{mtu}\n", encoding="ascii")
+    findings = look()["findings"]
+    assert [one["id"] for one in findings] == told
+    assert [one["message"] for one in findings] == [
+        "fabric0 has MTU 1500, but had 9000 when this was deployed. Larger packets of the other Spark are lost. Run "
+        "'sudo ip link set fabric0 mtu 9000'."
+        for _one in told
+    ]
+
+
 def ranks(serving: Spark, device: str | None, *differences: dict[str, str]) -> None:
     """What both ranks said of themselves before the server was started."""
     verbs = {} if device is None else {device: "uverbs1"}

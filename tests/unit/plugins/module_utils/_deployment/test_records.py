@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 import typing as t
 from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import remembered as read
+
+from tests.unit.entrypoint_container import lease_until
 
 LABELS = {"dgx_spark.speculative.deployment": "mine", "dgx_spark.speculative.configuration": "abc"}
 RECORD: dict[str, t.Any] = {
@@ -126,14 +127,15 @@ def test_what_served_before(tmp_path: Path) -> None:
 
 def test_a_trial_of_the_deployment_in_the_slot(tmp_path: Path) -> None:
     store(tmp_path, json.dumps(RECORD))
-    lease = {"id": "draft-3", "title": "draft length 3", "until": time.time() + 60}
+    lease = {"id": "draft-3", "title": "draft length 3", **lease_until(60)}
     (tmp_path / "mine" / "trial").mkdir()
     path = tmp_path / "mine" / "trial" / "lease.json"
     path.write_text(json.dumps(lease), encoding="utf-8")
-    assert read(tmp_path, None, LABELS)["trial"] == lease
+    known = read(tmp_path, None, LABELS)["trial"]
+    assert known == {name: lease[name] for name in ("id", "title", "until")}
     # Not of what is in the slot.
     assert read(tmp_path, "mine", {})["trial"] is None
-    path.write_text(json.dumps({**lease, "until": time.time() - 1}), encoding="utf-8")
+    path.write_text(json.dumps({**lease, **lease_until(-1)}), encoding="utf-8")
     assert read(tmp_path, None, LABELS)["trial"] is None
 
 

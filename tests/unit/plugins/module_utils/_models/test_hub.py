@@ -11,6 +11,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import hub as hub_module
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import (
     CachedRepository,
     CacheError,
@@ -151,8 +152,9 @@ def test_a_limit_that_is_announced_is_not_run_against(
     assert asking.limited_s is None
 
 
-def test_a_limit_that_is_not_announced_lasts_a_window(server: HubServer) -> None:
-    server.faults = [Fault("/api/*", status=429, headers={"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"})]
+@pytest.mark.parametrize("said", ["Wed, 21 Oct 2026 07:28:00 GMT", "\xb2", "9" * 400, "-5", "1e9"])
+def test_a_limit_that_is_not_announced_lasts_a_window(server: HubServer, said: str) -> None:
+    server.faults = [Fault("/api/*", status=429, headers={"Retry-After": said})]
     asking = hub(server)
     with pytest.raises(GeneralHubError, match="answers again in 5 min"):
         asking.resolve(MODEL, "main")
@@ -270,6 +272,46 @@ def test_something_else_answers(server: HubServer) -> None:
         f"What answers at {server.endpoint} is not a Hugging Face Hub: check the endpoint, and for a proxy or a login "
         "page in between"
     )
+
+
+STRANGE = "is not a Hugging Face Hub: check the endpoint"
+
+
+@pytest.mark.parametrize("body", [b"[" * 200_000, b'{"sha":', b"\xff\xfe", rb'{"sha": "\ud800"}', b"<html>"])
+def test_an_answer_that_no_hub_gives(server: HubServer, body: bytes) -> None:
+    server.faults = [Fault("/api/*", body=body)]
+    with pytest.raises(GeneralHubError, match=STRANGE):
+        hub(server).resolve(MODEL, "main")
+    with pytest.raises(GeneralHubError, match=STRANGE):
+        hub(server).files(MODEL, COMMIT)
+
+
+def test_a_list_goes_on_nowhere(server: HubServer) -> None:
+    server.faults = [Fault("/api/*", body=b"[]", headers={"Link": '<http://[>; rel="next"'})]
+    with pytest.raises(GeneralHubError, match=STRANGE):
+        hub(server).files(MODEL, COMMIT)
+
+
+def test_an_answer_has_a_bound(server: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_module, "MOST_ANSWER_BYTES", 1000, raising=False)
+    server.faults = [Fault("/api/*", body=b"[" + b" " * 1000 + b"]")]
+    with pytest.raises(GeneralHubError, match=STRANGE):
+        hub(server).files(MODEL, COMMIT)
+
+
+def test_a_drip_without_end_is_not_waited_for(server: HubServer) -> None:
+    server.faults = [Fault("/api/*", body=b"", bytes_per_second=20)]
+    asking = Hub(server.endpoint, delays=(0.0,), timeout=5, deadline=0.3)
+    with pytest.raises(GeneralHubError, match=r"in 2 attempts \(its answer was not complete after 0\.3 s\)"):
+        asking.resolve(MODEL, "main")
+
+
+@pytest.mark.parametrize(
+    "path", ["a" * 5000, "a" * 256, "/".join(["a" * 200] * 11), "a\0b", "a\nb", "a\x1b[2J", "a\ud800b"]
+)
+def test_a_path_that_no_file_system_has(path: str) -> None:
+    with pytest.raises(ValueError, match=r"a"):
+        _remote_file({"type": "file", "path": path, "size": 1, "oid": "1" * 40})
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../../outside"])

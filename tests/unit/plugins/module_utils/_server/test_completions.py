@@ -23,7 +23,7 @@ def fixture_server() -> t.Iterator[Server]:
 
 
 def question(kind: str = "chat", **options: t.Any) -> completions.Question:
-    return completions.Question(kind=kind, model="m", prompt="What is 17 times 23?", max_tokens=64, **options)
+    return completions.Question(kind=kind, model="m", prompt="What is 17 times 23?", max_tokens=512, **options)
 
 
 def ask(server: Server, kind: str = "chat", seconds: float = 5, **options: t.Any) -> completions.Answer:
@@ -88,6 +88,25 @@ def test_speed_comes_from_tokens_not_chunks(server: Server) -> None:
     assert figures["seconds_per_target_pass"] == pytest.approx(4.3 / figures["tokens_per_second"], rel=0.01)
     assert figures["ttft_s"] < figures["total_s"]
     assert judge(answer, ["391"], speculation=True) == completions.Verdict("ready", [], None)
+
+
+def test_a_count_that_cannot_be_is_a_finding_and_no_speed(server: Server) -> None:
+    def lies(handler: Handler) -> None:
+        def pieces() -> t.Iterator[bytes]:
+            for event in events("chat_stream_speculative"):
+                time.sleep(0.02)
+                yield event.replace(b'"completion_tokens": 40', b'"completion_tokens": 100000')
+
+        handler.stream(pieces())
+
+    server.ask = lies
+    answer = ask(server)
+    assert answer.complete
+    figures = completions.measure(answer)
+    assert (figures["completion_tokens"], figures["tokens_per_second"]) == (None, None)
+    verdict = judge(answer, ["391"], speculation=True)
+    assert [finding.id for finding in verdict.findings] == ["wrong_count"]
+    assert verdict.findings[0].message.startswith("The server counts 100,000 tokens in an answer of 512 at most")
 
 
 def test_ttft_of_a_slow_first_token(server: Server) -> None:
@@ -167,7 +186,7 @@ def test_completion(server: Server) -> None:
         {
             "model": "m",
             "prompt": "What is 17 times 23?",
-            "max_tokens": 64,
+            "max_tokens": 512,
             "temperature": 0.0,
             "stream": True,
             "stream_options": {"include_usage": True, "continuous_usage_stats": True},

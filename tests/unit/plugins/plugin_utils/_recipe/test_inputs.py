@@ -177,6 +177,24 @@ def test_numbers_and_names_that_would_only_fail_when_nothing_serves_any_more() -
     ]
 
 
+@pytest.mark.parametrize("value", ["/data/models", "~/models", "~", "/home/my home/a"])
+def test_a_directory_on_a_spark(value: str) -> None:
+    assert unusable({"huggingface_cache_directory": value}, TYPES) == []
+
+
+@pytest.mark.parametrize("value", ["data/models", "../spark/rel", "/data/a:b", "/data:", "~other/models", ""])
+@pytest.mark.parametrize("name", ["huggingface_cache_directory", "speculative_serve_state_directory"])
+def test_a_directory_on_a_spark_is_absolute_and_has_no_colon(name: str, value: str) -> None:
+    says = f"{name} is {value!r}, but must be an absolute path on the Spark without a colon"
+    assert unusable({name: value}, TYPES) == [says]
+
+
+@pytest.mark.parametrize("value", ["hf_secret\n", "hf_secret\0", "a\r\nb"])
+def test_an_environment_has_values_of_one_line(value: str) -> None:
+    says = "speculative_serve_environment.TOKEN must be one line of text without control characters"
+    assert unusable({ENVIRONMENT: {"TOKEN": value}}, TYPES) == [says]
+
+
 def test_what_has_limits_is_an_input() -> None:
     every = {name for names in inputs(ROLES).values() for name in names}
     assert {*LIMITS, ENVIRONMENT, DEPLOYMENT} <= every

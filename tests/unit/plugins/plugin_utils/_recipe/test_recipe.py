@@ -238,6 +238,17 @@ def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) 
             {"probe": {"expect": ["("]}},
             "- probe.expect[0] is not a regular expression: missing ), unterminated subpattern at position 0",
         ),
+        (
+            {"title": "A\nPLAY RECAP ****"},
+            "- title is 'A\\nPLAY RECAP ****', but must be one line of text without control characters",
+        ),
+        ({"source": "\x1b[2J"}, "- source is '\\x1b[2J', but must be one line of text without control characters"),
+        ({"image": "r\x9b:1"}, "- image is 'r\\x9b:1', but must be one line of text without control characters"),
+        (
+            {"probe": {"prompt": "a\nb\x1b"}},
+            "- probe.prompt is 'a\\nb\\x1b', but must be text without control characters",
+        ),
+        ({"environment": {"A": "a\0b"}}, "- environment.A must be one line of text without control characters"),
         ({"draft_model": None}, "- draft_model is missing, and method 'eagle3' needs one"),
         ({"draft_length": 10**9}, "- draft_length is 1000000000, but must be 1024 or less"),
         ({"port": 70000}, "- port is 70000, but must be 65535 or less"),
@@ -309,6 +320,10 @@ def test_without_drafts_of_ones_own() -> None:
 @pytest.mark.parametrize("sparks", [1, 2, 3, 4, 8])
 def test_a_recipe_for_any_number_of_sparks_is_valid_data(sparks: int) -> None:
     assert validate(recipe(sparks=sparks))["sparks"] == sparks
+
+
+def test_a_text_may_be_folded_and_a_prompt_may_have_lines() -> None:
+    validate(recipe(title="Größe: a folded one\n", probe={"prompt": "a\nb"}))
 
 
 def test_all_errors_come_at_once() -> None:

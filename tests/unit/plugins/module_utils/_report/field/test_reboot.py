@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import io
 import json
-import time
 import typing as t
 from http.client import IncompleteRead
 from pathlib import Path
@@ -23,6 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.fiel
 )
 
 from tests.unit.docker_server import DockerServer
+from tests.unit.entrypoint_container import lease_until
 
 LABELS = {"dgx_spark.speculative.deployment": "demo", "dgx_spark.speculative.url": "http://127.0.0.1:8000"}
 LISTENING = "0: 0100007F:1F40 00000000:0000 0A"
@@ -59,7 +59,7 @@ class Spark:
     def lease(self, seconds: float) -> None:
         path = self.world.state_directory / "demo" / "trial" / "lease.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"id": "1", "title": "draft length 3", "until": time.time() + seconds}))
+        path.write_text(json.dumps({"id": "1", "title": "draft length 3", **lease_until(seconds)}))
 
     def ask(self, question: t.Callable[[World], t.Any]) -> t.Any:
         container = {
