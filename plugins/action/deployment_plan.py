@@ -193,7 +193,11 @@ class ActionModule(ActionBase):
 
     def _back(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = given["back"]
-        return self._refused(host, back.refusal(host, asked["records"], asked["state_directory"], asked["docker"]))
+        refused = self._refused(host, back.refusal(host, asked["records"], asked["state_directory"], asked["docker"]))
+        found = (asked["records"].get(host) or {}) if not refused.get("failed") else {}
+        before = found.get("previous")
+        room = deployment.reserved(before, found.get("present"), asked["state_directory"]) if before else []
+        return {**refused, "reserved": room}
 
     @staticmethod
     def _question(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -1405,8 +1405,8 @@ provisional:
 reserved:
   description:
     - The directories of the records that are written once it answers, with their files as
-      M(dgx_spark.speculative.deployment_files) reserves room for them. Empty if nothing is stopped or made for it.
-  returned: with O(run)
+      M(dgx_spark.speculative.deployment_files) reserves room for them. Empty if just this is on record.
+  returned: with O(nodes) or O(back)
   type: list
   elements: dict
 recorded:

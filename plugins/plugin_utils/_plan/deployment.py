@@ -295,9 +295,9 @@ def placed(container: Mapping, files: t.Mapping[str, str]) -> tuple[Mapping, str
     return {**container, "mounts": mounts, "labels": labels}, generation, beside
 
 
-def reserved(deployment: Mapping, own: Mapping, state_directory: str) -> list[dict[str, t.Any]]:
+def reserved(deployment: Mapping, before: Mapping | None, state_directory: str) -> list[dict[str, t.Any]]:
     """The directories with the records that will be written once it answers, and the bytes to reserve for each."""
-    size = max(len(json.dumps(record, indent=4)) for record in (deployment, own)) + ROOM_FOR_WHAT_IS_SEEN
+    size = max(len(json.dumps(record, indent=4)) for record in (deployment, before or {})) + ROOM_FOR_WHAT_IS_SEEN
     places = {state_directory: PREVIOUS, directory(deployment, state_directory): "record.json"}
     return [{"directory": path, "files": [{"name": name, "reserve": size}]} for path, name in places.items()]
 
@@ -340,7 +340,6 @@ def way(
         "before": "aside" if aside else "stop" if stops else "",
         # Until it is on record Docker must not start it again.
         "provisional": aside or not known,
-        "reserved": reserved(deployment, own or {}, state_directory) if aside or stops or not known else [],
         "recorded": recorded,
         "known": known,
     }

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import typing as t
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers, deployment, served, wish
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.course import url_of
@@ -75,4 +75,11 @@ def planned(host: str, everybody: t.Mapping[str, Mapping], plan: Mapping, recipe
     (files,) = (files for node, files in found if node["name"] == host)
     own = everybody[host]
     whole = deployment.of(container, recipe, plan["served"], plan, own["config"], files, own["own"])
-    return {**container, **deployment.in_place(whole.container, whole.files), "deployment": dict(vars(whole))}
+    known = bool(own["own"]) and own["own"]["container"]["labels"] == whole.container["labels"]
+    state_directory = str(PurePosixPath(own["node"]["directory"]).parent)
+    return {
+        **container,
+        **deployment.in_place(whole.container, whole.files),
+        "deployment": dict(vars(whole)),
+        "reserved": [] if known else deployment.reserved(vars(whole), own["own"], state_directory),
+    }

@@ -161,6 +161,20 @@ def test_without_a_memory_to_read_it_says_so(start: t.Callable[..., Container], 
     assert "cannot be read" in start("sleep 60").wait_for("loading")["guard"]["why"]
 
 
+@pytest.mark.parametrize("said", ["MemTotal: 1 kB", "MemAvailable:      -5 kB"])
+def test_a_memory_that_cannot_be_read_any_more_is_no_guard(
+    start: t.Callable[..., Container], memory: Memory, said: str
+) -> None:
+    container = start("sleep 60", supervisor__MEMORY_EVERY_S=0.1, sampler__BLIND_S=0.2)
+    container.wait_until(lambda found: found["state"] == "loading" and found["guard"]["on"])
+    memory.path.write_text(f"{said}\n", encoding="utf-8")
+    guard = container.wait_until(lambda found: not found["guard"]["on"])["guard"]
+    assert guard["why"] == f"{memory.path} cannot be read ('MemAvailable')"
+    # It may come back.
+    memory.set(20)
+    container.wait_until(lambda found: found["guard"]["on"])
+
+
 def test_the_lowest_level_is_told(start: t.Callable[..., Container], memory: Memory, seen: Seen) -> None:
     container = start("sleep 60", supervisor__MEMORY_EVERY_S=0.1)
     container.wait_for("loading")

@@ -244,7 +244,7 @@ def test_a_killed_sweep_lets_its_lease_run_out_and_the_next_goes_on(spark: Spark
     process.kill()
     process.communicate()
     left = spark.deployment / "trial" / "lease.json"
-    sweep.write_whole(left, {**json.loads(left.read_text()), "until": time.time() + 1})
+    sweep.write_whole(left, {**json.loads(left.read_text()), **lease_until(1)})
     results = spark.run(point(0), point(1), lease_s=5)
     assert spark.titles()[-3:] == [None, "draft length 1", None]
     assert spark.titles().count("without drafts") == 1

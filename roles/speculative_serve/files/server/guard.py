@@ -14,6 +14,7 @@ The thresholds come from tests/unit/roles/test_guard.py, which replays such curv
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import signal
 import typing as t
 
@@ -24,8 +25,9 @@ MARGIN = 2 * GIB
 STEEP = GIB // 2
 # With less swap than this, nothing gives way any more.
 SWAP_LEAST = GIB
-# For how long a level has to last.
+# For how long a level has to last, or after how long it comes again in a memory that swings.
 LASTS_S = 1.0
+AGAIN_S = 5.0
 # Over which a fall is measured: what takes the memory takes it in pieces, and a single piece is no fall.
 FALL_S = 2.0
 SLOWLY_S, QUICKLY_S = 0.5, 0.05
@@ -99,14 +101,12 @@ def falls_by(samples: t.Sequence[Sample]) -> float:
 
 
 def lasts(samples: t.Sequence[Sample], low: t.Callable[[Sample], bool]) -> bool:
-    """Whether all samples of the last second are low."""
-    now = samples[-1].at
-    for sample in reversed(samples):
-        if not low(sample):
-            return False
-        if now - sample.at >= LASTS_S:
-            return True
-    return False
+    """Whether the memory is low, and was so a second ago or some seconds before: what swings is not back in between."""
+    now = samples[-1]
+    if not low(now):
+        return False
+    recent = itertools.takewhile(lambda one: now.at - one.at <= AGAIN_S, reversed(samples))
+    return any(low(one) for one in recent if now.at - one.at >= LASTS_S)
 
 
 def decide(samples: t.Sequence[Sample], limits: Limits, watch: int) -> Verdict | None:

@@ -33,6 +33,8 @@ FIGURES = re.compile(rb"^(MemAvailable|MemFree|SwapFree): +([0-9]+) kB$", re.MUL
 # What is kept in the memory, and on disk in each of two files at the least: two minutes of samples, 20 a second.
 SAMPLES = 2400
 LOG_BYTES = 400_000
+# After so long without a sample nothing is guarded any more.
+BLIND_S = 5.0
 # How long samples may wait to be written, while nothing happens and else, and how long the disk may keep an engine from
 # being ended.
 CALM_S, WRITE_EVERY_S = 10.0, 2.0
@@ -71,8 +73,8 @@ class Meminfo:
         self.file = os.open(MEMINFO, os.O_RDONLY | os.O_CLOEXEC)
 
     def sample(self) -> Sample:
-        found = {name: int(value) * 1024 for name, value in FIGURES.findall(os.pread(self.file, 4096, 0))}
-        return Sample(time.monotonic(), found[b"MemAvailable"], found[b"MemFree"], found[b"SwapFree"])
+        found = {name.decode(): int(value) * 1024 for name, value in FIGURES.findall(os.pread(self.file, 4096, 0))}
+        return Sample(time.monotonic(), found["MemAvailable"], found["MemFree"], found["SwapFree"])
 
 
 class Diary(threading.Thread):
@@ -160,6 +162,8 @@ class Sampler(threading.Thread):
         self.verdict: Verdict | None = None
         self.kill_at = 0.0
         self.counted_at = -math.inf
+        # Since when there is no sample, and why.
+        self.blind: tuple[float, str] | None = None
         self.unwanted = threading.Event()
 
     def begin(self) -> None:
@@ -234,9 +238,15 @@ class Sampler(threading.Thread):
     def run(self) -> None:
         assert self.meminfo is not None
         while not self.unwanted.wait(self.pause()):
-            # Where nothing can be read for once, the next look will.
-            with contextlib.suppress(OSError, KeyError):
-                self.look(self.meminfo.sample())
+            try:
+                sample = self.meminfo.sample()
+            except (OSError, KeyError) as error:
+                # For once the next look will do.
+                self.blind = self.blind or (time.monotonic(), f"{MEMINFO} cannot be read ({error})")
+                continue
+            self.blind = None
+            with contextlib.suppress(OSError):
+                self.look(sample)
 
     def pause(self) -> float:
         assert self.limits is not None
@@ -289,5 +299,7 @@ class Sampler(threading.Thread):
         """For state.json."""
         if self.off or self.limits is None:
             return {"on": False, "why": self.off}
+        if self.blind is not None and time.monotonic() - self.blind[0] >= BLIND_S:
+            return {"on": False, "why": self.blind[1]}
         lowest = self.lowest.available if self.lowest else None
         return {"on": True, "floor": self.limits.floor, "lowest": lowest, "locked": self.locked}

@@ -364,23 +364,17 @@ def test_what_nobody_has_seen_answer_is_on_trial() -> None:
     assert not way(planned().record(seen(), NOW), slot=None)["provisional"]
 
 
-def test_room_for_the_records_is_reserved_where_anything_is_stopped_or_made() -> None:
-    def rooms(how: t.Mapping[str, t.Any]) -> dict[str, int]:
-        return {
-            f"{place['directory']}/{file['name']}": file["reserve"]
-            for place in how["reserved"]
-            for file in place["files"]
-        }
-
+def test_more_room_is_reserved_for_the_records_than_they_take() -> None:
     record = planned().record(seen(), NOW)
-    new = rooms(way(vars(planned()), slot=OTHER))
-    assert list(new) == ["/state/previous.json", f"{DIRECTORY}/record.json"]
-    # More than the record that comes of it.
-    assert min(new.values()) > len(json.dumps(record, indent=4))
+
+    def rooms(before: t.Mapping[str, t.Any] | None) -> dict[str, int]:
+        places = deployment.reserved(vars(planned()), before, "/state")
+        return {f"{place['directory']}/{file['name']}": file["reserve"] for place in places for file in place["files"]}
+
+    assert list(rooms(None)) == ["/state/previous.json", f"{DIRECTORY}/record.json"]
+    assert min(rooms(None).values()) > len(json.dumps(record, indent=4))
     # What is replaced may be longer.
-    own = {**record, "container": {"labels": {}}, "files": {"long": "x" * 10**6}}
-    assert min(rooms(deployment.way(vars(planned()), None, {"slot": OTHER}, "/state", own)).values()) > 10**6
-    assert not rooms(way(record, slot=None))
+    assert min(rooms({**record, "files": {"long": "x" * 10**6}}).values()) > 10**6
 
 
 def test_one_spark_alone_replaces_what_is_there() -> None:

@@ -115,3 +115,15 @@ def test_a_spark_gets_its_part(programs: Path) -> None:
     assert plan["container"]["command"][-1] == "worker"
     assert [file["name"] for file in plan["files"]] == ["entrypoint.py", "server/a.py", "server/b.py", "options.yml"]
     assert plan["generation"] == plan["container"]["labels"]["dgx_spark.speculative.generation"]
+
+
+def test_room_is_reserved_for_the_records_of_what_is_new(programs: Path) -> None:
+    def plan(own: t.Mapping[str, t.Any] | None) -> t.Mapping[str, t.Any]:
+        brought = shared.brought(asked(programs=str(programs), own=own), PLAN, {})
+        return shared.planned("spark-1", {"spark-1": brought}, PLAN, {"title": "Mine"}, render)
+
+    new = plan(None)
+    directories = [place["directory"] for place in new["reserved"]]
+    assert directories[1].startswith(f"{directories[0]}/")
+    known = {**new["deployment"], "container": new["container"]}
+    assert plan(known)["reserved"] == []
