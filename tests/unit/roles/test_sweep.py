@@ -15,7 +15,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 import typing as t
 from collections import Counter
 from pathlib import Path
