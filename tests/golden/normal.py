@@ -32,6 +32,8 @@ NAMES = tuple(
         (r"-----BEGIN OPENSSH PRIVATE KEY-----[^-]*-----END OPENSSH PRIVATE KEY-----", "<private key>"),
         (r"\bAAAA[\w+/]{40,}=*", "<public key>"),
         (r"/home/spark\b", "~"),
+        # NCCL puts the number of its process in.
+        (r"/nccl\.([\w-]+)\.\d+$", r"/nccl.\1.<process>"),
     )
 )
 # Of what is measured, what a server answers and what the machine under the twin is only the shape can be held.
@@ -42,7 +44,7 @@ MEASURED = {
 # Docker's command line hands these over in any order.
 SETS = {"Binds", "Env"}
 # These tell what happens while it happens: that they are there, whose and how readable they are.
-LIVING = re.compile(r"(\.log(\.\d+)?|/log|/job\.json|/state\.json|\.pid)$")
+LIVING = re.compile(r"(\.log(\.\d+)?|/log|/job\.json|/state\.json|\.pid|/nccl\.[\w-]+\.<process>)$")
 # Models and compiled code are others' files, and many: how many of which mode is in a directory.
 CACHES = re.compile(r"^(~/\.cache/.+)/[^/]+$")
 SHORT = 200

@@ -70,14 +70,31 @@ def test_there_is_nothing_to_go_back_to(spark: Spark) -> None:
 def test_docker_ps_tells_the_truth(spark: Spark) -> None:
     health = ["docker", "exec", SLOT, "python3", "/deployment/entrypoint.py", "health"]
     assert spark.exec(health).returncode == 0
+    before = last_exit(spark)
     with spark.fault(unhealthy_after_requests=0):
         assert spark.exec(health).returncode == 1
-    # It stays dead until it is started again.
-    spark.exec(["docker", "restart", SLOT])
-    deadline = time.monotonic() + 60
+        # A newer server ends itself when it is asked, and uvicorn has the last word.
+        deadline = time.monotonic() + 60
+        while (ended := last_exit(spark)) in (None, before):
+            assert time.monotonic() < deadline
+            time.sleep(0.3)
+    assert ended is not None
+    assert ended["reason"] == (
+        "Health check detected fatal engine error, initiating server shutdown: RuntimeError: the engine died on purpose"
+    )
+    assert ended["by"] is None
+    assert "Finished server process" in spark.read_file(f"{HOME}/single_eagle3/state/server.log")
+    # It is started again by itself.
+    deadline = time.monotonic() + 120
     while spark.exec(health).returncode:
         assert time.monotonic() < deadline
         time.sleep(0.3)
+
+
+def last_exit(spark: Spark) -> dict[str, t.Any] | None:
+    """How the server ended last, as its supervisor has written it down."""
+    state = json.loads(spark.read_file(f"{HOME}/single_eagle3/state/state.json"))
+    return t.cast("dict[str, t.Any] | None", state["last_exit"])
 
 
 def test_going_back_to_the_configuration_before(spark: Spark) -> None:

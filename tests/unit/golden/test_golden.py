@@ -122,3 +122,11 @@ def test_what_a_file_says_is_said_once() -> None:
 def test_a_mode_and_an_owner_are_kept_also_of_what_lives() -> None:
     files = normal.files({"/home/spark/x/state/server.log": look("12:00 hello", "0600")})
     assert files == {"~/x/state/server.log": {"mode": "0600", "owner": "spark"}}
+
+
+def test_the_number_of_a_process_is_no_difference() -> None:
+    def said(process: int) -> dict[str, t.Any]:
+        text = f"spark-1:{process}:{process} [0] NCCL INFO Using network IB"
+        return normal.files({f"/home/spark/x/state/nccl.spark-1.{process}": look(text)})
+
+    assert said(43) == said(49) == {"~/x/state/nccl.spark-1.<process>": {"mode": "0644", "owner": "spark"}}

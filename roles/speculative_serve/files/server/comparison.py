@@ -197,7 +197,7 @@ def table(ranks: t.Sequence[dict[str, t.Any]]) -> str:
     add("GPU, driver", (rank["gpu"] for rank in ranks))
     add("RDMA devices", (", ".join(rank["rdma"]) for rank in ranks))
     add("RDMA nodes", (", ".join(rank["rdma_nodes"]) for rank in ranks))
-    add("by RDMA", (", ".join(device for device, node in rank["verbs"].items() if node) for rank in ranks))
+    add("RDMA ready", (", ".join(device for device, node in rank["verbs"].items() if node) for rank in ranks))
     for part in ("versions", "environment", "paths"):
         for name in dict.fromkeys(name for rank in ranks for name in rank[part]):
             add(name, (rank[part].get(name) for rank in ranks))
