@@ -126,13 +126,17 @@ class Server:
 
     def __init__(self) -> None:
         self.moving = False
+        self.status = 200
+        # How often it was asked whether it is healthy.
+        self.looked = 0
         # How often its figures were asked for.
         self.asked = 0
         told = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                self.send_response(200)
+                told.looked += self.path.startswith("/health")
+                self.send_response(told.status)
                 self.end_headers()
                 told.asked += self.path.startswith("/prometheus/metrics")
                 moved = time.monotonic() if told.moving else 0

@@ -21,7 +21,9 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a play in a directory, which also gets what Ansible writes; where are the collections, this one first."""
     (directory / "play.yml").write_text(json.dumps([play]), encoding="utf-8")
-    (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={where}\n", encoding="utf-8")
+    (directory / "ansible.cfg").write_text(
+        f"[defaults]\ncollections_path={where}\n[connection]\npipelining=true\n", encoding="utf-8"
+    )
     environment = {
         **os.environ,
         "ANSIBLE_CONFIG": str(directory / "ansible.cfg"),

@@ -421,18 +421,27 @@ def test_a_trial_ends_with_the_worker(start: Start, listener: Listener, server: 
     assert head.options() == ["options.yml", "trial/options.yml", "options.yml"]
 
 
-def test_a_launcher_that_outlives_its_server_is_ended(start: Start, listener: Listener, tmp_path: Path) -> None:
+def test_a_launcher_that_outlives_its_server_is_ended(
+    start: Start, listener: Listener, server: Server, tmp_path: Path
+) -> None:
     front = tmp_path / "bin" / "trtllm-serve"
     front.parent.mkdir()
-    front.write_text("#!/bin/sh\necho 'CUDA out of memory'; sleep 1\n", encoding="utf-8")
+    front.write_text(f"#!/bin/sh\necho 'CUDA out of memory'; {wait_for(tmp_path / 'end')}\n", encoding="utf-8")
     front.chmod(0o755)
+    server.status = 503
     listener.open()
     head = start(
         port=listener.port,
-        script="trtllm-serve & sleep 60",
-        head__FRONT_EVERY_S=0.2,
+        url=server.url,
+        script="trtllm-serve & sleep 600",
+        head__FRONT_EVERY_S=0,
         head__FRONT_GONE_S=0.5,
     )
+    until(lambda: "CUDA out of memory" in head.log())
+    # Between two looks at the server's health is one at what runs.
+    looked = server.looked
+    until(lambda: server.looked > looked + 2)
+    (tmp_path / "end").touch()
     state = head.wait_until(lambda state: state.get("last_exit"))
     assert state["last_exit"]["reason"] == "unhealthy: trtllm-serve has ended, but mpirun goes on: CUDA out of memory"
 
@@ -765,15 +774,20 @@ def says(words: str, state: dict[str, t.Any]) -> bool:
     return words in (state["reason"] or "")
 
 
+def wait_for_rank(directory: Path, number: int) -> None:
+    """Until the memory guard knows of it."""
+    until(lambda: Seen(directory / "state").events().count("loading") == number)
+
+
 def test_a_rank_that_takes_all_of_the_memory_is_ended_and_comes_back_once(
     worker: t.Callable[..., PairContainer], tmp_path: Path
 ) -> None:
     memory = Memory(tmp_path / "meminfo", 50)
     add_program(tmp_path, "sshd", SSHD_WITH_RANK.replace("RANK", str(tmp_path / "rank")))
     container = worker(sampler__MEMINFO=str(memory.path), **QUICK)
-    for ended in ("the memory has not come back yet", "for the second time"):
-        container.wait_for("serving")
-        assert container.state()["guard"]["on"]
+    for number, ended in enumerate(("the memory has not come back yet", "for the second time"), 1):
+        wait_for_rank(tmp_path, number)
+        assert container.wait_for("serving")["guard"]["on"]
         memory.set(0.5)
         said = container.wait_until(functools.partial(says, ended))
         assert said["state"] == "failed"
@@ -793,7 +807,7 @@ def test_the_memory_guard_of_a_worker_hears_when_its_rank_has_landed(
     container = worker(
         sampler__MEMINFO=str(memory.path), **QUICK, environment={"DGX_SPARK_TAKES_BYTES": str(45 * 2**30)}
     )
-    container.wait_for("serving")
+    wait_for_rank(tmp_path, 1)
     for level in (6.5, 4.7):
         memory.set(level)
         seen.level(level)
@@ -836,8 +850,8 @@ def test_what_was_ended_long_ago_does_not_count(worker: t.Callable[..., PairCont
     memory = Memory(tmp_path / "meminfo", 50)
     add_program(tmp_path, "sshd", SSHD_WITH_RANK.replace("RANK", str(tmp_path / "rank")))
     container = worker(sampler__MEMINFO=str(memory.path), **QUICK, sampler__ONCE_WITHIN_S=0)
-    for _time in range(2):
-        container.wait_for("serving")
+    for number in (1, 2):
+        wait_for_rank(tmp_path, number)
         memory.set(0.5)
         container.wait_until(functools.partial(says, "the memory has not come back yet"))
         memory.set(50)

@@ -24,14 +24,14 @@ from ansible_collections.dgx_spark.speculative.plugins.modules import completion
 from ansible_collections.dgx_spark.speculative.plugins.modules import huggingface_snapshot as snapshot_module
 from ansible_collections.dgx_spark.speculative.plugins.modules import watched_job as job_module
 
-from tests.unit.waiting import WITHIN_S
+from tests.unit.waiting import WITHIN_S, until
 
 REPOSITORY = Path(__file__).parents[4]
 PROGRAM = """
 import json, pathlib, sys, time
 gate = pathlib.Path(sys.argv[1])
 with open(str(gate) + ".starts", "a") as f: f.write("x")
-for percent in range(10, 1000, 10):
+for percent in range(10, 10000, 10):
     print(json.dumps({"progress": {"percent": percent, "text": "%d %%" % percent}}), flush=True)
     if gate.exists():
         break
@@ -140,8 +140,8 @@ def test_the_job_survives_the_playbook(playbook: Playbook) -> None:
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     before = playbook.state()["progress"]["percent"]
-    time.sleep(1.5)
-    assert playbook.state()["progress"]["percent"] > before, "the job stopped with the one who watched it"
+    # The job did not stop with the one who watched it.
+    until(lambda: playbook.state()["progress"]["percent"] > before)
 
     process = playbook.start()
     playbook.wait_for(process, "Ctrl-C")

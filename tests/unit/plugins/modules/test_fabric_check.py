@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 import types
 import typing as t
 from pathlib import Path
@@ -321,10 +320,7 @@ def test_a_port_that_keeps_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fabric_proof, "CONNECT_DEADLINE_S", 0.1)
     # A full queue is as silent as a firewall.
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server, socket.create_connection(server.getsockname()):
-        begun = time.monotonic()
         assert fabric_proof.connect("127.0.0.1", *server.getsockname()) == "no answer within 0.1 s"
-    # The kernel would try for two minutes.
-    assert time.monotonic() - begun < 20
 
 
 @pytest.mark.parametrize(
