@@ -146,7 +146,7 @@ class History:
         return max(1.0, max(here) / max(peace)) if here and peace else 1.0
 
     def came(self, one: Round) -> float | None:
-        """Return since when whoever asks is served again, as far as that was known at the end of the wait."""
+        """Return since when all clients are served again, as far as that was known at the end of the wait."""
         back = one.last("back")
         if back is None:
             return None
@@ -155,9 +155,9 @@ class History:
 
     @functools.cached_property
     def disturbed(self) -> list[Span]:
-        """When somebody may be refused: from each fault that breaks something until its own promise is over.
+        """Return when clients may be refused: from each fault that breaks something until its own promise is over.
 
-        What serves on disturbs nothing. A run disturbs only where it has something to put right.
+        A fault after which the server goes on excuses nothing. A run does only if it has something to put right.
         """
         spans = [span for one in self.rounds for span in self.disturbed_by(one)]
         spans += [(line["at"], line["at"] + bound(["container restarted"], self.inputs)) for line in self.of("renewed")]
@@ -183,7 +183,8 @@ class History:
             yield (begin, max(end, min(until, came)) if came else until)
         for line in one.lines:
             if breaking and line["kind"] in ("run", "background") and line.get("playbook") == self.begin["playbook"]:
-                yield (line["begun"], ended(line) + self.limit(one, ["container restarted"]))
+                # One that ended well has seen it answer.
+                yield (line["begun"], ended(line) + (self.limit(one, ["container restarted"]) if line["code"] else 0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -256,10 +257,10 @@ def given(line: Line) -> tuple[t.Any, ...]:
 
 
 def each_route_is_asked(history: History) -> t.Iterator[Finding]:
-    """A way to ask that nobody has tried may have been dead all the time."""
+    """A route without an answer may have been dead all the time."""
     for route in history.begin.get("routes", ()):
         if not any(is_served(line) and line.get("route") == route for line in history.of("answered")):
-            yield history.finding("not asked", history.begin["at"], f"nobody has had an answer of {route}")
+            yield history.finding("not asked", history.begin["at"], f"no client has had an answer of {route}")
 
 
 def it_is_back_in_time(history: History) -> t.Iterator[Finding]:
@@ -276,7 +277,7 @@ def it_is_back_in_time(history: History) -> t.Iterator[Finding]:
 
 
 def it_serves_on(history: History) -> t.Iterator[Finding]:
-    """Nobody who asks is refused or cut off, but while something that breaks it is on its way to be put right."""
+    """No client is refused or cut off, but while a fault is on its way to be put right."""
     for line in history.of("answered"):
         asked = history.asked.get(question(line), float(line["at"]))
         if is_served(line) or (line["status"] == 200 and line["ended"] == "whole"):

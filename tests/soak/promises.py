@@ -20,9 +20,9 @@ RESTART_DELAY_S = 5
 LEASE_S = 45 + 15
 # How long a lease outlives a run that was killed.
 LEASE_ENDS_S = 45
-# What a machine takes for its part varies by a quarter; each promise has these seconds beside that, for whoever looks.
+# What a machine takes for its part varies by a quarter; each promise has these seconds beside that.
 SLACK_FACTOR, SLACK_S = 1.25, 6.0
-# What the machine does itself; all else is a time that somebody has set, and no slow machine makes it longer.
+# What the machine does itself; all else is a time that is set, and no slow machine makes it longer.
 OF_THE_MACHINE = ("load", "boot")
 
 
@@ -203,7 +203,7 @@ def with_slack(terms: t.Iterable[str], inputs: Inputs, pace: float = 1.0) -> flo
 
 
 def truth_within(inputs: Inputs, pace: float = 1.0) -> float:
-    """Return for how long status may say that it serves though nobody is served: the watchdog's promise."""
+    """Return for how long status may say that it serves though no client is served: the watchdog's promise."""
     return with_slack(("patience", "watchdog"), inputs, pace)
 
 

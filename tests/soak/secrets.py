@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Secrets, and how each may be spelled where nobody may find it."""
+"""Secrets, and how each may be spelled where it must not be found."""
 
 from __future__ import annotations
 
@@ -66,5 +66,5 @@ def seen_below(top: Path, secrets: Spelled) -> list[str]:
 
 
 def of_a_key(text: str) -> str:
-    """Return of a private key's file the line that has the secret part: those before say what everybody may know."""
+    """Return of a private key's file the line that has the secret part: those before are public."""
     return text.strip().splitlines()[4]

@@ -162,7 +162,8 @@ def test_it_is_back_when_it_stays() -> None:
     ]
     back = {"at": late + 9, "kind": "back", "number": 1, "faults": ["engine killed"], "over": OVER_AT, "came": late}
     assert rules([*lines, back, {"at": late + 10, "kind": "rounded", "number": 1, "seconds": late - FAULT_AT}]) == {
-        "late"
+        "late",
+        "interrupted",
     }
 
 
@@ -413,7 +414,7 @@ def test_it_is_half_a_minute_late() -> None:
 
 
 def test_a_machine_that_is_slower_by_its_own_clock_has_longer() -> None:
-    """What somebody has set takes no longer for that."""
+    """A time that is set takes no longer for that."""
     slow = {"server": {**SPARK["server"], "load_s": 9.0}}
     limit = bound(["engine killed"], INPUTS, pace=3)
     assert bound(["engine killed"], INPUTS) < limit < 3 * bound(["engine killed"], INPUTS)
@@ -475,7 +476,7 @@ def test_a_route_is_dead(route: str) -> None:
     assert rules([*lines, *asked(status=404)]) == {"interrupted", "not asked"}
     assert rules([*lines, *asked(thinking="It is a lie.")]) == {"wrong answer"}
     assert rules([*lines, *asked(calls=[["get_time", "{}"]])]) == {"wrong answer"}
-    # Nobody has tried it.
+    # No client has tried it.
     assert rules(lines) == {"not asked"}
 
 
