@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import contextlib
 import html
 import http.server
 import json
@@ -20,8 +21,10 @@ from pathlib import Path
 import pytest
 
 from tests.soak import answers, client, judge, look, promises, secrets
-from tests.soak.faults import FAULTS
-from tests.soak.run import History
+from tests.soak import run as soaks
+from tests.soak.faults import FAULTS, Scene
+from tests.soak.run import History, Soak
+from tests.twin.names import TwinError
 from tests.twin.trtllm.server import engine
 
 
@@ -264,3 +267,27 @@ def test_a_secret_is_found_in_any_place_of_a_spark(top: str, tmp_path: Path) -> 
     assert found == f"it as base64 (0) in {path}"
     path.unlink()
     assert look.leaks_in_files(spelled, str(root), str(tmp_path / "patterns")) == []
+
+
+@pytest.mark.parametrize(
+    ("amid", "misses", "struck"), [([], 0, True), ([], 1, False), (["containerd killed"], 3, True)]
+)
+def test_a_fault_on_top_of_another_is_tried_until_it_hits(
+    amid: list[str], misses: int, struck: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the first is in the way of for a moment."""
+    tried: list[str] = []
+
+    @contextlib.contextmanager
+    def inflict(_scene: Scene) -> t.Iterator[None]:
+        tried.append("memory taken")
+        if len(tried) <= misses:
+            raise TwinError("no daemon")
+        yield
+
+    monkeypatch.setitem(FAULTS, "memory taken", inflict)
+    monkeypatch.setattr(soaks.time, "sleep", lambda _seconds: None)
+    soak = Soak(1, 1, tmp_path)
+    assert bool(soak.begun("memory taken", amid)) is struck
+    assert [line["amid"] for line in soak.history.lines if line["kind"] == "missed"] == ([] if struck else [amid])
+    assert not [line for line in soak.history.lines if line["kind"] == "harness"]
