@@ -151,8 +151,11 @@ class Scene:
         return playbooks.run(name, *given, variables=variables, HF_TOKEN=self.canary, **self.controller.environment)
 
     @contextlib.contextmanager
-    def replacing(self) -> t.Iterator[playbooks.Background]:
-        """Have a run under way that replaces what serves, and end it the hard way if it is not over by then."""
+    def replacing(self, switched_off: bool = False) -> t.Iterator[playbooks.Background]:
+        """Have a run under way that replaces what serves, and end it the hard way if it is not over by then.
+
+        If its machine is switched off, nothing of it can give back the lease.
+        """
         wishes = {"speculative_serve_draft_length": self.luck.choice((1, 2, 4))}
         begun, killed = time.time(), False
         with tempfile.TemporaryDirectory() as directory:
@@ -164,7 +167,11 @@ class Scene:
             finally:
                 if run.process.poll() is None:
                     killed = True
+                    keepers = orphans(run.process.pid) if switched_off else []
                     run.kill()
+                    for pid in keepers:
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(pid, signal.SIGKILL)
                     self.watch_lease()
                 output = run.log.read_text(encoding="utf-8")
                 self.tell(
@@ -435,7 +442,7 @@ def two_controllers(scene: Scene) -> t.Iterator[None]:
 
 @fault("controller killed")
 def controller_killed(scene: Scene) -> t.Iterator[None]:
-    with scene.replacing() as run:
+    with scene.replacing(switched_off=scene.luck.random() < 0.5) as run:
         scene.some_moment(run)
     yield
 
@@ -443,7 +450,7 @@ def controller_killed(scene: Scene) -> t.Iterator[None]:
 @fault("controller killed early")
 def controller_killed_early(scene: Scene) -> t.Iterator[None]:
     """Before what renews the lease has had its first turn."""
-    with scene.replacing() as run:
+    with scene.replacing(switched_off=True) as run:
         scene.until(run, lambda: scene.lease() is not None)
         time.sleep(scene.luck.uniform(0, 7))
         scene.tell("struck", aside=slot.aside(scene.head))

@@ -119,6 +119,9 @@ class History:
     def asked_between(self, begin: float, end: float) -> bool:
         return bisect.bisect_left(self.questions, begin) < bisect.bisect_right(self.questions, end)
 
+    def asks_status(self, moment: float) -> bool:
+        return any(line["begun"] <= moment <= line["at"] for line in self.of("status"))
+
     @functools.cached_property
     def rounds(self) -> list[Round]:
         """The rounds in their order, each with its lines; what was cut off has no end."""
@@ -354,16 +357,18 @@ def is_unbroken(history: History, begin: float, end: float) -> bool:
 
 
 def somebody_asks_for_status(history: History) -> t.Iterator[Finding]:
-    """All the time that a soak goes on; one that was cut off goes on some day."""
-    last: Line | None = None
+    """All the time that a soak goes on, however long an answer takes; one that was cut off goes on some day."""
+    last = 0.0
     for line in history.of("begin", "status", "rounded", "end", "goes on"):
         if line["kind"] in ("begin", "goes on"):
-            last = line
-        elif last and line["at"] - last["at"] > ASKED_S:
-            yield history.finding("not watched", line["at"], f"nobody has asked for status for {ASKED_S:.0f} s")
-            last = line
+            last = line["at"]
         elif line["kind"] == "status":
-            last = line
+            if line["begun"] - last > ASKED_S:
+                yield history.finding("not watched", line["begun"], f"no status was asked for in {ASKED_S:.0f} s")
+            last = max(last, line["at"])
+        elif not history.asks_status(line["at"]) and line["at"] - last > ASKED_S:
+            yield history.finding("not watched", line["at"], f"no status was asked for in {ASKED_S:.0f} s")
+            last = line["at"]
 
 
 def things_are_as_they_were(history: History) -> t.Iterator[Finding]:

@@ -213,6 +213,10 @@ def test_nobody_has_asked_for_status() -> None:
     """For longer than it takes to ask, be it in the middle or at the end."""
     later = [{**line, "at": line["at"] + 120} if line["kind"] == "end" else line for line in history()]
     assert rules([line for line in later if line["kind"] != "status"]) == {"not watched"}
+    # An answer that takes long is one.
+    long = {**status(205, "ready"), "at": 640}
+    on = [{**line, "at": 650} if line["kind"] == "end" else line for line in [*history(), long]]
+    assert "not watched" not in rules(on)
     # While it was cut off nobody asks.
     assert rules([{**line, "at": 900} if line["kind"] == "end" else line for line in history()]) == {"not watched"}
     gone_on = [{"at": 890, "kind": "goes on"}, {"at": 895, "kind": "rounded", "number": 0, "seconds": 1}]
