@@ -20,6 +20,8 @@ from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible.module_utils.urls import open_url
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import LABEL
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import memory_curve
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.memory_curve import GIB
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.field.sensor import (
     NotMeasured,
     Sensor,
@@ -35,6 +37,10 @@ KV_ESTIMATED = "Peak memory during memory usage profiling"
 KV_MADE = re.compile(r"Allocated ([\d.]+) GiB for max tokens in paged KV cache \((\d+)\)")
 KV_REDUCED = re.compile(r"exceeds upper bound (\d+) for available blocks")
 DEADLINE_S = 10.0
+# The memory guard's own log, the older part first, and what ends a load in it.
+GUARD_LOGS = ("memory.log.1", "memory.log")
+LOADED = ("ready", "ended", "stopped")
+CURVE_POINTS = 300
 # A process that imports TensorRT-LLM is said to hold 5 to 8 GB; the server's memory is the same memory.
 IMPORT_NEEDS = 16 * 10**9
 IMPORT_DEADLINE_S = 900.0
@@ -218,12 +224,48 @@ def watch(world: World, until: Path, deadline: float, pause: float = 1.0) -> lis
     return samples
 
 
+def guarded(world: World) -> list[memory_curve.Line]:
+    """What the memory guard wrote down of the last load, from its start until the server was ready or ended."""
+    directory = world.directory() / "state"
+    texts = [path.read_text(encoding="utf-8") for path in map(directory.joinpath, GUARD_LOGS) if path.is_file()]
+    lines = memory_curve.last_run(memory_curve.parse("".join(texts)))
+    if not lines or lines[0].get("event") != "loading":
+        raise NotMeasured("the memory guard's log does not reach back to the load; check again with -e restart=true")
+    end = next((number for number, line in enumerate(lines) if line.get("event") in LOADED), len(lines))
+    return lines[:end]
+
+
+def guard_curve(world: World) -> list[list[float]]:
+    """Seconds, and the available and the free memory; of each moment that is drawn the lowest."""
+    lines = [line for line in guarded(world) if isinstance(line.get("available"), int) and "free" in line]
+    if not lines:
+        raise NotMeasured("the memory guard took no sample while the server loaded")
+    began, seconds = lines[0]["at"], lines[-1]["at"] - lines[0]["at"]
+    lowest: dict[int, memory_curve.Line] = {}
+    for line in lines:
+        moment = int((line["at"] - began) / max(seconds, 1.0) * CURVE_POINTS)
+        lowest[moment] = min(line, lowest.get(moment, line), key=lambda one: one["available"])
+    return [[round(line["at"] - began, 2), line["available"], line["free"]] for line in lowest.values()]
+
+
+def guard_plan(world: World) -> list[str]:
+    """What the memory guard went by, and how low the memory fell."""
+    begin, *rest = guarded(world)
+    lowest = min((line["available"] for line in [begin, *rest] if isinstance(line.get("available"), int)), default=None)
+    figures = {"lands at": begin.get("landing"), "a fall counts below": begin.get("watch")}
+    figures |= {"kept free": begin.get("floor"), "lowest": lowest}
+    acts = [f"{line['event']}: {line.get('reason')}" for line in rest if line.get("event") in memory_curve.SIGNALS]
+    return [*(f"{name} {size / GIB:.1f} GiB" for name, size in figures.items() if isinstance(size, int)), *acts]
+
+
 SERVING = (
     Sensor("deployment", "What serves", "Deployment", deployment, "Docker"),
     Sensor("state", "What serves", "Container, and what it says of the server", state, "Docker, state.json"),
     Sensor("image", "What serves", "Image", image, "record.json"),
     Sensor("loading_time", "What serves", "Loading took", loading_time, "state.json", "s"),
     Sensor("plan", "What serves", "Memory planned", plan, "record.json"),
+    Sensor("guard", "What serves", "Memory guard", guard_plan, "memory.log"),
+    Sensor("guard_curve", "What serves", "Available memory while it loaded", guard_curve, "memory.log"),
     Sensor("free_for_gpu", "What serves", "Free for the GPU before", free_for_gpu, "cuMemGetInfo, /proc/meminfo"),
     Sensor("kv_planned", "What serves", "KV cache planned", kv_planned, "record.json", "tokens"),
     Sensor("kv_made", "What serves", "KV cache that the engine made", kv_made, "server.log"),

@@ -182,6 +182,43 @@ def test_what_cuda_called_free(world: World, deployed: t.Callable[..., None]) ->
     assert serving.free_for_gpu(world) == "101 GB by CUDA, 118 GB available"
 
 
+def test_the_curve_of_the_memory_guard(world: World, deployed: t.Callable[..., None]) -> None:
+    gib = 2**30
+
+    def samples(begin: float, levels: t.Sequence[float]) -> list[dict[str, t.Any]]:
+        every = (len(levels) - 1) / 60
+        found = [(begin + number / every, int(level * gib)) for number, level in enumerate(levels)]
+        return [{"at": at, "available": level, "free": level // 2, "swap": 0} for at, level in found]
+
+    plan = {"landing": 12 * gib, "takes": 98 * gib, "floor": 4 * gib, "watch": 10 * gib}
+    older = [{"at": 0, "event": "loading", "available": 1}, *samples(0, [50, 3]), {"at": 90, "event": "ended"}]
+    newer = [
+        {"at": 100, "event": "loading", "available": 110 * gib, **plan},
+        *samples(100, [110 - number * 0.1 for number in range(980)]),
+        {"at": 150, "event": "SIGTERM", "reason": "it fell"},
+        {"at": 161, "event": "ready"},
+        *samples(162, [2, 2]),
+    ]
+    deployed()
+    assert "does not reach back to the load" in reason(serving.guard_curve, world)
+    state = world.state_directory / "demo/state"
+    lines = [json.dumps(line) + "\n" for line in (*older, *newer)]
+    (state / "memory.log.1").write_text("".join(lines[:500]), encoding="utf-8")
+    # What was written last may be cut.
+    (state / "memory.log").write_text("".join(lines[500:]) + '{"at": 1', encoding="utf-8")
+    curve = serving.guard_curve(world)
+    assert curve[0][:2] == [pytest.approx(0, abs=0.3), pytest.approx(110 * gib, rel=0.01)]
+    assert curve[-1] == [pytest.approx(60, abs=0.3), int(12.1 * gib), int(12.1 * gib) // 2]
+    assert 250 < len(curve) <= 301
+    assert serving.guard_plan(world) == [
+        "lands at 12.0 GiB",
+        "a fall counts below 10.0 GiB",
+        "kept free 4.0 GiB",
+        "lowest 12.1 GiB",
+        "SIGTERM: it fell",
+    ]
+
+
 def test_what_serves(world: World, deployed: t.Callable[..., None]) -> None:
     plan = [{"name": "weights of a", "bytes": 65_250_000_000}, {"name": "unknown", "bytes": None}]
     deployed(state={"state": "running", "loading_s": 91.5}, plan=plan, measurements={"tokens_per_second": 40.5})
