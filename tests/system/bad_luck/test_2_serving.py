@@ -86,6 +86,36 @@ def test_a_crash_loop_ends_and_says_so(spark: Spark) -> None:
     assert playbook.succeed("single_eagle3").tasks("changed") != []
 
 
+def test_a_disk_without_room_for_the_records_ends_a_run_before_a_server_is_stopped(
+    spark: Spark, other: dict[str, t.Any]
+) -> None:
+    playbook.succeed("stop")
+    spark.exec(["cp", "-a", HOME, "/root/kept"])
+    spark.exec(f"mount -t tmpfs -o size=12m,uid=1000,gid=1000,mode=700 tmpfs {HOME} && cp -a /root/kept/. {HOME}")
+    playbook.succeed("start")
+    before = started(spark)
+    # There is room for the files of the new deployment, and not for its record.
+    size = len(json.dumps(record(spark), indent=4))
+    spark.exec(f"dd if=/dev/zero of={HOME}/filler bs=4k; truncate --size=-{2 * size + 100_000} {HOME}/filler")
+    outcome = playbook.run("single_eagle3", variables=other)
+    assert outcome.code != 0
+    assert "No space left" in outcome.output
+    assert "No server was stopped." in " ".join(outcome.output.split())
+    assert started(spark) == before
+    # What it has reserved is enough for the rest, however full the disk is by then.
+    spark.exec(["truncate", f"--size=-{2 * size}", f"{HOME}/filler"])
+    playbook.succeed("single_eagle3", variables=other)
+    assert record(spark)["draft_length"] == other["speculative_serve_draft_length"]
+    assert spark.exec(f"ls -A {HOME} {HOME}/single_eagle3 | grep -F .draft-").returncode != 0
+    playbook.succeed("stop")
+    spark.exec(f"rm {HOME}/filler; cp -a {HOME}/. /root/kept && umount {HOME} && cp -a /root/kept/. {HOME}")
+    playbook.succeed("start")
+
+
+def started(spark: Spark) -> str:
+    return spark.exec(["docker", "inspect", "--format", "{{.Id}} {{.State.StartedAt}}", SLOT]).stdout
+
+
 def state(spark: Spark) -> dict[str, t.Any]:
     return dict(json.loads(spark.read_file(f"{HOME}/single_eagle3/state/state.json")))
 
