@@ -89,6 +89,7 @@ def test_a_crash_loop_ends_and_says_so(spark: Spark) -> None:
 def test_a_disk_without_room_for_the_records_ends_a_run_before_a_server_is_stopped(
     spark: Spark, other: dict[str, t.Any]
 ) -> None:
+    playbook.succeed("single_eagle3")
     playbook.succeed("stop")
     spark.exec(["cp", "-a", HOME, "/root/kept"])
     spark.exec(f"mount -t tmpfs -o size=12m,uid=1000,gid=1000,mode=700 tmpfs {HOME} && cp -a /root/kept/. {HOME}")
