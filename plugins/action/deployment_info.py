@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.advice import Around
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.status import render, status_of
 
 
@@ -28,7 +29,8 @@ class ActionModule(ActionBase):
             why = str(found.get("why") or "diagnose.yml tells more.")
             return {"failed": True, "msg": f"{host}: the container is started, but its head cannot log in. {why}"}
         if "disk" in found:
-            return {**found, "lines": render(host, status_of(found))}
+            around = Around(tuple(((task_vars or {}).get("groups") or {}).get("sparks") or ()))
+            return {**found, "lines": render(host, status_of(found), around)}
         return {**found, "lines": told(host, found["log"])} if "log" in found else found
 
     def _lets_in(self, where: t.Mapping[str, t.Any], task_vars: dict[str, t.Any] | None) -> bool:

@@ -18,7 +18,13 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.d
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.differences import differences
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.memory import tightest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.nodes import gathered, known
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import field, preflight, summary
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import (
+    advice,
+    field,
+    preflight,
+    status,
+    summary,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.document import Document, ReportError
 
 display = Display()
@@ -27,6 +33,7 @@ display = Display()
 SUBJECTS: dict[str, dict[str, t.Any]] = {
     "lines": {"type": "list", "elements": "str"},
     "plans": {"type": "dict"},
+    "statuses": {"type": "dict"},
     "summary": {"type": "dict"},
     "preflight": {
         "type": "dict",
@@ -81,6 +88,8 @@ class ActionModule(ActionBase):
         refusal = ""
         if given["plans"] is not None:
             lines = tightest(given["plans"].values())
+        if given["statuses"] is not None:
+            lines = self._status(host, variables, given["statuses"])
         if given["summary"] is not None:
             lines = self._summary(host, variables, given["summary"])
         if given["preflight"] is not None:
@@ -96,6 +105,13 @@ class ActionModule(ActionBase):
         self._keep(host, given)
         failed = {"failed": True, "msg": refusal} if problems else {}
         return {"changed": False, "lines": lines, "problems": problems, **failed}
+
+    @staticmethod
+    def _status(host: str, variables: dict[str, t.Any], statuses: dict[str, t.Any]) -> list[str]:
+        """The table of one Spark, whose advice goes by what all of them do; of those, one may not have been reached."""
+        seen = {name: status.status_of(facts) for name, facts in statuses.items() if "disk" in (facts or {})}
+        inventory = (variables.get("groups") or {}).get("sparks") or ()
+        return status.render(host, seen[host], advice.Around(tuple(inventory), seen)) if host in seen else []
 
     @staticmethod
     def _together(host: str, together: dict[str, t.Any], document: dict[str, t.Any] | None) -> dict[str, t.Any]:

@@ -235,6 +235,24 @@ draft_length:
   returned: with V(status) in O(gather)
   type: int
   sample: 5
+context:
+  description:
+    - Tokens of one conversation, prompt and answer together.
+  returned: with V(status) in O(gather)
+  type: int
+  sample: 131072
+parallel:
+  description:
+    - Conversations that are answered at once.
+  returned: with V(status) in O(gather)
+  type: int
+  sample: 1
+longest_prompt:
+  description:
+    - Tokens of the longest prompt that the engine takes, where that is less than RV(context). Null otherwise.
+  returned: with V(status) in O(gather)
+  type: int
+  sample: null
 origins:
   description:
     - What is not as the recipe says, with where it comes from. Empty also for what an earlier release deployed.
@@ -378,6 +396,7 @@ previous:
     method: draft_target
     draft_length: 4
     deployed_at: "2026-09-30T08:00:00Z"
+    nodes: []
 pair:
   description:
     - Which half of two Sparks that serve as one this is, and what it sees of the other one. Null for one Spark alone.

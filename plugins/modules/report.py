@@ -43,6 +43,12 @@ options:
         Printed is the plan of the one with the least room.
       - O(of_all) may name the variable that has it on each of them, as C(plans).
     type: dict
+  statuses:
+    description:
+      - What M(dgx_spark.speculative.deployment_info) returned on all Sparks. Printed is the table of the one that the
+        task is for, with the next commands, which depend on what the others do.
+      - O(of_all) may name the variable that has it on each of them, as C(statuses).
+    type: dict
   summary:
     description:
       - A deployment's record, as the role C(speculative_serve) hands it out. Printed is a short text for the end of a

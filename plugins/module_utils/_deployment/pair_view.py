@@ -242,9 +242,11 @@ def look_at_rail(rail: Rail, root: Path) -> Link:
     )
 
 
-def ask_peer(pair: Pair, timeout: float = ASK_TIMEOUT_S) -> str | None:
+def ask_peer(pair: Pair, link: Link | None = None, timeout: float = ASK_TIMEOUT_S) -> str | None:
     """Whether those it needs answer on the link, by the one that does worst; the head learns whether each worker's sshd
-    is there, too."""
+    is there, too. Nobody answers on a first rail that is down or has lost its address."""
+    if link and False in (link.up, link.address_here):
+        return SILENT
     answers = [_ask(pair, address, timeout) for address in pair.peer_addresses]
     return next((answer for answer in (SILENT, REFUSED, OPEN) if answer in answers), None)
 
@@ -253,10 +255,9 @@ def _ask(pair: Pair, address: str, timeout: float) -> str:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.settimeout(timeout)
-        # Not by the way round that the management network may offer.
-        with contextlib.suppress(OSError):
-            probe.bind((pair.rails[0].address, 0))
         try:
+            # Not by the way round that the management network may offer: without its address it has no way.
+            probe.bind((pair.rails[0].address, 0))
             probe.connect((address, pair.ssh_port))
         except ConnectionRefusedError:
             return REFUSED

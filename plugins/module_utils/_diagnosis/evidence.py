@@ -433,7 +433,7 @@ class Gatherer:
         if evidence.pair is None:
             return "this Spark serves alone"
         evidence.links = [pairs.look_at_rail(rail, self._machine.root) for rail in evidence.pair.rails]
-        evidence.peer_answers = pairs.ask_peer(evidence.pair)
+        evidence.peer_answers = pairs.ask_peer(evidence.pair, next(iter(evidence.links), None))
         evidence.hotplug = _hotplug.look(self._machine.root)
         evidence.measured = pairs.measured(evidence.state_directory)
         directory = evidence.directory

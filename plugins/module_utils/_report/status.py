@@ -17,6 +17,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     Pair,
     rdma_ready,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.room import longest_prompt
 
 SERVING = ("ready", "ready_without_speculation", "busy")
 # A benchmark tries other engine options than the deployment's own.
@@ -85,19 +87,22 @@ class Previous:
     method: str | None
     draft_length: int | None
     deployed_at: str | None
+    # All its Sparks; none for one alone.
+    nodes: list[str] = dataclasses.field(default_factory=list)
 
     @classmethod
     def of(cls, record: t.Mapping[str, t.Any] | None) -> Previous | None:
         """What a record would bring back."""
         if record is None:
             return None
-        return cls(record["deployment"], record.get("method"), record.get("draft_length"), record.get("deployed_at"))
+        method, length, deployed_at = (record.get(name) for name in ("method", "draft_length", "deployed_at"))
+        return cls(record["deployment"], method, length, deployed_at, nodes_of(record.get("pair") or {}))
 
 
 # What a record says in the same words.
 OF_THE_RECORD = (
     *("title", "source", "deployed_at", "listens_on", "target_model", "served_model"),
-    *("method", "draft_length"),
+    *("method", "draft_length", "context", "parallel"),
 )
 
 
@@ -121,6 +126,10 @@ class Status:
     served_model: str | None = None
     method: str | None = None
     draft_length: int | None = None
+    # Tokens of a conversation, conversations at once, and tokens of a prompt where those are fewer.
+    context: int | None = None
+    parallel: int | None = None
+    longest_prompt: int | None = None
     origins: list[str] = dataclasses.field(default_factory=list)
     version: str | None = None
     models: list[Model] = dataclasses.field(default_factory=list)
@@ -148,6 +157,7 @@ class Status:
         """Take over what the record says."""
         for name in OF_THE_RECORD:
             setattr(self, name, record.get(name))
+        self.longest_prompt = longest_prompt(record.get("options") or {}, self.context)
 
     def facts(self) -> dict[str, t.Any]:
         """As a module returns it."""

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 import typing as t
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
     OPTIONS_LABEL,
+    SILENT,
     Link,
     Pair,
     Rail,
@@ -210,9 +212,14 @@ class StatusLook:
         if self._pair:
             options, seen = self._labels(slot).get(OPTIONS_LABEL), noticed(files.server)
             links = [look_at_rail(rail, self._machine.root) for rail in self._pair.rails]
-            status.pair = pair_facts(self._pair, links, ask_peer(self._pair), seen, options, files.ranks, files.network)
+            answers = ask_peer(self._pair, next(iter(links), None))
+            status.pair = pair_facts(self._pair, links, answers, seen, options, files.ranks, files.network)
             status.findings += look.by_tcp(files, "this Spark") + other_mtus(self._pair.rails, links)
-        found = self._state_of(slot, files, look.question_of(record) if self._params["ask"] else None)
+        # Without the others there is no token to wait for.
+        lost = self._lost(status.pair)
+        found = self._state_of(slot, files, look.question_of(record) if self._params["ask"] and not lost else None)
+        if lost and found.state == "ready":
+            found = dataclasses.replace(found, state="unhealthy", why=lost)
         status.state, status.why, status.version = found.state, found.why, found.version
         status.findings += [one for one in found.findings if one not in status.findings]
         if slot is not None and slot["state"] == "running" and files.server:
@@ -221,6 +228,12 @@ class StatusLook:
             guard = files.server.get("guard")
             status.guard = guard if isinstance(guard, dict) else None
         self._measured = found.measurements
+
+    def _lost(self, seen: dict[str, t.Any] | None) -> str:
+        """Return a sentence on the Spark that the head cannot reach; empty if there is none."""
+        if self._pair is None or self._pair.rank or seen is None or seen["peer"]["answers"] != SILENT:
+            return ""
+        return f"The server listens, but cannot generate: {self._pair.any_peer} does not answer on the cable."
 
     def _state_of(self, slot: dict[str, t.Any] | None, files: look.Files, question: look.Asked) -> look.Look:
         status = self._status

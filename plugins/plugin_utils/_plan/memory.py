@@ -14,11 +14,11 @@ import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH, wrapped
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import DRAFT_LENGTH
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.room import longest_prompt
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import (
     FRACTION,
     FREE_FRACTION,
-    MAX_NUM_TOKENS,
     WORKSPACE,
     Bill,
     Memory,
@@ -35,7 +35,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes 
     free_fraction,
     sizes,
     weights,
-    whole,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import drafting
 
@@ -47,7 +46,7 @@ FITS, LESS_CONTEXT, DOES_NOT_FIT, UNKNOWN = "fits", "less_context", "does_not_fi
 
 def chunks_prefill(wish: Wish, size: Sizes) -> bool:
     """Whether prompts are longer than a pass can take at once, nobody has decided, and cutting them up works."""
-    longer = size.context is not None and size.context > (whole(wish.options.get("max_num_tokens")) or MAX_NUM_TOKENS)
+    longer = longest_prompt(wish.options, size.context) is not None
     return longer and "enable_chunked_prefill" not in wish.options and not wish.target.latent
 
 
@@ -75,7 +74,7 @@ def engine_options(wish: Wish, size: Sizes) -> dict[str, t.Any]:
     return made
 
 
-def warnings(wish: Wish, size: Sizes, made: t.Mapping[str, t.Any]) -> list[str]:
+def warnings(wish: Wish, size: Sizes) -> list[str]:
     found = [
         f"The files of {model.name} do not give {', '.join(model.missing)}: the memory plan cannot count it all."
         for model in wish.models
@@ -99,13 +98,6 @@ def warnings(wish: Wish, size: Sizes, made: t.Mapping[str, t.Any]) -> list[str]:
         found.append(
             f"kv_cache_config.max_tokens is {size.tokens:,}, which is less than one conversation of {size.context:,} "
             "tokens takes; leave it out, or set speculative_serve_context to less."
-        )
-    at_once = whole(wish.options.get("max_num_tokens")) or MAX_NUM_TOKENS
-    chunked = {**made, **wish.options}.get("enable_chunked_prefill") is True
-    if wish.kv_cache != FRACTION and size.context and size.context > at_once and not chunked:
-        found.append(
-            f"Prompts of more than {at_once:,} tokens will be refused, although the context is {size.context:,}: "
-            "chunked prefill is off, and max_num_tokens is smaller."
         )
     return found + short_draft(wish, size)
 
@@ -319,6 +311,11 @@ def notes(wish: Wish, size: Sizes) -> list[str]:
             "Chunked prefill is switched on, since longer prompts would be refused; it is the first thing to switch "
             "off if answers to long prompts are bad (enable_chunked_prefill: false in the engine options)."
         )
+    elif wish.kv_cache != FRACTION and (longest := longest_prompt(wish.options, size.context)):
+        found.append(
+            f"Prompts of more than {longest:,} tokens are refused: one pass takes no more (max_num_tokens), and "
+            "chunked prefill is off."
+        )
     if size.by_fraction:
         found.append(
             f"The KV cache takes {per_cent(wish)} of what the weights leave, also of what is kept for the desktop."
@@ -401,5 +398,5 @@ def plan(wish: Wish, host: str = "") -> dict[str, t.Any]:
         "room": made.room,
         "free_for_gpu": free_for_gpu(wish.memory),
         "message": refusal(wish, size, made, verdict, fitting),
-        "warnings": warnings(wish, size, options) + less_by_cuda(wish, made),
+        "warnings": warnings(wish, size) + less_by_cuda(wish, made),
     }

@@ -27,7 +27,6 @@ GIB = 1024**3
 WORKSPACE = 10_000_000_000
 # TensorRT-LLM's own defaults.
 BLOCK = 32
-MAX_NUM_TOKENS = 8192
 FREE_FRACTION = 0.9
 # A smaller context than this is no use, and other contexts are proposed in steps that people can read.
 LEAST_CONTEXT, CONTEXT_STEP = 2048, 1024

@@ -24,6 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     describe_rail,
     listed,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.room import words_of_room
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import (
     SERVING,
@@ -38,11 +39,10 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     UnusedModel,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import in_words
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.advice import Around, advice
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import drafting
 
 COLUMN = 21
-# What is smaller is not worth a command.
-WORTH_REMOVING = 1_000_000_000
 
 Row = t.TypeVar("Row")
 
@@ -284,6 +284,8 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
         yield from _half(status.pair, status.state in (*SERVING, "serving"))
     if status.url and not _is_worker(status):
         yield "URL", api(status.url, status.listens_on)
+    if status.context and status.parallel and not _is_worker(status):
+        yield "room", words_of_room(status.context, status.parallel, status.longest_prompt)
     yield from status.beside.items()
     if status.image:
         yield "image", _image(status.image)
@@ -302,39 +304,14 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
         yield "previous", _previous(status.previous)
 
 
-def hints(status: Status) -> list[str]:
-    """The next commands."""
-    found = []
-    if status.state == "absent":
-        found.append("Deploy a recipe: a playbook such as single_eagle3.yml")
-    if status.state == "stopped":
-        found.append("Start it again: start.yml")
-    if status.state in ("unhealthy", "dead", "failed", "ready_without_speculation"):
-        found.append("Find out what is wrong: diagnose.yml. Read the server's log: logs.yml")
-    if status.state == "loading":
-        found.append("Watch it load: start.yml. Read the server's log: logs.yml")
-    if status.state == TRIAL:
-        found.append("Watch the benchmark, or go on with it: benchmark.yml")
-    if status.pair and status.state == "waiting":
-        every = "all" if len(status.pair["nodes"]) > 2 else "both"
-        found.append(f"See what {status.pair['peer']['name']} does: status.yml. Start {every}: start.yml")
-    if status.state is None:
-        found.append("Find out what is wrong: diagnose.yml")
-    if status.previous and status.state not in ("loading", TRIAL):
-        found.append(f"Go back to {status.previous.deployment}: serve.yml -e previous=true")
-    removable = status.disk.removable_bytes or 0
-    if removable >= WORTH_REMOVING:
-        found.append(f"Give back {size(removable)} that nothing serves: cleanup.yml -e unused=true")
-    return found
-
-
-def render(host: str, status: Status) -> list[str]:
+def render(host: str, status: Status, around: Around | None = None) -> list[str]:
     """The whole table."""
+    seen = around or Around()
     lines = [*wrapped(heading(host, status), "", "  "), ""]
     for name, value in _rows(status):
         if value:
             lines += wrapped(value, f"  {name:<{COLUMN - 2}}", " " * COLUMN)
     lines += section("Findings", (finding["message"] for finding in status.findings))
     lines += section("Not known", status.unknown)
-    lines += section("Next", hints(status))
+    lines += section("Next", [one.line(seen.inventory) for one in advice(host, status, seen)])
     return lines

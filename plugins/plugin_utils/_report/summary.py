@@ -19,6 +19,10 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, records
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view as pairs
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH, section, wrapped
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.room import (
+    longest_prompt,
+    words_of_room,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.status import api
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, at_most, drafting
 
@@ -112,18 +116,13 @@ def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     rows.append(("measured", f"when it was deployed, {record['deployed_at']}"))
     rows += [("" if number else "as chosen", origin) for number, origin in enumerate(records.origins(record))]
     if record.get("context"):
-        rows.append(("room", room(record["context"], record["parallel"])))
+        longest = longest_prompt(record.get("options") or {}, record["context"])
+        rows.append(("room", words_of_room(record["context"], record["parallel"], longest)))
     where = f" on {record['pair']['head']}" if record.get("pair") else ""
     if record.get("free_for_gpu"):
         rows.append(("free before", f"{record['free_for_gpu']}{where}"))
     rows.append(("memory left", f"{record['memory_available'] / 1e9:.1f} GB{where}"))
     return [*rows, *fabric(record), *read_back(record)]
-
-
-def room(context: int, parallel: int) -> str:
-    """How long conversations may get, and how many are answered at once."""
-    conversations = "one conversation" if parallel == 1 else f"{parallel} conversations"
-    return f"{conversations} at a time, {context:,} tokens each, prompt and answer together"
 
 
 def gain(record: t.Mapping[str, t.Any]) -> str:

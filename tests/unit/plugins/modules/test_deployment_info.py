@@ -43,6 +43,7 @@ class Spark:
     def __init__(self, tmp_path: Path, docker: DockerServer, url: str) -> None:
         self.state = tmp_path / "dgx-spark-speculative"
         self.cache = tmp_path / "hub"
+        self.carrier = tmp_path / "root/sys/class/net/fabric0/carrier"
         self.docker = docker
         self.url = url
         # Of two Sparks the other one, as long as this one is there.
@@ -660,10 +661,12 @@ def test_the_way_back(serving: Spark, look: Look) -> None:
         "method": "draft_target",
         "draft_length": 4,
         "deployed_at": "2026-10-04T09:12:44Z",
+        "nodes": [],
     }
     assert result["disk"]["previous_image_bytes"] == 3
     assert (result["disk"]["models_used_bytes"], result["disk"]["models_unused"]) == (5, [])
-    assert "    - Go back to before: serve.yml -e previous=true" in result["lines"]
+    # One that is well has no reason to.
+    assert not [line for line in result["lines"] if "Go back to" in line]
 
 
 def test_a_download_under_way(serving: Spark, look: Look) -> None:
@@ -707,6 +710,8 @@ def paired(spark: Spark, rank: int, listening: bool = True) -> None:
     spark.slot("running")
     spark.docker.pages[CONTAINER]["Config"]["Env"] = [f"DGX_SPARK_SSH_PORT={server.getsockname()[1]}"]
     spark.other = server
+    spark.carrier.parent.mkdir(parents=True)
+    spark.carrier.write_text("1\n")
 
 
 def test_the_head_of_two(serving: Spark, look: Look) -> None:
@@ -717,7 +722,7 @@ def test_the_head_of_two(serving: Spark, look: Look) -> None:
     assert (result["pair"]["role"], result["pair"]["options"]) == ("head", "abc")
     assert (result["pair"]["peer"]["name"], result["pair"]["peer"]["answers"]) == ("spark-2", "open")
     assert result["pair"]["peer"]["noticed"] == {"address": "127.0.0.1", "reachable": True, "since": 1}
-    assert (result["pair"]["rails"][0]["up"], result["pair"]["rails"][0]["address_here"]) == (False, True)
+    assert (result["pair"]["rails"][0]["up"], result["pair"]["rails"][0]["address_here"]) == (True, True)
     assert result["lines"][0] == "spark-1 and spark-2 serve target with EAGLE-3, draft length 5"
 
 
@@ -922,6 +927,23 @@ def test_a_server_that_lost_its_worker_is_not_busy(serving: Spark, look: Look, s
     result = look(deadline=0.3)
     assert result["state"] == "unhealthy"
     assert result["why"].endswith(" The watchdog says peer lost: no answer from 10.0.0.2.")
+
+
+def test_without_the_cable_nothing_is_asked_and_nobody_answers(serving: Spark, look: Look, server: Server) -> None:
+    paired(serving, 0)
+    serving.carrier.write_text("0\n")
+    serving.says("running", peer={"address": "127.0.0.1", "reachable": True, "since": 1})
+    result = look()
+    # Although the other one would be found by another way.
+    assert result["pair"]["peer"]["answers"] == "silent"
+    assert (result["state"], result["why"]) == (
+        "unhealthy",
+        "The server listens, but cannot generate: spark-2 does not answer on the cable.",
+    )
+    assert [one for one in server.requests if "prompt" in one] == []
+    shown = " ".join(" ".join(result["lines"]).split())
+    assert "the link is down" in shown
+    assert "peer spark-2 does not answer at 127.0.0.1" in shown
 
 
 def test_a_pair_that_was_never_seen_to_serve(serving: Spark, look: Look) -> None:

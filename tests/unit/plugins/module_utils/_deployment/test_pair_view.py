@@ -145,6 +145,11 @@ def test_whether_the_other_one_answers() -> None:
         assert pairs.ask_peer(pair) == "refused"
         server.listen()
         assert pairs.ask_peer(pair) == "open"
+        for link in (pairs.Link(up=False), pairs.Link(address_here=False)):
+            assert pairs.ask_peer(pair, link) == "silent"
+        # By the way round it is found, but not on the cable.
+        away = pairs.Rail(None, "192.0.2.77", "127.0.0.1")
+        assert pairs.ask_peer(pairs.Pair(0, None, None, (away,), port)) == "silent"
     assert pairs.ask_peer(pairs.Pair(0, None, None, ())) is None
 
 
@@ -159,7 +164,7 @@ def test_one_that_does_not_answer() -> None:
         for one in waiting:
             one.setblocking(False)
             one.connect_ex(server.getsockname())
-        assert pairs.ask_peer(pair, 0.3) == "silent"
+        assert pairs.ask_peer(pair, timeout=0.3) == "silent"
         for one in waiting:
             one.close()
 

@@ -154,15 +154,33 @@ def test_what_was_checked_is_listed() -> None:
     assert "Checked" not in render("spark-1", record(checks=[]), LOCAL)
 
 
+ROOM = "one conversation at a time, 131,072 tokens each, prompt and answer together"
+
+
 @pytest.mark.parametrize(
-    ("parallel", "words"),
+    ("parallel", "options", "words"),
     [
-        (1, "one conversation at a time, 131,072 tokens each, prompt and answer together"),
-        (4, "4 conversations at a time, 131,072 tokens each, prompt and answer together"),
+        (
+            1,
+            {"enable_chunked_prefill": True},
+            "one conversation at a time, 131,072 tokens each, prompt and answer together",
+        ),
+        (4, {"max_num_tokens": 131_072}, "4 conversations at a time, 131,072 tokens each, prompt and answer together"),
+        (
+            1,
+            {"enable_chunked_prefill": False, "max_num_tokens": 1024},
+            f"{ROOM}; prompts of at most 1,024 tokens",
+        ),
+        (
+            1,
+            {},
+            f"{ROOM}; prompts of at most 8,192 tokens",
+        ),
     ],
 )
-def test_how_much_it_holds_is_told(parallel: int, words: str) -> None:
-    assert f"  room               {words}\n" in render("x", record(context=131072, parallel=parallel), LOCAL)
+def test_how_much_it_holds_is_told(parallel: int, options: dict[str, t.Any], words: str) -> None:
+    shown = render("x", record(context=131072, parallel=parallel, options=options), LOCAL)
+    assert f"room {words} " in " ".join(shown.split())
 
 
 def test_a_record_that_does_not_say_how_much_it_holds_says_nothing() -> None:

@@ -1,0 +1,122 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""The commands that a status advises, each for just the Sparks that it can be for."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import SERVING, Status
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RECIPES, shipped
+
+# What is smaller is not worth a command.
+WORTH_REMOVING = 1_000_000_000
+
+LOGS = ("Read the server's log", "logs")
+DIAGNOSE = ("Find out what is wrong", "diagnose")
+# By state, what to do and the playbook that does it.
+PLAYBOOKS: dict[str | None, tuple[tuple[str, str], ...]] = {
+    "absent": (("Deploy a recipe, such as this one", "single_eagle3"),),
+    "stopped": (("Start it again", "start"),),
+    "loading": (("Watch it load", "start"), LOGS),
+    "trial": (("Watch the benchmark, or go on with it", "benchmark"),),
+    "unhealthy": (DIAGNOSE, LOGS),
+    "dead": (DIAGNOSE, LOGS),
+    "failed": (DIAGNOSE, LOGS, ("Start it anew", "start")),
+    "ready_without_speculation": (DIAGNOSE, LOGS),
+    None: (DIAGNOSE,),
+}
+FAULTY = ("unhealthy", "dead", "failed", "ready_without_speculation")
+# What a run that was interrupted leaves at work on a Spark without a deployment.
+FETCHING = ("pull", "fetch")
+
+
+@dataclasses.dataclass(frozen=True)
+class Around:
+    """The Sparks of the inventory, and what was seen of those that were looked at together; empty if not known."""
+
+    inventory: tuple[str, ...] = ()
+    statuses: t.Mapping[str, Status] = dataclasses.field(default_factory=dict)
+
+
+class Advice(t.NamedTuple):
+    """A playbook to run on hosts, and what for."""
+
+    says: str
+    playbook: str
+    hosts: tuple[str, ...]
+    variables: str = ""
+
+    def line(self, inventory: t.Collection[str]) -> str:
+        """Return it with the command as it is typed: a playbook is named by its file."""
+        words = [f"{self.playbook}.yml", *([f"-e {self.variables}"] if self.variables else [])]
+        if inventory and set(self.hosts) != set(inventory):
+            words.append(f"--limit {','.join(self.hosts)}")
+        return f"{self.says}: {' '.join(words)}"
+
+
+def _nodes(host: str, status: Status) -> tuple[str, ...]:
+    return tuple((status.pair or {}).get("nodes") or [host])
+
+
+def _gone_elsewhere(host: str, status: Status, around: Around) -> str:
+    """Return the name of a Spark of the same deployment that has another one by now, or none."""
+    others = {name: around.statuses[name] for name in _nodes(host, status) if name != host and name in around.statuses}
+    away = (name for name, other in others.items() if not other.pair or other.deployment != status.deployment)
+    return next(away, "")
+
+
+def _left_alone(host: str, status: Status, other: str) -> list[Advice]:
+    """Return what there is to do for a Spark whose other half serves something else."""
+    found = []
+    if status.state != "stopped":
+        found.append(Advice(f"Free its memory, since {other} has another deployment now", "stop", (host,)))
+    if status.deployment in shipped(RECIPES):
+        says, nodes = f"Or serve {status.deployment} again", _nodes(host, status)
+        found.append(Advice(says, "serve", nodes, f"recipe={status.deployment}"))
+    return found
+
+
+def _for_the_state(host: str, status: Status) -> list[Advice]:
+    nodes = _nodes(host, status)
+    if status.state == "waiting" and status.pair:
+        every = "all" if len(nodes) > 2 else "both"
+        see = Advice(f"See what {status.pair['peer']['name']} does", "status", nodes)
+        return [see, Advice(f"Start {every}", "start", nodes)]
+    if status.state != "absent":
+        return [Advice(*row, nodes) for row in PLAYBOOKS.get(status.state, ())]
+    at_work = [job.name for job in status.jobs if job.name in FETCHING]
+    if at_work:
+        says = f"Go on after the {' and the '.join(at_work)}: run the same playbook again, such as this one"
+        return [Advice(says, "single_eagle3", (host,))]
+    return [] if status.run else [Advice(*row, (host,)) for row in PLAYBOOKS["absent"]]
+
+
+def _back(host: str, status: Status, around: Around) -> list[Advice]:
+    """Return the way back, where something is wrong and all whose deployment it was remember it."""
+    before = status.previous
+    if before is None or status.state not in FAULTY or (status.pair and status.pair["rank"]):
+        return []
+    nodes = tuple(before.nodes) or (host,)
+    remembered = [around.statuses[name].previous if name in around.statuses else None for name in nodes if name != host]
+    if any(other is None or other.deployment != before.deployment for other in remembered):
+        return []
+    return [Advice(f"Go back to {before.deployment}", "serve", nodes, "previous=true")]
+
+
+def advice(host: str, status: Status, around: Around) -> list[Advice]:
+    """Return the next commands."""
+    other = "" if status.state in (*SERVING, "serving") else _gone_elsewhere(host, status, around)
+    found = _left_alone(host, status, other) if other else _for_the_state(host, status)
+    found += _back(host, status, around)
+    removable = status.disk.removable_bytes or 0
+    if removable >= WORTH_REMOVING:
+        says = f"Give back {amount(removable)} that nothing serves"
+        found.append(Advice(says, "cleanup", (host,), "unused=true"))
+    return found
