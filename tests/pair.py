@@ -43,12 +43,16 @@ class Node:
     def health(self) -> int:
         return self.spark.exec(["docker", "exec", SLOT, "python3", "/deployment/entrypoint.py", "health"]).returncode
 
+    def complete(self, prompt: str, seconds: int = 60) -> str:
+        """What the server answers, as it is; empty for an error."""
+        question = json.dumps({"model": self.model, "prompt": prompt, "max_tokens": 4})
+        ask = ["curl", "-sf", "--max-time", str(seconds), "-H", "Content-Type: application/json", "-d", question]
+        reply = self.spark.exec([*ask, f"{self.url}/completions"])
+        return reply.stdout if reply.returncode == 0 else ""
+
     def answers(self) -> bool:
         """Whether text comes, and not only a status."""
-        question = json.dumps({"model": self.model, "prompt": "1, 2, 3,", "max_tokens": 4})
-        ask = ["curl", "-sf", "--max-time", "5", "-H", "Content-Type: application/json", "-d", question]
-        reply = self.spark.exec([*ask, f"{self.url}/completions"])
-        return reply.returncode == 0 and '"text"' in reply.stdout
+        return '"text"' in self.complete("1, 2, 3,", 5)
 
     def wait_until(self, condition: t.Callable[[], bool], seconds: float = 120) -> None:
         deadline = time.monotonic() + seconds

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.pair import DEPLOYMENT, HOME, SLOT, Node
@@ -21,6 +23,12 @@ NETWORK = ("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "UCX_NET_DEVICES", "OMPI_MCA_btl
 def test_it_answers_and_drafts_are_accepted(head: Node) -> None:
     assert head.answers()
     assert 1.2 < head.json("record.json")["measurements"]["acceptance_length"] <= 4
+
+
+def test_a_prompt_that_one_pass_does_not_hold_is_answered(head: Node) -> None:
+    answer = json.loads(head.complete(" ".join(["sky"] * 1500)))
+    assert answer["usage"]["prompt_tokens"] >= 1500
+    assert answer["choices"][0]["text"]
 
 
 def test_it_was_told_that_it_fits_how_the_copy_got_on_and_what_serves() -> None:

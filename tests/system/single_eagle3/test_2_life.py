@@ -81,6 +81,29 @@ def test_stop_stays_stopped_and_start_needs_neither_internet_nor_sudo(
     assert playbook.succeed("start").changed == []
 
 
+def given_up(deployed: Deployed) -> None:
+    """Wait until a server that cannot have its port is not started again."""
+    deadline = time.monotonic() + 300
+    while deployed.state()["state"] != "failed":
+        assert time.monotonic() < deadline, deployed.state()
+        time.sleep(1)
+
+
+def test_a_server_that_gave_up_is_started_anew(deployed: Deployed, spark: Spark) -> None:
+    playbook.succeed("stop")
+    with spark.listener(8000, "127.0.0.1"):
+        spark.exec(["docker", "start", SLOT])
+        given_up(deployed)
+        assert "- Start it anew: start.yml" in playbook.succeed("status").output
+        refused = playbook.fail("start").message
+        assert "port 8000 on 127.0.0.1 is in use by" in refused
+        assert "python3" in refused
+    outcome = playbook.succeed("start")
+    assert outcome.changed == ["Start the container as it was created"]
+    assert deployed.answers()
+    assert playbook.succeed("start").changed == []
+
+
 def kept_for_logging_in(spark: Spark) -> list[str]:
     """As systemd was told; what the kernel makes of it needs control groups v2."""
     return spark.exec("systemctl show --property=MemoryMin --value ssh.service system.slice user.slice").stdout.split()

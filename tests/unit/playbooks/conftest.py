@@ -35,7 +35,7 @@ PAGES = {
 # Makes none without an image. One is as it is to be.
 CONTAINER = """#!/usr/bin/python
 from ansible.module_utils.basic import AnsibleModule
-names = ("name", "state", "restart_policy", "stop_timeout")
+names = ("name", "state", "restart", "restart_policy", "stop_timeout")
 module = AnsibleModule({name: {"type": "raw"} for name in names}, supports_check_mode=True)
 if module.params["state"] != "absent" and module.params["name"] != %r:
     module.fail_json(msg="Cannot create container when image is not specified!")
