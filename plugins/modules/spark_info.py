@@ -989,6 +989,15 @@ records:
           RV(dgx_spark.speculative.deployment_info#module:pair). Null for one Spark alone, while no rank runs, and if
           it is not known.
       type: dict
+    images:
+      description:
+        - The images that this collection has pulled or served, by name, C(known), and those of them that nothing uses,
+          C(unused). C(receipts) are the files that keep the names, for M(dgx_spark.speculative.deployment_files).
+      type: dict
+      sample:
+        known: ["nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"]
+        unused: []
+        receipts: []
     trial:
       description:
         - What a benchmark has served in the slot now, in place of the deployment's own engine options. Null if there is

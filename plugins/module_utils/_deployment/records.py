@@ -30,7 +30,9 @@ DRAFT = ".draft-"
 # What earlier releases had in the deployment's directory itself.
 EARLIER = ("entrypoint.py", "options.yml", "pair.py", "ranks.py", "serve.sh", "server", "verbs.py")
 # What else lies beside the deployments' directories, which have their names.
-NOT_DEPLOYMENTS = ("benchmark", "jobs", "models", "pair", "proxy", PREVIOUS)
+NOT_DEPLOYMENTS = ("benchmark", "images", "jobs", "models", "pair", "proxy", PREVIOUS)
+# The names of images that were pulled, or served before a cleanup, one in a file.
+IMAGES = "images"
 # As the container's main process has it, which is what obeys a lease.
 LONGEST_LEASE_S = 24 * 3600
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -160,6 +162,7 @@ def remembered(state_directory: Path, deployment: str | None, labels: t.Mapping[
         "choice": choice(state_directory / deployment if deployment else directory),
         **(noted(state_directory / deployment) if deployment else {"said": {}, "ranks": [], "network": None}),
         "files": present_files(state_directory / deployment, labels) if deployment else {},
+        "images": images(state_directory, labels),
     }
 
 
@@ -360,16 +363,47 @@ def models_of(record: Record | None) -> dict[str, str]:
     return {name: str(model.get("commit")) for name, model in models.items() if isinstance(model, dict)}
 
 
-def models_in_use(state_directory: Path, labels: t.Mapping[str, str]) -> dict[str, set[str]]:
-    """The models, with their commits, of what is in the slot and of what -e previous=true would bring back.
+def _in_use(state_directory: Path, labels: t.Mapping[str, str]) -> list[Record | None]:
+    """The records of what is in the slot and of what -e previous=true would bring back; None for one without.
 
-    A slot without a record of just its configuration still uses what the last record of that name says. Without a
-    container every deployment that is still there counts: any of them may be meant to come back.
+    Without a container every deployment that is still there counts: any of them may be meant to come back.
     """
     directory = deployment_directory(state_directory, labels)
-    records = [read_record(directory / "record.json")] if directory else [*deployments(state_directory).values()]
+    found = [read_record(directory / "record.json")] if directory else [*deployments(state_directory).values()]
+    return [*found, previous(state_directory)]
+
+
+def models_in_use(state_directory: Path, labels: t.Mapping[str, str]) -> dict[str, set[str]]:
+    """The models, with their commits, of what is in use.
+
+    A slot without a record of just its configuration still uses what the last record of that name says.
+    """
     used: dict[str, set[str]] = {}
-    for record in (*records, previous(state_directory)):
+    for record in _in_use(state_directory, labels):
         for name, commit in models_of(record).items():
             used.setdefault(name, set()).add(commit)
     return used
+
+
+def _images_of(records: t.Iterable[Record | None]) -> set[str]:
+    """The names of the images of records, and of those that were made from them for several Sparks."""
+    there = [record for record in records if record]
+    named = [(record.get("image") or {}).get("reference") for record in there]
+    return {str(name) for name in [*named, *((record.get("pair") or {}).get("image") for record in there)] if name}
+
+
+def images(state_directory: Path, labels: t.Mapping[str, str]) -> dict[str, t.Any]:
+    """Return the names of the images that this collection has pulled or served, `known`, and the `unused` of them.
+
+    Where a record cannot be read, none counts as unused. `receipts` are the files that keep the names.
+    """
+    paths = [path for path in state_directory.glob("*/record.json") if path.parent.name not in NOT_DEPLOYMENTS]
+    kept = {str(_mapping(path).get("reference") or "") for path in (state_directory / IMAGES).glob("*.json")} - {""}
+    found = [read_record(path) for path in [*paths, *state_directory.glob(PREVIOUS)]]
+    known = kept | _images_of(found)
+    used = known if None in found else _images_of(_in_use(state_directory, labels))
+    receipts = [
+        {"name": f"{hashlib.sha256(name.encode()).hexdigest()}.json", "content": f"{json.dumps({'reference': name})}\n"}
+        for name in sorted(known)
+    ]
+    return {"known": sorted(known), "unused": sorted(known - used), "receipts": receipts}

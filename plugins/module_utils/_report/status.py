@@ -47,6 +47,14 @@ class Removable:
 
 
 @dataclasses.dataclass(frozen=True)
+class UnusedImage:
+    """An image of this collection's that is here and that no deployment uses."""
+
+    reference: str
+    bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
 class UnusedModel:
     """A model that was fetched by this collection and that no deployment uses."""
 
@@ -60,6 +68,7 @@ class Disk:
 
     image_bytes: int | None = None
     previous_image_bytes: int | None = None
+    images_unused: list[UnusedImage] | None = None
     models_used_bytes: int | None = None
     models_unused: list[UnusedModel] | None = None
     unserved: list[Removable] | None = None

@@ -50,6 +50,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     Previous,
     Removable,
     Status,
+    UnusedImage,
     UnusedModel,
     pair_facts,
 )
@@ -306,7 +307,7 @@ class StatusLook:
         self, slot: dict[str, t.Any] | None, record: records.Record | None, previous: records.Record | None
     ) -> None:
         status = self._status
-        recorded = (record or {}).get("image") or {}
+        recorded, labels = (record or {}).get("image") or {}, self._labels(slot)
         identity = (slot or {}).get("image_id") or recorded.get("id")
         inspected = self._docker.image(identity)
         reference = recorded.get("reference") or (slot or {}).get("image")
@@ -318,6 +319,14 @@ class StatusLook:
         if before and before != identity:
             status.disk.previous_image_bytes = self._docker.image(before).get("Size")
         status.disk.docker_free_bytes = self._docker.free_bytes()
+        if self._docker.problem:
+            return
+        named = ((name, self._docker.image(name)) for name in records.images(self._state_directory, labels)["unused"])
+        status.disk.images_unused = [
+            UnusedImage(name, found.get("Size") or 0)
+            for name, found in named
+            if found and found.get("Id") not in (identity, before)
+        ]
 
     def _models(self, slot: dict[str, t.Any] | None, record: records.Record | None) -> None:
         in_use = records.models_in_use(self._state_directory, self._labels(slot))
@@ -372,4 +381,5 @@ def count_models(disk: Disk, cached: t.Sequence[CachedModel]) -> None:
     disk.orphan_parts = [Removable(model.id, piece.path, piece.bytes) for model in kept for piece in model.orphans]
     aside = sum(piece.bytes for piece in (*disk.unserved, *disk.orphan_parts))
     disk.models_used_bytes = sum(model.bytes_on_disk for model in kept) - aside
-    disk.removable_bytes = sum(removal.bytes for removal in removals(cached))
+    images = sum(image.bytes for image in disk.images_unused or [])
+    disk.removable_bytes = images + sum(removal.bytes for removal in removals(cached))

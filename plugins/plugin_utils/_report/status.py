@@ -36,6 +36,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     Previous,
     Removable,
     Status,
+    UnusedImage,
     UnusedModel,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import in_words
@@ -54,6 +55,7 @@ def _rows_of(kind: t.Callable[..., Row], said: t.Iterable[Facts] | None) -> list
 def status_of(facts: Facts) -> Status:
     """The status of which a module has returned the facts."""
     disk = Disk(**facts["disk"])
+    disk.images_unused = _rows_of(UnusedImage, facts["disk"]["images_unused"])
     disk.models_unused = _rows_of(UnusedModel, facts["disk"]["models_unused"])
     disk.unserved = _rows_of(Removable, facts["disk"]["unserved"])
     disk.orphan_parts = _rows_of(Removable, facts["disk"]["orphan_parts"])
@@ -184,10 +186,13 @@ def _total(things: t.Sequence[Removable] | t.Sequence[UnusedModel] | None) -> st
 
 
 def _disk(disk: Disk) -> list[tuple[str, str]]:
-    image = size(disk.image_bytes)
+    image = "none in use" if disk.image_bytes is None and disk.images_unused is not None else size(disk.image_bytes)
     if disk.previous_image_bytes:
         image += f", the previous one's {size(disk.previous_image_bytes)}"
-    rows = [("disk: image", image), ("disk: models", f"{size(disk.models_used_bytes)} in use")]
+    rows = [("disk: image", image)]
+    if disk.images_unused:
+        rows.append(("  not in use", ", ".join(f"{one.reference} {size(one.bytes)}" for one in disk.images_unused)))
+    rows.append(("disk: models", f"{size(disk.models_used_bytes)} in use"))
     if disk.models_unused:
         names = ", ".join(f"{model.id} {size(model.bytes)}" for model in disk.models_unused)
         rows.append(("  not in use", names))

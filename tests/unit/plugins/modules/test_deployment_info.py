@@ -669,6 +669,18 @@ def test_the_way_back(serving: Spark, look: Look) -> None:
     assert not [line for line in result["lines"] if "Go back to" in line]
 
 
+def test_images_of_earlier_deployments(serving: Spark, look: Look) -> None:
+    other = {**serving.record, "image": {"reference": "r/release:1.2.0rc1", "id": "sha256:8"}}
+    (serving.state / "other").mkdir()
+    serving.write("other/record.json", {**other, "deployment": "other"})
+    assert look()["disk"]["images_unused"] == []
+    serving.docker.pages["/images/r/release:1.2.0rc1/json"] = {**IMAGE, "Id": "sha256:8", "Size": 20_000_000_000}
+    result = look()
+    assert result["disk"]["images_unused"] == [{"reference": "r/release:1.2.0rc1", "bytes": 20_000_000_000}]
+    assert result["disk"]["removable_bytes"] >= 20_000_000_000
+    assert "    not in use       r/release:1.2.0rc1 20.0 GB" in result["lines"]
+
+
 def test_a_download_under_way(serving: Spark, look: Look) -> None:
     job = serving.state / "jobs/fetch"
     job.mkdir(parents=True)

@@ -56,6 +56,7 @@ def test_nothing_was_ever_deployed(tmp_path: Path) -> None:
         "ranks": [],
         "network": None,
         "files": {},
+        "images": {"known": [], "unused": [], "receipts": []},
     }
 
 

@@ -17,6 +17,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     Previous,
     Removable,
     Status,
+    UnusedImage,
     UnusedModel,
     pair_facts,
 )
@@ -52,6 +53,7 @@ SERVING = Status(
     memory_available=18_200_000_000,
     disk=Disk(
         image_bytes=35_000_000_000,
+        images_unused=[UnusedImage("r/release:1.2.0rc1", 20_400_000_000)],
         models_used_bytes=68_100_000_000,
         models_unused=[UnusedModel("meta/llama", 15_000_000_000)],
         unserved=[Removable("openai/gpt-oss-120b", "original/", 65_000_000_000)],
@@ -79,6 +81,7 @@ spark-1 serves gpt-oss-120b with EAGLE-3, draft length 5
   speed              44.9 tokens/s, acceptance length 2.40 (measured now)
   memory             18.2 GB of 128 GB available
   disk: image        35.0 GB
+    not in use       r/release:1.2.0rc1 20.4 GB
   disk: models       68.1 GB in use
     not in use       meta/llama 15.0 GB
     not served       original/ of openai/gpt-oss-120b 65.0 GB
