@@ -739,14 +739,10 @@ def test_the_head_of_two(serving: Spark, look: Look) -> None:
 
 
 @pytest.mark.parametrize(("mtu", "told"), [("1500", ["other_mtu"]), ("9000", [])])
-def test_an_mtu_that_somebody_has_changed(
-    serving: Spark, look: Look, tmp_path: Path, mtu: str, told: list[str]
-) -> None:
+def test_an_mtu_that_somebody_has_changed(serving: Spark, look: Look, mtu: str, told: list[str]) -> None:
     paired(serving, 1)
     serving.says("serving")
-    interface = tmp_path / "root/sys/class/net/fabric0"
-    interface.mkdir(parents=True)
-    (interface / "mtu").write_text(f"{mtu}\n", encoding="ascii")
+    serving.carrier.with_name("mtu").write_text(f"{mtu}\n", encoding="ascii")
     findings = look()["findings"]
     assert [one["id"] for one in findings] == told
     assert [one["message"] for one in findings] == [
