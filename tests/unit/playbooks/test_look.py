@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.unit.waiting import WITHIN_S
+
 ROOT = Path(__file__).resolve().parents[3]
 LOOK = ROOT / "playbooks/tasks/look_and_plan.yml"
 # Each host says how a part ends; a file is what is left of the play.
@@ -59,7 +61,7 @@ def looked(tmp_path: Path, fails: dict[str, list[str]]) -> dict[str, t.Any]:
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
     (tmp_path / "play.yml").write_text(PLAY % (("section.yml",) * 4), encoding="utf-8")
     command = ["ansible-playbook", "-i", str(tmp_path / "hosts.yml"), str(tmp_path / "play.yml")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=WITHIN_S)
     assert done.returncode == 0, done.stdout + done.stderr
     return {name: json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8")) for name in hosts}
 
@@ -100,7 +102,7 @@ def test_a_recipe_that_its_image_refuses_reaches_no_spark(tmp_path: Path) -> Non
     (tmp_path / "hosts.yml").write_text("sparks: {hosts: {nowhere.invalid: {}}}\n", encoding="utf-8")
     command = ["ansible-playbook", "-i", str(tmp_path / "hosts.yml"), "playbooks/preflight.yml"]
     command += ["-e", f"recipe={tmp_path}/mine.yml"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=WITHIN_S)
     said = " ".join((done.stdout + done.stderr).split())
     assert done.returncode != 0
     assert "options.enable_autotunr: is not a key of release family 1.3; did you mean 'enable_autotuner'?" in said

@@ -392,7 +392,7 @@ def test_both_doors_have_the_same_lock(proxy: Proxy) -> None:
             ("/update_weights", proxy.key("default"), 403),
             ("/v1/../update_weights", proxy.key("default"), 403),
         ):
-            connection = http.client.HTTPSConnection("127.0.0.1", proxy.site["port"], context=context, timeout=10)
+            connection = http.client.HTTPSConnection("127.0.0.1", proxy.site["port"], context=context, timeout=WITHIN_S)
             headers = {"Host": host, **({"Authorization": f"Bearer {key}"} if key else {})}
             connection.request("GET", path, headers=headers)
             assert connection.getresponse().status == status

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.twin.trtllm import tiny_library
+from tests.unit.waiting import WITHIN_S
 
 MARK = "dgx-spark-speculative-gpu:"
 FREE, TOTAL = 101_000_000_000, 128_521_625_600
@@ -30,7 +31,7 @@ def check(place: Path, program: str = PROGRAM) -> tuple[int, dict[str, t.Any]]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=WITHIN_S,
     )
     # A line of its own, whatever stands before it.
     empty, line = done.stdout.splitlines()

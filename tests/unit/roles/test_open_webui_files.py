@@ -20,6 +20,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.unit.waiting import WITHIN_S
+
 ROOT = Path(__file__).parents[3]
 ROLE = ROOT / "roles" / "open_webui"
 LAUNCH = (ROLE / "files" / "launch.sh").read_text(encoding="utf-8")
@@ -49,7 +51,7 @@ class Start(t.NamedTuple):
             capture_output=True,
             text=True,
             check=False,
-            timeout=30,
+            timeout=WITHIN_S,
         )
 
 
@@ -130,7 +132,7 @@ def ask(directory: Path, url: str, key: str | None = KEY) -> tuple[int, str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=WITHIN_S,
     )
     assert done.stderr == ""
     assert KEY not in done.stdout

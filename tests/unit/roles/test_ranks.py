@@ -22,6 +22,7 @@ from server import rank as portrait
 
 from tests.unit.entrypoint_container import FILES
 from tests.unit.pair_container import rdma_device, rdma_node
+from tests.unit.waiting import WITHIN_S
 
 PLAN = ranks.Plan(
     "192.168.100.10",
@@ -512,7 +513,7 @@ def fixture_check(tmp_path: Path) -> t.Callable[..., Checked]:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=WITHIN_S,
         )
         path = tmp_path / "state" / "ranks.json"
         report = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotplug import STARTER
 
+from tests.unit.waiting import WITHIN_S
+
 FILES = Path(__file__).parents[3] / "roles/spark_network/files"
 LATE = 'error gathering device information while adding custom device "/dev/infiniband": no such file or directory'
 OURS = "a1b2"
@@ -53,7 +55,7 @@ def fixture_run(tmp_path: Path) -> Run:
             env={"PATH": f"{programs}:{os.environ['PATH']}", "ROOT": str(tmp_path), **environment},
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=WITHIN_S,
             check=True,
         )
         assert done.stderr == ""

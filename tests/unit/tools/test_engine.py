@@ -32,7 +32,9 @@ class Checkout(t.NamedTuple):
             path.chmod(0o755)
         environment = {**os.environ, "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}"}
         command = [str(self.root / "tools" / "engine.sh"), "down"]
-        return subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=30).stdout
+        return subprocess.run(
+            command, env=environment, check=True, capture_output=True, text=True, timeout=WITHIN_S
+        ).stdout
 
 
 @pytest.fixture

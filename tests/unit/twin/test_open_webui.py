@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.twin.open_webui.backend.server import Interface, serve
+from tests.unit.waiting import WITHIN_S
 
 ACCOUNT = {"name": "One", "email": "one@example.org", "password": "secret"}
 
@@ -52,7 +53,7 @@ def ask(url: str, body: dict[str, str] | None = None, token: str | None = None) 
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     request = urllib.request.Request(url, json.dumps(body).encode() if body else None, headers)
     try:
-        with urllib.request.urlopen(request, timeout=5) as response:
+        with urllib.request.urlopen(request, timeout=WITHIN_S) as response:
             return response.status, json.load(response)
     except urllib.error.HTTPError as error:
         with error:

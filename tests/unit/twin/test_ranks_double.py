@@ -549,7 +549,7 @@ def test_a_client_that_leaves_does_not_take_the_answer_along(monkeypatch: pytest
             leaving = asyncio.ensure_future(front.step(1, new=True))
             await asyncio.sleep(0)
             leaving.cancel()
-            await asyncio.wait_for(front.step(2, new=True), timeout=10)
+            await asyncio.wait_for(front.step(2, new=True), timeout=WITHIN_S)
 
         front = proxy.Ranks.connect(there.environment)
         front.load(task(hub))
@@ -661,7 +661,7 @@ def launch(tmp_path: Path, environment: dict[str, str], *command: str) -> tuple[
     path = f"{tmp_path}:{os.environ['PATH']}"
     given = {"PATH": path, "UCX_NET_DEVICES": "a", "NCCL_SOCKET_IFNAME": "b", **environment}
     done = subprocess.run(
-        ["bash", str(LAUNCHER), *command], env=given, capture_output=True, text=True, timeout=20, check=False
+        ["bash", str(LAUNCHER), *command], env=given, capture_output=True, text=True, timeout=WITHIN_S, check=False
     )
     return done.returncode, done.stdout, done.stderr
 

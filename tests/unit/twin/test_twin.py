@@ -31,6 +31,7 @@ from tests.twin.images import digest_of
 from tests.twin.internet import hub
 from tests.twin.names import PACKAGE, SERVED_NAMES, TwinError
 from tests.twin.spark import clamp_limits, gpu_hook, meminfo
+from tests.unit.waiting import WITHIN_S
 
 MODEL = "nvidia/tiny"
 COMMIT = "633caf45f31288cbb70ee237f7c939db707ecc94"
@@ -61,7 +62,7 @@ class TwinWorld:
     ) -> Reply:
         """Send a request for `host/path` without following redirects."""
         host, _, path = url.partition("/")
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WITHIN_S)
         with contextlib.closing(connection):
             connection.request(method, f"/{path}", body, {"Host": host, **(headers or {})})
             response = connection.getresponse()
@@ -422,7 +423,7 @@ def test_a_slow_transfer_is_fast_as_soon_as_the_fault_is_gone(twin: TwinWorld) -
             assert not reply.done()
         twin.internet.set_faults([])
         # Its other bytes would take minutes.
-        assert reply.result(timeout=30).body == WEIGHTS
+        assert reply.result(timeout=WITHIN_S).body == WEIGHTS
 
 
 @pytest.mark.parametrize(

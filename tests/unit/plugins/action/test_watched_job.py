@@ -94,7 +94,7 @@ class Playbook:
 
     def run(self, *arguments: str, **options: t.Any) -> tuple[int, str]:
         process = self.start(*arguments, **options)
-        output = process.communicate(timeout=120)[0]
+        output = process.communicate(timeout=WITHIN_S)[0]
         return process.returncode, output
 
     def wait_for(self, process: subprocess.Popen[str], text: str) -> str:

@@ -83,7 +83,7 @@ class Runner:
         )
 
     def run(self, name: str, *arguments: str, **changes: str) -> str:
-        return self.start(name, *arguments, changes=changes).communicate(timeout=120)[0]
+        return self.start(name, *arguments, changes=changes).communicate(timeout=WITHIN_S)[0]
 
     def on_a_terminal(self, name: str, *arguments: str, **changes: str) -> str:
         mine, its = pty.openpty()

@@ -14,6 +14,8 @@ import pytest
 from ansible.errors import AnsibleLookupError
 from ansible_collections.dgx_spark.speculative.plugins.lookup import job
 
+from tests.unit.waiting import WITHIN_S
+
 SHARED = {"engine", "files", "said"}
 PROGRAMS = sorted({path.stem for path in job.JOBS.glob("*.py")} - SHARED)
 
@@ -33,7 +35,7 @@ def test_a_program_runs_without_the_collection(tmp_path: Path, name: str) -> Non
     path.write_text(text, encoding="utf-8")
     code = f"import runpy; print(sorted(runpy.run_path({str(path)!r}).keys() & {{'main', 'Message'}}))"
     done = subprocess.run(
-        [sys.executable, "-I", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-I", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=WITHIN_S
     )
     assert done.returncode == 0, done.stderr
     assert "'main'" in done.stdout

@@ -34,6 +34,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub 
 
 from tests.unit.another_user import another_user
 from tests.unit.hub_server import ACCEPTED, COMMIT, UNACCEPTED, Fault, HubServer, Model, running
+from tests.unit.waiting import WITHIN_S
 
 MODEL = "lab/small"
 
@@ -47,7 +48,7 @@ def server() -> t.Iterator[HubServer]:
 
 
 def hub(server: HubServer, token: str = "") -> Hub:
-    return Hub(server.endpoint, token, delays=(0.0, 0.0), timeout=5)
+    return Hub(server.endpoint, token, delays=(0.0, 0.0), timeout=WITHIN_S)
 
 
 def store(cache: Path, model: Model, paths: t.Iterable[str], size: int | None = None) -> None:
@@ -167,7 +168,7 @@ def test_a_limit_of_no_seconds_is_neither_run_against_nor_waited_for_ever(
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
     server.faults = [Fault("/api/*", status=429, headers={"Retry-After": "0"})]
-    asking = Hub(server.endpoint, "", delays=(2.0, 4.0), timeout=5)
+    asking = Hub(server.endpoint, "", delays=(2.0, 4.0), timeout=WITHIN_S)
     with pytest.raises(GeneralHubError, match="answers again in 1 s"):
         asking.resolve(MODEL, "main")
     assert (slept, len(server.requests), asking.limited_s) == ([2.0, 4.0], 3, 1.0)
@@ -301,7 +302,7 @@ def test_an_answer_has_a_bound(server: HubServer, monkeypatch: pytest.MonkeyPatc
 
 def test_a_drip_without_end_is_not_waited_for(server: HubServer) -> None:
     server.faults = [Fault("/api/*", body=b"", bytes_per_second=20)]
-    asking = Hub(server.endpoint, delays=(0.0,), timeout=5, deadline=0.3)
+    asking = Hub(server.endpoint, delays=(0.0,), timeout=WITHIN_S, deadline=0.3)
     with pytest.raises(GeneralHubError, match=r"in 2 attempts \(its answer was not complete after 0\.3 s\)"):
         asking.resolve(MODEL, "main")
 

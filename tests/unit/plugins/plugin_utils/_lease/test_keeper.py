@@ -152,7 +152,7 @@ def test_the_keeper_outlives_the_task_and_not_the_run(of_the_run: Path, number: 
 def test_a_run_that_was_killed_while_it_took_the_lease_gives_it_back(of_the_run: Path) -> None:
     command = [sys.executable, "-c", textwrap.dedent(MAIN), str(of_the_run), "killed"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    assert subprocess.run(command, env=environment, timeout=60, check=False).returncode == -signal.SIGKILL
+    assert subprocess.run(command, env=environment, timeout=WITHIN_S, check=False).returncode == -signal.SIGKILL
     said = of_the_run / "said"
     until(said.exists)
     # It ends with that.

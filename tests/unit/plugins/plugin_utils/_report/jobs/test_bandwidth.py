@@ -40,7 +40,7 @@ def run(*arguments: str, **environment: str) -> tuple[int, dict[str, t.Any]]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=WITHIN_S,
         env={**os.environ, **environment},
     )
     return done.returncode, json.loads(done.stdout)

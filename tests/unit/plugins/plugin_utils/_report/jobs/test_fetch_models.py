@@ -24,6 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs
 from tests.twin.spark.meminfo import resident_bytes
 from tests.unit.hub_server import ACCEPTED, COMMIT, UNACCEPTED, Fault, HubServer, Model, running
 from tests.unit.programs import standalone
+from tests.unit.waiting import WITHIN_S
 
 MODEL = "lab/small"
 RECEIPT = "models--lab--small.json"
@@ -312,7 +313,7 @@ def run_program(
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=WITHIN_S,
         env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", "HF_HOME": specification["cache"] + "/../hf"},
     )
     lines = [json.loads(line) for line in process.stdout.splitlines()]
@@ -497,7 +498,7 @@ def run_in_container(tmp_path: Path, commands: str) -> tuple[int, list[t.Any], P
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=WITHIN_S,
         env={
             "PATH": f"{tmp_path}:{os.environ['PATH']}",
             "ARGUMENTS": str(arguments),

@@ -68,7 +68,7 @@ def run(engine: Server, stream: list[t.Any], image: str = IMAGE, stdin: str = ""
         "/proc",
         image,
     ]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=WITHIN_S)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
 
