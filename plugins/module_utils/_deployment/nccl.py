@@ -74,15 +74,18 @@ def _chosen(device: str, wanted: str) -> bool:
     return any(device == name if wanted.startswith("=") else device.startswith(name) for name in names)
 
 
-def parse(text: str) -> Network | None:
-    """Return the network that a log of NCCL tells of; None if it tells of none. Of several, one without RDMA counts."""
+def parse(text: str, wanted: str = "") -> Network | None:
+    """Return the network that a log of NCCL tells of; None if it tells of none. Of several, one without RDMA counts.
+
+    `wanted` is NCCL_IB_HCA, as far as it is known: NCCL itself says it, but its plug-in does not.
+    """
     lines = _LINE.findall(text)
     networks = [next(filter(None, found.groups())) for line in lines if (found := _NETWORK.match(line))]
     if not networks:
         return None
     name = next((network for network in networks if not _VERBS.fullmatch(network)), networks[0])
     rdma = bool(_VERBS.fullmatch(name))
-    wanted = next((found[1] for line in lines if (found := _FILTER.match(line))), "")
+    wanted = next((found[1] for line in lines if (found := _FILTER.match(line))), wanted)
     pattern = _RDMA_DEVICES if rdma else _INTERFACES
     told = [_NAME.findall(found[1]) for line in lines if (found := pattern.match(line))]
     devices: list[str] = next((devices for devices in reversed(told) if devices), [])
@@ -117,9 +120,9 @@ def _reason(lines: t.Sequence[str], wanted: str) -> tuple[str, str]:
     return "its log does not say", f"read its log in the state directory; {_OWN_SETTINGS}"
 
 
-def of_rank(state: Path) -> Network | None:
+def of_rank(state: Path, wanted: str = "") -> Network | None:
     """Return the network of the rank that has this state directory; None if no file tells."""
-    return parse(read_files(state))
+    return parse(read_files(state), wanted)
 
 
 def read_files(state: Path) -> str:

@@ -455,7 +455,7 @@ class Gatherer:
         if not text:
             return "there is none"
         self.evidence.files["nccl.log"] = text
-        self.evidence.network = nccl.parse(text)
+        self.evidence.network = nccl.parse(text, pairs.environment_of(self.evidence.slot).get("NCCL_IB_HCA", ""))
         return None
 
     def _server_log(self) -> str | None:

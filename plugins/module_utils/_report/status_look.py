@@ -203,7 +203,8 @@ class StatusLook:
     def _look(self, slot: dict[str, t.Any] | None, record: records.Record | None) -> None:
         status = self._status
         directory = records.deployment_directory(self._state_directory, self._labels(slot))
-        files = look.read_files(directory)
+        environment = self._docker.environments.get(self._params["container"], {})
+        files = look.read_files(directory, environment.get("NCCL_IB_HCA", ""))
         if files.closed_by is not None:
             message = (
                 f"{status.deployment} was deployed by {files.closed_by}, whose files in {directory} this user cannot "

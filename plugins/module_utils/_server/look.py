@@ -92,8 +92,8 @@ def tail(path: Path, most: int = LOG_TAIL_BYTES) -> str:
         return ""
 
 
-def read_files(directory: Path | None) -> Files:
-    """The files of a deployment's directory, as far as they are there."""
+def read_files(directory: Path | None, wanted: str = "") -> Files:
+    """The files of a deployment's directory, as far as they are there; `wanted` are its RDMA devices, NCCL_IB_HCA."""
     if directory is None:
         return Files()
     owner = closed_by(directory)
@@ -102,7 +102,8 @@ def read_files(directory: Path | None) -> Files:
     server = _read_json(directory / "state" / "state.json")
     running = server is not None and server.get("state") == "running"
     ranks = _read_json(directory / "state" / "ranks.json") if running else None
-    network = nccl.of_rank(directory / "state") if server and server.get("state") in nccl.RANKS_RUN else None
+    runs = server is not None and server.get("state") in nccl.RANKS_RUN
+    network = nccl.of_rank(directory / "state", wanted) if runs else None
     return Files(server, tail(directory / "state" / "server.log"), ranks, network)
 
 

@@ -121,7 +121,7 @@ def fixture_rdma(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def written(directory: Path, **environment: str) -> str:
     """What NCCL writes down of a rank with this environment."""
     file = str(directory / "nccl.%h.%p")
-    debug = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,ENV,NET", "NCCL_DEBUG_FILE": file}
+    debug = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,ENV", "NCCL_DEBUG_FILE": file}
     nccl.Communicator(0, 2, {"NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_HCA": HCA, **debug, **environment})
     name = f"nccl.{socket.gethostname().partition('.')[0]}.{os.getpid()}"
     return (directory / name).read_text(encoding="utf-8")

@@ -11,8 +11,8 @@ import contextlib
 import typing as t
 from pathlib import Path
 
-# How NCCL starts, the variables that it obeys, and its networks: some hundred lines a start.
-SETTINGS = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,ENV,NET"}
+# How NCCL starts and the variables that it obeys. NET has what it does later as well, and would go on growing.
+SETTINGS = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,ENV"}
 # NCCL puts in the name of the host and the number of the process.
 FILES, PATTERN = "nccl.%h.%p", "nccl.*"
 

@@ -205,7 +205,7 @@ class Communicator:
         alone = environment.get("NCCL_NET", "").lower()
         for network, switch in NETWORKS.items():
             if alone in ("", network.lower()):
-                if self._has_devices(environment, switch):
+                if self._has_devices(environment, network, switch):
                     return self._assign(network)
                 self._log.info(f"Failed to initialize NET plugin {network}")
         used = " ".join(f"[{n}]{name}:{address}<0>" for n, (name, address) in enumerate(self.interfaces.items()))
@@ -218,13 +218,14 @@ class Communicator:
         self._log.info(f"Using network {network}", "INIT")
         return network
 
-    def _has_devices(self, environment: t.Mapping[str, str], switch: str) -> bool:
-        """Whether verbs have a device that is active and chosen. All are opened, whichever is."""
+    def _has_devices(self, environment: t.Mapping[str, str], network: str, switch: str) -> bool:
+        """Whether verbs have a device that is active and chosen. All are opened, whichever is. The plug-in does not say
+        which it was to take."""
         if environment.get(switch, "0") != "0":
             self._log.info(f"{switch} set by environment to {environment[switch]}.", "ENV")
             return False
         wanted = environment.get("NCCL_IB_HCA", "")
-        if wanted:
+        if wanted and network == "IB":
             self._log.info(f"NCCL_IB_HCA set to {wanted}", "ENV", "NET")
         used: list[str] = []
         for device in devices():

@@ -794,6 +794,11 @@ def test_the_head_of_two_says_what_nccl_uses(serving: Spark, look: Look) -> None
     assert result["pair"]["nccl"]["rdma"] is True
     assert line_of(result, "RDMA") == "NCCL uses RDMA (IB) over rocep1s0f1"
     assert "pair_by_tcp" not in [one["id"] for one in result["findings"]]
+    # The plug-in does not say which devices it should use; the container does.
+    serving.docker.pages[CONTAINER]["Config"]["Env"].append("NCCL_IB_HCA=rocep1s0f1,roceP2p1s0f1")
+    nccl_says(serving, RDMA[1], "Using network IBext_v10")
+    (told,) = [one["message"] for one in look()["findings"] if one["id"] == "rdma_partly"]
+    assert told.startswith("NCCL of this Spark uses RDMA over rocep1s0f1 only: roceP2p1s0f1 is not active")
     nccl_says(serving, *SOCKETS)
     result = look()
     reason = "no active RDMA device matches NCCL_IB_HCA=^roce"

@@ -128,6 +128,13 @@ def test_a_device_that_is_not_used() -> None:
     assert "NCCL of spark-1 uses RDMA over rocep1s0f1 only: roceP2p1s0f1 is not active" in told["message"]
 
 
+def test_the_plug_in_does_not_say_which_devices_it_should_use() -> None:
+    text = log(f"NET/IB : Using [0]rocep1s0f1:1/RoCE [RO]; {OOB}", "Using network IBext_v10")
+    assert nccl.parse(text) == nccl.Network("IBext_v10", True, ["rocep1s0f1"], [])
+    found = nccl.parse(text, "rocep1s0f1,roceP2p1s0f1")
+    assert found == nccl.Network("IBext_v10", True, ["rocep1s0f1"], ["roceP2p1s0f1"])
+
+
 @pytest.mark.parametrize("wanted", ["rocep1s0f1:1,roceP2p1s0f1:1", "=rocep1s0f1,roceP2p1s0f1", "roce", "^mlx5"])
 def test_other_ways_to_choose_both(wanted: str) -> None:
     found = nccl.parse(log(f"NCCL_IB_HCA set to {wanted}", BOTH, "Using network IB"))
