@@ -249,8 +249,9 @@ def test_every_exchange_takes_every_rail_and_every_rank(monkeypatch: pytest.Monk
         assert kinds == [[nccl.REQUEST, nccl.PASS, nccl.STOP]] * (size - 1)
         for rank in (leader, *workers):
             assert [connection.getpeername()[0] for connection in rank._out] == ["127.0.0.1", "127.0.0.2"]
-        # The last rank answers no more: nothing comes round.
+        # The last rank's Spark answers no more: nothing comes round, and what was sent is not acknowledged.
         monkeypatch.setattr(nccl, "SECONDS", 0.2)
+        monkeypatch.setattr(nccl, "unanswered", lambda _connection: 1)
         monkeypatch.setattr(nccl, "hang", lambda: (_ for _ in ()).throw(TimeoutError("hanging")))
         with pytest.raises(TimeoutError, match="hanging"):
             leader.exchange(nccl.PASS, 8192)
