@@ -451,8 +451,15 @@ class Soak:
                 done = engine.attempt(*command, text=json.dumps(self.scene.secrets), timeout=300)
                 sparks.append(json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr[-500:]})
             left = runs_here()
-        leaks = secrets.seen_below(self.scene.controller.home, self.scene.secrets)
+        leaks = secrets.seen_in([*self.scene.controller.home.rglob("*"), *written_here()], self.scene.secrets)
         self.history.tell("look", what=what, sparks=sparks, runs=left, leaks=leaks, **values)
+
+
+def written_here() -> list[Path]:
+    """What runs may have left in the checkout, from where they are started."""
+    command = ["git", "ls-files", "--others", "--exclude-standard"]
+    found = subprocess.run(command, cwd=playbook.ROOT, capture_output=True, text=True, check=False).stdout
+    return [playbook.ROOT / line for line in found.splitlines()]
 
 
 def runs_here() -> list[str]:

@@ -55,11 +55,11 @@ def seen(text: str, secrets: Spelled) -> list[str]:
     ]
 
 
-def seen_below(top: Path, secrets: Spelled) -> list[str]:
-    """Return which secrets the files of a directory show, however large they are."""
+def seen_in(paths: t.Iterable[Path], secrets: Spelled) -> list[str]:
+    """Return which secrets these files show, however large they are."""
     return [
-        f"{what} in {path.relative_to(top)}"
-        for path in sorted(top.rglob("*"))
+        f"{what} in {path}"
+        for path in sorted(paths)
         if path.is_file() and not path.is_symlink()
         for what in seen(path.read_text(encoding="utf-8", errors="replace"), secrets)
     ]
