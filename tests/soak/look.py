@@ -27,7 +27,7 @@ CONFIGURATION = "dgx_spark.speculative.configuration"
 NOT_FOREIGN = (
     *("*/.ansible*", "/home/spark/.local/share/dgx-spark-speculative", "/home/spark/.cache/huggingface", "/opt/ahead"),
     *("/var/lib/docker", "/var/lib/containerd", "/var/log", "/var/tmp", "/var/cache", "/var/lib/systemd"),
-    *("/var/lib/apt", "/var/lib/dpkg", "/var/lib/sudo", "/var/lib/private"),
+    *("/var/lib/apt", "/var/lib/dpkg", "/var/lib/sudo", "/var/lib/private", "/var/lib/NetworkManager/timestamps"),
 )
 FOREIGN = "/etc /home /usr/local /opt /boot /root /srv /var"
 CACHE = Path("/home/spark/.cache/huggingface")
@@ -43,8 +43,8 @@ INSIDE = (
     r"for top in tmp run root var/log; do find /proc/$pid/root/$top -xdev -type f -print0; done; done"
 )
 PATTERNS = "/dev/shm/soak-patterns"
-# Where each that belongs to a Spark is kept.
-KEPT = re.compile(r"/dgx-spark-speculative/(pair|proxy/keys)/")
+# Where each that belongs to a Spark is kept, and where the SSH server of a worker's container has its own.
+KEPT = re.compile(r"/dgx-spark-speculative/(pair|proxy/keys)/|^/proc/\d+/root/run/[^/]+/ssh_host_ed25519_key$")
 # What a run has on a Spark, and nothing should be left of.
 OF_A_RUN = re.compile(r"ansible|AnsiballZ|dgx-spark-speculative/jobs/|soak-hog")
 
