@@ -28,7 +28,7 @@ from tests.twin.trtllm import repository, tiny_library
 from tests.twin.trtllm.server import engine, loading, machine, nccl, proxy, ranks
 from tests.twin.trtllm.server.machine import Faults, Gpu
 from tests.twin.trtllm.server.runtime import Job, Runtime
-from tests.unit.waiting import WITHIN_S
+from tests.unit.waiting import WITHIN_S, until
 
 LAUNCHER = Path(tiny_library.__file__).with_name("bin") / "trtllm-llmapi-launch"
 SPARK = {
@@ -249,8 +249,25 @@ def test_every_exchange_takes_every_rail_and_every_rank(monkeypatch: pytest.Monk
         assert kinds == [[nccl.REQUEST, nccl.PASS, nccl.STOP]] * (size - 1)
         for rank in (leader, *workers):
             assert [connection.getpeername()[0] for connection in rank._out] == ["127.0.0.1", "127.0.0.2"]
-        # The last rank's Spark answers no more: nothing comes round, and what was sent is not acknowledged.
+        # Ranks that are paused, whose cards answer, are waited for.
+        looks: list[int] = []
+        unanswered = nccl.unanswered
         monkeypatch.setattr(nccl, "SECONDS", 0.2)
+
+        def look(connection: socket.socket) -> int:
+            looks.append(unanswered(connection))
+            return looks[-1]
+
+        monkeypatch.setattr(nccl, "unanswered", look)
+        passing = threading.Thread(target=leader.exchange, args=(nccl.PASS, 8192))
+        passing.start()
+        until(lambda: len(looks) >= 4)
+        assert passing.is_alive()
+        for worker in workers:
+            worker.answer()
+        passing.join(timeout=WITHIN_S)
+        assert not passing.is_alive()
+        # The last rank's Spark answers no more: nothing comes round, and what was sent is not acknowledged.
         monkeypatch.setattr(nccl, "unanswered", lambda _connection: 1)
         monkeypatch.setattr(nccl, "hang", lambda: (_ for _ in ()).throw(TimeoutError("hanging")))
         with pytest.raises(TimeoutError, match="hanging"):

@@ -295,16 +295,28 @@ def test_tries_that_brought_nothing_are_counted(
     )
 
 
+# What the program is told to wait is said, and passes at once.
+CLOCK = """
+import time
+class Clock:
+    passed = 0.0
+    def __getattr__(self, name):
+        return getattr(time, name)
+    def sleep(self, seconds):
+        self.passed += seconds
+    def monotonic(self):
+        return time.monotonic() + self.passed
+"""
+
+
 def run_program(
     specification: dict[str, t.Any], token: str = "", delay: str = "0.01"
 ) -> tuple[list[dict[str, t.Any]], str]:
     """Run the whole program with the real huggingface_hub; its lines and its log."""
-    code = (
+    code = CLOCK + (
         "import runpy, sys; "
         f"program = runpy.run_path({str(standalone('fetch_models'))!r}); "
-        f"known = program['main'].__globals__; known['FIRST_DELAY_S'] = {delay}; "
-        # What it is told to wait is said, and not waited.
-        "known['time'] = type('Clock', (), {**vars(known['time']), 'sleep': lambda _seconds: None}); "
+        f"known = program['main'].__globals__; known['FIRST_DELAY_S'] = {delay}; known['time'] = Clock(); "
         "sys.exit(program['main']())"
     )
     process = subprocess.run(
