@@ -22,6 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease impor
 display = Display()
 
 MODULE = "dgx_spark.speculative.lease"
+SHELL = "dgx_spark.speculative.fenced"
 ATTEMPTS = 3
 JUST_ENDED_S = 1.0
 LOOK_S = 3.0
@@ -88,6 +89,11 @@ class ActionModule(ActionBase):
             lease.refuse(why, python)
             return {"failed": True, "msg": why}
         fence.have_kept(self, lease, sent, python)
+        if getattr(self._connection._shell, "ansible_name", "") != SHELL:
+            display.warning(
+                f"{lease.host}: modules of other collections are not stopped if this run loses its lease. Set "
+                f"ansible_shell_type to {SHELL}."
+            )
         return {"changed": False, "held": True}
 
     @staticmethod

@@ -47,7 +47,10 @@ from pathlib import Path
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
-JOBS = Path(__file__).resolve().parent.parent / "plugin_utils" / "_report" / "jobs"
+PLUGINS = Path(__file__).resolve().parent.parent
+JOBS = PLUGINS / "plugin_utils" / "_report" / "jobs"
+# What a module has in common with a job; it must need nothing else of the collection.
+SHARED = "ansible_collections.dgx_spark.speculative.plugins."
 # The parts come in an order in which none needs a later one; the last is the program itself.
 TEMPLATE = """# Written by dgx_spark.speculative: a program, and before it the parts that it shares with others.
 import sys
@@ -59,7 +62,8 @@ package = sys.modules["jobs"] = types.ModuleType("jobs")
 package.__path__ = []
 *parts, last = [(name, compile("\\n".join(lines), name + ".py", "exec")) for name, lines in SOURCES.items()]
 for name, code in parts:
-    part = sys.modules["jobs." + name] = types.ModuleType("jobs." + name)
+    name = name if "." in name else "jobs." + name
+    part = sys.modules[name] = types.ModuleType(name)
     part.__package__ = "jobs"
     exec(code, part.__dict__)
 __package__ = "jobs"
@@ -69,14 +73,17 @@ exec(last[1])
 
 def parts(name: str) -> dict[str, str]:
     """The sources of a program and of the parts that it imports, each after those that it needs."""
+    path = PLUGINS / name.removeprefix(SHARED).replace(".", "/") if name.startswith(SHARED) else JOBS / name
     try:
-        source = (JOBS / f"{name}.py").read_text(encoding="utf-8")
+        source = path.with_suffix(".py").read_text(encoding="utf-8")
     except FileNotFoundError:
         raise AnsibleLookupError(f"There is no job {name!r}.") from None
     found: dict[str, str] = {}
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.level and node.module:
-            found |= {part: text for part, text in parts(node.module).items() if part not in found}
+        if isinstance(node, ast.ImportFrom) and node.module:
+            shared = node.module.startswith(SHARED)
+            if shared or node.level:
+                found |= {part: text for part, text in parts(node.module).items() if part not in found}
     return {**found, name: source}
 
 

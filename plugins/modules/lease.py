@@ -16,8 +16,11 @@ description:
     do, and gives it back as soon as C(ansible-playbook) ends, however that does. One that was not renewed for 45
     seconds is free. That is counted by the Spark's time since boot.
   - Who was away and comes back goes on if nobody else came meanwhile. Otherwise the run must not change anything more,
-    its way back included. The modules of this collection that change something refuse it then by themselves; before
-    others stands a task with O(state=checked).
+    its way back included. The Spark refuses each module that may change it then, if the variable C(ansible_shell_type)
+    is V(dgx_spark.speculative.fenced), as in the playbooks of this collection. Without that variable only the modules
+    of this collection refuse it.
+  - Root, the user who took the lease, and the members of the groups C(docker), C(sudo), C(admin) and C(wheel) may take
+    it. For other users the lock only says who has it.
   - A run that has taken no lease is not checked, so the roles can be used without.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
@@ -41,8 +44,7 @@ options:
         C(any_errors_fatal=true), so that a run has all of them or none.
       - V(checked) fails if the lease of one of the run's hosts is somebody else's by now. As a rule that takes no call
         of the host.
-      - V(confirmed) is V(checked), but asks the host in any case. It belongs before what stops or replaces a server - a
-        lock that was killed lets bring back by then what the run had put aside.
+      - V(confirmed) is V(checked), but asks the host in any case.
       - V(awaited) belongs in the rescue of V(held). It gives back what was had, waits until the host is free, and fails
         after O(wait_minutes). Then V(held) is tried again.
     type: str
@@ -109,7 +111,7 @@ held:
 import sys
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import LeaseError, take
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import LockError, take
 
 
 def main() -> None:
@@ -127,7 +129,7 @@ def main() -> None:
     )
     try:
         answer = take({name: module.params[name] for name in ("run", "who", "doing", "take_over")})
-    except LeaseError as error:
+    except LockError as error:
         module.fail_json(msg=f"{error}.")
     module.exit_json(changed=False, python=sys.executable, **answer)
 

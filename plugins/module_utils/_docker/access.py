@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.published_ports import published_by
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.socket_cgroups import listening_cgroups
 
@@ -95,8 +96,13 @@ class Engine:
 
         Two that run have one engine: its container is healthy, and the other one waits for it.
         """
-        aside = self.container(f"{name}{ASIDE}")
-        return max(filter(None, (self.container(name), aside)), key=_serves, default=None)
+        return max(filter(None, (self.container(name), self.aside(name))), key=_serves, default=None)
+
+    def aside(self, name: str) -> dict[str, t.Any] | None:
+        """Return what was put aside for a successor. Another user's container of that name has no label of ours."""
+        found = self.container(f"{name}{ASIDE}")
+        labels = ((found or {}).get("Config") or {}).get("Labels") or {}
+        return found if any(label.startswith(LABEL) for label in labels) else None
 
     def image(self, name: str) -> dict[str, t.Any] | None:
         answer: dict[str, t.Any] | None = self.find(f"/images/{quote(name, safe='/:@')}/json")

@@ -16,7 +16,6 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import (
-    ASIDE,
     Engine,
     Machine,
     answering_engine,
@@ -235,7 +234,7 @@ class DockerAccessInfo:
         return {
             "containers": [brief_container(one, self._engine.container(one["Id"])) for one in listed],
             "slot": brief_slot(slot) if slot else None,
-            "aside": slot is not None and self._engine.container(f"{self._container}{ASIDE}") is not None,
+            "aside": bool(self._container and slot and self._engine.aside(self._container)),
             "image": brief_image(image) if image else None,
             "mounted": mounted_by(self._engine.get("/containers/json?all=1")) if self._mounts else None,
         }

@@ -280,7 +280,7 @@ class StatusLook:
     def _run(self) -> dict[str, t.Any] | None:
         try:
             return lease.ask({"do": "ask"}).get("holder")
-        except lease.LeaseError as error:
+        except lease.LockError as error:
             self._status.unknown.append(f"{error}.")
             return None
 

@@ -19,35 +19,36 @@ import dataclasses
 import errno
 import json
 import os
+import selectors
 import socket
-import struct
 import time
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lock
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.detached import OK, start_detached
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import (
+    LONGEST,
+    TTL_S,
+    LockError,
+    Said,
+    ask,
+    since_boot,
+)
 
-NAME = "dgx-spark-speculative"
-# A run that was not heard of for so long has the Spark for itself no more.
-TTL_S = 45.0
+# A run whose lease cannot be renewed beside its tasks has it for so long, and none has it for longer.
+TTL_OF_TASKS_S = 900.0
 # For so long it takes for granted what it was told last.
 ACTS_S = 15.0
 # Who was taken over from may have begun something that has to end first.
 PATIENCE_S = 240.0
+# What a task may take that had begun when the lease was lost; Docker has two minutes to stop a container.
+TASK_S = 180.0
 # For so long who was cut off can learn that nobody else came meanwhile.
 LINGER_S = 3600.0
 POLL_S = 0.5
-LONGEST = 4096
-
-Said = dict[str, t.Any]
-
-
-class LeaseError(Exception):
-    """The lease can neither be had nor asked for; the text is one sentence for the user."""
-
-
-def since_boot() -> float:
-    """Seconds, sleep included."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+# A program that connects and asks nothing is cut off after that; the lock has room for so many of them.
+SILENT_S = 5.0
+MOST = 200
 
 
 def in_words(holder: t.Mapping[str, t.Any]) -> str:
@@ -82,24 +83,40 @@ class Lease:
         self._holder = self._new(request, now)
         # When those were last heard of who were taken over from and may still be at something.
         self._formers: dict[str, float] = {}
+        # What is being changed on the Spark, by which run and since when.
+        self._changes: dict[t.Hashable, tuple[str, float]] = {}
         self._released = False
 
     @staticmethod
     def _new(request: Said, now: float) -> Holder:
         who, doing = (str(request.get(name, "somebody")) for name in ("who", "doing"))
-        return Holder(str(request["run"]), who, doing, float(request.get("ttl", TTL_S)), now, now)
+        return Holder(str(request["run"]), who, doing, _ttl(request), now, now)
 
     def is_over(self, now: float) -> bool:
-        return self._released or now - self._holder.heard > max(LINGER_S, self._holder.ttl)
+        over = self._released or now - self._holder.heard > max(LINGER_S, self._holder.ttl)
+        return over and not self._is_changed(now)
 
-    def answer(self, request: Said, now: float) -> Said | None:
-        """What is answered; nothing yet where somebody has to let go first."""
+    def begin(self, change: t.Hashable, run: str, now: float) -> None:
+        """Note that the run changes the Spark, which nobody else gets meanwhile."""
+        self._changes[change] = (run, now)
+
+    def end(self, change: t.Hashable) -> None:
+        self._changes.pop(change, None)
+
+    def _is_changed(self, now: float, but_by: str = "") -> bool:
+        return any(run != but_by and now - since <= TASK_S for run, since in self._changes.values())
+
+    def _is_had(self, now: float) -> bool:
+        return self._holder.has_it(now) and not self._released
+
+    def answer(self, request: Said, now: float) -> Said:
+        """Return what is answered; `wait` means to ask again, since a run has to let go first."""
         do, run = request.get("do"), str(request.get("run", ""))
         if do == "ask":
-            if self._holder.has_it(now):
+            if self._is_had(now) or self._is_changed(now):
                 return self._told("held", now)
             # Who acts on that must not meet the run again that has not been heard of for so long.
-            self._released = bool(request.get("ends"))
+            self._released = self._released or bool(request.get("ends"))
             return {"state": "free"}
         if do == "take":
             self._take(request, now)
@@ -107,9 +124,13 @@ class Lease:
             self._hear(run, now, gone=do == "gone")
             return self._told("refused" if do == "take" else "lost", now)
         self._released = do == "release"
-        self._holder.heard, self._holder.ttl = now, float(request.get("ttl", TTL_S))
-        if do == "take" and any(now - heard <= ACTS_S for heard in self._formers.values()):
-            return None
+        self._holder.heard = now
+        if do != "change":
+            self._holder.ttl = _ttl(request)
+        if do == "take" and (
+            any(now - heard <= ACTS_S for heard in self._formers.values()) or self._is_changed(now, run)
+        ):
+            return {"state": "wait"}
         return {"state": "held"}
 
     def _hear(self, run: str, now: float, gone: bool) -> None:
@@ -120,111 +141,158 @@ class Lease:
             self._formers[run] = now
 
     def _told(self, state: str, now: float) -> Said:
-        return {"state": state, "holder": self._holder.facts(now)}
+        holder = self._holder.facts(now)
+        return {"state": state, "holder": holder, "words": in_words(holder)}
 
     def _take(self, request: Said, now: float) -> None:
         """Give it to who asks, if it is free or taken over; the same run may ask twice."""
         holder, run = self._holder, str(request["run"])
         if run == holder.run or run in self._formers:
             return
-        if holder.has_it(now):
+        if self._is_had(now):
             if not request.get("take_over"):
                 return
             self._formers[holder.run] = holder.heard
         self._holder = self._new(request, now)
+        self._released = False
 
 
-def _answered(connection: socket.socket, answer: Said | None) -> bool:
-    if answer is None:
-        return False
-    with contextlib.suppress(OSError), connection:
-        connection.sendall(json.dumps(answer).encode() + b"\n")
-    return True
+def _ttl(request: Said) -> float:
+    return min(float(request.get("ttl", TTL_S)), TTL_OF_TASKS_S)
 
 
 def _is_question(request: t.Any) -> bool:
-    if not isinstance(request, dict) or not isinstance(request.get("ttl", TTL_S), (int, float)):
+    if not isinstance(request, dict):
+        return False
+    ttl = request.get("ttl", TTL_S)
+    # No number is not greater either.
+    if not isinstance(ttl, (int, float)) or not ttl > 0:
         return False
     return request.get("do") == "ask" or isinstance(request.get("run"), str)
 
 
-def _asked(listener: socket.socket) -> tuple[socket.socket, Said] | None:
-    """The next question, if there is one soon; what is none is not answered."""
-    try:
-        connection, _address = listener.accept()
-    except OSError:
-        return None
-    try:
-        # One that asks nothing must not keep the others waiting.
-        connection.settimeout(POLL_S)
-        with connection.makefile("rb") as file:
-            request = json.loads(file.readline(LONGEST))
-        if _is_question(request):
-            return connection, request
-    except (OSError, ValueError, RecursionError):
-        pass
-    connection.close()
-    return None
+class Lock:
+    """Answers whoever asks for the lease, any number of them at once."""
 
+    def __init__(self, listener: socket.socket, lease: Lease, clock: t.Callable[[], float] = since_boot) -> None:
+        self._listener, self._lease, self._clock = listener, lease, clock
+        # What was read of those that have asked nothing yet, and since when they are there.
+        self._asking: dict[socket.socket, tuple[bytes, float]] = {}
+        self._selector = selectors.DefaultSelector()
 
-def serve(listener: socket.socket, lease: Lease, clock: t.Callable[[], float] = since_boot) -> None:
-    """Answer until nobody has it, nor had it lately."""
-    listener.settimeout(POLL_S)
-    waiting: list[tuple[socket.socket, Said]] = []
-    while not lease.is_over(clock()):
-        asked = _asked(listener)
-        waiting += [asked] if asked else []
-        waiting = [one for one in waiting if not _answered(one[0], lease.answer(one[1], clock()))]
+    def serve(self) -> None:
+        """Answer until nobody has it, nor had it lately."""
+        self._listener.setblocking(False)
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        with self._selector:
+            while not self._lease.is_over(self._clock()):
+                for key, _events in self._selector.select(POLL_S):
+                    if key.fileobj is self._listener:
+                        self._accept()
+                    else:
+                        self._read(t.cast("socket.socket", key.fileobj))
+                for connection, (_text, since) in list(self._asking.items()):
+                    if self._clock() - since > SILENT_S:
+                        self._close(connection)
+
+    def _accept(self) -> None:
+        try:
+            connection, _address = self._listener.accept()
+        except OSError:
+            return
+        connection.setblocking(False)
+        self._asking[connection] = (b"", self._clock())
+        self._selector.register(connection, selectors.EVENT_READ)
+        if len(self._asking) > MOST:
+            # A user without rights must not keep out one with them.
+            foreign = (each for each in self._asking if not lock.has_rights(lock.peer(each)[1]))
+            self._close(next(foreign, connection))
+
+    def _close(self, connection: socket.socket) -> None:
+        self._asking.pop(connection, None)
+        self._lease.end(connection)
+        self._selector.unregister(connection)
+        connection.close()
+
+    def _read(self, connection: socket.socket) -> None:
+        try:
+            more = connection.recv(LONGEST)
+        except OSError:
+            more = b""
+        text, since = self._asking.get(connection, (b"", 0.0))
+        # The end of a change is seen by the end of its connection.
+        if not more or len(text + more) > LONGEST:
+            self._close(connection)
+        elif connection in self._asking and b"\n" in more:
+            self._answer(connection, text + more)
+        elif connection in self._asking:
+            self._asking[connection] = (text + more, since)
+
+    def _answer(self, connection: socket.socket, text: bytes) -> None:
+        try:
+            request = json.loads(text)
+        except (ValueError, RecursionError):
+            request = None
+        if not _is_question(request):
+            self._close(connection)
+            return
+        uid, now = lock.peer(connection)[1], self._clock()
+        if (request["do"] != "ask" or request.get("ends")) and not lock.has_rights(uid):
+            words = f"user {lock.user_name(uid)} is neither root nor in the group docker"
+            answer: Said = {"state": "denied", "words": words}
+        else:
+            answer = self._lease.answer(request, now)
+        with contextlib.suppress(OSError):
+            connection.sendall(json.dumps(answer).encode() + b"\n")
+            if request["do"] == "change" and answer["state"] == "held":
+                self._lease.begin(connection, str(request["run"]), now)
+                del self._asking[connection]
+                return
+        self._close(connection)
 
 
 def _hold(request: Said, ready: int) -> None:
     """Be the lock, with the lease given to who started it."""
     with socket.socket(socket.AF_UNIX) as listener:
         try:
-            listener.bind(f"\0{NAME}")
+            listener.bind(f"\0{lock.NAME}")
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 # Somebody else was quicker, and is asked next.
                 os.write(ready, OK)
                 return
             raise
-        listener.listen(64)
+        listener.listen(socket.SOMAXCONN)
         lease = Lease(request, since_boot())
         os.write(ready, OK)
         os.close(ready)
-        serve(listener, lease)
-
-
-def ask(request: Said, timeout: float = 5.0) -> Said:
-    """What the lock says; that it is free, where there is none."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(timeout)
-        try:
-            connection.connect(f"\0{NAME}")
-            connection.sendall(json.dumps(request).encode() + b"\n")
-            with connection.makefile("rb") as file:
-                text = file.readline(LONGEST)
-            answer = json.loads(text) if text else {"state": "none"}
-            if isinstance(answer, dict) and "state" in answer:
-                return answer
-        except (ConnectionRefusedError, ConnectionResetError, BrokenPipeError):
-            return {"state": "none"}
-        except (OSError, ValueError, RecursionError):
-            pass
-        pid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
-    who = f"The process {pid}" if pid else "A process in a container with the host's network"
-    raise LeaseError(
-        f"{who} has the socket @{NAME} and does not answer as this collection does; end it, then run again"
-    )
+        Lock(listener, lease).serve()
 
 
 def take(request: Said) -> Said:
     """Have the lease, or know who has it. Whoever is taken over from is waited for."""
-    for _attempt in range(5):
-        answer = ask({**request, "do": "take"}, PATIENCE_S)
-        if answer["state"] != "none":
+    patience, end, starts = lock.Patience(), since_boot() + PATIENCE_S, 5
+    while starts:
+        try:
+            answer = ask({**request, "do": "take"})
+        except lock.Silence as silence:
+            patience.silent(silence)
+            continue
+        patience.answered()
+        if answer["state"] == "denied":
+            raise LockError(f"The lease of this Spark is refused, since {answer['words']}")
+        if answer["state"] == "wait":
+            if since_boot() > end:
+                raise LockError(
+                    f"What another run has begun on this Spark has not ended within {PATIENCE_S / 60:.0f} minutes. Run "
+                    "again"
+                )
+            time.sleep(POLL_S)
+        elif answer["state"] != "none":
             return answer
-        stuck = start_detached(lambda ready: _hold(request, ready))
-        if stuck:
-            raise LeaseError(f"The process that holds the lease cannot be started: {stuck}")
-    raise LeaseError("The process that holds the lease ends as soon as it is started")
+        else:
+            starts -= 1
+            stuck = start_detached(lambda ready: _hold(request, ready))
+            if stuck:
+                raise LockError(f"The process that holds the lease cannot be started: {stuck}")
+    raise LockError("The process that holds the lease ends as soon as it is started")

@@ -8,16 +8,17 @@
 
 from __future__ import annotations
 
+import json
+import typing as t
+
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import ACTS_S, TTL_S
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import ACTS_S, TTL_OF_TASKS_S
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import TTL_S
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import held, keeper
 
 display = Display()
-
-# Without a keeper a lease is renewed by the run's tasks only, of which one may take long.
-TTL_OF_TASKS_S = 900.0
 
 
 def require(action: ActionBase, host: str, asks: bool = False) -> None:
@@ -42,7 +43,7 @@ def require(action: ActionBase, host: str, asks: bool = False) -> None:
             f"{TTL_OF_TASKS_S / 60:.0f} minutes loses it."
         )
     sent, python = held.now(), known["python"]
-    answer = held.ask(action, python, "renew", ttl=TTL_S if kept or replaced else TTL_OF_TASKS_S)
+    answer = held.ask(action, python, "renew", ttl=TTL_OF_TASKS_S if alone else TTL_S)
     if answer is None:
         raise AnsibleActionFail(
             f"{host}: whether this Spark is still this run's alone cannot be asked, so nothing more is changed. See "
@@ -54,6 +55,26 @@ def require(action: ActionBase, host: str, asks: bool = False) -> None:
     if replaced:
         lease.note(sent, again=not kept)
         have_kept(action, lease, sent, python)
+
+
+def guarded(host: str, command: t.Sequence[str]) -> list[str]:
+    """Return the command that runs another one on the Spark only if the run still has the lease there.
+
+    The lock on the Spark decides at that moment, and gives the lease to no other run until the command has ended. A run
+    without a lease runs the command as it is. Refuse here what is known to be lost.
+    """
+    for why in held.losses():
+        raise AnsibleActionFail(why)
+    known = held.Lease(host).read()
+    if known is None:
+        return list(command)
+    sentences = {
+        "lost": held.loss(host, "<words>"),
+        "none": held.loss(host, ""),
+        "silent": f"{host}: it is not known whether this run still has the lease: <words>. Nothing more was changed.",
+    }
+    question = json.dumps({"do": "change", "run": held.run_name()})
+    return [known["python"], "-c", held.CLIENT, question, json.dumps(sentences), *command]
 
 
 def have_kept(action: ActionBase, lease: held.Lease, sent: float, python: str) -> None:

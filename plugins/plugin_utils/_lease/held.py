@@ -24,20 +24,11 @@ from pathlib import Path
 from ansible import constants
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import NAME, in_words
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lock
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import in_words
 
 # Run on the Spark with the question as its argument; nothing is copied there for it.
-CLIENT = f"""
-import socket, sys
-s = socket.socket(socket.AF_UNIX)
-s.settimeout(9)
-try:
-    s.connect(chr(0) + "{NAME}")
-    s.sendall(sys.argv[1].encode() + b"\\n")
-    print(s.makefile().readline() or '{{"state": "none"}}')
-except (ConnectionRefusedError, ConnectionResetError, BrokenPipeError):
-    print('{{"state": "none"}}')
-"""
+CLIENT = Path(lock.__file__).read_text(encoding="utf-8")
 
 Said = dict[str, t.Any]
 
@@ -67,7 +58,8 @@ def ask(action: ActionBase, python: str, do: str, **more: t.Any) -> Said | None:
         answer = json.loads(done["stdout"].strip().splitlines()[-1]) if done["rc"] == 0 else None
     except (AnsibleError, OSError, ValueError, IndexError):
         return None
-    return answer if isinstance(answer, dict) else None
+    # Silence, or a refusal to be asked, says nothing of who has it.
+    return answer if isinstance(answer, dict) and answer.get("state") not in ("silent", "denied") else None
 
 
 class Lease:
@@ -108,7 +100,8 @@ class Lease:
 
     def lose(self, answer: Said) -> str:
         """Somebody else has it: remembered for all hosts of the run, and said."""
-        why = loss(self.host, answer.get("holder"))
+        holder = answer.get("holder")
+        why = loss(self.host, in_words(holder) if holder else "")
         with contextlib.suppress(OSError):
             _write(directory() / f"{self.host}.lost", why)
         return why
@@ -147,11 +140,11 @@ def deadline(seconds: float) -> float:
     return float(path.read_text(encoding="utf-8"))
 
 
-def loss(host: str, holder: t.Mapping[str, t.Any] | None) -> str:
-    """Why a run that had the lease goes on no more."""
-    if holder:
+def loss(host: str, words: str) -> str:
+    """Why a run that had the lease goes on no more; the words are those of the run that has it now."""
+    if words:
         return (
-            f"{host}: {in_words(holder)} and has the Spark now. So this run changes nothing more and takes nothing "
+            f"{host}: {words} and has the Spark now. So this run changes nothing more and takes nothing "
             "back; status.yml says what serves."
         )
     return (

@@ -21,6 +21,7 @@ import typing as t
 from pathlib import Path
 
 from ansible.utils.display import Display
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import TASK_S
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.held import Lease, Said, now
 
 display = Display()
@@ -30,8 +31,6 @@ AGAIN_S = 3.0
 # An answer that takes longer has got lost with the network.
 ANSWER_S = 20
 LOOK_S = 0.1
-# What a task may take that had begun when the lease was lost; Docker has two minutes to stop a container.
-TASK_S = 180.0
 # From a look at the lease to the start of the task that follows it.
 NEXT_TASK_S = 1.0
 

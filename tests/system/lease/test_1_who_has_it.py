@@ -105,9 +105,8 @@ def test_it_is_renewed_beside_a_long_task_and_on_a_spark_without_one(
     until(lambda: [holder(spark) for spark in sparks] == [None, None], 5)
 
 
-# What it had begun goes on, and must not be taken for what the next one has.
-@pytest.mark.parametrize(("kill", "seconds"), [(os.kill, 30), (os.killpg, 31)])
-def test_a_controller_that_is_killed_has_it_no_more(
+@pytest.mark.parametrize(("kill", "seconds"), [(os.kill, 12), (os.killpg, 13)])
+def test_a_controller_that_is_killed_has_it_no_more_when_what_it_had_begun_has_ended(
     sparks: list[Spark], start: Start, kill: t.Callable[[int, int], None], seconds: int
 ) -> None:
     run = start(seconds)
@@ -115,7 +114,9 @@ def test_a_controller_that_is_killed_has_it_no_more(
     assert None not in [holder(spark) for spark in sparks]
     kill(run.process.pid, signal.SIGKILL)
     run.process.wait()
-    until(lambda: [holder(spark) for spark in sparks] == [None, None], 5)
+    until(lambda: holder(sparks[1]) is None, 5)
+    until(lambda: holder(sparks[0]) is None, seconds + 10)
+    assert sparks[0].exec(["pgrep", "-f", f"^timeout {seconds} "]).returncode != 0
 
 
 def test_a_laptop_that_slept_goes_on_if_nobody_came(sparks: list[Spark], start: Start) -> None:

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.harmless import HARMLESS
 
 from tests.unit import plays
 
 ROOT = Path(__file__).parents[3]
 LEASE = "dgx_spark.speculative.lease"
 CONTAINER = "community.docker.docker_container"
-# Containers that look at something, and are gone when they have; what is removed was fenced when it was stopped.
-PASSING = ("-gpu-check", "-option-check", "-endpoint-check")
 
 Task = dict[str, t.Any]
 
@@ -27,37 +26,81 @@ def tasks(path: Path) -> list[Task]:
     return t.cast("list[Task]", yaml.safe_load(path.read_text(encoding="utf-8")) or [])
 
 
-def flat(found: t.Iterable[Task]) -> t.Iterator[Task]:
-    """Tasks in the order in which they run, without the rescues."""
-    for task in found:
-        yield from flat(task["block"]) if "block" in task else [task]
+SECTIONS = ("block", "rescue", "always", "tasks", "pre_tasks", "post_tasks", "handlers")
 
 
-# Before what stops or replaces the server the Spark is asked in any case.
-STATED = {
-    "trtllm_container/tasks/stop.yml": "confirmed",
-    "trtllm_container/tasks/main.yml": "{{ 'confirmed' if trtllm_container_provisional | bool else 'checked' }}",
+# Actions that send no module to a Spark; they only reckon, ask or write on the controller.
+ON_THE_CONTROLLER = {
+    *(f"ansible.builtin.{name}" for name in ("assert", "debug", "fail", "meta", "pause", "set_fact")),
+    *(f"ansible.builtin.{name}" for name in ("import_tasks", "include_role", "include_tasks", "import_playbook")),
+    *(f"dgx_spark.speculative.{name}" for name in ("benchmark", "check_inputs", "deployment_plan", "recipe_info")),
+    "dgx_spark.speculative.report",
+}
+# What changes a Spark without a module of which the guard could be put in front.
+UNGUARDED = {
+    # The person who asked for it sits before it; it begins with a look that the action takes as a module.
+    ("playbooks/tasks/field_reboot.yml", "ansible.builtin.reboot"),
+}
+# These modules run on the Spark as any other does, and so ask its lock there. Another kind is tried on the twin first
+# (tests/system/lease/test_3_late.py), and its name is added here.
+GUARDED = {
+    *(f"ansible.builtin.{name}" for name in ("apt", "command", "copy", "file", "get_url", "iptables", "user")),
+    "ansible.builtin.systemd_service",
+    "community.crypto.openssh_keypair",
+    *(f"community.docker.docker_{name}" for name in ("container", "container_exec", "image_remove", "volume")),
+    *(f"dgx_spark.speculative.{name}" for name in ("api_keys", "deployment_files", "fabric_network", "watched_job")),
+    "dgx_spark.speculative.huggingface_cache_prune",
 }
 
 
-def lasting(task: Task) -> bool:
-    asked: Task = task.get(CONTAINER) or {}
-    return asked.get("state") in ("started", "stopped") and not str(asked["name"]).endswith(PASSING)
+def every(found: t.Iterable[Task], outer: Task) -> t.Iterator[Task]:
+    """All tasks, with what blocks and plays around them say: those of blocks, of rescues, and of plays."""
+    for each in found:
+        task: Task = {**{key: outer[key] for key in ("delegate_to", "hosts") if key in outer}, **each}
+        inner = [part for key in SECTIONS for part in task.get(key) or []]
+        yield from every(inner, task) if inner else [task]
 
 
-def test_no_container_is_started_or_stopped_by_a_run_that_has_lost_the_spark() -> None:
-    seen = []
-    for path in sorted(ROOT.glob("roles/*/tasks/*.yml")):
-        order = list(flat(tasks(path)))
-        for before, task in zip([{}, *order], order):
-            if lasting(task):
-                seen.append(path.relative_to(ROOT / "roles").as_posix())
-                assert before.get(LEASE) == {"state": STATED.get(seen[-1], "checked")}, (path, task["name"])
-    assert seen == [
-        "api_proxy/tasks/run.yml",
-        "open_webui/tasks/main.yml",
-        *(f"trtllm_container/tasks/{name}.yml" for name in ("main", "start", "stop")),
-    ]
+def sent() -> t.Iterator[tuple[str, str, Task]]:
+    """All tasks of the collection whose action runs on a Spark: file, action and task."""
+    for path in sorted(
+        [*ROOT.glob("roles/*/*/*.yml"), *ROOT.glob("playbooks/*.yml"), *ROOT.glob("playbooks/tasks/*.yml")]
+    ):
+        found = tasks(path)
+        for task in every(found if isinstance(found, list) else [], {}):
+            (action,) = [key for key in task if "." in key] or [""]
+            if action not in {*ON_THE_CONTROLLER, *HARMLESS, ""} and "localhost" not in (
+                task.get("delegate_to"),
+                task.get("hosts"),
+            ):
+                yield path.relative_to(ROOT).as_posix(), action, task
+
+
+def test_what_changes_a_spark_asks_there_whether_the_run_still_has_it() -> None:
+    everything = list(sent())
+    assert {(path, action) for path, action, _task in everything if action not in GUARDED} == UNGUARDED
+    # The wrapper of what goes on in the background would be sent without it.
+    assert [path for path, action, task in everything if "async" in task] == []
+    # Each kind is there, or the list is too long.
+    assert {action for _path, action, _task in everything} == GUARDED | {"ansible.builtin.reboot"}
+    assert sum(action == CONTAINER for _path, action, _task in everything) >= 11
+
+
+def test_each_reason_to_ask_nothing_is_needed() -> None:
+    used = {
+        key for path in ROOT.glob("**/tasks/*.yml") for task in every(tasks(path), {}) for key in task if "." in key
+    }
+    used |= {
+        key for path in ROOT.glob("playbooks/*.yml") for task in every(tasks(path), {}) for key in task if "." in key
+    }
+    assert set(HARMLESS) - used <= {"gather_facts", "ansible.builtin.gather_facts", "ansible.builtin.wait_for"}
+
+
+def test_playbooks_have_the_guard_before_their_modules() -> None:
+    everywhere = yaml.safe_load((ROOT / "playbooks/group_vars/all.yml").read_text(encoding="utf-8"))
+    assert everywhere["ansible_shell_type"] == "dgx_spark.speculative.fenced"
+    said = [path for path in ROOT.glob("roles/**/*.yml") if "ansible_shell_type" in path.read_text(encoding="utf-8")]
+    assert said == []
 
 
 @pytest.mark.parametrize("name", ["recipe", "previous"])
@@ -65,7 +108,7 @@ def test_who_has_lost_it_says_so_before_anything_else(name: str) -> None:
     rescue = next(task["rescue"] for task in tasks(ROOT / f"playbooks/tasks/{name}.yml") if "rescue" in task)
     assert rescue[0]["ansible.builtin.include_tasks"] == "failed.yml"
     checked, why = tasks(ROOT / "playbooks/tasks/failed.yml")
-    assert checked[LEASE] == {"state": "checked"}
+    assert checked[LEASE] == {"state": "confirmed"}
     assert why["dgx_spark.speculative.deployment_diagnosis"]["fails"] is True
 
 

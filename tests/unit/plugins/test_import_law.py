@@ -24,6 +24,7 @@ ALLOWED = {
     "module_utils": {"module_utils"},
     "modules": {"module_utils"},
     "plugin_utils": {"module_utils", "plugin_utils"},
+    "shell": {"plugin_utils"},
 }
 
 

@@ -5,13 +5,13 @@
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 """What serves is put aside, and serves again unless its successor was seen to answer: for the module watched_job.
 
-aside NAME ASKED LEASE   The container stops, under another name. After a power cut Docker starts it, which of its
-                         policies only `always` does; and once no run has the Spark any more, a process that stays
-                         behind. LEASE is `leased` if the run has the Spark for itself.
-settle NAME ASKED        Finish what was begun, and start it: forwards if the successor is on record, else backwards.
+aside NAME ASKED    The container stops, under another name. After a power cut Docker starts it, which of its policies
+                    only `always` does; and once no run has the Spark any more, a process that stays behind.
+settle NAME ASKED   Finish what was begun, and start it: forwards if the successor is on record, else backwards.
 
-ASKED tells one call from another. What is to happen is known by names, policies and records alone, each of which is
-written in one step: wherever it is cut off, the next look knows how to finish it.
+A run with a lease is named in the environment. It does both only if it still has the lease, which no other run gets
+meanwhile. ASKED tells one call from another. What is to happen is known by names, policies and records alone, each of
+which is written in one step: wherever it is cut off, the next look knows how to finish it.
 """
 
 from __future__ import annotations
@@ -21,24 +21,31 @@ import fcntl
 import http.client
 import json
 import os
-import socket
 import sys
 import time
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import (
+    RUN,
+    LockError,
+    NoRights,
+    Patience,
+    Silence,
+    ask,
+    connect,
+)
+
 from .engine import Engine, EngineError, message_of
 from .said import Message, emit
 
-# As module_utils/_spark/lease.py binds it, and as module_utils/_docker/access.py names what was put aside.
-LOCK = "\0dgx-spark-speculative"
+# As module_utils/_docker/access.py names what was put aside.
 ASIDE = "-aside"
 LABEL = "dgx_spark.speculative."
 LOOK_S = 1.0
-# What a run had begun when it was killed goes on without it: a module that makes a container stops the one that has the
-# name, which has to be the other one's yet.
+# What a run had begun goes on without it, and without its lock, which may be killed, too: a module that makes a
+# container stops the one that has the name, which has to be the other one's yet.
 BEGUN_S = 15.0
-ASK_S = 5.0
 # How often what cannot be brought back is tried, each time a second later than the last: half an hour in all.
 TRIES = 60
 # Stopping takes as long as the container allows, two minutes by default.
@@ -49,24 +56,49 @@ class EngineRefusal(EngineError):
     """It has answered that it does not do this."""
 
 
-def is_held(ends: bool = False) -> bool:
-    """Whether a run has this Spark, and if asked so, that none gets it back. A lock that says nothing is held."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(ASK_S)
-        try:
-            connection.connect(LOCK)
-            connection.sendall(json.dumps({"do": "ask", "ends": ends}).encode() + b"\n")
-            with connection.makefile("rb") as file:
-                text = file.readline()
-            return bool(text) and json.loads(text)["state"] == "held"
-        except (ConnectionRefusedError, ConnectionResetError, BrokenPipeError):
-            return False
-        except (OSError, ValueError, KeyError, TypeError):
-            return True
+def is_held(patience: Patience, ends: bool = False) -> bool:
+    """Return whether a run has this Spark or still changes it; if asked so and it is free, none gets it back.
+
+    A lock that says nothing is held until it is ended for that.
+    """
+    try:
+        answer = ask({"do": "ask", "ends": ends})
+    except Silence as silence:
+        with contextlib.suppress(LockError):
+            patience.silent(silence)
+        return True
+    except NoRights:
+        return False
+    except LockError:
+        return True
+    patience.answered()
+    return answer["state"] not in ("free", "none")
+
+
+@contextlib.contextmanager
+def leased(run: str) -> t.Iterator[None]:
+    """Go on only if the run still has the lease, which no other run gets until the end of the block."""
+    if not run:
+        yield
+        return
+    try:
+        connection, answer = connect({"do": "change", "run": run})
+    except LockError as error:
+        raise EngineError(f"it is not known whether this run still has the lease: {error}") from None
+    with connection:
+        if answer["state"] != "held":
+            other = f": {answer['words']} and has the Spark now" if answer.get("words") else ""
+            raise EngineError(f"the lease of this run is gone{other}. So it changes nothing more; run it again")
+        yield
 
 
 def configuration(labels: t.Mapping[str, str]) -> str | None:
     return labels.get(f"{LABEL}configuration")
+
+
+def is_ours(container: Message) -> bool:
+    """Return whether this collection made it: a name alone may be anybody's."""
+    return any(label.startswith(LABEL) for label in container["Config"].get("Labels") or {})
 
 
 def recorded(path: Path) -> str:
@@ -123,18 +155,17 @@ class Switch:
         self._engine = engine
         self._directory = directory
 
-    def aside(self, leased: bool) -> str:
+    def aside(self, run: str) -> str:
         """Stop what has the name. Of a run without a lease nobody would know when to bring it back: it stops, no more.
 
         A run whose lease is gone will change nothing more, so that what it stopped would stay so.
         """
-        with alone(self._directory):
+        with alone(self._directory), leased(run):
             old = self._find(self.name)
             if old is None:
                 return ""
-            if leased and not is_held():
-                raise EngineError("the lease of this run is gone, so what serves goes on; run it again")
-            if leased:
+            if run:
+                self._refuse_foreign(f"{self.name}{ASIDE}")
                 forget(old["Config"]["Labels"])
                 leave_behind(self.watch)
                 self._policy(old, "always")
@@ -144,7 +175,7 @@ class Switch:
 
     def watch(self) -> None:
         """Until it is settled, by a run or in its place. Docker may refuse now what it does later."""
-        tried, again_at, free_since = 0, 0.0, float("inf")
+        tried, again_at, free_since, patience = 0, 0.0, float("inf"), Patience()
         while tried < TRIES:
             time.sleep(LOOK_S)
             # The Engine may be restarting.
@@ -153,14 +184,14 @@ class Switch:
                 if old is None and (new is None or is_left_alone(new)):
                     return
                 now = time.monotonic()
-                free_since = float("inf") if is_held() else min(free_since, now)
-                if now >= max(free_since + BEGUN_S, again_at) and not is_held(ends=True):
+                free_since = float("inf") if is_held(patience) else min(free_since, now)
+                if now >= max(free_since + BEGUN_S, again_at) and not is_held(patience, ends=True):
                     tried += 1
                     again_at = now + tried * LOOK_S
                     self._finish()
 
-    def settle(self) -> str:
-        with alone(self._directory):
+    def settle(self, run: str) -> str:
+        with alone(self._directory), leased(run):
             return self._finish()
 
     def _finish(self) -> str:
@@ -188,11 +219,24 @@ class Switch:
         self._up(old)
         return "back"
 
-    def _find(self, name: str) -> Message | None:
+    def _look(self, name: str) -> Message | None:
         status, answer = self._engine.ask(f"/containers/{name}/json")
         if status not in (200, 404):
             raise EngineError(f"the Docker Engine does not say what {name} is ({answer.get('message') or status})")
         return answer if status == 200 else None
+
+    def _find(self, name: str) -> Message | None:
+        """Return the container with that name, unless it is somebody else's."""
+        found = self._look(name)
+        return found if found and is_ours(found) else None
+
+    def _refuse_foreign(self, name: str) -> None:
+        found = self._look(name)
+        if found and not is_ours(found):
+            raise EngineError(
+                f"the container {name} was not made by this collection. Nothing was changed. Rename or remove that "
+                "container, then run again"
+            )
 
     def _up(self, container: Message) -> None:
         # In this order: if it does not start, it is found to be under way, and gone on with.
@@ -246,9 +290,9 @@ def leave_behind(main: t.Callable[[], None]) -> None:
 
 
 def main(arguments: t.Sequence[str]) -> Message:
-    act, name, _asked, *lease = arguments
-    switch = Switch(name, Engine(), Path.cwd().parent)
-    return {"did": switch.aside(lease == ["leased"]) if act == "aside" else switch.settle()}
+    act, name, _asked = arguments
+    switch, run = Switch(name, Engine(), Path.cwd().parent), os.environ.get(RUN, "")
+    return {"did": switch.aside(run) if act == "aside" else switch.settle(run)}
 
 
 if __name__ == "__main__":

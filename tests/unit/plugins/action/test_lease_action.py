@@ -21,10 +21,11 @@ REFUSED = {"changed": False, "state": "refused", "holder": HOLDER, "python": "/u
 class Action(lease.ActionModule):
     """The action on a host whose module answers so."""
 
-    def __init__(self, *answers: t.Any, check_mode: bool = False, **arguments: t.Any) -> None:
+    def __init__(self, *answers: t.Any, check_mode: bool = False, shell: str = lease.SHELL, **arguments: t.Any) -> None:
         self._answers = list(answers)
         self._task: t.Any = types.SimpleNamespace(args=arguments, check_mode=check_mode)
         self._templar: t.Any = types.SimpleNamespace(template=lambda value: value)
+        self._connection: t.Any = types.SimpleNamespace(_shell=types.SimpleNamespace(ansible_name=shell))
         self.requests: list[dict[str, t.Any]] = []
 
     def _execute_module(self, module_name: t.Any = None, module_args: t.Any = None, *_: t.Any, **__: t.Any) -> t.Any:
@@ -71,6 +72,16 @@ def test_it_is_taken_once() -> None:
     second = Action(state="held")
     assert run(second) == {"changed": False, "held": True}
     assert second.requests == []
+
+
+@pytest.mark.parametrize(("shell", "told"), [(lease.SHELL, 0), ("sh", 1)])
+def test_where_modules_of_others_do_not_ask_that_is_said(
+    shell: str, told: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(lease.display, "warning", warnings.append)
+    run(Action(HELD, state="held", shell=shell))
+    assert len([one for one in warnings if "ansible_shell_type" in one]) == told
 
 
 def test_a_run_that_has_just_ended_stands_in_nobodys_way() -> None:

@@ -18,7 +18,7 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Engine, Machine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import look as look_of_server
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lease
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lease, lock
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import boot_id, process_stat
 from ansible_collections.dgx_spark.speculative.plugins.modules import deployment_info
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.status import render, status_of
@@ -694,14 +694,14 @@ def test_a_download_under_way(serving: Spark, look: Look) -> None:
 
 
 def test_a_run_that_changes_the_spark(serving: Spark, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease, "NAME", f"dgx-spark-speculative-status-{os.getpid()}")
+    monkeypatch.setattr(lock, "NAME", f"dgx-spark-speculative-status-{os.getpid()}")
     assert look()["run"] is None
     run = {"run": "1", "who": "alice@laptop", "doing": "two_sparks.yml"}
     assert lease.take(run) == {"state": "held"}
     try:
         result = look()
     finally:
-        lease.ask({**run, "do": "release"})
+        lock.ask({**run, "do": "release"})
     assert (result["run"]["who"], result["run"]["doing"]) == ("alice@laptop", "two_sparks.yml")
     assert any("alice@laptop has been running two_sparks.yml for" in line for line in result["lines"])
 

@@ -34,7 +34,7 @@ SLOT = {
     "Name": "/slot",
     "Image": "sha256:1",
     "RestartCount": 2,
-    "Config": {"Image": "release:1", "Labels": {"recipe": "x"}},
+    "Config": {"Image": "release:1", "Labels": {"dgx_spark.speculative.recipe": "x"}},
     "State": {"Status": "exited", "ExitCode": 137, "OOMKilled": True, "StartedAt": "S", "FinishedAt": "F"},
     "HostConfig": {
         "RestartPolicy": {"Name": "unless-stopped"},
@@ -129,7 +129,7 @@ def test_usable(look: Look) -> None:
         "id": "c2",
         "image": "release:1",
         "image_id": "sha256:1",
-        "labels": {"recipe": "x"},
+        "labels": {"dgx_spark.speculative.recipe": "x"},
         "state": "exited",
         "health": None,
         "exit_code": 137,
@@ -289,6 +289,13 @@ def test_what_was_put_aside_is_in_the_slot_if_it_runs_or_is_alone(
         del engine.pages["/containers/slot/json"]
     found = look(container="slot")
     assert (found["slot"]["name"], found["aside"]) == (slot, True)
+
+
+def test_what_somebody_else_calls_so_was_not_put_aside(engine: DockerServer, look: Look) -> None:
+    theirs = {**SLOT, "Id": "c3", "Name": "/slot-aside", "Config": {"Image": "hers", "Labels": None}}
+    engine.pages["/containers/slot-aside/json"] = {**theirs, "State": {"Status": "running", "Running": True}}
+    found = look(container="slot")
+    assert (found["slot"]["name"], found["aside"]) == ("slot", False)
 
 
 @pytest.mark.parametrize(

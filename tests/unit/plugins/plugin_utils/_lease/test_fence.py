@@ -68,6 +68,16 @@ def test_what_was_not_is_asked_for() -> None:
     require(action)
 
 
+@pytest.mark.parametrize("age", [0, 3, 14])
+def test_before_its_keeper_has_had_its_turn_a_run_has_it_for_no_longer(age: float) -> None:
+    """A run that is killed then would have the Spark for a quarter of an hour after its end."""
+    now = held.now()
+    held.Lease("spark-1").note(now, python="python3", taken=now - age, kept=False, keeper=os.getpid())
+    action = Action({"state": "held"})
+    require(action, asks=True)
+    assert [one["ttl"] for one in action.asked] == [45.0]
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
@@ -102,7 +112,7 @@ def test_without_a_keeper_that_is_said_once_and_the_lease_lasts_longer(monkeypat
     for taken in (held.now(), held.now() - 60, held.now() - 60):
         held.Lease("spark-1").note(held.now() - 60, python="python3", taken=taken, keeper=os.getpid())
         require(action)
-    assert [one["ttl"] for one in action.asked] == [900.0, 900.0, 900.0]
+    assert [one["ttl"] for one in action.asked] == [45.0, 900.0, 900.0]
     assert len(warnings) == 1
     assert warnings[0].startswith("spark-1: the lease of this run cannot be renewed beside its tasks.")
 

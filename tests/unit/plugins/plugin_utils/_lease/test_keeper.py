@@ -16,6 +16,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lock
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import held, keeper
 
 from tests.unit.waiting import WITHIN_S, until
@@ -25,7 +26,7 @@ HOLDER = {"who": "bob@desk", "doing": "stop.yml", "for_s": 4}
 
 def test_the_program_that_asks_is_understood() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", held.CLIENT.replace(held.NAME, "nobody-has-this-name"), "{}"],
+        [sys.executable, "-c", held.CLIENT.replace(lock.NAME, "nobody-has-this-name"), "{}"],
         capture_output=True,
         text=True,
         check=True,
@@ -99,6 +100,7 @@ def test_who_was_taken_over_from_lets_go_when_what_had_begun_has_ended(monkeypat
 MAIN = """
 import multiprocessing, os, sys, time
 from pathlib import Path
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lock
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import held, keeper
 
 keeper.RENEW_S = 0.1

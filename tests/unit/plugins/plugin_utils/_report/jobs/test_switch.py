@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import access
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lease
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lease, lock
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import switch
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs.engine import Engine, EngineError
 
@@ -172,17 +172,17 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> t.It
 def held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> t.Iterator[t.Callable[[], None]]:
     """The lease, as its real holder serves it; call this, and it is gone."""
     name = f"dgx-spark-speculative-{tmp_path.name}"
-    monkeypatch.setattr(switch, "LOCK", f"\0{name}")
+    monkeypatch.setattr(lock, "NAME", name)
     gone = threading.Event()
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(f"\0{name}")
-    listener.listen()
-    of_a_run = lease.Lease({"run": "this"}, lease.since_boot())
+    listener.listen(socket.SOMAXCONN)
+    of_a_run = lease.Lease({"run": "this", "who": "bob@desk", "doing": "stop.yml"}, lease.since_boot())
     monkeypatch.setattr(of_a_run, "is_over", lambda _now: gone.is_set())
 
     def hold() -> None:
         with listener:
-            lease.serve(listener, of_a_run)
+            lease.Lock(listener, of_a_run).serve()
 
     thread = threading.Thread(target=hold)
     thread.start()
@@ -197,7 +197,7 @@ def held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> t.Iterator[t.Callab
 
 @pytest.fixture
 def no_lease(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(switch, "LOCK", f"\0nobody-{tmp_path.name}")
+    monkeypatch.setattr(lock, "NAME", f"nobody-{tmp_path.name}")
 
 
 @pytest.fixture
@@ -208,15 +208,15 @@ def watchers(monkeypatch: pytest.MonkeyPatch) -> list[t.Callable[[], None]]:
     return found
 
 
-def test_names_are_those_that_the_collections_modules_use() -> None:
-    assert (f"\0{lease.NAME}", access.ASIDE) == (switch.LOCK, switch.ASIDE)
+def test_the_name_is_that_which_the_collections_modules_use() -> None:
+    assert access.ASIDE == switch.ASIDE
 
 
 def test_what_serves_is_put_aside_and_comes_back_after_a_power_cut(
     scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]]
 ) -> None:
     scene.serve()
-    assert scene.switch.aside(leased=True) == "aside"
+    assert scene.switch.aside("this") == "aside"
     assert scene.engine.seen() == {f"{SLOT}-aside": ("a", False, "always")}
     # Somebody looks on before anything is done.
     assert watchers == [scene.switch.watch]
@@ -227,7 +227,7 @@ def test_what_serves_is_put_aside_and_comes_back_after_a_power_cut(
     slot = access.Engine(str(scene.engine.path)).slot(SLOT)
     assert slot is not None
     assert slot["Id"] == OLD
-    assert scene.switch.settle() == "back"
+    assert scene.switch.settle("") == "back"
     assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
 
 
@@ -239,9 +239,9 @@ def test_cut_off_while_it_is_put_aside_it_serves_after_a_power_cut_and_is_found(
     scene.engine.left = cut
     if cut < 3:
         with pytest.raises(EngineError, match="cut off"):
-            scene.switch.aside(leased=True)
+            scene.switch.aside("this")
     else:
-        scene.switch.aside(leased=True)
+        scene.switch.aside("this")
     scene.engine.left = 100
     scene.engine.power_cut()
     ((_name, runs, _policy),) = scene.engine.seen().values()
@@ -249,7 +249,7 @@ def test_cut_off_while_it_is_put_aside_it_serves_after_a_power_cut_and_is_found(
     slot = access.Engine(str(scene.engine.path)).slot(SLOT)
     assert slot is not None
     assert slot["State"]["Running"]
-    scene.switch.settle()
+    scene.switch.settle("")
     assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
 
 
@@ -258,20 +258,20 @@ def test_cut_off_while_it_is_kept_docker_starts_one_at_least_and_it_is_kept_in_t
     scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]], cut: int
 ) -> None:
     scene.serve()
-    scene.switch.aside(leased=True)
+    scene.switch.aside("this")
     scene.succeed_it()
     scene.keep()
     scene.engine.left = cut
     if cut < 2:
         with pytest.raises(EngineError):
-            scene.switch.settle()
+            scene.switch.settle("")
     else:
-        assert scene.switch.settle() == "kept"
+        assert scene.switch.settle("") == "kept"
     scene.engine.left = 100
     scene.engine.power_cut()
     # Of two, one waits until the other has ended: server/supervisor.py.
     assert sum(runs for _id, runs, _policy in scene.engine.seen().values()) == (2 if cut == 1 else 1)
-    assert scene.switch.settle() == ("" if cut == 2 else "kept")
+    assert scene.switch.settle("") == ("" if cut == 2 else "kept")
     ((name, found),) = scene.engine.seen().items()
     assert (name, found[0], found[2]) == (SLOT, "b", "unless-stopped")
 
@@ -281,18 +281,18 @@ def test_cut_off_on_the_way_back_it_is_gone_on_with(
     scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]], cut: int
 ) -> None:
     scene.serve()
-    scene.switch.aside(leased=True)
+    scene.switch.aside("this")
     scene.succeed_it()
     scene.engine.left = cut
     if cut < 2:
         with pytest.raises(EngineError):
-            scene.switch.settle()
+            scene.switch.settle("")
     elif cut == 2:
         # It was not started, and who wants it to serve sees why.
-        assert scene.switch.settle() == "back"
+        assert scene.switch.settle("") == "back"
     scene.engine.left = 100
     scene.engine.power_cut()
-    scene.switch.settle()
+    scene.switch.settle("")
     ((name, found),) = scene.engine.seen().items()
     assert (name, found[0], found[2]) == (SLOT, "a", "unless-stopped")
 
@@ -320,7 +320,7 @@ def test_only_what_is_on_record_in_its_place_is_kept(
     scene.succeed_it(deployment)
     for name, configuration in records.items():
         record(scene.state / name, configuration)
-    assert scene.switch.settle() == did
+    assert scene.switch.settle("") == did
     assert [each[0] for each in scene.engine.seen().values()] == ["b" if did == "kept" else "a"]
 
 
@@ -330,30 +330,30 @@ def test_a_damaged_record_keeps_nothing(scene: Scene, no_lease: None, damaged: s
     scene.succeed_it()
     scene.keep()
     (scene.state / "mine" / "record.json").write_text(damaged, encoding="utf-8")
-    assert scene.switch.settle() == "back"
+    assert scene.switch.settle("") == "back"
 
 
 def test_what_is_made_anew_as_it_was_needs_no_other_record(scene: Scene, no_lease: None) -> None:
     scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
     record(scene.state / "mine" / "record.json", "old")
     scene.succeed_it(configuration="old")
-    assert scene.switch.settle() == "kept"
+    assert scene.switch.settle("") == "kept"
     assert scene.engine.seen() == {SLOT: ("b", True, "unless-stopped")}
 
 
 def test_the_first_one_is_kept_once_it_is_on_record(scene: Scene, no_lease: None) -> None:
-    assert scene.switch.settle() == ""
+    assert scene.switch.settle("") == ""
     scene.succeed_it()
-    assert scene.switch.settle() == ""
+    assert scene.switch.settle("") == ""
     record(scene.state / "mine" / "record.json", "new")
-    assert scene.switch.settle() == "kept"
+    assert scene.switch.settle("") == "kept"
     assert scene.engine.seen() == {SLOT: ("b", True, "unless-stopped")}
 
 
 def test_one_that_cannot_be_started_is_in_its_place(scene: Scene, no_lease: None) -> None:
     scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
     scene.engine.refuses = {"start"}
-    assert scene.switch.settle() == "back"
+    assert scene.switch.settle("") == "back"
     # Under way still: who runs it says why it does not start, and a restart of Docker starts it.
     assert scene.engine.seen() == {SLOT: ("a", False, "always")}
 
@@ -390,23 +390,23 @@ def test_an_engine_that_is_restarted_on_the_way_back_is_asked_again(scene: Scene
 def test_what_somebody_has_stopped_is_left_alone(scene: Scene, no_lease: None, policy: str) -> None:
     scene.serve()
     scene.engine.containers[OLD].update(State={"Running": False}, HostConfig={"RestartPolicy": {"Name": policy}})
-    assert scene.switch.settle() == ""
+    assert scene.switch.settle("") == ""
     assert scene.engine.steps == []
 
 
 def test_what_has_its_name_again_is_started_also_if_its_record_was_deleted(scene: Scene, no_lease: None) -> None:
     """Docker was restarted between the two."""
     scene.engine.containers[OLD] = container(OLD, SLOT, scene.state / "mine", "old", "always", False)
-    assert scene.switch.settle() == "back"
+    assert scene.switch.settle("") == "back"
     assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
 
 
 def test_without_a_lease_it_is_stopped_and_no_more(
     scene: Scene, no_lease: None, watchers: list[t.Callable[[], None]]
 ) -> None:
-    assert scene.switch.aside(leased=False) == ""
+    assert scene.switch.aside("") == ""
     scene.serve()
-    assert scene.switch.aside(leased=False) == "aside"
+    assert scene.switch.aside("") == "aside"
     assert scene.engine.seen() == {SLOT: ("a", False, "unless-stopped")}
     assert watchers == []
 
@@ -416,7 +416,7 @@ def test_the_lease_of_another_run_does_not_bring_it_back(
 ) -> None:
     """When that ends, what this run has started would make room for what it has stopped."""
     scene.serve()
-    scene.switch.aside(leased=False)
+    scene.switch.aside("")
     assert scene.engine.seen() == {SLOT: ("a", False, "unless-stopped")}
     assert watchers == []
 
@@ -427,29 +427,114 @@ def test_a_run_whose_lease_is_gone_stops_nothing(
     """It would take nothing back: its lock was killed since it looked."""
     scene.serve()
     with pytest.raises(
-        switch.EngineError, match=r"the lease of this run is gone, so what serves goes on; run it again"
+        switch.EngineError, match=r"the lease of this run is gone\. So it changes nothing more; run it again"
     ):
-        scene.switch.aside(leased=True)
+        scene.switch.aside("this")
     assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
     assert watchers == []
 
 
-def test_a_lock_that_says_nothing_is_held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(switch, "ASK_S", 0.1)
-    name = f"\0mute-{tmp_path.name}"
-    monkeypatch.setattr(switch, "LOCK", name)
-    assert not switch.is_held()
-    with socket.socket(socket.AF_UNIX) as mute:
-        mute.bind(name)
-        mute.listen()
-        assert switch.is_held()
+@pytest.mark.parametrize("act", ["aside", "settle"])
+def test_a_run_that_another_one_has_followed_changes_nothing(
+    scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]], act: str
+) -> None:
+    """That the Spark is somebody's says nothing: it has to be this run's."""
+    scene.serve()
+    scene.engine.containers[NEW] = container(NEW, f"{SLOT}-aside", scene.state / "mine", "new", "always", False)
+    before = scene.engine.seen()
+    with pytest.raises(switch.EngineError, match=r"is gone: bob@desk has been running stop\.yml for \d+ s and has the"):
+        getattr(scene.switch, act)("another")
+    assert (scene.engine.seen(), scene.engine.steps, watchers) == (before, [], [])
+
+
+def test_nobody_gets_the_spark_before_it_is_put_aside(
+    scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[t.Any] = []
+
+    def stop(*_step: t.Any) -> None:
+        lock.ask({"do": "release", "run": "this"})
+        seen.append(lock.ask({"do": "take", "run": "another"})["state"])
+
+    monkeypatch.setattr(scene.switch, "_do", stop)
+    scene.serve()
+    scene.switch.aside("this")
+    assert set(seen) == {"wait"}
+
+
+def foreign(scene: Scene) -> Container:
+    """One of somebody's own that has the name of what is put aside."""
+    theirs = container(OLD, f"{SLOT}-aside", scene.state, "", "no", True)
+    theirs["Config"] = {"Labels": None}
+    scene.engine.containers[OLD] = theirs
+    return theirs
+
+
+@pytest.mark.parametrize("proven", [False, True])
+def test_what_somebody_else_calls_so_is_left_alone(scene: Scene, no_lease: None, proven: bool) -> None:
+    theirs = {**foreign(scene)}
+    scene.succeed_it()
+    if proven:
+        scene.keep()
+    assert scene.switch.settle("") == ("kept" if proven else "")
+    assert scene.engine.containers[OLD] == theirs
+    assert scene.engine.seen()[SLOT] == ("b", True, "unless-stopped" if proven else "no")
+
+
+def test_nothing_is_put_aside_where_somebody_else_has_the_name(
+    scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]]
+) -> None:
+    foreign(scene)
+    scene.succeed_it()
+    with pytest.raises(EngineError, match=rf"the container {SLOT}-aside was not made by this collection\. Nothing was"):
+        scene.switch.aside("this")
+    assert (scene.engine.steps, watchers) == ([], [])
+
+
+@pytest.fixture
+def mute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> t.Iterator[subprocess.Popen[bytes]]:
+    """A process that has the name of the lock and says nothing."""
+    monkeypatch.setattr(lock, "ANSWER_S", 0.1)
+    monkeypatch.setattr(lock, "NAME", f"mute-{tmp_path.name}")
+    program = (
+        "import socket, sys, time; s = socket.socket(socket.AF_UNIX); s.bind(chr(0) + sys.argv[1]); s.listen();"
+        "print(flush=True); time.sleep(600)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program, lock.NAME], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_a_lock_that_says_nothing_is_held_at_first(mute: subprocess.Popen[bytes]) -> None:
+    assert switch.is_held(lock.Patience())
+
+
+def test_one_that_says_nothing_for_long_is_ended_and_what_was_put_aside_comes_back(
+    scene: Scene, mute: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "TTL_S", 0.3)
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    scene.switch.watch()
+    assert mute.wait(WITHIN_S) == -9
+    assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
+
+
+def test_a_user_without_rights_who_has_the_name_holds_nothing(
+    mute: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "has_rights", lambda _uid: False)
+    assert not switch.is_held(lock.Patience())
 
 
 def test_who_stays_behind_brings_it_back_when_nobody_has_the_spark(
     scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]], clock: Clock
 ) -> None:
     scene.serve()
-    scene.switch.aside(leased=True)
+    scene.switch.aside("this")
     scene.succeed_it()
     seen = [scene.engine.seen()]
     clock.at(60, lambda: seen.append(scene.engine.seen()))
@@ -483,17 +568,16 @@ def test_a_run_that_comes_back_after_that_has_lost_the_spark(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """It would stop what came back, and nobody would know of that."""
-    monkeypatch.setattr(switch, "LOCK", f"\0lapsed-{tmp_path.name}")
-    monkeypatch.setattr(lease, "NAME", f"lapsed-{tmp_path.name}")
+    monkeypatch.setattr(lock, "NAME", f"lapsed-{tmp_path.name}")
     request = {"run": "this", "who": "alice@laptop", "doing": "single_eagle3.yml"}
     assert lease.take({**request, "ttl": 0.2})["state"] == "held"
     # Whoever only asks leaves it to the run that comes back.
-    until(lambda: lease.ask({"do": "ask"}) == {"state": "free"})
-    assert lease.ask({**request, "do": "renew", "ttl": 0.2}) == {"state": "held"}
+    until(lambda: lock.ask({"do": "ask"}) == {"state": "free"})
+    assert lock.ask({**request, "do": "renew", "ttl": 0.2}) == {"state": "held"}
     scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
     scene.switch.watch()
     assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
-    assert lease.ask({**request, "do": "renew"}) == {"state": "none"}
+    assert lock.ask({**request, "do": "renew"}) == {"state": "none"}
 
 
 def test_what_a_run_without_a_record_has_left_does_not_prove_the_next_one(
@@ -503,12 +587,12 @@ def test_what_a_run_without_a_record_has_left_does_not_prove_the_next_one(
     scene.serve()
     record(scene.state / "previous.json", "old")
     record(scene.state / "other" / "record.json", "older")
-    scene.switch.aside(leased=True)
+    scene.switch.aside("this")
     scene.succeed_it("other", "older")
-    assert scene.switch.settle() == "back"
+    assert scene.switch.settle("") == "back"
     # Any other way back stays.
     record(scene.state / "previous.json", "older")
-    scene.switch.aside(leased=True)
+    scene.switch.aside("this")
     assert switch.recorded(scene.state / "previous.json") == "older"
 
 
@@ -530,7 +614,7 @@ def test_who_stays_behind_ends_with_the_switch(scene: Scene, held: t.Callable[[]
 def test_one_at_a_time(scene: Scene, no_lease: None) -> None:
     scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
     with switch.alone(scene.jobs):
-        other = threading.Thread(target=scene.switch.settle)
+        other = threading.Thread(target=scene.switch.settle, args=("",))
         other.start()
         other.join(0.3)
         assert other.is_alive()
@@ -541,7 +625,7 @@ def test_one_at_a_time(scene: Scene, no_lease: None) -> None:
 
 def test_an_engine_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="is it running"):
-        switch.Switch(SLOT, Engine(str(tmp_path / "none.sock")), tmp_path).settle()
+        switch.Switch(SLOT, Engine(str(tmp_path / "none.sock")), tmp_path).settle("")
 
 
 def test_it_is_left_behind_as_a_process_of_its_own_session(tmp_path: Path) -> None:
