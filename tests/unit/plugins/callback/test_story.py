@@ -18,13 +18,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import typing as t
 from pathlib import Path
 
 import pytest
 
-from tests.unit.waiting import WITHIN_S
+from tests.unit.waiting import WITHIN_S, until
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[3]
@@ -149,10 +148,7 @@ def test_what_is_printed(runner: Runner, name: str, playbook: str, arguments: li
 
 def interrupted(runner: Runner, name: str, is_under_way: t.Callable[[], bool]) -> str:
     process = runner.start(name, "--limit", "one")
-    deadline = time.monotonic() + 60
-    while not is_under_way():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(is_under_way)
     os.killpg(process.pid, signal.SIGINT)
     return runner.normal(process.communicate(timeout=WITHIN_S)[0])
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import typing as t
 from pathlib import Path
@@ -104,9 +105,10 @@ def test_a_stream_in_one_piece_is_found_out(proxy: Proxy, server: Server, check:
 
 
 def test_a_stream_that_is_cut_is_found_out(proxy: Proxy, server: Server, check: Run) -> None:
-    server.ask = lambda handler: handler.stream([b"data: {}\n\n"] * 3, 0.1)
+    server.ask = lambda handler: handler.stream([b"data: {}\n\n"] * 5, 0.1)
     result = check(url=proxy.url, api_key=proxy.key("default"))
-    assert "3 pieces, without an end" in result["msg"]
+    # A machine that is late hears two of them as one.
+    assert re.search(r"[2-5] pieces, without an end", result["msg"])
     assert "stop it first" not in result["msg"]
     assert "docker logs" in result["msg"]
 
