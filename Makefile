@@ -50,18 +50,18 @@ setup:  ## Install Ansible into .venv and write inventory/hosts.yml from the exa
 demo: engine  ## Watch the shipped playbook serve a model on a simulated Spark
 	@tools/environment.sh demo
 	@tools/twin.sh up
-	@ansible-playbook -i .cache/twin/$(or $(TWIN),.)/inventory.yml playbooks/single_eagle3.yml
+	@ansible-playbook -i .cache/twin/$(addsuffix /,$(TWIN))inventory.yml playbooks/single_eagle3.yml
 	@echo "The simulated Spark goes on serving. Have a look: tools/twin.sh shell, or any playbook, such as"
-	@echo "  . .venv/bin/activate && ansible-playbook -i .cache/twin/$(or $(TWIN),.)/inventory.yml playbooks/status.yml"
+	@echo "  . .venv/bin/activate && ansible-playbook -i .cache/twin/$(addsuffix /,$(TWIN))inventory.yml playbooks/status.yml"
 	@echo "Away with it: make demo-down"
 
 .PHONY: demo-two-sparks
 demo-two-sparks: engine  ## Watch the shipped playbook serve a model on two simulated Sparks with a cable
 	@tools/environment.sh demo
 	@tools/twin.sh up --sparks 2
-	@ansible-playbook -i .cache/twin/$(or $(TWIN),.)/inventory.yml playbooks/two_sparks.yml
+	@ansible-playbook -i .cache/twin/$(addsuffix /,$(TWIN))inventory.yml playbooks/two_sparks.yml
 	@echo "The simulated Sparks go on serving. Have a look: tools/twin.sh shell 2, or any playbook, such as"
-	@echo "  . .venv/bin/activate && ansible-playbook -i .cache/twin/$(or $(TWIN),.)/inventory.yml playbooks/status.yml"
+	@echo "  . .venv/bin/activate && ansible-playbook -i .cache/twin/$(addsuffix /,$(TWIN))inventory.yml playbooks/status.yml"
 	@echo "Away with them: make demo-down"
 
 GONE = The simulated Sparks are gone. Their images stay in Docker for the next time; make clean removes those, too.

@@ -18,7 +18,7 @@ from ansible.utils.display import Display
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import document as documents
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import plan as planning
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.analyse import analyse
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import chosen
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import chosen, verdict
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.comparison import compare
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.page import page
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.plots import (
@@ -191,6 +191,7 @@ def judged(report: documents.Report, given: t.Mapping[str, t.Any]) -> dict[str, 
     recipe = plan.get("recipe")
     return {
         "chosen": chosen(report, given["record"], recipe, plan["speculative_config"]) if recipe else {},
+        "verdict": verdict(report, given["record"]),
         "not_restored": "" if results["restored"] else results["not_restored"],
     }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import reach_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.advice import Around
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.status import render, status_of
 
@@ -30,7 +31,7 @@ class ActionModule(ActionBase):
             return {"failed": True, "msg": f"{host}: the container is started, but its head cannot log in. {why}"}
         if "disk" in found:
             around = Around(tuple(((task_vars or {}).get("groups") or {}).get("sparks") or ()))
-            return {**found, "lines": render(host, status_of(found), around)}
+            return {**found, "lines": render(host, status_of(found), around, reach_of(self, task_vars or {}))}
         return {**found, "lines": told(host, found["log"])} if "log" in found else found
 
     def _lets_in(self, where: t.Mapping[str, t.Any], task_vars: dict[str, t.Any] | None) -> bool:

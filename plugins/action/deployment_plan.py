@@ -34,6 +34,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
     steps,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.subjects import PARTS, SUBJECTS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import reach_of
 
 
 def refusing(refusal: str) -> dict[str, t.Any]:
@@ -149,9 +150,8 @@ class ActionModule(ActionBase):
         is_other = host == asked["loaded"] and host in found["to"] and not self._task.check_mode
         return {**found, **refusing(images.other(asked["looks"], host) if is_other else "")}
 
-    @staticmethod
-    def _page(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        return page.plan(host, **given["page"])
+    def _page(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return page.plan(host, **given["page"], reach=reach_of(self, self._variables))
 
     def _served(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         # Where a value was given, only what came with the task still tells.
@@ -222,7 +222,8 @@ class ActionModule(ActionBase):
     def _review(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = given["review"]
         answered = served.of_head(asked["answered"])
-        return {"record": deployment.reviewed(asked["own"], answered, asked["networks"], asked["origins"])}
+        record = deployment.reviewed(asked["own"], answered, asked["networks"], asked["origins"])
+        return {"record": deployment.with_verdict(record, asked["verdict"])}
 
     def _record(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         asked = given["record"]
@@ -245,4 +246,5 @@ class ActionModule(ActionBase):
         )
         planned = deployment.Deployment(**found)
         record = planned.record(seen, datetime.datetime.now(datetime.timezone.utc))
+        record = deployment.with_verdict(record, records.get("verdict") or {})
         return {"record": record, "replaced": deployment.replaced(planned, records)}

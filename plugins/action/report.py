@@ -12,13 +12,14 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import fitted, section
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import is_worker
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.document import DocumentError
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.differences import differences
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.memory import tightest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.nodes import gathered, known
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import (
+    access,
     advice,
     field,
     preflight,
@@ -26,6 +27,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report impo
     summary,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.document import Document, ReportError
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import Report
 
 display = Display()
 
@@ -61,6 +63,7 @@ BESIDES: dict[str, dict[str, t.Any]] = {
     "title": {"type": "str", "default": "Besides"},
     "items": {"type": "list", "elements": "str", "default": []},
     "together": {"type": "dict"},
+    "endpoint": {"type": "dict"},
     "document": {"type": "dict"},
     "json_path": {"type": "path"},
     "unreachable": {"type": "list", "elements": "str", "default": []},
@@ -83,15 +86,15 @@ class ActionModule(ActionBase):
         )
         if given["reveal"] is not None:
             return self._reveal(host, variables, **given["reveal"])
-        lines: list[str] = given["lines"] or []
+        lines = fitted(given["lines"] or [])
         problems: list[str] = []
-        refusal = ""
+        refusal, short = "", None
         if given["plans"] is not None:
             lines = tightest(given["plans"].values())
         if given["statuses"] is not None:
             lines = self._status(host, variables, given["statuses"])
         if given["summary"] is not None:
-            lines = self._summary(host, variables, given["summary"])
+            lines, short = self._summary(host, variables, given["summary"], given["endpoint"])
         if given["preflight"] is not None:
             lines, problems, refusal = self._preflight(host, **given["preflight"])
         if given["field"] is not None:
@@ -101,17 +104,18 @@ class ActionModule(ActionBase):
         lines = lines + section(given["title"], given["items"])
         if lines:
             # One call, so that the lines of hosts that report at once are not mixed.
-            display.display("\n" + "\n".join(lines) + "\n")
+            brief = None if short is None else f"\n{short}\n"
+            display.display(Report("\n" + "\n".join(lines) + "\n", brief))
         self._keep(host, given)
         failed = {"failed": True, "msg": refusal} if problems else {}
         return {"changed": False, "lines": lines, "problems": problems, **failed}
 
-    @staticmethod
-    def _status(host: str, variables: dict[str, t.Any], statuses: dict[str, t.Any]) -> list[str]:
+    def _status(self, host: str, variables: dict[str, t.Any], statuses: dict[str, t.Any]) -> list[str]:
         """The table of one Spark, whose advice goes by what all of them do; of those, one may not have been reached."""
         seen = {name: status.status_of(facts) for name, facts in statuses.items() if "disk" in (facts or {})}
         inventory = (variables.get("groups") or {}).get("sparks") or ()
-        return status.render(host, seen[host], advice.Around(tuple(inventory), seen)) if host in seen else []
+        around, reach = advice.Around(tuple(inventory), seen), access.reach_of(self, variables)
+        return status.render(host, seen[host], around, reach) if host in seen else []
 
     @staticmethod
     def _together(host: str, together: dict[str, t.Any], document: dict[str, t.Any] | None) -> dict[str, t.Any]:
@@ -131,20 +135,15 @@ class ActionModule(ActionBase):
         except ReportError as error:
             raise AnsibleActionFail(str(error)) from None
 
-    def _summary(self, host: str, variables: dict[str, t.Any], record: dict[str, t.Any]) -> list[str]:
-        """What the record's deployment serves; nothing of a worker, for which its head speaks."""
+    def _summary(
+        self, host: str, variables: dict[str, t.Any], record: dict[str, t.Any], endpoint: dict[str, t.Any] | None
+    ) -> tuple[list[str], str | None]:
+        """What the record's deployment serves, whole and in short; nothing of a worker, for which its head speaks."""
         if is_worker(record):
-            return []
-        context = self._play_context
-        reach = summary.Reach(
-            local=self._connection.transport == "local",
-            host=str(context.remote_addr or ""),
-            user=str(context.remote_user or ""),
-            port=int(context.port or 22),
-            private_key=str(context.private_key_file or ""),
-            extra_arguments=str(self._templar.template(variables.get("ansible_ssh_common_args", ""))),
-        )
-        return summary.render(host, record, reach).splitlines()
+            return [], None
+        offered = access.endpoint_of(endpoint)
+        whole = summary.render(host, record, access.reach_of(self, variables), offered)
+        return whole.splitlines(), summary.short(host, record, offered)
 
     @staticmethod
     def _preflight(
@@ -157,7 +156,8 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(str(error)) from None
         if table:
             problems = preflight.every_obstacle(found)
-            return preflight.render(title, image, found), problems, "".join(problems[:1])
+            refusal = preflight.refusal(problems, "nothing was changed") if problems else ""
+            return preflight.render(title, image, found), problems, refusal
         problems = preflight.refusals(found)
         # Once for all.
         notes = preflight.worth_knowing(found) if host == next(iter(hosts)) and not problems else []

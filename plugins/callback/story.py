@@ -13,15 +13,19 @@ description:
   - Prints a line for each step of a playbook instead of each task. A step is a role that the playbook includes, with
     all that happens in it, and is called as the playbook calls its inclusion. Tasks of the playbook itself that follow
     each other are a step, too; it is called as the task that took longest, or as the play if it has no other step.
-  - A line begins with C(ok), C(changed) or C(failed), or in check mode with C(differs), names the tasks that changed
-    something, and how far long work has come. Where hosts differ, each has its line.
+  - A line begins with C(ok), C(changed) or C(failed), or in check mode with C(differs), and says in a few words what
+    was found, what was changed and how far long work has come. Where hosts differ, each has its line. A step that has
+    changed nothing and has nothing to say has none.
   - On a terminal the step that is under way is drawn in place. Elsewhere a step that takes long has a line every ten
     seconds at most.
   - A failure is told once, when no C(rescue) can deal with it any more, without the lines of the playbook around it.
-    One that C(ignore_errors) ignores is named in the line of its step.
+    One that C(ignore_errors) ignores is named in the line of its step, and those that a C(rescue) has dealt with are
+    counted there.
   - What a task that is in check mode by itself would change is not told in a run that is not.
-  - Warnings come at the end. What a task displays for people, such as M(ansible.builtin.debug) and the reports of this
-    collection, is shown whole. So are diffs of texts; of data only what differs is shown.
+  - Warnings come at the end, or before the failure. What a task displays for people, such as M(ansible.builtin.debug)
+    and the reports of this collection, is shown whole, but for the report of a run that has changed nothing. So are
+    diffs of texts; of data only what differs is shown.
+  - Lines are as wide as the terminal, and 100 columns at most.
   - With C(-v) and more everything is as with P(ansible.builtin.default#callback).
 extends_documentation_fragment:
   - default_callback
@@ -53,9 +57,10 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.stor
     is_dealt_with,
     why,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import Screen
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import Screen, wrap
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.steps import (
     Step,
+    changed_by,
     duration,
     entry,
     in_order,
@@ -97,8 +102,9 @@ class Story:
         self._talk: dict[str, list[str]] = {}
         # What the lines of earlier steps say.
         self._said: set[str] = set()
-        # How often a task has changed a host, or would have.
+        # In how many steps a host was changed, or would have been.
         self._counts: collections.Counter[tuple[str, str]] = collections.Counter()
+        screen.in_short = self._is_unchanged
         self._checks = bool(context.CLIARGS.get("check"))
         if self._checks:
             screen.show("Check mode: nothing is changed, 'differs' is what would be.")
@@ -115,6 +121,7 @@ class Story:
 
     def playbook_on_task_start(self, task: t.Any, is_conditional: bool = False) -> None:
         now = self._clock()
+        self._screen.fit()
         self._say()
         if self._play.strategy not in FREE:
             final = {one.host for one in self._held if not one.guards}
@@ -150,14 +157,11 @@ class Story:
         if text and text not in self._said:
             seen.said = text
         if result.result.get("changed") and not self._only_looks(result.task):
-            kind = "differs" if result.task.check_mode else "changed"
-            getattr(seen, kind).append(name)
-            self._counts[result.host.get_name(), kind] += 1
+            getattr(seen, "differs" if result.task.check_mode else "changed").append(changed_by(result.task))
         # What was displayed has spoken for itself.
         if self._base._run_is_verbose(result):
             self._speak(result)
         elif not is_silent(result.task) and self._screen.others == self._others:
-            self._step.tasks.add(name)
             # Only now it is known not to be skipped.
             self._under_way("", name)
 
@@ -167,10 +171,11 @@ class Story:
         if self._step is None:
             self._step = Step(entry(result.task, self._names), self._clock())
         seen = self._step.of(host)
-        (seen.ignored if ignore_errors else seen.wrong).append(name)
-        if not ignore_errors:
+        if ignore_errors:
+            seen.ignored.append(name)
+        else:
+            seen.wrong += 1
             self._held.append(Failure(host, name, why(result.result, host), guards(result.task)))
-            self._under_way(host, f"{host} | {name}: went wrong")
 
     def runner_on_unreachable(self, result: t.Any) -> None:
         self.runner_on_failed(result, ignore_errors=bool(result.task.ignore_unreachable))
@@ -232,7 +237,7 @@ class Story:
             counts = stats.summarize(host)
             # The playbook's own look at the request, on the controller.
             if host != "localhost" or host in bad or self._counts[host, "changed"] or len(hosts) == 1:
-                self._recap(host, counts)
+                self._recap(host, counts, bool(bad))
 
     def broken_off(self) -> None:
         """The process ends, and nobody has called for the end of the story."""
@@ -249,7 +254,13 @@ class Story:
         for one in self._held:
             self._screen.show(f"FAILED  {one.host}: {one.task}: {one.why}", colour("COLOR_ERROR"))
 
-    def _recap(self, host: str, counts: t.Mapping[str, int]) -> None:
+    def _is_unchanged(self) -> bool:
+        """Whether this run has changed nothing, and nothing has failed for good."""
+        here = self._step.hosts.values() if self._step else ()
+        changed = any(seen.changed or seen.differs for seen in here)
+        return not (changed or any(self._counts.values()) or self._failed or self._held)
+
+    def _recap(self, host: str, counts: t.Mapping[str, int], has_failed: bool) -> None:
         outcome = "unreachable" if counts["unreachable"] else "failed" if counts["failures"] else "ok"
         if outcome == "ok" and host in self._stopped:
             outcome = "stopped, since another host failed"
@@ -258,7 +269,7 @@ class Story:
             outcome,
             f"{changed or 'nothing'} changed",
             *([f"{differs} would be"] if differs else []),
-            *([f"{counts['rescued']} failed and dealt with"] if counts["rescued"] and outcome == "ok" else []),
+            *([f"{counts['rescued']} failed and dealt with"] if counts["rescued"] and not has_failed else []),
             *([f"{counts['ignored']} failed and ignored"] if counts["ignored"] else []),
         ]
         text = f"{host}: {', '.join(words)}, {duration(self._clock() - self._began)}"
@@ -280,7 +291,8 @@ class Story:
 
     def _say(self) -> None:
         for text, hosts in self._talk.items():
-            self._screen.show(text if set(hosts) >= self._hosts.keys() else f"{', '.join(hosts)}: {text}")
+            whose = "" if set(hosts) >= self._hosts.keys() or text.startswith(f"{hosts[0]}: ") else ", ".join(hosts)
+            self._screen.show("\n".join(wrap(f"{whose}: {text}" if whose else text, "  ", "  ")))
         self._talk = {}
 
     def _progress(self, text: str) -> None:
@@ -307,11 +319,9 @@ class Story:
         name = step.entry.name or (self._play.get_name() if alone else step.longest(now))
         self._steps_told += 1
         self._said |= {seen.said for seen in step.hosts.values()}
-        final = {one.host for one in self._held if not one.guards}
-        for one in self._held:
-            if one.host in final & step.hosts.keys() and one.task in step.of(one.host).wrong:
-                # The block that follows tells of it.
-                step.of(one.host).wrong.remove(one.task)
+        for host, seen in step.hosts.items():
+            self._counts[host, "changed"] += bool(seen.changed)
+            self._counts[host, "differs"] += bool(seen.differs)
         failed = self._failed | {one.host for one in self._held}
         if step.is_silent() and not failed & step.hosts.keys():
             return
@@ -323,6 +333,9 @@ class Story:
         if failures is None:
             final = {one.host for one in self._held if not one.guards}
             failures = [one for one in self._held if one.host in final]
+        if failures:
+            # What comes last is why it failed.
+            self._screen.warn()
         for text in blocks(in_order(failures, self._hosts, lambda one: one.host)):
             self._screen.show(text, colour("COLOR_ERROR"), stderr=self._base.get_option("display_failed_stderr"))
         told = {one.host for one in failures}

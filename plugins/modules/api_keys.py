@@ -129,6 +129,20 @@ scope:
   returned: success
   type: str
   sample: docker
+accepted_paths:
+  description: The file of each key that is accepted now, those of the O(owner) first.
+  returned: success
+  type: dict
+  sample:
+    laptop: /home/spark/.local/share/dgx-spark-speculative/proxy/keys/laptop
+    open-webui: /home/spark/.local/share/dgx-spark-speculative/proxy/keys/open-webui
+closes:
+  description:
+    - What to tell people where other machines lose access by RV(scope), and how to keep it. Empty if they do not. Whom
+      the proxy has let in so far is read where the role C(api_proxy) has written it down.
+  returned: success
+  type: str
+  sample: ""
 owners:
   description: All keys that are accepted now, and who asked for each. Empty for a key that was put there by hand.
   returned: success
@@ -141,6 +155,7 @@ owners:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.exposed import closes, exposed, scope
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.keys import Keys, KeysError
 
 
@@ -170,6 +185,7 @@ def main() -> None:
     }
     guests = [name for name, whose in before.items() if whose not in ("", owner)]
     expose = module.params["expose"]
+    now = "docker" if expose == "local" and guests else expose
     module.exit_json(
         changed=change.any,
         paths={name: str(keys.path(name)) for name in names},
@@ -180,8 +196,12 @@ def main() -> None:
         existing=before,
         own=[name for name, whose in before.items() if whose == owner],
         guests=guests,
-        scope="docker" if expose == "local" and guests else expose,
+        scope=now,
+        closes=closes(scope(exposed(directory.parent)), now),
         owners=dict(sorted(after.items())),
+        accepted_paths={
+            name: str(keys.path(name)) for name in sorted(after, key=lambda name: (after[name] != owner, name))
+        },
     )
 
 

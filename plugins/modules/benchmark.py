@@ -313,6 +313,11 @@ chosen:
     - Empty without a verdict, or if O(report.plan) has no C(recipe).
   returned: when O(report.results) is given
   type: dict
+verdict:
+  description:
+    - C(date) and C(sentence), and the C(configuration) of the deployment that was measured. Empty without a verdict.
+  returned: when O(report.results) is given
+  type: dict
 not_restored:
   description:
     - Why the deployment's own options do not serve again. Empty if they do.

@@ -205,6 +205,20 @@ beside:
   type: dict
   sample:
     proxy: running
+endpoint:
+  description:
+    - What the proxy offers to others while it runs, as the role C(api_proxy) has written it down, or null. C(urls) are
+      addresses with their scope, C(keys) the file of each key on the Spark, C(ca) the authority's certificate on the
+      machine that has opened it.
+  returned: with V(status) in O(gather)
+  type: dict
+  sample:
+    urls:
+      - scope: lan
+        url: https://spark-1.local:8443
+    keys:
+      default: /home/spark/.local/share/dgx-spark-speculative/proxy/keys/default
+    ca: ~/.config/dgx-spark-speculative/spark-1-ca.crt
 listens_on:
   description:
     - The address on which it listens.

@@ -232,6 +232,12 @@ options:
             fails.
         type: bool
         default: false
+      incomplete:
+        description:
+          - Whether a look has failed, which is told of elsewhere. Nothing is said then of a memory or of models that
+            are not known.
+        type: bool
+        default: false
       memory:
         description:
           - The Spark's memory, in bytes, with the keys C(total), C(available), C(slot) (what the running deployment
@@ -586,16 +592,6 @@ options:
           - Where a container reaches the model, with or without C(/v1).
         type: str
         required: true
-      reached_as:
-        description:
-          - The name or address by which the controller reaches the host.
-        type: str
-        required: true
-      user:
-        description:
-          - As whom it does so. Empty where SSH knows that.
-        type: str
-        default: ""
       environment:
         description:
           - Settings of Open WebUI's own, which count over those of this collection.
@@ -766,6 +762,12 @@ options:
       networks:
         description:
           - As O(record.networks).
+        type: dict
+        default: {}
+      verdict:
+        description:
+          - What a benchmark has found of it, RV(dgx_spark.speculative.spark_info#module:records.verdict). Left out of
+            the record if another configuration was measured.
         type: dict
         default: {}
   listen:

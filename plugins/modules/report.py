@@ -54,6 +54,7 @@ options:
       - A deployment's record, as the role C(speculative_serve) hands it out. Printed is a short text for the end of a
         run, with the URL, an SSH tunnel where the Spark is another machine, the measured figures, the first lines of
         the answer, and lines to copy for curl and Python.
+      - In a run that has changed nothing, P(dgx_spark.speculative.story#callback) shows a few lines of it only.
       - Of two Sparks that serve as one the head speaks for both, and tells how they are joined and what both ranks said
         of themselves. With the worker's record nothing is printed.
       - It says so when the acceptance length is below the one from which drafts pay, and what was checked besides.
@@ -158,6 +159,11 @@ options:
         be looked at.
       - What shows only when they are looked at together takes the place of O(items), and is kept in O(document) as
         C(between).
+    type: dict
+  endpoint:
+    description:
+      - What the proxy offers, as the role C(api_proxy) hands it out as C(api_proxy_endpoint). The O(summary) shows the
+        addresses that others use, with key and certificate. Without it the server is reached on the Spark only.
     type: dict
   document:
     description:

@@ -963,6 +963,11 @@ records:
         - What a benchmark has chosen for O(deployment), or without that for what is in the slot. Null if it has chosen
           nothing.
       type: dict
+    verdict:
+      description:
+        - What a benchmark has found of O(deployment), whether or not it has chosen for it, as C(date), C(sentence) and
+          the C(configuration) that was measured. Empty if there was none.
+      type: dict
     previous_lacks:
       description: The models of RV(records.previous) that are not where they were.
       type: list

@@ -9,9 +9,19 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH, Page
+
 # Tests read what Ansible itself prints, whatever ansible.cfg chooses for people.
 os.environ["ANSIBLE_STDOUT_CALLBACK"] = "ansible.builtin.default"
 
 # What is started in the background of a shell ignores Ctrl-C, and so would all that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines are as wide as they may be, whatever terminal the tests run in and whatever one of them has had."""
+    monkeypatch.setattr(Page, "columns", WIDTH)
+    monkeypatch.setenv("COLUMNS", str(WIDTH))

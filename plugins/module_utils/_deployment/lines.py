@@ -4,21 +4,41 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""How lines for people are laid out."""
+"""How lines for people are laid out: as wide as the terminal, and 100 columns at most."""
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 import typing as t
 
+# The most that is read with ease, and what there is where nobody has said how wide the page is.
 WIDTH = 100
+LEAST = 40
 
 
-def wrapped(text: str, first: str = "", later: str = "", width: int = WIDTH) -> list[str]:
+class Page:
+    """What the lines of this process are laid out for. Only a callback knows the terminal: tasks run in forks of its
+    process, which have none."""
+
+    columns = WIDTH
+
+
+def fit(columns: int) -> None:
+    """Lay lines out for a terminal of so many columns."""
+    Page.columns = max(LEAST, min(WIDTH, columns))
+
+
+def width() -> int:
+    """How many columns a line may take."""
+    return Page.columns
+
+
+def wrapped(text: str, first: str = "", later: str = "", columns: int | None = None) -> list[str]:
     """A text on as many lines as it needs. A word is kept whole: a path that was broken cannot be copied."""
     return textwrap.wrap(
         " ".join(text.split()),
-        width,
+        columns or width(),
         initial_indent=first,
         subsequent_indent=later,
         break_long_words=False,
@@ -26,7 +46,41 @@ def wrapped(text: str, first: str = "", later: str = "", width: int = WIDTH) -> 
     )
 
 
+def fitted(lines: t.Iterable[str]) -> list[str]:
+    """Lines of which each that is too long goes on below itself, indented."""
+    found = []
+    for line in lines:
+        own = line[: len(line) - len(line.lstrip())]
+        found += [line] if len(line) <= width() else wrapped(line, own, f"{own}  ")
+    return found
+
+
 def section(title: str, sentences: t.Iterable[str]) -> list[str]:
     """Sentences as a list under a title; nothing without sentences."""
     lines = [line for sentence in sentences for line in wrapped(sentence, "    - ", "      ")]
     return ["", f"  {title}:", *lines] if lines else []
+
+
+def command(words: t.Iterable[str], indent: str = "    ") -> list[str]:
+    """A command that can be copied from as many lines as it needs: each but the last ends with a backslash."""
+    lines: list[str] = []
+    for word in words:
+        if lines and len(lines[-1]) + 1 + len(word) <= width() - 2:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(f"{indent}  {word}" if lines else f"{indent}{word}")
+    return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
+
+
+def quoted(words: t.Iterable[str]) -> list[str]:
+    """Words as a shell takes them; an option stays beside its value."""
+    found: list[str] = []
+    for word in words:
+        # A home directory is the shell's to find.
+        home, path = ("~/", word[2:]) if word.startswith("~/") else ("", word)
+        word = home + shlex.quote(path)
+        if found and found[-1].startswith("-") and " " not in found[-1] and not word.startswith("-"):
+            found[-1] += f" {word}"
+        else:
+            found.append(word)
+    return found

@@ -33,6 +33,10 @@ EARLIER = ("entrypoint.py", "options.yml", "pair.py", "ranks.py", "serve.sh", "s
 NOT_DEPLOYMENTS = ("benchmark", "images", "jobs", "models", "pair", "proxy", PREVIOUS)
 # The names of images that were pulled, or served before a cleanup, one in a file.
 IMAGES = "images"
+# What a benchmark has found of a deployment, whether or not it has chosen for it.
+VERDICT = "verdict.json"
+# What tells two deployments of one recipe apart.
+COMPARED = ("context", "parallel", "family")
 # As the container's main process has it, which is what obeys a lease.
 LONGEST_LEASE_S = 24 * 3600
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -72,7 +76,7 @@ SHAPE: dict[str, t.Any] = {
         "asked": {"prompt": str, "max_tokens": is_positive},
     },
     "memory_available": NUMBER,
-    "benchmark": {"date": str, "sentence": str},
+    **{name: {"date": str, "sentence": str} for name in ("benchmark", "verdict")},
     "break_even": {"best": NUMBER, "worst": NUMBER},
     "container": {"labels": {}},
     # Of two Sparks that serve as one; empty, or not there, for one Spark.
@@ -159,6 +163,7 @@ def remembered(state_directory: Path, deployment: str | None, labels: t.Mapping[
         "previous_damaged": before is None and (state_directory / PREVIOUS).exists(),
         "previous_lacks": lost_models(before) if before else [],
         "trial": leased_trial(directory) if directory else None,
+        "verdict": _mapping(state_directory / deployment / VERDICT) if deployment else {},
         "choice": choice(state_directory / deployment if deployment else directory),
         **(noted(state_directory / deployment) if deployment else {"said": {}, "ranks": [], "network": None}),
         "files": present_files(state_directory / deployment, labels) if deployment else {},
@@ -249,6 +254,29 @@ def read_record(path: Path) -> Record | None:
 def origins(record: t.Mapping[str, t.Any]) -> list[str]:
     """What is not as the recipe says, each with where it comes from, in words."""
     return [str(origin["says"]) for origin in (record.get("origins") or {}).values() if fits(origin, {"says": str})]
+
+
+def decoding_type(record: t.Mapping[str, t.Any]) -> str | None:
+    """Return how a speculative_config drafts that the engine options bring; None where a method makes it."""
+    own = (record.get("options") or {}).get("speculative_config")
+    found = own.get("decoding_type") if isinstance(own, dict) and record.get("method") == "" else None
+    return found if isinstance(found, str) else None
+
+
+def differences(record: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> list[str]:
+    """Return what tells one record of a deployment from another one, besides how drafts are made, in words."""
+    if record.get("deployment") != other.get("deployment"):
+        return []
+    found = [f"{name} {record.get(name)}" for name in COMPARED if record.get(name) != other.get(name)]
+    told = any(record.get(name) != other.get(name) for name in ("method", DRAFT_LENGTH))
+    references = [(one.get("image") or {}).get("reference") for one in (record, other)]
+    found += [f"image {references[0]}"] if references[0] != references[1] else []
+    mine, theirs = (one.get("options") or {} for one in (record, other))
+    # What follows from these is told already.
+    names = sorted(name for name in {*mine, *theirs} if mine.get(name) != theirs.get(name))
+    if names and not found and not told:
+        found.append(f"other engine options ({', '.join(names)})")
+    return found
 
 
 def deployment_directory(state_directory: Path, labels: t.Mapping[str, str]) -> Path | None:

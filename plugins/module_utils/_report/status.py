@@ -11,13 +11,13 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.nccl import Network
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
     Link,
     Pair,
     rdma_ready,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.room import longest_prompt
 
 SERVING = ("ready", "ready_without_speculation", "busy")
@@ -98,14 +98,24 @@ class Previous:
     deployed_at: str | None
     # All its Sparks; none for one alone.
     nodes: list[str] = dataclasses.field(default_factory=list)
+    decoding_type: str | None = None
+    # What is not as it is now, each in words.
+    differs: list[str] = dataclasses.field(default_factory=list)
 
     @classmethod
-    def of(cls, record: t.Mapping[str, t.Any] | None) -> Previous | None:
-        """What a record would bring back."""
+    def of(cls, record: t.Mapping[str, t.Any] | None, now: t.Mapping[str, t.Any] | None = None) -> Previous | None:
+        """What a record would bring back in place of what serves now."""
         if record is None:
             return None
-        method, length, deployed_at = (record.get(name) for name in ("method", "draft_length", "deployed_at"))
-        return cls(record["deployment"], method, length, deployed_at, nodes_of(record.get("pair") or {}))
+        return cls(
+            deployment=record["deployment"],
+            method=record.get("method"),
+            draft_length=record.get("draft_length"),
+            deployed_at=record.get("deployed_at"),
+            nodes=records.nodes_of(record.get("pair") or {}),
+            decoding_type=records.decoding_type(record),
+            differs=records.differences(record, now or {}),
+        )
 
 
 # What a record says in the same words.
@@ -130,6 +140,8 @@ class Status:
     listens_on: str | None = None
     # The containers beside it that are there, by what they are, each with Docker's word for its state.
     beside: dict[str, str] = dataclasses.field(default_factory=dict)
+    # What the proxy offers, as the role api_proxy has written it down.
+    endpoint: dict[str, t.Any] | None = None
     target_model: str | None = None
     # As the API names it.
     served_model: str | None = None
@@ -139,6 +151,8 @@ class Status:
     context: int | None = None
     parallel: int | None = None
     longest_prompt: int | None = None
+    # How a speculative_config of the recipe's own drafts.
+    decoding_type: str | None = None
     origins: list[str] = dataclasses.field(default_factory=list)
     version: str | None = None
     models: list[Model] = dataclasses.field(default_factory=list)
@@ -167,6 +181,7 @@ class Status:
         for name in OF_THE_RECORD:
             setattr(self, name, record.get(name))
         self.longest_prompt = longest_prompt(record.get("options") or {}, self.context)
+        self.decoding_type = records.decoding_type(record)
 
     def facts(self) -> dict[str, t.Any]:
         """As a module returns it."""

@@ -37,6 +37,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.acce
     user_name,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import store_of
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.exposed import exposed
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import (
     CachedModel,
     cached_models,
@@ -134,6 +135,7 @@ class StatusLook:
         slot = self._docker.slot(self._params["container"])
         status.container = self._container(slot)
         status.beside = self._docker.beside()
+        status.endpoint = exposed(self._state_directory / "proxy") if status.beside.get("proxy") == "running" else None
         record = self._record(slot)
         environment = self._docker.environments.get(self._params["container"], {})
         self._pair = pair_of((slot or {}).get("labels") or {}, environment, record)
@@ -141,7 +143,7 @@ class StatusLook:
         self._look(slot, record)
         self._figures(record)
         previous = records.previous(self._state_directory)
-        status.previous = Previous.of(previous)
+        status.previous = Previous.of(previous, record)
         status.jobs = self._jobs()
         status.run = self._run()
         self._memory()

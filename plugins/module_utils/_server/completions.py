@@ -772,14 +772,3 @@ def as_result(answer: Answer) -> dict[str, t.Any]:
         "model": answer.model,
         "usage": answer.usage,
     }
-
-
-def summary(state: str, measurements: dict[str, t.Any]) -> str:
-    """One line on a server that serves."""
-    speed, length = measurements["tokens_per_second"], measurements["acceptance_length"]
-    parts = [state.replace("_", " ")]
-    if speed:
-        parts.append(f"{speed:.1f} tokens/s")
-    if length:
-        parts.append(f"acceptance length {length:.2f}")
-    return ", ".join(parts)

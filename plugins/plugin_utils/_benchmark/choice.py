@@ -12,6 +12,7 @@ import hashlib
 import json
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import LENGTH, drafts
 
 
@@ -50,6 +51,14 @@ def chosen(
         "models": commits(record["models"]),
         "speculative_config": speculative_config,
     }
+
+
+def verdict(report: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """What a benchmark has found of the deployment that it was made with; empty where it has come to no verdict."""
+    if report["verdict"]["kind"] not in ("use", "off"):
+        return {}
+    configuration = record["container"]["labels"].get(f"{LABEL}configuration", "")
+    return {"date": report["date"], "sentence": report["verdict"]["sentence"], "configuration": configuration}
 
 
 def honoured(

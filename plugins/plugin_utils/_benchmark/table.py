@@ -12,7 +12,7 @@ import re
 import textwrap
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import width
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.comparison import Change, Comparison
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import LENGTH, Point, drafts, label
 
@@ -130,7 +130,7 @@ def aligned(columns: t.Sequence[tuple[str, str]], rows: t.Sequence[tuple[str, ..
 
 def wrapped(text: str, first: str = "  ", later: str = "  ") -> list[str]:
     return textwrap.wrap(
-        " ".join(clean(text).split()), WIDTH, initial_indent=first, subsequent_indent=later, break_on_hyphens=False
+        " ".join(clean(text).split()), width(), initial_indent=first, subsequent_indent=later, break_on_hyphens=False
     )
 
 

@@ -215,6 +215,14 @@ def reviewed(record: Mapping, answered: Mapping, networks: Mapping, origins: Map
     }
 
 
+def with_verdict(record: Mapping, verdict: Mapping) -> Record:
+    """The record with what a benchmark has found of just this deployment, if one has."""
+    label = f"{PREFIX}.configuration"
+    is_its = bool(verdict) and verdict.get("configuration") == record["container"]["labels"].get(label)
+    others = {name: value for name, value in record.items() if name != "verdict"}
+    return {**others, "verdict": verdict} if is_its else others
+
+
 def replaced(planned: Deployment, records: Mapping) -> Mapping | None:
     """The record of what it takes the place of, for the way back; None if that was the same.
 

@@ -12,7 +12,7 @@ import dataclasses
 import math
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH, wrapped
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import width, wrapped
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import DRAFT_LENGTH
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.room import longest_prompt
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
@@ -346,7 +346,7 @@ def render(
     widest = max(len(name) for name, _size in [*needs, *has])
     where = f"{host}, " if host else ""
     each = f" (each of {wish.sparks} Sparks)" if wish.sparks > 1 else ""
-    heading = wrapped(f"{where}memory{each}: {title(wish)}", width=WIDTH - 2)
+    heading = wrapped(f"{where}memory{each}: {title(wish)}", columns=width() - 2)
     ruler = f"  {'-' * (widest + 11)}"
     body = [*table(needs[:-1], widest), ruler, *table(needs[-1:], widest), ""]
     body += [*table(has[:-1], widest), ruler, *table(has[-1:], widest), ""]
@@ -355,7 +355,7 @@ def render(
         *heading,
         "",
         *body,
-        *(line for one in sentences for line in wrapped(one, "  ", "  ", WIDTH - 2)),
+        *(line for one in sentences for line in wrapped(one, "  ", "  ", width() - 2)),
     ]
 
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import command, wrapped
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.course import in_brackets, url_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import Reach
 
 # Settings of Open WebUI's own, over which those of people count.
 SETTINGS = {
@@ -40,26 +42,23 @@ def plan(
     address: str,
     port: int,
     endpoint: str,
-    reached_as: str,
-    user: str,
+    reach: Reach,
     environment: t.Mapping[str, t.Any],
 ) -> dict[str, t.Any]:
     """Say where the page is published and reached, what it asks, and what its container is told.
 
-    reached_as and user are how the controller gets to the host. The lines are for the end of a run; the last of them,
+    reach is how the controller gets to the host. The lines are for the end of a run; the last of them,
     sees, is to be completed by the models that a container sees.
     """
     shown, url = in_brackets(address), url_of(address, port)
     asks = f"{re.sub(r'/(v1/?)?$', '', endpoint)}/v1"
     if address.startswith("127.") or address == "::1":
-        tunnel = f"ssh -N -L {port}:127.0.0.1:{port} {user}{'@' if user else ''}{reached_as}"
-        where = [
-            f"{host}: Open WebUI is at {url}",
-            f"  From another machine, after {tunnel}, it is at http://127.0.0.1:{port}.",
-        ]
+        where = [f"{host}: Open WebUI is at {url}"]
+        if not reach.local:
+            where += ["", "  Open a tunnel from here, and it is there as well:", *command(reach.tunnel(url)), ""]
     else:
         where = [
-            f"{host}: Open WebUI is at http://{reached_as if address in ('0.0.0.0', '::') else shown}:{port}",
+            f"{host}: Open WebUI is at http://{(reach.host or host) if address in ('0.0.0.0', '::') else shown}:{port}",
             "  Whoever reaches that address may make an account, over plain HTTP. Be the first.",
         ]
     return {
@@ -69,8 +68,12 @@ def plan(
         "environment": {**SETTINGS, "OPENAI_API_BASE_URL": asks, **environment},
         "lines": [
             *where,
-            "  The first account that is made there becomes its administrator; accounts and chats stay in the volume "
-            f"{name}.",
+            *wrapped(
+                "The first account that is made there becomes its administrator; accounts and chats stay in the volume "
+                f"{name}.",
+                "  ",
+                "  ",
+            ),
         ],
         "sees": f"  It asks {asks} with the key 'open-webui', and a container sees there: ",
     }

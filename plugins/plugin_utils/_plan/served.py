@@ -13,6 +13,7 @@ import json
 import typing as t
 
 from ansible.utils.vars import merge_hash
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import wrapped
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import guard, memory, sizes, values
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import PREFIX
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import (
@@ -35,9 +36,13 @@ def of_head(everybody: t.Mapping[str, t.Any]) -> t.Any:
 
 def merged(asked: Mapping) -> dict[str, t.Any]:
     """The values, and where they come from. A benchmark's choice holds for the models that it was made with."""
-    choice = (of_head(asked["records"]) or {}).get("choice") if asked["use_benchmark"] else None
+    records = of_head(asked["records"]) or {}
+    choice = records.get("choice") if asked["use_benchmark"] else None
+    own, present = records.get("own"), records.get("present")
+    # Another deployment's values say nothing of this one's.
+    before = own if own and present and own.get("deployment") == present.get("deployment") else None
     try:
-        return values.merge(asked["recipe"], asked["given"], choice, of_head(asked["models"]))
+        return values.merge(asked["recipe"], asked["given"], choice, of_head(asked["models"]), before)
     except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise sizes.PlanError(f"What is to be served is not clear: {error}.") from None
 
@@ -67,6 +72,17 @@ def needs(asked: Mapping, served: Mapping, options: Mapping) -> dict[str, t.Any]
     }
 
 
+def judged(asked: Mapping, served: Mapping, plan: Mapping) -> dict[str, t.Any]:
+    """What the plan of the memory has to tell: nothing where memory or models are missing since a look has failed,
+    which is told of."""
+    facts = of_head(asked["facts"]) or {}
+    known = asked["memory"] and all(facts.get(served[use]) for use in ("target", "draft") if served[use])
+    seen = known or not asked.get("incomplete")
+    told_of = {name: plan[name] if seen else [] for name in ("lines", "warnings")}
+    own = [line for text in served["lines"] for line in wrapped(text, "  ", "    ")]
+    return {**told_of, "lines": [*told_of["lines"], *([""] if own and seen else []), *own]}
+
+
 def decided(asked: Mapping, host: str) -> dict[str, t.Any]:
     """The plan of the memory with the values, the engine's options as `config`, and their hash as `checked`.
 
@@ -79,12 +95,12 @@ def decided(asked: Mapping, host: str) -> dict[str, t.Any]:
     if "errors" in written:
         return written
     wish = sizes.read(wanted)
-    plan = {**memory.plan(wish, host), "guard": guard.handed_over(asked["guard"], wish.reserve)}
+    plan = memory.plan(wish, host)
+    plan = {**plan, **judged(asked, served, plan), "guard": guard.handed_over(asked["guard"], wish.reserve)}
     options = merge_hash(plan["options"], explicit)
     config = told(build(request(served, options, served["draft"], wanted["sparks"])))
     plan = {
         **plan,
-        "lines": plan["lines"] + served["lines"],
         "warnings": list(dict.fromkeys([*written["warnings"], *plan["warnings"], *config["warnings"]])),
         "served": served,
         "sparks": wanted["sparks"],

@@ -39,6 +39,7 @@ SERVED: dict[str, dict[str, t.Any]] = {
     "reserve_gib": {"type": "raw", "default": 12},
     "guard": {"type": "raw", "default": True},
     "overcommit": {"type": "bool", "default": False},
+    "incomplete": {"type": "bool", "default": False},
     "memory": DICT,
     "slot": {"type": "dict", "default": {}},
     **{name: {"type": "dict", "default": {}} for name in ("records", "facts", "models")},
@@ -103,8 +104,6 @@ PAGE: dict[str, dict[str, t.Any]] = {
     "address": {"type": "str", "required": True},
     "port": {"type": "int", "required": True},
     "endpoint": {"type": "str", "required": True},
-    "reached_as": {"type": "str", "required": True},
-    "user": {"type": "str", "default": ""},
     "environment": {"type": "dict", "default": {}},
 }
 # What is asked; a task asks one of them.
@@ -172,7 +171,7 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
         "type": "dict",
         "options": {
             **dict.fromkeys(("own", "answered", "origins"), NEEDED),
-            "networks": {"type": "dict", "default": {}},
+            **{name: {"type": "dict", "default": {}} for name in ("networks", "verdict")},
         },
     },
     "listen": {

@@ -13,6 +13,7 @@ benchmark may choose has no default there, and whatever has a value was given.
 from __future__ import annotations
 
 import importlib
+import json
 import os.path
 import typing as t
 from pathlib import Path
@@ -37,6 +38,8 @@ WORDS = {
     **{DRAFT_LENGTH: "draft length", "context": "context", "parallel": "conversations at once"},
     **{"kv_cache": "KV cache", "family": "family of releases"},
 }
+# The same of mappings and numbers that are somebody's own, with nothing of the recipe's in the plan's values.
+OTHERS = {"options": "engine options", "environment": "environment", "port": "port"}
 # What a benchmark may choose.
 OPEN = ("method", DRAFT_LENGTH)
 
@@ -103,8 +106,50 @@ def absent(method: str) -> dict[str, t.Any]:
     return {"draft": ""} if method in METHODS and not draft_model(method) else {}
 
 
+def leaves(value: t.Any, path: str = "") -> t.Iterator[str]:
+    """What a mapping says, a word each."""
+    if isinstance(value, dict) and value:
+        for name, one in value.items():
+            yield from leaves(one, f"{path}.{name}" if path else str(name))
+    else:
+        yield f"{path} {json.dumps(value, default=str) if isinstance(value, (dict, list)) else value}".strip()
+
+
+def own(recipe: Mapping, given: Mapping) -> dict[str, dict[str, str]]:
+    """What somebody has given besides the values, where it is not the recipe's."""
+    found = {}
+    for name, word in OTHERS.items():
+        value, its = given.get(name), recipe.get(name)
+        if isinstance(value, dict):
+            shared = its if isinstance(its, dict) and name != "options" else {}
+            value = {key: one for key, one in value.items() if str(shared.get(key)) != str(one)}
+        if value and str(value) != str(its):
+            says = f"{word} {', '.join(leaves(value))}, given {place(given[name])}"
+            found[name] = {"from": "given", "says": says}
+    return found
+
+
+def put_back(before: Mapping | None, values: Mapping, origins: Mapping) -> list[str]:
+    """What was not the recipe's so far, and is again, with the record of what serves."""
+    if not before:
+        return []
+    words = {**WORDS, **OTHERS}
+    lost = [name for name in before.get("origins") or {} if name in words and name not in origins]
+    known = {name: before[name] for name in lost if name in WORDS and name in before}
+    return [
+        f"{words[name]} {known[name]} -> {values.get(name)}, as the recipe has it"
+        if name in known and known[name] != values.get(name)
+        else f"{words[name]} as the recipe has it again"
+        for name in lost
+    ]
+
+
 def merge(
-    recipe: Mapping, given: Mapping, kept: Mapping | None = None, models: t.Mapping[str, Mapping] | None = None
+    recipe: Mapping,
+    given: Mapping,
+    kept: Mapping | None = None,
+    models: t.Mapping[str, Mapping] | None = None,
+    before: Mapping | None = None,
 ) -> dict[str, t.Any]:
     """The values, the benchmark that has chosen, from when on drafts pay, and what is not the recipe's."""
     # Empty is a method of one's own, in the engine options.
@@ -135,11 +180,15 @@ def merge(
             else f"{WORDS[name]} {values[name] if name != 'method' else values[name] or 'of its own'}"
         )
         origins[name] = {"from": who, "says": f"{what}, {said}"}
+    origins.update(own(recipe, given))
     return {
         **values,
         "benchmark": choice if chosen else {},
         "break_even": of_figures(values[DRAFT_LENGTH], given.get("break_even")) if values["method"] else None,
         "break_even_figures": given.get("break_even") or {},
         "origins": origins,
-        "lines": [f"not from the recipe: {origin['says']}" for origin in origins.values()],
+        "lines": [
+            *(f"not from the recipe: {origin['says']}" for origin in origins.values()),
+            *(f"changed: {words}" for words in put_back(before, values, origins)),
+        ],
     }

@@ -29,7 +29,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.find
 
 # What roles hand out with set_fact, which later plays of a run see as variables; tests compare this with the tasks.
 OUTPUTS = (
-    "api_proxy_trusted",
+    "api_proxy_endpoint",
     "api_proxy_urls",
     "docker_permissions_become",
     "docker_permissions_become_method",

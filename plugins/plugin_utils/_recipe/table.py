@@ -4,20 +4,18 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Recipes in a table, for a terminal."""
+"""Recipes for people: in a table, and as lines for a terminal."""
 
 from __future__ import annotations
 
-import itertools
-import textwrap
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import width, wrapped
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, NONE, called
 
 COLUMNS = ("recipe", "target model", "method", "image", "Sparks")
-
-# Where a cell of the shipped ones would make the table wider than a screen; the others are as wide as they need to be.
-BROKEN = {"target model": 24, "method": 23, "image": 13}
+# An error's text is indented by as much.
+INDENT = 4
 
 Recipe = t.Mapping[str, t.Any]
 
@@ -51,14 +49,12 @@ def table(recipes: t.Iterable[Recipe]) -> list[dict[str, str]]:
 
 
 def lines(recipes: t.Iterable[Recipe]) -> list[str]:
-    """The table, where what is too wide for its column goes on below itself."""
-    rows = [
-        [textwrap.wrap(cell, BROKEN.get(name, len(cell) + 1)) for name, cell in zip(COLUMNS, row)]
-        for row in (COLUMNS, *map(cells, recipes))
-    ]
-    widths = [max(len(part) for cell in column for part in cell) for column in zip(*rows)]
-    return [
-        "  ".join(part.ljust(width) for part, width in zip(parts, widths)).rstrip()
-        for row in rows
-        for parts in itertools.zip_longest(*row, fillvalue="")
-    ]
+    """A name and its description for each, as wide as the page."""
+    rows = table(recipes)
+    column = max((len(row["recipe"]) for row in rows), default=0) + 2
+    found = []
+    for row in rows:
+        sparks = f"{row['Sparks']} Spark{'s' if row['Sparks'] != '1' else ''}"
+        text = f"{row['target model']}, {row['method']}; image {row['image']}, {sparks}"
+        found += wrapped(text, f"{row['recipe']:<{column}}", " " * column, width() - INDENT)
+    return found

@@ -36,11 +36,11 @@ GOES_ON = ", which goes on. Run the same command again to watch it, or stop.yml 
 
 def is_followed(task: t.Any) -> bool:
     """Return whether the work of a task was begun on a host by now, where it goes on by itself."""
-    return _marker(task).exists()
+    return _marker(f"follow-{task._uuid}").exists()
 
 
-def _marker(task: t.Any) -> Path:
-    return Path(constants.DEFAULT_LOCAL_TMP) / f"follow-{task._uuid}"  # type: ignore[attr-defined]
+def _marker(name: str) -> Path:
+    return Path(constants.DEFAULT_LOCAL_TMP) / name  # type: ignore[attr-defined]
 
 
 class Ticker:
@@ -63,9 +63,11 @@ class Ticker:
 
 
 def is_first_to_say(task: t.Any) -> bool:
-    """Whether no other host of this run has said it: they are told apart by processes, which share a directory only."""
+    """Note that a task is followed; return whether nothing was before in this run. Hosts are told apart by processes,
+    which share a directory only."""
     try:
-        _marker(task).touch(exist_ok=False)
+        _marker(f"follow-{task._uuid}").touch()
+        _marker("follow").touch(exist_ok=False)
     except OSError:
         return False
     return True
@@ -149,8 +151,8 @@ class Following(ActionBase):
             if os.getppid() != parent:
                 # The terminal was closed or ansible-playbook killed, which Ansible's workers survive.
                 raise AnsibleActionFail(f"Nobody is left to tell about {module} on {host}; the work goes on there.")
-            # Not always the first host is one that waits: only the worker of two Sparks gets its models from the other.
+            # Once a run, by whoever waits first: only the worker of two Sparks gets its models from the other.
             if calls == 1 and is_first_to_say(self._task):
-                display.display(HINT)
+                display.display(f"  {HINT}")
             args.update(result.get("follow") or {})
             time.sleep(max(0.0, LEAST_CALL_S - (now - called)))

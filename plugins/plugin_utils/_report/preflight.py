@@ -18,7 +18,7 @@ import textwrap
 import typing as t
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH, wrapped
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import width, wrapped
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
     describe_rail,
     listed,
@@ -30,8 +30,6 @@ Facts = t.Mapping[str, t.Any]
 Row = tuple[str, str]
 
 NAMES = 16
-# Of two beside each other.
-CELL = (WIDTH - 2 - NAMES - 2) // 2
 NOT_SEEN = "not seen, because of the problem below"
 
 FACTS: dict[str, t.Any] = {"type": "dict", "default": {}}
@@ -209,15 +207,9 @@ def rows(name: str, found: Findings, sparks: int) -> list[Row]:
     ]
 
 
-def verdict(problems: t.Sequence[str]) -> str:
-    if not problems:
-        return "Nothing stands in the way, and nothing was changed."
-    return f"{len(problems)} problem{'s' if len(problems) > 1 else ''}; nothing was changed:"
-
-
 def problem_lines(problem: str) -> list[str]:
     """One problem as an item; lines that it has of its own are kept."""
-    lines = [part for line in problem.splitlines() for part in textwrap.wrap(line, WIDTH - 4, break_long_words=False)]
+    lines = [part for line in problem.splitlines() for part in textwrap.wrap(line, width() - 4, break_long_words=False)]
     return [("  - " if number == 0 else "    ") + line for number, line in enumerate(lines)]
 
 
@@ -234,15 +226,17 @@ def _numbered(of_one: t.Sequence[Row]) -> dict[tuple[str, int], str]:
 def side_by_side(columns: t.Sequence[t.Sequence[Row]]) -> list[str]:
     """Rows of the same name beside each other, each wrapped in its column."""
     tables = [_numbered(column) for column in columns]
+    # Of two beside each other.
+    cell = (width() - 2 - NAMES - 2) // 2
     keys = list(dict.fromkeys(key for column in tables for key in column))
     # A row that only one of them has stands behind the one it follows there.
     order = sorted(keys, key=lambda key: (_place(key[0], columns), key[1]))
     lines = []
     for key in order:
-        cells = [textwrap.wrap(table.get(key, ""), CELL) or [""] for table in tables]
+        cells = [textwrap.wrap(table.get(key, ""), cell) or [""] for table in tables]
         for number, parts in enumerate(itertools.zip_longest(*cells, fillvalue="")):
             label = "" if number or key[1] else key[0]
-            lines.append(f"  {label:<{NAMES}}{'  '.join(f'{part:<{CELL}}' for part in parts)}".rstrip())
+            lines.append(f"  {label:<{NAMES}}{'  '.join(f'{part:<{cell}}' for part in parts)}".rstrip())
     return lines
 
 
@@ -299,12 +293,12 @@ def refusals(hosts: t.Mapping[str, Findings | None]) -> list[str]:
     return problems if len(problems) == 1 else every_obstacle(hosts)
 
 
-def refusal(problems: t.Sequence[str]) -> str:
+def refusal(problems: t.Sequence[str], left: str = "what serves was left alone") -> str:
     """What a run is refused with: one problem in its own words, several as items."""
     if len(problems) == 1:
         return problems[0]
     items = [f"- {problem}".replace("\n", "\n  ") for problem in problems]
-    return "\n".join([f"{len(problems)} problems stand in the way; what serves was left alone:", *items])
+    return "\n".join([f"{len(problems)} problems stand in the way; {left}:", *items])
 
 
 def worth_knowing(hosts: t.Mapping[str, Findings | None]) -> list[str]:
@@ -330,5 +324,6 @@ def render(title: str, name: str, hosts: t.Mapping[str, Findings | None]) -> lis
     if plan:
         lines += ["", *(f"  {line}" if line else "" for line in plan)]
     notes = worth_knowing(hosts)
-    problems = every_obstacle(hosts)
-    return [*lines, *[""] * bool(notes), *notes, "", verdict(problems), *_items(problems)]
+    # What stands in the way is the reason with which the run ends, and told there.
+    end = [] if every_obstacle(hosts) else ["", "Nothing stands in the way, and nothing was changed."]
+    return [*lines, *[""] * bool(notes), *notes, *end]

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 import time
 import typing as t
 
@@ -40,10 +39,12 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     UnusedModel,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import in_words
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import access
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.advice import Around, advice
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import drafting
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import NONE, drafting
 
 COLUMN = 21
+ON_THE_SPARK = access.Reach(local=True)
 
 Row = t.TypeVar("Row")
 
@@ -150,15 +151,6 @@ def _state(status: Status) -> str:
     return words
 
 
-def api(url: str, listens_on: str | None) -> str:
-    """Where the API is, and who can use it: TensorRT-LLM has no authentication."""
-    try:
-        local = ipaddress.ip_address(listens_on or "").is_loopback
-    except ValueError:
-        return f"{url}/v1"
-    return f"{url}/v1 ({'only from the Spark itself' if local else f'open to everyone who can reach {listens_on}'})"
-
-
 def _image(image: t.Mapping[str, t.Any]) -> str:
     digests = image.get("digests") or []
     digest = str(digests[0]).rpartition("@")[2] if digests else image.get("id")
@@ -174,7 +166,7 @@ def _speed(status: Status) -> str | None:
     parts = []
     if status.tokens_per_second is not None:
         parts.append(f"{status.tokens_per_second:.1f} tokens/s")
-    if status.acceptance_length is not None:
+    if status.acceptance_length is not None and status.method != NONE:
         parts.append(f"acceptance length {status.acceptance_length:.2f}")
     if not parts:
         return None
@@ -209,7 +201,8 @@ def _disk(disk: Disk) -> list[tuple[str, str]]:
 def _previous(previous: Previous) -> str:
     how = drafting(vars(previous))
     when = f", deployed {previous.deployed_at}" if previous.deployed_at else ""
-    return previous.deployment + (f" {how}" if how else "") + when
+    differs = f"; there {', '.join(previous.differs)}" if previous.differs else ""
+    return previous.deployment + (f" {how}" if how else "") + when + differs
 
 
 def _peer(pair: Facts) -> str | None:
@@ -288,7 +281,7 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
     if status.pair:
         yield from _half(status.pair, status.state in (*SERVING, "serving"))
     if status.url and not _is_worker(status):
-        yield "URL", api(status.url, status.listens_on)
+        yield from access.rows(status.url, status.listens_on, access.endpoint_of(status.endpoint))
     if status.context and status.parallel and not _is_worker(status):
         yield "room", words_of_room(status.context, status.parallel, status.longest_prompt)
     yield from status.beside.items()
@@ -309,13 +302,16 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
         yield "previous", _previous(status.previous)
 
 
-def render(host: str, status: Status, around: Around | None = None) -> list[str]:
+def render(host: str, status: Status, around: Around | None = None, reach: access.Reach = ON_THE_SPARK) -> list[str]:
     """The whole table."""
     seen = around or Around()
     lines = [*wrapped(heading(host, status), "", "  "), ""]
     for name, value in _rows(status):
         if value:
             lines += wrapped(value, f"  {name:<{COLUMN - 2}}", " " * COLUMN)
+    if status.url and not _is_worker(status):
+        first = access.opening(status.url, reach, access.endpoint_of(status.endpoint))
+        lines += ["", *first] if first else []
     lines += section("Findings", (finding["message"] for finding in status.findings))
     lines += section("Not known", status.unknown)
     lines += section("Next", [one.line(seen.inventory) for one in advice(host, status, seen)])

@@ -8,46 +8,24 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import shlex
 import textwrap
 import typing as t
-from urllib.parse import urlsplit
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import break_even as _break_even
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, records
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view as pairs
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH, section, wrapped
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, width, wrapped
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.room import (
     longest_prompt,
     words_of_room,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.status import api
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, at_most, drafting
-
-
-@dataclasses.dataclass(frozen=True)
-class Reach:
-    """How the controller reaches the Spark: not at all for a local connection, else by SSH."""
-
-    local: bool
-    host: str = ""
-    user: str = ""
-    port: int = 22
-    private_key: str = ""
-    extra_arguments: str = ""
-
-    def tunnel(self, url: str) -> str:
-        """The command that makes the Spark's loopback port this machine's."""
-        address = urlsplit(url)
-        options = [*shlex.split(self.extra_arguments), "-N", "-L", f"{address.port}:{address.netloc}"]
-        if self.port != 22:
-            options += ["-p", str(self.port)]
-        if self.private_key:
-            options += ["-i", self.private_key]
-        target = f"{self.user}@{self.host}" if self.user else self.host
-        return shlex.join(["ssh", *options, target])
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import access
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import (
+    METHODS,
+    NONE,
+    at_most,
+    drafting,
+)
 
 
 def known(value: t.Any, form: str) -> str:
@@ -56,7 +34,7 @@ def known(value: t.Any, form: str) -> str:
 
 def first_lines(text: str, count: int = 4) -> list[str]:
     """The beginning of an answer, wrapped; says so where it was cut."""
-    lines = [part for line in text.strip().splitlines() if line.strip() for part in textwrap.wrap(line, WIDTH - 4)]
+    lines = [part for line in text.strip().splitlines() if line.strip() for part in textwrap.wrap(line, width() - 4)]
     return lines[:count] + (["..."] if len(lines) > count else [])
 
 
@@ -109,9 +87,11 @@ def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
         ("first token", known(measured.get("ttft_s"), "{:.2f} s")),
         ("speed", known(measured.get("tokens_per_second"), "{:.1f} tokens/s")),
     ]
+    acceptance = measured.get("acceptance_length")
     if record["method"] in METHODS:
-        length = known(measured.get("acceptance_length"), "{:.2f}")
-        rows.append(("acceptance length", f"{length} tokens a pass, {at_most(record)} at most"))
+        rows.append(("acceptance length", f"{known(acceptance, '{:.2f}')} tokens a pass, {at_most(record)} at most"))
+    elif record["method"] != NONE and acceptance is not None:
+        rows.append(("acceptance length", f"{acceptance:.2f} tokens a pass"))
     # What serves again, or goes on, is not measured again.
     rows.append(("measured", f"when it was deployed, {record['deployed_at']}"))
     rows += [("" if number else "as chosen", origin) for number, origin in enumerate(records.origins(record))]
@@ -127,7 +107,7 @@ def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
 
 def gain(record: t.Mapping[str, t.Any]) -> str:
     """A benchmark's verdict, or a sentence where speculation does not surely pay; nothing where it does."""
-    measured = record.get("benchmark")
+    measured = record.get("benchmark") or record.get("verdict")
     if measured:
         return f"By the benchmark of {measured['date']}: {measured['sentence']}"
     bounds = record.get("break_even")
@@ -137,39 +117,41 @@ def gain(record: t.Mapping[str, t.Any]) -> str:
     return _break_even.verdict(length, _break_even.Bounds(bounds["best"], bounds["worst"])) or ""
 
 
-def curl(url: str, model: str) -> list[str]:
-    body = {"model": model, "messages": [{"role": "user", "content": "Why is the sky blue?"}]}
-    return [
-        f"curl {url}/v1/chat/completions -H 'Content-Type: application/json' \\",
-        f"  -d {shlex.quote(json.dumps(body))}",
-    ]
+def addresses(record: t.Mapping[str, t.Any], endpoint: access.Endpoint) -> list[tuple[str, str]]:
+    """What it is called, as its recipe unless somebody has named it, and where it is reached."""
+    named = [("deployment", record["deployment"])] if record.get("deployment") else []
+    where = f" on {record['pair']['head']}" if record.get("pair") else ""
+    return [*named, *access.rows(record["url"], record.get("listens_on"), endpoint, where)]
 
 
-def python(url: str, model: str) -> list[str]:
-    return [
-        "from openai import OpenAI",
-        f'client = OpenAI(base_url="{url}/v1", api_key="none")',
-        f'reply = client.chat.completions.create(model="{model}", messages=[{{"role": "user", "content": "Hello"}}])',
-        "print(reply.choices[0].message.content)",
-    ]
+def table(rows: t.Iterable[tuple[str, str]]) -> list[str]:
+    return [line for name, value in rows for line in wrapped(value, f"  {name:<19}", " " * 21)]
 
 
-def render(host: str, record: t.Mapping[str, t.Any], reach: Reach) -> str:
+def findings(record: t.Mapping[str, t.Any]) -> list[str]:
+    return section("Findings", (finding["message"] for finding in record["findings"]))
+
+
+def short(host: str, record: t.Mapping[str, t.Any], endpoint: access.Endpoint) -> str:
+    """The same after a run that has changed nothing: what is new of it, and how to see the rest."""
+    lines = [*wrapped(heading(host, record), later="  "), "", *table(addresses(record, endpoint)), *findings(record)]
+    return "\n".join([*lines, "", "  Nothing was changed. All of it: status.yml"])
+
+
+def render(
+    host: str, record: t.Mapping[str, t.Any], reach: access.Reach, endpoint: access.Endpoint = access.NO_PROXY
+) -> str:
     """The whole summary, one string of lines."""
     url, model = record["url"], record["served_model"]
-    where = f" on {record['pair']['head']}" if record.get("pair") else ""
-    rows = [("URL", api(url, record.get("listens_on")) + where), *figures(record)]
-    lines = [*wrapped(heading(host, record), later="  "), ""]
-    lines += [line for name, value in rows for line in wrapped(value, f"  {name:<19}", " " * 21)]
+    lines = [*wrapped(heading(host, record), later="  "), "", *table([*addresses(record, endpoint), *figures(record)])]
     if sentence := gain(record):
         lines += ["", *wrapped(sentence, "  ", "  ")]
     lines += section("Checked", record.get("checks") or [])
     answer = record["answer"]["text"] or record["answer"].get("reasoning") or ""
     lines += ["", "  It answered:", *(f"    {line}" for line in first_lines(answer))]
-    if not reach.local:
-        lines += ["", "  Open a tunnel from here:", f"    {reach.tunnel(url)}"]
-    lines += ["", "  Ask it:" if reach.local else "  Then ask it:", *(f"    {line}" for line in curl(url, model))]
-    lines += ["", "  Or from Python:", *(f"    {line}" for line in python(url, model))]
+    first = access.opening(url, reach, endpoint)
+    lines += ["", *first] if first else []
+    lines += ["", "  Then ask it:" if first else "  Ask it:", *access.curl(url, model, reach, endpoint)]
+    lines += ["", "  Or from Python:", *access.python(url, model, reach, endpoint)]
     lines += section("Reported of this image with these options", map(str, record.get("warnings") or []))
-    lines += section("Findings", (finding["message"] for finding in record["findings"]))
-    return "\n".join(lines)
+    return "\n".join(lines + findings(record))

@@ -21,7 +21,10 @@ import dataclasses
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import DRAFT_LENGTH
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
+    DRAFT_LENGTH,
+    decoding_type,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rows import Field, load, refuse
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import FAMILIES, Family
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.vocabulary import SPECULATION
@@ -111,5 +114,9 @@ def drafting(how: t.Mapping[str, t.Any]) -> str | None:
         return None
     if method in METHODS:
         return f"with {called(how)}"
+    if method:
+        return "without drafts"
     # Left out where the engine options say it themselves.
-    return "without drafts" if method else "with a speculative_config of its own"
+    own = decoding_type(how) or how.get("decoding_type")
+    words = METHODS[method_of(own)].words if method_of(own) in METHODS else own
+    return f"with {words}, by a speculative_config of its own" if own else "with a speculative_config of its own"

@@ -131,9 +131,9 @@ def test_they_are_planned_and_validated(collection: Path, tmp_path: Path) -> Non
     done = plays.run(tmp_path, PLAY, "--check", where=collection.parents[2])
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
-    listed = iter(found["listed"])
-    assert "Prompt Lookup, draft" in next(line for line in listed if line.startswith("invented "))
-    assert next(listed).split() == ["length", "4"]
+    assert "example/target, Prompt Lookup, draft length 4" in next(
+        line for line in found["listed"] if line.startswith("invented ")
+    )
     assert found["plan"]["verdict"] == "fits"
     assert found["plan"]["lines"][0].endswith("example/target with Prompt Lookup, draft length 4")
     assert found["validated"]["family"] == "9.9"

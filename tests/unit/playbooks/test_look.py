@@ -21,7 +21,10 @@ ROOT = Path(__file__).resolve().parents[3]
 LOOK = ROOT / "playbooks/tasks/look_and_plan.yml"
 # Each host says how a part ends; a file is what is left of the play.
 ROLE = """
-- ansible.builtin.fail: {{msg: "{{{{ inventory_hostname }}}}: {part} of {{{{ inventory_hostname }}}}"}}
+- ansible.builtin.fail:
+    msg: >-
+      {{{{ inventory_hostname }}}}:
+      {{{{ 'as the message of a says.' if inventory_hostname in refers else '{part} of ' ~ inventory_hostname }}}}
   when: inventory_hostname in fails.{part} | default([])
 """
 PLAY = """
@@ -44,7 +47,7 @@ PLAY = """
 """
 
 
-def looked(tmp_path: Path, fails: dict[str, list[str]]) -> dict[str, t.Any]:
+def looked(tmp_path: Path, fails: dict[str, list[str]], refers: t.Sequence[str] = ()) -> dict[str, t.Any]:
     """What two hosts remember."""
     section = (ROOT / "playbooks/tasks/section.yml").read_text(encoding="utf-8")
     # The roles of the test in place of the collection's.
@@ -57,7 +60,12 @@ def looked(tmp_path: Path, fails: dict[str, list[str]]) -> dict[str, t.Any]:
     hosts = {name: {"ansible_connection": "local", "ansible_python_interpreter": sys.executable} for name in ("a", "b")}
     every = yaml.safe_load((ROOT / "playbooks/group_vars/all.yml").read_text(encoding="utf-8"))
     given = {name: every[name] for name in ("deployment_hosts", "deployment_missing_for")}
-    inventory = {"all": {"hosts": hosts, "vars": {**given, "fails": fails, "deployment": {"expose": "local"}}}}
+    inventory = {
+        "all": {
+            "hosts": hosts,
+            "vars": {**given, "fails": fails, "refers": [*refers], "deployment": {"expose": "local"}},
+        }
+    }
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
     (tmp_path / "play.yml").write_text(PLAY % (("section.yml",) * 4), encoding="utf-8")
     command = ["ansible-playbook", "-i", str(tmp_path / "hosts.yml"), str(tmp_path / "play.yml")]
@@ -72,6 +80,11 @@ def test_each_remembers_its_own_and_what_needs_it_is_left_out(tmp_path: Path) ->
     assert found["a"] == {"problems": ["a: docker of a"], "missing": ["docker"]}
     # b's image is looked at, since b has Docker.
     assert found["b"] == {"problems": ["b: cable of b", "b: image of b"], "missing": ["cable", "image"]}
+
+
+def test_who_only_points_at_anothers_message_has_nothing_to_remember(tmp_path: Path) -> None:
+    found = looked(tmp_path, {"cable": ["a", "b"]}, refers=["b"])
+    assert [found[host]["problems"] for host in ("a", "b")] == [["a: cable of a"], []]
 
 
 def test_what_concerns_several_needs_it_on_each(tmp_path: Path) -> None:

@@ -16,18 +16,37 @@ import threading
 import typing as t
 import unicodedata
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH, fit
+
 WARNINGS = ("[WARNING]: ", "[DEPRECATION WARNING]: ")
 # Without a terminal, how often somebody is told that a long step goes on.
 NOTE_EVERY_S = 10
-NO_TERMINAL = (100, 24)
+NO_TERMINAL = (WIDTH, 24)
 
 
 class Progress(str):
     """How far long work has come; of several only the last one is true."""
 
 
-def width() -> int:
+class Report(str):
+    """What a task has to tell, and the same in short for a run that has changed nothing. Others show it whole."""
+
+    short: str | None
+
+    def __new__(cls, text: str, short: str | None = None) -> Report:
+        made = super().__new__(cls, text)
+        made.short = short
+        return made
+
+
+def terminal() -> int:
+    """How wide the terminal is."""
     return max(20, shutil.get_terminal_size(NO_TERMINAL).columns)
+
+
+def width() -> int:
+    """How wide the lines are: as wide as the terminal, and not wider than those of a report."""
+    return min(WIDTH, terminal())
 
 
 def folded(text: str) -> str:
@@ -50,7 +69,7 @@ def cut(text: str, cells: int) -> str:
     return kept
 
 
-def wrap(text: str, first: str = "", further: str = "") -> list[str]:
+def wrap(text: str, first: str = "", further: str = "", columns: int | None = None) -> list[str]:
     """Each line of a text, with its own indentation; names and links stay whole."""
     lines: list[str] = []
     for line in text.splitlines() or [""]:
@@ -59,7 +78,7 @@ def wrap(text: str, first: str = "", further: str = "") -> list[str]:
         head, rest = (first if not lines else further) + own, further + own + "  " * line.lstrip().startswith("- ")
         wrapped = textwrap.wrap(
             printable(line).strip(),
-            width(),
+            columns or width(),
             initial_indent=head,
             subsequent_indent=rest,
             break_long_words=False,
@@ -85,12 +104,25 @@ class Screen:
         # What else than this story was displayed, such as a report.
         self._shown: list[str] = []
         self.on_progress: t.Callable[[str], None] = self.show
+        # Whether a report is shown in short, since nothing was changed.
+        self.in_short: t.Callable[[], bool] = lambda: False
+        self.fit()
         display.display = self._displayed
+
+    @staticmethod
+    def fit() -> None:
+        """Have tasks lay out their lines for the terminal as it is now."""
+        fit(terminal())
 
     def release(self) -> None:
         """Leave the rest to Ansible, with the warnings that were held back."""
         self.erase()
         vars(self._display).pop("display", None)
+        self.warn()
+
+    def warn(self) -> None:
+        """Show the warnings that were held back."""
+        self.erase()
         read = folded("\n".join(self._shown))
         for message, arguments, options in self._warnings:
             # A report may have told the same, as a part of it.
@@ -113,10 +145,13 @@ class Screen:
             self._warnings.append((msg, arguments, options))
         else:
             with self._lock:
-                # A secret is for the screen alone.
+                # A secret is for the screen alone. What is left out of a short report was told before.
                 self._shown.append("" if options.get("screen_only") else str(msg))
-                self.erase()
-                self._print(msg, *arguments, **options)
+                if isinstance(msg, Report) and msg.short is not None and self.in_short():
+                    msg = msg.short
+                if msg:
+                    self.erase()
+                    self._print(msg, *arguments, **options)
 
     def show(self, text: str, color: str | None = None, stderr: bool = False) -> None:
         """A text that stays."""
@@ -138,7 +173,7 @@ class Screen:
         if self.draws:
             with self._lock:
                 # The last cell stays free: some terminals begin a new line with it.
-                sys.stdout.write("\r\033[2K" + cut(text, width() - 1))
+                sys.stdout.write("\r\033[2K" + cut(text, terminal() - 1))
                 sys.stdout.flush()
                 self._drawn = True
 

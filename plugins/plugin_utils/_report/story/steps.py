@@ -29,6 +29,19 @@ SILENT = {
     "group_by",
 }
 COLUMN = 37
+# What a task has changed, by its module, in a word. Another module has its own name for that.
+WORDS = {
+    **dict.fromkeys(("copy", "template", "get_url", "deployment_files", "lineinfile", "unarchive"), "files"),
+    **dict.fromkeys(("docker_container", "docker_container_exec"), "container"),
+    **dict.fromkeys(("docker_image", "docker_image_remove", "docker_image_load"), "image"),
+    **dict.fromkeys(("command", "shell", "raw", "script"), "commands"),
+    **dict.fromkeys(("systemd_service", "systemd", "service"), "services"),
+    **dict.fromkeys(("apt", "package", "dnf"), "packages"),
+    **{"docker_volume": "volume", "iptables": "firewall", "user": "user account", "api_keys": "keys"},
+    **{"huggingface_cache_prune": "models", "fabric_network": "addresses", "reboot": "reboot"},
+}
+# The same of a watched job, by the beginning of its name.
+JOBS = {"pull": "image", "load": "image", "build": "image", "copy-image": "image", "fetch": "models", "copy": "models"}
 
 T = t.TypeVar("T")
 
@@ -62,6 +75,16 @@ def entry(task: t.Any, names: t.Mapping[str, str]) -> Entry:
 def task_name(task: t.Any) -> str:
     """As it is written, without its role's."""
     return str(task.name or task.action)
+
+
+def changed_by(task: t.Any) -> str:
+    """What a task has changed, in a word; empty for what is told by others, or nobody asks for."""
+    name, args = str(task.action).rpartition(".")[2], task.args
+    if name == "file":
+        return "files" if args.get("state") == "absent" else ""
+    if name == "watched_job":
+        return next((word for begin, word in JOBS.items() if str(args.get("name")).startswith(begin)), "")
+    return WORDS.get(name, name.replace("_", " "))
 
 
 def is_silent(task: t.Any) -> bool:
@@ -105,14 +128,16 @@ class Seen:
     changed: list[str] = dataclasses.field(default_factory=list)
     differs: list[str] = dataclasses.field(default_factory=list)
     ignored: list[str] = dataclasses.field(default_factory=list)
-    wrong: list[str] = dataclasses.field(default_factory=list)
+    # How many tasks have failed, and the playbook has a way to deal with it.
+    wrong: int = 0
 
-    def words(self) -> str:
+    def words(self, has_failed: bool = False) -> str:
         parts = [
             self.said,
-            ", ".join(dict.fromkeys(self.changed + self.differs)),
+            ", ".join(filter(None, dict.fromkeys(self.changed + self.differs))),
             f"failed, which is ignored: {', '.join(self.ignored)}" if self.ignored else "",
-            f"went wrong: {', '.join(self.wrong)}" if self.wrong else "",
+            # What has failed for good is told below.
+            f"{self.wrong} failed and dealt with" if self.wrong and not has_failed else "",
         ]
         return "; ".join(part for part in parts if part)
 
@@ -124,7 +149,6 @@ class Step:
         self.entry = entry
         self.began = now
         self.hosts: dict[str, Seen] = {}
-        self.tasks: set[str] = set()
         self.task = ""
         self._task_began = now
         self._is_candidate = False
@@ -148,8 +172,8 @@ class Step:
         return self._longest[0] or self.task
 
     def is_silent(self) -> bool:
-        """Whether nothing is left to say: it did nothing, or has spoken for itself."""
-        return not self.tasks and not any(seen.words() for seen in self.hosts.values())
+        """Whether it has nothing to say: it has changed nothing, or has spoken for itself."""
+        return not any(seen.words() or seen.changed or seen.differs for seen in self.hosts.values())
 
     def lines(
         self, name: str, now: float, everybody: t.Collection[str], failed: t.Collection[str]
@@ -160,16 +184,16 @@ class Step:
             seen = self.of(host)
             marks = {"failed": host in failed, "changed": seen.changed, "differs": seen.differs, "ok": True}
             mark = next(mark for mark, holds in marks.items() if holds)
-            groups.setdefault((mark, seen.words()), []).append(host)
-        same = len(groups) == 1 and set(self.hosts) >= set(everybody)
+            if mark != "ok" or seen.words():
+                groups.setdefault((mark, seen.words(mark == "failed")), []).append(host)
         column = min(COLUMN, width() // 2 - 10)
+        # A longer one goes on below.
+        *above, name = wrap(name, columns=column)
         lines = []
         for (mark, words), hosts in groups.items():
-            count = f"{len(self.tasks)} task{'' if len(self.tasks) == 1 else 's'}" if mark != "failed" else ""
-            # Its name has told it.
-            text = "" if words == name else words or count
-            head = f"{mark:<8} {name:<{column}} {duration(now - self.began):>9}  "
-            lines.append(
-                (mark, "\n".join(wrap(text if same else f"{', '.join(hosts)}: {text}", head, " " * 11)).rstrip())
-            )
+            same = set(hosts) >= set(everybody)
+            text = words if same else f"{', '.join(hosts)}: {words}".removesuffix(": ")
+            heads = [f"{mark:<8} {part}" for part in above[:1]] + [f"{'':<8} {part}" for part in above[1:]]
+            head = f"{'' if above else mark:<8} {name:<{column}} {duration(now - self.began):>9}  "
+            lines.append((mark, "\n".join([*heads, *wrap(text, head, " " * 11)]).rstrip()))
         return lines

@@ -67,8 +67,8 @@ def test_a_local_spark_needs_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("task", "refusal"),
     [
-        ({}, "one of the following is required: lines, plans, summary, preflight, field, reveal"),
-        ({"summary": RECORD, "lines": []}, "parameters are mutually exclusive: lines|plans|summary"),
+        ({}, "one of the following is required: lines, plans, statuses, summary, preflight, field, reveal"),
+        ({"summary": RECORD, "lines": []}, "parameters are mutually exclusive: lines|plans|statuses|summary"),
     ],
 )
 def test_a_task_tells_one_thing(tmp_path: Path, task: dict[str, t.Any], refusal: str) -> None:

@@ -139,6 +139,7 @@ def compare(name: str, text: str) -> None:
         ("unreachable", "unreachable", []),
         ("nobody", "nobody", []),
         ("warns", "warns", ["--limit", "one"]),
+        ("warns_and_fails", "warns_and_fails", ["--limit", "one"]),
         ("follow", "follow", []),
     ],
 )

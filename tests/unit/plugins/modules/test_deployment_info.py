@@ -662,6 +662,8 @@ def test_the_way_back(serving: Spark, look: Look) -> None:
         "draft_length": 4,
         "deployed_at": "2026-10-04T09:12:44Z",
         "nodes": [],
+        "decoding_type": None,
+        "differs": [],
     }
     assert result["disk"]["previous_image_bytes"] == 3
     assert (result["disk"]["models_used_bytes"], result["disk"]["models_unused"]) == (5, [])

@@ -52,6 +52,7 @@ def test_nothing_was_ever_deployed(tmp_path: Path) -> None:
         "previous_lacks": [],
         "trial": None,
         "choice": None,
+        "verdict": {},
         "said": {},
         "ranks": [],
         "network": None,
@@ -286,3 +287,21 @@ def test_what_there_is_of_a_deployment_is_remembered(tmp_path: Path) -> None:
     # Of another generation than that in the slot nothing is told.
     assert read(tmp_path, "mine", {})["files"] == directories
     assert read(tmp_path, None, {})["files"] == {}
+
+
+def test_two_records_of_a_deployment_are_told_apart() -> None:
+    now = {"deployment": "mine", "context": 4096, "options": {"a": 1, "b": 2}, "image": {"reference": "r:2"}}
+    assert records.differences(now, now) == []
+    assert records.differences({**now, "context": 2048}, now) == ["context 2048"]
+    assert records.differences({**now, "image": {"reference": "r:1"}}, now) == ["image r:1"]
+    assert records.differences({**now, "options": {"a": 2, "b": 2}}, now) == ["other engine options (a)"]
+    # How drafts are made is told with each of them.
+    assert records.differences({**now, "draft_length": 3, "options": {"a": 2}}, now) == []
+    assert records.differences({**now, "deployment": "other", "context": 1}, now) == []
+
+
+def test_how_a_config_of_its_own_drafts() -> None:
+    own = {"method": "", "options": {"speculative_config": {"decoding_type": "MTP"}}}
+    assert records.decoding_type(own) == "MTP"
+    assert records.decoding_type({**own, "method": "eagle3"}) is None
+    assert records.decoding_type({"method": ""}) is None

@@ -8,13 +8,14 @@ import typing as t
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.page import SETTINGS, plan
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import Reach
 
 
 def page(**given: t.Any) -> dict[str, t.Any]:
     return plan(
         **{
             **{"host": "spark-1", "name": "volume", "address": "127.0.0.1", "port": 3000},
-            **{"endpoint": "http://172.17.0.1:8000", "reached_as": "10.0.0.7", "user": "nvidia"},
+            **{"endpoint": "http://172.17.0.1:8000", "reach": Reach(False, "10.0.0.7", "nvidia", private_key="key")},
             **{"environment": {}, **given},
         }
     )
@@ -28,14 +29,17 @@ def test_what_people_are_told() -> None:
         "environment": {**SETTINGS, "OPENAI_API_BASE_URL": "http://172.17.0.1:8000/v1"},
         "lines": [
             "spark-1: Open WebUI is at http://127.0.0.1:3000",
-            "  From another machine, after ssh -N -L 3000:127.0.0.1:3000 nvidia@10.0.0.7, it is at "
-            "http://127.0.0.1:3000.",
-            "  The first account that is made there becomes its administrator; accounts and chats stay in the volume "
-            "volume.",
+            "",
+            "  Open a tunnel from here, and it is there as well:",
+            "    ssh -N -L 3000:127.0.0.1:3000 -i key nvidia@10.0.0.7",
+            "",
+            "  The first account that is made there becomes its administrator; accounts and chats stay in the",
+            "  volume volume.",
         ],
         "sees": "  It asks http://172.17.0.1:8000/v1 with the key 'open-webui', and a container sees there: ",
     }
-    assert "127.0.0.1:3000 10.0.0.7, it" in page(user="")["lines"][1]
+    # On the Spark itself no tunnel is needed.
+    assert "ssh" not in "".join(page(reach=Reach(local=True))["lines"])
 
 
 @pytest.mark.parametrize("endpoint", ["http://x:1", "http://x:1/", "http://x:1/v1", "http://x:1/v1/"])

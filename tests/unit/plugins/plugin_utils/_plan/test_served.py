@@ -74,7 +74,7 @@ def test_the_heads_benchmark_chooses_for_all(changes: dict[str, t.Any], length: 
     records = {"spark-1": {"choice": choice()}, "spark-2": {"choice": None}}
     plan = made(records=records, **changes)
     assert plan["served"]["draft_length"] == length
-    assert plan["lines"][-1].startswith("not from the recipe: draft length 3") == (length == 3)
+    assert ("draft length 3, chosen by the benchmark" in "".join(plan["lines"])) == (length == 3)
 
 
 def test_what_serves_with_just_these_options_is_known() -> None:
@@ -115,3 +115,38 @@ def test_the_memory_guard_is_told_its_limits_and_what_the_server_takes() -> None
 def test_what_is_not_clear_is_said(given: dict[str, t.Any]) -> None:
     with pytest.raises(PlanError, match="What is to be served is not clear: "):
         made(given)
+
+
+@pytest.mark.parametrize(
+    "unseen",
+    [
+        # Docker could not be reached, and a gated model not be read: each is told of where it failed.
+        {"memory": {}},
+        {"facts": {"spark-1": {}}},
+        {"facts": {"spark-1": {"a/target": FACTS["a/target"]}}},
+    ],
+)
+def test_what_could_not_be_looked_at_is_not_told_of_again(unseen: dict[str, t.Any]) -> None:
+    plan = made({"draft_length": 3}, incomplete=True, **unseen)
+    assert plan["lines"] == ["  not from the recipe: draft length 3, given in the inventory, a playbook or with -e"]
+    assert not [one for one in plan["warnings"] if "not known" in one or "do not give" in one]
+    assert plan["message"] == ""
+    # Nobody has told of it where nothing has failed.
+    assert "  Whether it fits is unknown." in made(**unseen)["lines"]
+
+
+def test_files_that_do_not_say_what_is_needed_are_told_of() -> None:
+    plan = made(facts={"spark-1": {**FACTS, "a/target": {"model_type": "mine"}}})
+    assert any("The files of a/target do not give" in one for one in plan["warnings"])
+    assert "  Whether it fits is unknown." in plan["lines"]
+
+
+def test_a_value_that_this_run_puts_back_is_told_with_the_plan() -> None:
+    record = {"deployment": "mine", "draft_length": 3, "origins": {"draft_length": {"from": "given", "says": "so"}}}
+    assert (
+        "  changed: draft length 3 -> 5, as the recipe has it"
+        in made(records={"spark-1": {"own": record, "present": record}})["lines"]
+    )
+    # What serves is another deployment.
+    other = {**record, "deployment": "other"}
+    assert "changed:" not in "".join(made(records={"spark-1": {"own": record, "present": other}})["lines"])

@@ -133,3 +133,48 @@ def test_a_draft_length_that_is_a_slip_is_said(length: t.Any) -> None:
 )
 def test_from_when_on_drafts_pay(given: dict[str, t.Any], expected: t.Any) -> None:
     assert merge(RECIPE, {**GIVEN, "break_even": {"draft_cost": 0.1}, **given})["break_even"] == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"options": {}, "environment": {}, "port": 8000}, []),
+        (
+            {"options": {"kv_cache_config": {"free_gpu_memory_fraction": 0.8}, "max_batch_size": 2}},
+            ["engine options kv_cache_config.free_gpu_memory_fraction 0.8, max_batch_size 2"],
+        ),
+        ({"environment": {"SHARED": "1", "MINE": "2"}}, ["environment MINE 2"]),
+        ({"port": "8001"}, ["port 8001"]),
+        # Text from the command line is the same number.
+        ({"port": "8000"}, []),
+    ],
+)
+def test_options_environment_and_port_of_ones_own_are_named(given: dict[str, t.Any], said: list[str]) -> None:
+    recipe = {**RECIPE, "options": {"max_batch_size": 1}, "environment": {"SHARED": 1}, "port": 8000}
+    found = merge(recipe, {**GIVEN, **given})
+    assert [origin["says"] for origin in found["origins"].values()] == [f"{one}, {GIVEN_HERE}" for one in said]
+    assert found["lines"] == [f"not from the recipe: {one}, {GIVEN_HERE}" for one in said]
+
+
+def before(*names: str, **values: t.Any) -> dict[str, t.Any]:
+    """The record of what serves, with those of its values that were not the recipe's."""
+    return {**RECIPE, **values, "origins": {name: {"from": "given", "says": "so"} for name in names}}
+
+
+@pytest.mark.parametrize(
+    ("record", "given", "lines"),
+    [
+        (before(), {}, []),
+        (before("draft_length", draft_length=3), {}, ["changed: draft length 3 -> 5, as the recipe has it"]),
+        (before("options"), {}, ["changed: engine options as the recipe has it again"]),
+        (
+            before("draft_length", draft_length=3),
+            {"draft_length": 4},
+            [f"not from the recipe: draft length 4, {GIVEN_HERE}"],
+        ),
+    ],
+)
+def test_what_is_put_back_to_the_recipes_is_named_as_a_change(
+    record: dict[str, t.Any], given: dict[str, t.Any], lines: list[str]
+) -> None:
+    assert merge(RECIPE, {**GIVEN, **given}, before=record)["lines"] == lines

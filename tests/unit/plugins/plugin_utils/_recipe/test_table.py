@@ -8,7 +8,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import Page
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import load
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.table import lines, table
 
@@ -53,18 +53,19 @@ def test_cells(changes: dict[str, t.Any], column: str, expected: str) -> None:
     assert table([recipe(**changes)])[0][column] == expected
 
 
-def test_columns_are_aligned_and_fit_a_screen() -> None:
+@pytest.mark.parametrize("columns", [80, 100])
+def test_lines_fit_a_screen_and_names_stay_whole(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setattr(Page, "columns", columns)
     shown = lines(SHIPPED)
-    head, *rows = [line for line in shown if not line.startswith(" ")]
-    place = head.index("target model")
-    assert [row.split()[0] for row in rows] == [recipe["name"] for recipe in SHIPPED]
-    assert all(recipe["target"].startswith(row[place:].split()[0]) for row, recipe in zip(rows, SHIPPED))
-    assert max(map(len, shown)) <= WIDTH
+    # The text of an error is indented.
+    assert max(map(len, shown)) <= columns - 4
+    assert [line.split()[0] for line in shown if not line.startswith(" ")] == [recipe["name"] for recipe in SHIPPED]
+    assert all(f"{recipe['target']}," in " ".join(shown) for recipe in SHIPPED)
 
 
 def test_what_is_too_wide_goes_on_below_itself() -> None:
-    row = lines([recipe(target="example/A-Model-With-A-Long-Name")])[1:]
-    assert [line.split() for line in row] == [
-        ["mine", "example/A-Model-With-A-", "no", "drafts", "1.3.0rc12", "2"],
-        ["Long-Name"],
+    target = f"example/A-Model-With-{'-'.join(['A'] * 30)}-Long-Name"
+    assert lines([recipe(target=target)]) == [
+        f"mine  {target},",
+        "      no drafts; image 1.3.0rc12, 2 Sparks",
     ]

@@ -35,7 +35,7 @@ def test_what_was_said_is_not_said_again(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(following.constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
     one, other = (types.SimpleNamespace(_uuid=name) for name in ("a", "b"))
     assert not following.is_followed(one)
-    assert [following.is_first_to_say(task) for task in (one, one, other)] == [True, False, True]
+    assert [following.is_first_to_say(task) for task in (one, one, other)] == [True, False, False]
     assert following.is_followed(one)
     monkeypatch.setattr(following.constants, "DEFAULT_LOCAL_TMP", str(tmp_path / "none"))
     assert not following.is_first_to_say(one)

@@ -4,10 +4,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import typing as t
+from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.summary import Reach, first_lines, render
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import Page
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import Endpoint, Reach
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.summary import first_lines, render, short
 
 LOCAL = Reach(local=True)
 
@@ -233,3 +238,96 @@ def test_ranks_say_only_what_is_known() -> None:
     assert "both ranks" not in render("x", record(pair={}), LOCAL)
     text = render("x", paired(ranks=[rank(cores=1), rank(versions={})]), LOCAL)
     assert "  both ranks         the same environment, 1 and 20 cores, not known whether NCCL uses RDMA\n" in text
+
+
+LAN = Endpoint(
+    urls=[
+        {"scope": "docker", "url": "http://172.17.0.1:8000"},
+        {"scope": "lan", "url": "https://spark-1.local:8443"},
+        {"scope": "lan", "url": "https://192.0.2.7:8443"},
+    ],
+    keys={"default": "/home/me/proxy/keys/default", "open-webui": "/home/me/proxy/keys/open-webui"},
+    ca="~/.config/spark-1-ca.crt",
+)
+AWAY = Reach(False, "192.0.2.7", "me")
+
+
+def test_whoever_was_let_in_is_told_the_address_with_key_and_certificate_and_not_the_loopback_one() -> None:
+    text = render("spark-1", record(listens_on="127.0.0.1"), AWAY, LAN)
+    assert "  URL                https://spark-1.local:8443/v1 (other machines, with a key)\n" in text
+    assert "  keys               default, open-webui (in /home/me/proxy/keys on the Spark)\n" in text
+    assert "127.0.0.1" not in text
+    assert "tunnel" not in text
+    assert "  Read the key:\n    KEY=$(ssh me@192.0.2.7 'cat /home/me/proxy/keys/default')\n" in text
+    # By the address by which this machine gets there.
+    assert "    curl https://192.0.2.7:8443/v1/chat/completions --cacert ~/.config/spark-1-ca.crt" in text
+    assert '-H "Authorization: Bearer $KEY"' in text
+    assert '    client = OpenAI(base_url="https://192.0.2.7:8443/v1")\n' in text
+    assert "# export OPENAI_API_KEY=$KEY SSL_CERT_FILE=~/.config/spark-1-ca.crt\n" in text
+
+
+def test_where_only_containers_were_let_in_the_tunnel_is_the_way() -> None:
+    containers = Endpoint(urls=LAN.urls[:1], keys=LAN.keys)
+    text = render("spark-1", record(listens_on="127.0.0.1"), AWAY, containers)
+    assert "  URL                http://127.0.0.1:8000/v1 (only from the Spark itself)\n" in text
+    assert "                     http://172.17.0.1:8000/v1 (containers on the Spark, with a key)\n" in text
+    assert "ssh -N -L" in text
+    assert "KEY" not in text
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+@pytest.mark.parametrize("endpoint", [Endpoint(), LAN])
+def test_what_is_printed_to_be_copied_is_what_a_shell_takes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, columns: int, endpoint: Endpoint
+) -> None:
+    monkeypatch.setattr(Page, "columns", columns)
+    reach = Reach(False, "192.0.2.7", "me", 2222, "/a key", "-o 'UserKnownHostsFile=\"/a directory/hosts\"'")
+    lines = render("spark-1", record(listens_on="127.0.0.1"), reach, endpoint).splitlines()
+    assert max(map(len, lines)) <= columns
+    first = next(
+        number for number, line in enumerate(lines) if line in ("  Open a tunnel from here:", "  Read the key:")
+    )
+    last = lines.index("  Or from Python:")
+    script = "\n".join(line for line in lines[first:last] if line.startswith("    "))
+    for name in ("ssh", "curl"):
+        told = 'printf "%s\\n" "$@"'
+        (tmp_path / name).write_text(f"#!/bin/sh\n{{ echo {name}; {told}; }} >> {tmp_path}/told\necho the-key\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": "/home/me"}
+    subprocess.run(["/bin/sh", "-euc", script], check=True, env=environment, stdout=subprocess.DEVNULL)
+    said = (tmp_path / "told").read_text(encoding="utf-8").splitlines()
+    assert said[:5] == ["ssh", "-o", 'UserKnownHostsFile="/a directory/hosts"', *said[3:5]]
+    assert "/a key" in said
+    body = "\n".join(said[said.index("-d") + 1 :])
+    assert json.loads(body)["model"] == "target"
+    if endpoint is LAN:
+        assert "Authorization: Bearer the-key" in said
+        assert "/home/me/.config/spark-1-ca.crt" in said
+
+
+def test_in_short_what_serves_where_and_how_to_see_all() -> None:
+    text = short("spark-1", record(deployment="mine", listens_on="127.0.0.1"), Endpoint())
+    assert text.splitlines() == [
+        "spark-1 serves target with EAGLE-3, draft length 5",
+        "",
+        "  deployment         mine",
+        "  URL                http://127.0.0.1:8000/v1 (only from the Spark itself)",
+        "",
+        "  Nothing was changed. All of it: status.yml",
+    ]
+    worse = record(findings=[{"id": "x", "message": "the answer repeats itself"}])
+    assert "the answer repeats itself" in short("spark-1", worse, Endpoint())
+
+
+def test_a_config_of_its_own_says_how_it_drafts_and_what_that_brought() -> None:
+    own = {"speculative_config": {"decoding_type": "MTP"}}
+    text = render("spark-1", record(method="", draft_length=0, options=own), LOCAL)
+    assert "serves target with MTP, by a speculative_config of its own\n" in text
+    assert "  acceptance length  2.50 tokens a pass\n" in text
+
+
+def test_a_verdict_is_said_though_nothing_was_chosen_by_it() -> None:
+    verdict = {"date": "2026-11-22", "sentence": "Use draft length 5: it is 1.77 times as fast as without drafts."}
+    text = render("spark-1", record(verdict=verdict, break_even={"best": 2.0, "worst": 9.0}), LOCAL)
+    assert "  By the benchmark of 2026-11-22: Use draft length 5: it is 1.77 times as fast" in text
+    assert "may or may not" not in text

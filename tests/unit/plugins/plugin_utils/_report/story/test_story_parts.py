@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pickle
+import types
 import typing as t
 
 import pytest
@@ -14,6 +15,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.stor
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.failures import Failure, blocks, why
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import (
     Progress,
+    Report,
     Screen,
     cut,
     wrap,
@@ -21,6 +23,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.stor
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.steps import (
     Entry,
     Step,
+    changed_by,
     duration,
     said,
 )
@@ -114,17 +117,55 @@ def test_hosts_that_fail_alike_share_a_block_and_others_do_not() -> None:
 
 def test_a_line_for_all_hosts_or_for_each_that_differs() -> None:
     step = Step(Entry("models", "Get the models"), 0)
-    step.tasks.add("Download")
     for host in ("one", "two"):
-        step.of(host).changed.append("Download")
+        step.of(host).changed.append("models")
     assert [mark for mark, _ in step.lines("Get the models", 1, ["one", "two"], [])] == ["changed"]
     assert [mark for mark, _ in step.lines("Get the models", 1, ["two"], ["one"])] == ["failed", "changed"]
     step.of("two").changed.clear()
     lines = step.lines("Get the models", 1, ["one", "two"], [])
-    assert [(mark, text.split("1.0 s  ")[1]) for mark, text in lines] == [
-        ("changed", "one: Download"),
-        ("ok", "two: 1 task"),
+    assert [(mark, text.split("1.0 s  ")[1]) for mark, text in lines] == [("changed", "one: models")]
+    step.of("two").said = "all here"
+    lines = step.lines("Get the models", 1, ["one", "two"], [])
+    assert [text.split("1.0 s  ")[1] for _mark, text in lines] == ["one: models", "two: all here"]
+
+
+def test_a_step_that_has_changed_nothing_and_has_nothing_to_say_has_no_line() -> None:
+    step = Step(Entry("", ""), 0)
+    assert step.is_silent()
+    step.of("one")
+    assert step.is_silent()
+    step.of("one").changed.append("")
+    assert not step.is_silent()
+    assert [text.rstrip() for _mark, text in step.lines("Make a directory", 1, ["one"], [])] == [
+        "changed  Make a directory                          1.0 s"
     ]
+
+
+def test_a_title_that_is_longer_than_its_column_goes_on_below() -> None:
+    step = Step(Entry("", ""), 0)
+    step.of("one").changed.append("container")
+    ((_mark, text),) = step.lines("Take over from whatever run changes the Sparks", 1, ["one"], [])
+    assert text.splitlines() == [
+        "changed  Take over from whatever run changes",
+        "         the Sparks                                1.0 s  container",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("action", "args", "expected"),
+    [
+        ("ansible.builtin.copy", {}, "files"),
+        ("community.docker.docker_container", {}, "container"),
+        ("dgx_spark.speculative.watched_job", {"name": "pull-proxy"}, "image"),
+        ("dgx_spark.speculative.watched_job", {"name": "settle"}, ""),
+        ("dgx_spark.speculative.watched_job", {"name": "{{ one }}"}, ""),
+        ("ansible.builtin.file", {"state": "directory"}, ""),
+        ("ansible.builtin.file", {"state": "absent"}, "files"),
+        ("somebody.elses.flux_capacitor", {}, "flux capacitor"),
+    ],
+)
+def test_what_a_task_has_changed_is_said_in_a_word(action: str, args: dict[str, t.Any], expected: str) -> None:
+    assert changed_by(types.SimpleNamespace(action=action, args=args)) == expected
 
 
 class Paper:
@@ -163,6 +204,27 @@ def test_warnings_are_kept_and_errors_are_not(monkeypatch: pytest.MonkeyPatch) -
     screen.release()
     paper.display("[WARNING]: last", stderr=True)
     assert paper.lines[3:] == ["[WARNING]: first, and it is a\n  long one", "[WARNING]: last"]
+
+
+@pytest.mark.parametrize(("unchanged", "shown"), [(True, ["\nIt serves.\n"]), (False, ["\nIt serves.\nAnd how.\n"])])
+def test_where_nothing_was_changed_a_report_is_short(unchanged: bool, shown: list[str]) -> None:
+    paper = Paper()
+    screen = Screen(paper, clock=lambda: 0)
+    screen.in_short = lambda: unchanged
+    paper.display(pickle.loads(pickle.dumps(Report("\nIt serves.\nAnd how.\n", "\nIt serves.\n"))))
+    # What was left out was told before, and is no warning now.
+    paper.display("[WARNING]: And how.", stderr=True)
+    screen.release()
+    assert paper.lines == shown
+
+
+def test_a_report_without_a_short_form_is_shown_whole() -> None:
+    paper = Paper()
+    screen = Screen(paper, clock=lambda: 0)
+    screen.in_short = lambda: True
+    paper.display(Report("It serves."))
+    paper.display(Report("The plan.", ""))
+    assert paper.lines == ["It serves."]
 
 
 @pytest.mark.parametrize(

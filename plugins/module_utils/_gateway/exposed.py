@@ -1,0 +1,41 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""What the proxy offers, as the role api_proxy writes it down beside the proxy's configuration."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import fits
+
+FILE = Path("config/endpoint.json")
+# Addresses by whom they are for, the file of each key, and the authority's certificate on the controller.
+SHAPE: dict[str, t.Any] = {"urls": [{"scope": str, "url": str}], "keys": dict, "ca": str}
+
+
+def exposed(directory: Path) -> dict[str, t.Any] | None:
+    """Return what is offered by the proxy that has this directory; None if nothing is, or it cannot be read."""
+    try:
+        found = json.loads((directory / FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if fits(found, SHAPE) else None
+
+
+def closes(before: str, now: str) -> str:
+    """Return what a run says that closes what was open to other machines; empty if it does not."""
+    if before != "lan" or now == "lan":
+        return ""
+    return "LAN access is closed by this run; 'speculative_serve_expose: lan' in the inventory keeps it open."
+
+
+def scope(offered: t.Mapping[str, t.Any] | None) -> str:
+    """Return for whom the farthest of the addresses is: lan, docker, or local if there is none."""
+    scopes = {one["scope"] for one in (offered or {}).get("urls", ())}
+    return next((name for name in ("lan", "docker") if name in scopes), "local")
