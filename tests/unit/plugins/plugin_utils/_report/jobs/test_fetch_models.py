@@ -84,6 +84,11 @@ class Limited(OSError):
         self.response = types.SimpleNamespace(status_code=429, headers={"Retry-After": seconds})
 
 
+@pytest.mark.parametrize("said", ["\xb2", "9" * 400, "Wed, 21 Oct 2026 07:28:00 GMT"])
+def test_a_limit_without_a_plain_number_lasts_a_window(said: str) -> None:
+    assert fetch_models.limited_s(Limited(said)) == fetch_models.WINDOW_S
+
+
 def test_a_limit_of_no_seconds_ends_after_the_longest_that_is_waited(
     tmp_path: Path, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
