@@ -239,7 +239,8 @@ class DeploymentFiles:
             self.have_directory(directory / name, "0755")
 
     def have_files(self, directory: Path) -> None:
-        below = dict.fromkeys(str(Path(file["name"]).parent) for file in self.module.params["files"])
+        kept = [file for file in self.module.params["files"] if file["reserve"] is None]
+        below = dict.fromkeys(str(Path(file["name"]).parent) for file in kept)
         self.have_directories(directory, (name for name in below if name != "."))
         for file in self.module.params["files"]:
             path = directory / file["name"]

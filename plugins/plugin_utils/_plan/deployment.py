@@ -306,8 +306,17 @@ def placed(container: Mapping, files: t.Mapping[str, str]) -> tuple[Mapping, str
 def reserved(deployment: Mapping, before: Mapping | None, state_directory: str) -> list[dict[str, t.Any]]:
     """The directories with the records that will be written once it answers, and the bytes to reserve for each."""
     size = max(len(json.dumps(record, indent=4)) for record in (deployment, before or {})) + ROOM_FOR_WHAT_IS_SEEN
-    places = {state_directory: PREVIOUS, directory(deployment, state_directory): "record.json"}
-    return [{"directory": path, "files": [{"name": name, "reserve": size}]} for path, name in places.items()]
+    files, place = [PREVIOUS], PurePosixPath(directory(deployment, state_directory))
+    if place.is_relative_to(state_directory):
+        # One call, and so one failure.
+        files.append(f"{place.relative_to(state_directory)}/record.json")
+        places = {state_directory: files}
+    else:
+        places = {state_directory: files, str(place): ["record.json"]}
+    return [
+        {"directory": path, "files": [{"name": name, "reserve": size} for name in names]}
+        for path, names in places.items()
+    ]
 
 
 def way(

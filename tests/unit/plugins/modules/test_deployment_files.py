@@ -106,6 +106,13 @@ def test_room_is_reserved_for_a_file_that_is_written_later(capsys: pytest.Captur
     assert [path.name for path in tmp_path.iterdir()] == ["serve.sh"]
 
 
+def test_what_is_reserved_leaves_the_modes_of_directories(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir(mode=0o700)
+    run(capsys, tmp_path, files=[{"name": "one/record.json", "reserve": 10}])
+    assert (tmp_path / "one/.draft-record.json").stat().st_size == 10
+    assert oct((tmp_path / "one").stat().st_mode)[-4:] == "0700"
+
+
 def test_check_mode_reserves_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     run(capsys, tmp_path, files=[{"name": "record.json", "reserve": 100_000}], _ansible_check_mode=True)
     assert list(tmp_path.iterdir()) == []

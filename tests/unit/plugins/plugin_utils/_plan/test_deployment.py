@@ -372,6 +372,9 @@ def test_more_room_is_reserved_for_the_records_than_they_take() -> None:
         return {f"{place['directory']}/{file['name']}": file["reserve"] for place in places for file in place["files"]}
 
     assert list(rooms(None)) == ["/state/previous.json", f"{DIRECTORY}/record.json"]
+    below = deployment.reserved(vars(planned()), None, str(Path(DIRECTORY).parent))
+    assert [file["name"] for place in below for file in place["files"]] == ["previous.json", "mine/record.json"]
+    assert len(below) == 1
     assert min(rooms(None).values()) > len(json.dumps(record, indent=4))
     # What is replaced may be longer.
     assert min(rooms({**record, "files": {"long": "x" * 10**6}}).values()) > 10**6

@@ -123,7 +123,7 @@ def test_room_is_reserved_for_the_records_of_what_is_new(programs: Path) -> None
         return shared.planned("spark-1", {"spark-1": brought}, PLAN, {"title": "Mine"}, render)
 
     new = plan(None)
-    directories = [place["directory"] for place in new["reserved"]]
-    assert directories[1].startswith(f"{directories[0]}/")
+    (place,) = new["reserved"]
+    assert [file["name"].rpartition("/")[2] for file in place["files"]] == ["previous.json", "record.json"]
     known = {**new["deployment"], "container": new["container"]}
     assert plan(known)["reserved"] == []
