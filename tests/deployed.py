@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shlex
 import socket
 import subprocess
@@ -42,6 +43,13 @@ class Deployed:
 
     def state(self) -> dict[str, t.Any]:
         return dict(json.loads(self.spark.read_file(f"{DEPLOYMENT}/state/state.json")))
+
+    def has_the_planned_pool(self) -> bool:
+        """Whether the KV cache is as large as planned, by the stand-in's own words: those of a newer release are not
+        known to the collection."""
+        log = self.spark.exec(f"docker logs {SLOT} 2>&1").stdout
+        planned = self.options()["kv_cache_config"]["max_gpu_total_bytes"] / 2**30
+        return re.findall(r"Pool of ([0-9.]+) GiB", log)[-1] == f"{planned:.2f}"
 
     def answers(self) -> bool:
         return self.spark.exec(["curl", "-sf", "--max-time", "5", "http://127.0.0.1:8000/v1/models"]).returncode == 0

@@ -34,6 +34,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
     steps,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.subjects import PARTS, SUBJECTS
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import fallback
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import reach_of
 
 
@@ -169,6 +170,7 @@ class ActionModule(ActionBase):
         return {
             **place,
             "closely": course.closely(place, **told, compare_path=asked["cache_directory"]),
+            "alternative": fallback.advice(asked["recipe"], asked["image"]),
             **self._refused(host, course.exposed(**ways, hosts=hosts)),
         }
 

@@ -460,6 +460,11 @@ options:
           - What M(dgx_spark.speculative.registry_image_info) returned of an image that is not here yet.
         type: dict
         default: {}
+      alternative:
+        description:
+          - What to run instead if the registry has no such image.
+        type: str
+        default: ''
       unpack_factor:
         description:
           - The room that a pull takes, as a multiple of the packed size. V(0) is what Docker's image store takes.
@@ -810,6 +815,11 @@ options:
           - What the container publishes on the bridge. The default is O(listen.port) on O(listen.host).
         type: list
         elements: str
+      recipe:
+        description:
+          - The recipe, whose C(fallback) names another one.
+        type: dict
+        default: {}
       cache_directory:
         description:
           - Where the models are, which share a disk with the image or not.
@@ -1165,6 +1175,11 @@ fitting_context:
   returned: with O(served)
   type: int
   sample: 131072
+kv_cache_bytes:
+  description: Bytes of the KV cache on each Spark. Null if they are not known.
+  returned: with O(served)
+  type: int
+  sample: 9664094208
 needed:
   description: Bytes that are needed on each Spark, as far as they are known.
   returned: with O(served)
@@ -1469,6 +1484,12 @@ closely:
   description: What M(dgx_spark.speculative.spark_info) is to look at in Docker, but for the container.
   returned: with O(listen)
   type: dict
+alternative:
+  description:
+    - What to run instead if the image cannot be had, or refuses its options. Empty without a C(fallback) of the recipe,
+      and for another image than the recipe's.
+  returned: with O(listen) and O(served)
+  type: str
 from_registry:
   description: Whether the Spark takes the image from its registry.
   returned: with O(listen)

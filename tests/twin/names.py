@@ -62,11 +62,13 @@ SERVED_NAMES = (REGISTRY_HOST, HUB_HOST, CDN_HOST, VOCABULARY_HOST, *DOCKER_HUB_
 
 RELEASE_REPOSITORY = "nvidia/tensorrt-llm/release"
 # The release that is built, and the tags beside it that share its layers: what plays which release decides at run time.
-RELEASE = "1.3.0rc12"
+RELEASE = "1.3.0rc29"
 OTHER_RELEASES = {
     "1.2.0rc1": "1.2.0rc1",
     "1.2.0rc6": "1.2.0rc6",
+    "1.3.0rc12": "1.3.0rc12",
     "1.3.0rc13": "1.3.0rc13",
+    "1.4.0rc1": "1.4.0rc1",
     # A tag that moves, and tells an older number than its options suggest.
     "spark-single-gpu-dev": "1.1.0rc5",
 }

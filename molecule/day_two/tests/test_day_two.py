@@ -68,7 +68,7 @@ def test_status_says_it_to_people_and_to_programs(spark: Spark) -> None:
         name: model["commit"] for name, model in record(spark)["models"].items()
     }
     assert known["memory_available"] < known["memory_total"]
-    for word in ("single_eagle3", TARGET, "1.3.0rc12", "acceptance length", "memory", "disk"):
+    for word in ("single_eagle3", TARGET, "1.3.0rc29", "acceptance length", "memory", "disk"):
         assert word in told("Show the status")
 
 

@@ -38,6 +38,8 @@ Record = dict[str, t.Any]
 OF_THE_MOMENT = ("smaller_context", nccl.BY_TCP, nccl.PARTLY)
 # What the answer, the ranks and Docker's definition of the container add to a record, generously.
 ROOM_FOR_WHAT_IS_SEEN = 64 * 1024
+# Of a release whose log has other lines than the known ones.
+NOT_COMPARED = "the KV cache was not compared with the plan: no known line of this release's log tells its size"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,9 +199,11 @@ def replaced_meanwhile(container: Mapping, docker: Mapping) -> str:
 def checks(seen: Seen) -> list[str]:
     """What was checked beyond the answer."""
     called = seen.answered.get("tool_call")
+    cache = (seen.answered.get("server") or {}).get("kv_cache") or {}
     return [
         *(["the image itself accepts the engine options"] if seen.option_check.get("available") else []),
         *([f"it called the tool {called['name']}"] if called else []),
+        *([NOT_COMPARED] if cache.get("planned") and cache.get("tokens") is None else []),
     ]
 
 

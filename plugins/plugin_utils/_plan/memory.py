@@ -394,6 +394,7 @@ def plan(wish: Wish, host: str = "") -> dict[str, t.Any]:
         "context": size.context,
         "fitting_context": fitting,
         "needed": made.needed,
+        "kv_cache_bytes": made.cache,
         **taken(wish, size, made, complete),
         "room": made.room,
         "free_for_gpu": free_for_gpu(wish.memory),

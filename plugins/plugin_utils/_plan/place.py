@@ -39,6 +39,8 @@ class Place:
     publish: Row | None
     # The labels of this collection's own container of that name; without any, whose it is was seen to elsewhere.
     labels: t.Mapping[str, str]
+    # What to run instead where the registry has no such image; empty where nothing is known.
+    alternative: str = ""
 
     def input_of(self, use: Row) -> str:
         return next((str(one["input"]) for one in self.listens if _where(one) == _where(use)), self.inputs["port"])
@@ -151,10 +153,10 @@ def unknown_image(place: Place) -> str:
         return ""
     if not said["exists"]:
         near = f"; the nearest tags are {', '.join(said['tags'])}" if said["tags"] else ""
-        return f"the registry has no image {place.image}{near}. Correct {place.inputs['image']}."
+        return f"the registry has no image {place.image}{near}. Correct {place.inputs['image']}.{place.alternative}"
     return (
         f"the image {place.image} is made for {', '.join(said['platforms'])} and not for {said['platform']}, which "
-        f"this machine is. Correct {place.inputs['image']}."
+        f"this machine is. Correct {place.inputs['image']}.{place.alternative}"
     )
 
 

@@ -16,6 +16,7 @@ from ansible.utils.vars import merge_hash
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import wrapped
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import guard, memory, sizes, values
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import PREFIX
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.fallback import advice
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import (
     Built,
     Request,
@@ -25,6 +26,8 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.opti
 )
 
 Mapping = t.Mapping[str, t.Any]
+# The known issue of releases that size the KV cache by bytes: its row says for which models, the plan how many.
+SIZED_BY_BYTES = "kv-cache-manager-v2-16942"
 # The label by which a container tells which options it was started with.
 OPTIONS = f"{PREFIX}.options"
 
@@ -58,6 +61,11 @@ def told(built: Built) -> dict[str, t.Any]:
     """What a task returns of the engine's options; with errors it fails."""
     found = {**answer(built), "warnings": [str(warning) for warning in built.warnings]}
     return {**found, "failed": True} if built.errors else found
+
+
+def notes(recipe: Mapping, served: Mapping) -> list[str]:
+    """Return what the recipe says of its image; nothing if another one is served."""
+    return [recipe["note"]] if recipe.get("note") and served["image"] == recipe["image"] else []
 
 
 def needs(asked: Mapping, served: Mapping, options: Mapping) -> dict[str, t.Any]:
@@ -99,12 +107,20 @@ def decided(asked: Mapping, host: str) -> dict[str, t.Any]:
     plan = {**plan, **judged(asked, served, plan), "guard": guard.handed_over(asked["guard"], wish.reserve)}
     options = merge_hash(plan["options"], explicit)
     config = told(build(request(served, options, served["draft"], wanted["sparks"])))
+    if plan["kv_cache_bytes"] and SIZED_BY_BYTES in [issue["id"] for issue in config.get("known_issues", ())]:
+        options = merge_hash({"kv_cache_config": {"max_gpu_total_bytes": plan["kv_cache_bytes"]}}, options)
+        config = told(build(request(served, options, served["draft"], wanted["sparks"])))
     plan = {
         **plan,
-        "warnings": list(dict.fromkeys([*written["warnings"], *plan["warnings"], *config["warnings"]])),
+        "warnings": list(
+            dict.fromkeys(
+                [*notes(asked["recipe"], served), *written["warnings"], *plan["warnings"], *config["warnings"]]
+            )
+        ),
         "served": served,
         "sparks": wanted["sparks"],
         "engine_options": options,
+        "alternative": advice(asked["recipe"], served["image"]),
     }
     if "errors" in config:
         return {**plan, **config, "warnings": plan["warnings"]}

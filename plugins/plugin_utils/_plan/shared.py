@@ -49,6 +49,7 @@ def brought(asked: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]:
     config = served.told(build(served.request(values, plan["engine_options"], draft, plan["sparks"])))
     if "errors" in config:
         return config
+    config["warnings"] = [*served.notes(recipe, values), *config["warnings"]]
     files = programs(Path(directory))
     return {"node": dict(vars(node)), "config": config, "files": files, "own": own or {}, "log_level": log_level}
 

@@ -27,6 +27,8 @@ TRUST = "dgx_spark.speculative.trust"
 GENERATION = "dgx_spark.speculative.generation"
 # What follows from models and options, which are compared, by an arithmetic that may be another release's.
 TAKES = ("DGX_SPARK_TAKES_BYTES", "DGX_SPARK_TAKES_SHARE")
+# It changes nothing that is served, and earlier releases of the collection did not write it.
+NO_TELEMETRY = "TRTLLM_NO_USAGE_STATS=1"
 # How Docker runs a container, beside what is planned: inputs of the role trtllm_container.
 SETTINGS = (
     *("network", "published_ports", "ipc_mode", "ulimits", "device_requests", "stop_timeout"),
@@ -37,7 +39,8 @@ SETTINGS = (
 def said(script: str) -> tuple[list[str], list[str]]:
     """What a script tells the server: environment and arguments. How its ranks are started is the programs' own."""
     words = shlex.split(script.replace("\\\n", " "), comments=True)
-    environment = sorted(words[number] for number in range(1, len(words)) if words[number - 1] == "export")
+    exported = (words[number] for number in range(1, len(words)) if words[number - 1] == "export")
+    environment = sorted(word for word in exported if word != NO_TELEMETRY)
     return environment, words[words.index("trtllm-serve") :] if "trtllm-serve" in words else []
 
 

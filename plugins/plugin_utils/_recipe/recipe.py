@@ -129,6 +129,10 @@ RECIPE: dict[str, Field] = {
     # Among how many the attention heads of the target are divided; whether they can be, its own files say.
     "sparks": Field(int, required=True, least=1),
     "image": Field(str, required=True),
+    # The shipped recipe to serve if this image cannot be had, or refuses the options.
+    "fallback": Field(str, default=""),
+    # What a user should know of this image, in a sentence.
+    "note": Field(str, default=""),
     "port": Field(int, default=8000, least=1, most=65535),
     # Whose engine options an image knows whose tag does not say it.
     "family": Field(str, default="auto", choices=(AUTO, *FAMILY_NAMES)),
@@ -188,6 +192,16 @@ def check_environment(recipe: t.Mapping[str, t.Any]) -> list[str]:
             # It may be a token, which is not repeated.
             errors.append(f"environment.{name} must be one line of text without control characters")
     return errors
+
+
+def check_fallback(name: str, recipe: t.Mapping[str, t.Any]) -> list[str]:
+    """A fallback is another recipe, one that a command can name."""
+    fallback, known = recipe["fallback"], shipped(RECIPES)
+    if fallback == name:
+        return ["fallback names the recipe itself; name another one"]
+    if fallback and fallback not in known:
+        return [f"fallback: there is no shipped recipe '{fallback}'{did_you_mean(fallback, known) or '.'}"]
+    return []
 
 
 def check_expectations(recipe: t.Mapping[str, t.Any]) -> list[str]:
@@ -386,7 +400,7 @@ def load(path: Path) -> dict[str, t.Any]:
         raise RecipeError(f"The recipe {path} is not valid YAML: {describe(error)}") from error
     try:
         recipe = {"name": name, **with_models(validate(data))}
-        refuse(check_engine(recipe))
+        refuse([*check_fallback(name, recipe), *check_engine(recipe)])
     except RecipeError as error:
         raise RecipeError(f"The recipe {path} cannot be used:\n{error}") from error
     return recipe

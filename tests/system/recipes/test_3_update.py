@@ -23,16 +23,16 @@ def image(spark: Spark, file: str) -> str:
 def test_what_is_newer_is_shown_and_left_alone(spark: Spark) -> None:
     playbook.succeed("single_eagle3")
     outcome = playbook.succeed("update")
-    assert "1.3.0rc13" in outcome.output
+    assert "1.4.0rc1" in outcome.output
     assert "nvidia/gpt-oss-120b-Eagle3-v3" in outcome.output
     assert outcome.changed == []
-    assert image(spark, "single_eagle3/record.json") == "1.3.0rc12"
+    assert image(spark, "single_eagle3/record.json") == "1.3.0rc29"
 
 
 def test_it_is_applied_as_a_switch_with_the_way_back(spark: Spark) -> None:
     outcome = playbook.succeed("update", variables={"apply": True})
-    assert image(spark, "single_eagle3/record.json") == "1.3.0rc13"
-    assert image(spark, "previous.json") == "1.3.0rc12"
+    assert image(spark, "single_eagle3/record.json") == "1.4.0rc1"
+    assert image(spark, "previous.json") == "1.3.0rc29"
     assert "previous=true" in outcome.output
     playbook.succeed("serve", variables={"previous": True})
-    assert image(spark, "single_eagle3/record.json") == "1.3.0rc12"
+    assert image(spark, "single_eagle3/record.json") == "1.3.0rc29"

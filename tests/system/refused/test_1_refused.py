@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import yaml
 
 from tests import playbook
 from tests.twin.control import Internet, Spark
-from tests.twin.names import FOREIGN_TAG
+from tests.twin.names import FOREIGN_TAG, RELEASE
 from tests.twin.registry import ARCHITECTURE, FOREIGN_ARCHITECTURE
 
 pytest_plugins = ["tests.scenario"]
@@ -24,7 +25,8 @@ HEAD = "nvidia/gpt-oss-120b-Eagle3-long-context"
 
 
 def message(**variables: t.Any) -> str:
-    return playbook.fail("single_eagle3", variables=variables or None).message
+    """Of the recipe whose release somebody has read: of a newer one the image has the last word."""
+    return playbook.fail("serve", variables={"recipe": "single_eagle3_page", **variables}).message
 
 
 def test_a_misspelt_engine_option() -> None:
@@ -56,6 +58,30 @@ def test_an_image_for_another_processor() -> None:
     text = message(trtllm_container_image=FOREIGN)
     assert f"the image {FOREIGN} is made for linux/{FOREIGN_ARCHITECTURE}" in text
     assert f"not for linux/{ARCHITECTURE}, which this machine is" in text
+
+
+def commands(text: str) -> list[str]:
+    return re.findall(r"^ *(ansible-playbook playbooks/.*)$", text, re.MULTILINE)
+
+
+INSTEAD = "ansible-playbook playbooks/serve.yml -e recipe=single_eagle3_page"
+
+
+@pytest.mark.parametrize("name", ["single_eagle3", "preflight"])
+def test_a_release_that_the_registry_lacks_is_told_with_what_to_run_instead(internet: Internet, name: str) -> None:
+    internet.set_faults([{"host": "nvcr.io", "path": f"*/manifests/{RELEASE}", "action": "missing"}])
+    outcome = playbook.fail(name)
+    assert f"the registry has no image nvcr.io/nvidia/tensorrt-llm/release:{RELEASE}" in outcome.message
+    assert commands(outcome.output) == [f"{INSTEAD} -e speculation=off", INSTEAD]
+
+
+def test_a_release_that_is_for_another_processor_is_told_with_what_to_run_instead(tmp_path: Path) -> None:
+    shipped = yaml.safe_load((playbook.ROOT / "playbooks/recipes/single_eagle3.yml").read_text(encoding="utf-8"))
+    path = tmp_path / "foreign.yml"
+    path.write_text(yaml.safe_dump({**shipped, "image": FOREIGN, "family": "1.3"}), encoding="utf-8")
+    outcome = playbook.fail("preflight", variables={"recipe": str(path)})
+    assert f"the image {FOREIGN} is made for linux/{FOREIGN_ARCHITECTURE}" in outcome.message
+    assert commands(outcome.output) == [f"{INSTEAD} -e speculation=off", INSTEAD]
 
 
 def test_a_gated_model_without_a_token(internet: Internet) -> None:

@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import typing as t
 from pathlib import Path
 
@@ -34,12 +36,31 @@ def record(spark: Spark, name: str = "single_eagle3") -> dict[str, t.Any]:
     return dict(json.loads(spark.read_file(f"{HOME}/{name}/record.json")))
 
 
+def test_what_an_image_refuses_is_told_before_the_models_with_what_serves_instead(
+    spark: Spark, internet: Internet
+) -> None:
+    # Known here of 1.3, and gone from this release.
+    gone = {"kv_cache_config": {"onboard_blocks": True}}
+    outcome = playbook.fail("single_eagle3", variables={"speculative_serve_options": gone})
+    assert "refuses the engine options" in outcome.message
+    assert "onboard_blocks" in outcome.message
+    assert internet.requests("cdn-lfs.huggingface.co") == []
+    printed = re.findall(r"^ *ansible-playbook (playbooks/.*)$", outcome.output, re.MULTILINE)
+    assert len(printed) == 2
+    for line, method in zip(printed, ("none", "eagle3")):
+        path, *arguments = shlex.split(line)
+        playbook.succeed(Path(path).stem, *arguments)
+        assert record(spark, "single_eagle3_page")["method"] == method
+
+
 @pytest.mark.parametrize(
     ("tag", "spelling", "warning"),
     [
         ("1.2.0rc1", OLD, "https://github.com/NVIDIA/TensorRT-LLM/"),
         ("1.2.0rc6", OLD, ""),
+        ("1.3.0rc12", NEW, "15739"),
         ("1.3.0rc13", NEW, "16377"),
+        ("1.3.0rc29", NEW, ""),
     ],
 )
 def test_each_release_gets_its_spelling(spark: Spark, tag: str, spelling: dict[str, str], warning: str) -> None:

@@ -70,7 +70,7 @@ def test_what_cuda_calls_free_is_told_before_anything_is_loaded(spark: Spark, de
     )
     assert spark.exec(created.format(since)).stdout.split().count(f"{SLOT}-gpu-check") == 1
     # All of the KV cache is there nevertheless, since the models' pages were given back.
-    assert deployed.state()["kv_cache"]["tokens"] == deployed.state()["kv_cache"]["planned"]
+    assert deployed.has_the_planned_pool()
     since = spark.exec(["date", "+%s"]).stdout.strip()
     assert playbook.succeed("single_eagle3").changed == []
     assert spark.exec(created.format(since)).stdout == ""

@@ -18,7 +18,7 @@ from tests.twin.control import Spark
 
 pytest_plugins = ["tests.scenario"]
 
-NAME = "single_eagle3"
+NAME = "single_eagle3_page"
 KEPT = "goes on with the programs of the release that deployed it"
 
 
@@ -26,9 +26,13 @@ KEPT = "goes on with the programs of the release that deployed it"
 def taken_over(new_sparks: t.Callable[..., None], spark: Spark) -> None:
     """Image and models come from a deployment of today."""
     new_sparks(1)
-    playbook.succeed(NAME)
+    serve()
     left.put(spark, NAME, NAME)
     left.wait_until_it_serves(spark, 8000)
+
+
+def serve(**variables: t.Any) -> playbook.Outcome:
+    return playbook.succeed("serve", variables={"recipe": NAME, **variables})
 
 
 def facts(name: str, directory: Path) -> dict[str, t.Any]:
@@ -39,7 +43,7 @@ def facts(name: str, directory: Path) -> dict[str, t.Any]:
 
 def test_it_is_taken_over_without_a_restart(spark: Spark) -> None:
     before, kept = inspect(spark), record(spark, f"{NAME}/record")
-    outcome = playbook.succeed(NAME)
+    outcome = serve()
     assert (outcome.changed, inspect(spark)["State"]["StartedAt"]) == ([], before["State"]["StartedAt"])
     assert KEPT in " ".join(outcome.output.split())
     assert inspect(spark)["Id"] == before["Id"]
@@ -56,7 +60,7 @@ def test_it_can_be_looked_at(spark: Spark, tmp_path: Path) -> None:
 def test_another_wish_is_a_generation_and_what_served_is_left_alone(spark: Spark) -> None:
     before = record(spark, f"{NAME}/record")
     text = spark.read_file(f"{HOME}/{NAME}/options.yml")
-    playbook.succeed(NAME, variables={"speculative_serve_draft_length": 2})
+    serve(speculative_serve_draft_length=2)
     assert spark.mounted().startswith(f"{HOME}/{NAME}/generations/")
     assert spark.read_file(f"{HOME}/{NAME}/options.yml") == text
     assert record(spark, "previous") == before
@@ -69,7 +73,7 @@ def test_it_comes_back_and_is_taken_over_again(spark: Spark) -> None:
     assert "draft length 5" in outcome.output
     assert spark.mounted() == f"{HOME}/{NAME}"
     started = inspect(spark)["State"]["StartedAt"]
-    outcome = playbook.succeed(NAME)
+    outcome = serve()
     assert (outcome.changed, inspect(spark)["State"]["StartedAt"]) == ([], started)
     assert KEPT in " ".join(outcome.output.split())
     # What can be gone back to keeps its files.

@@ -403,6 +403,19 @@ def test_a_context_that_has_no_room_is_smaller_than_that_of_the_drafts(
     assert known["tokens"] < 40_992
 
 
+def test_a_newer_release_sizes_the_cache_of_some_models_by_bytes_alone(
+    hub: Path, held: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    each = 2 * 95 * 4 * 128 // 2
+    given = task(hub, by_bytes=True, max_bytes=50_000 * each, max_tokens=100)
+    limits = loading.load(given, Gpu(memory_bytes=128e9, system_bytes=4e9))
+    assert limits.kv_blocks == 50_000 // 32
+    assert "paged KV cache" not in caplog.text
+    # Without a limit it takes what the fraction allows.
+    limits = loading.load(dataclasses.replace(given, max_bytes=0), Gpu(memory_bytes=128e9, system_bytes=4e9))
+    assert limits.kv_blocks == int((128e9 - 4e9 - 67.6e9) * 0.9 / each) // 32
+
+
 def test_the_options_win_over_the_checkpoints_type_of_the_kv_cache(hub: Path, held: list[float]) -> None:
     loading.load(task(hub, kv_dtype="bfloat16"), Gpu(memory_bytes=128e9, system_bytes=4e9))
     assert held == [67e9 + 0.6e9 + 40_992 * 2 * 95 * 4 * 128 * 2 / 2]

@@ -320,6 +320,9 @@ ACCEPTED: list[tuple[str, dict[str, t.Any]]] = [
     ("1.2.0rc6", {"nvfp4_gemm_config": {"allowed_backends": ["cutlass"]}, "moe_config": {"backend": "CUTLASS"}}),
     ("1.2.0rc6", {"cuda_graph_config": {"batch_sizes": [1, 2, 3], "max_batch_size": 3}}),
     ("1.3.0rc13", {"speculative_config": EAGLE, "moe_config": {"backend": "AUTO"}}),
+    ("1.3.0rc13", {"speculative_config": {**EAGLE, "eagle3_one_model": False, "acceptance_window": 2}}),
+    ("1.3.0rc29", {"speculative_config": {**EAGLE3, "acceptance_rate_window_size": 2}}),
+    ("1.3.0rc29", {"kv_cache_config": {"max_gpu_total_bytes": 1, "use_kv_cache_manager_v2": "auto"}}),
 ]
 REFUSED: list[tuple[str, dict[str, t.Any], str, str]] = [
     (
@@ -329,6 +332,14 @@ REFUSED: list[tuple[str, dict[str, t.Any], str, str]] = [
         "Invalid decoding type: Eagle3",
     ),
     ("1.2.0rc6", {"speculative_config": {"max_draft_len": 5}}, "ValueError", "Invalid decoding type: None"),
+    *(
+        ("1.3.0rc29", options, "ValidationError", "Extra inputs are not permitted")
+        for options in (
+            {"speculative_config": {**EAGLE3, "eagle3_one_model": True}},
+            {"speculative_config": {**EAGLE3, "eagle_choices": [[0]]}},
+            {"kv_cache_config": {"onboard_blocks": True}},
+        )
+    ),
     (
         "1.2.0rc6",
         {"speculative_config": {**EAGLE, "speculative_model": "/draft"}},
@@ -437,3 +448,41 @@ def test_arguments_fit_their_types() -> None:
     call = calls.choose([function], "auto", "The weather in Rome for 3 days, in Fahrenheit")
     assert call is not None
     assert json.loads(call.arguments) == {"city": "Rome", "unit": "fahrenheit", "days": 3}
+
+
+@pytest.mark.parametrize(
+    ("release_", "arguments", "words"),
+    [
+        ("1.3.0rc12", ["--help"], "--grpc"),
+        ("1.3.0rc12", ["--no-telemetry", "m"], "No such option"),
+        ("1.3.0rc29", ["--help"], "--telemetry / --no-telemetry"),
+    ],
+)
+def test_only_newer_releases_know_telemetry(release_: str, arguments: list[str], words: str, tmp_path: Path) -> None:
+    (tmp_path / "standin").symlink_to(Path(machine.__file__).parent)
+    environment = {"TRT_LLM_VERSION": release_, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    program = [sys.executable, "-m", "standin.cli", *arguments]
+    answer = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
+    output = answer.stdout + answer.stderr
+    assert words in output
+    assert (release_ == "1.3.0rc29") == ("--telemetry" in output.replace("--no-telemetry", ""))
+
+
+@pytest.mark.parametrize(
+    ("release_", "variables", "reports"),
+    [
+        ("1.3.0rc29", {}, True),
+        ("1.3.0rc29", {"TRTLLM_NO_USAGE_STATS": "1"}, False),
+        ("1.3.0rc29", {"TRTLLM_NO_USAGE_STATS": "0"}, True),
+        ("1.3.0rc12", {}, False),
+    ],
+)
+def test_newer_releases_report_their_use_unless_they_are_told_not_to(
+    release_: str, variables: dict[str, str], reports: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "standin").symlink_to(Path(machine.__file__).parent)
+    environment = {**variables, "TRT_LLM_VERSION": release_, "PYTHONPATH": str(tmp_path)}
+    program = [sys.executable, "-m", "standin.cli", "--config", "/nonexistent", "m"]
+    answer = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
+    assert "FileNotFoundError" in answer.stderr
+    assert reports == ("usage data would be sent" in answer.stdout + answer.stderr)

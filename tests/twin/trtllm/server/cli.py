@@ -25,7 +25,7 @@ from .checkpoint import Checkpoint
 from .loading import Task, load
 from .machine import count_gpus, log, read_faults, read_gpu, start_log
 from .proxy import Ranks
-from .release import EARLY, FAMILY, RELEASE
+from .release import EARLY, FAMILY, RECENT, RELEASE
 from .runtime import Runtime, Speculation
 
 if t.TYPE_CHECKING or FAMILY == "1.3":
@@ -40,6 +40,8 @@ LATER = {
     *("--pipeline_parallel_size", "--moe_expert_parallel_size", "--moe_cluster_parallel_size", "--revision"),
     *("--free_gpu_memory_fraction", "--config", "--tool_parser", "--chat_template", "--otlp_traces_endpoint", "--grpc"),
 }
+# What came between 1.3.0rc13 and 1.3.0rc29.
+NEWER = {"--telemetry"}
 SECTIONS = ("kv_cache_config", "speculative_config", "cuda_graph_config", "moe_config", "scheduler_config")
 
 
@@ -48,10 +50,10 @@ class _Serve(click.Command):
 
     def __init__(self, *arguments: t.Any, **keywords: t.Any) -> None:
         super().__init__(*arguments, **keywords)
-        if EARLY:
-            for parameter in self.params:
-                parameter.opts = [name for name in parameter.opts if name not in LATER]
-            self.params = [parameter for parameter in self.params if parameter.opts]
+        absent = (LATER if EARLY else set()) | (set() if RECENT else NEWER)
+        for parameter in self.params:
+            parameter.opts = [name for name in parameter.opts if name not in absent]
+        self.params = [parameter for parameter in self.params if parameter.opts]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, args[1:] if args[:1] == ["serve"] else args)
@@ -92,6 +94,7 @@ class _Serve(click.Command):
 @click.option("--media_io_kwargs", type=str, default=None)
 @click.option("--chat_template", type=str, default=None)
 @click.option("--grpc", is_flag=True, default=False)
+@click.option("--telemetry/--no-telemetry", default=True, help="Whether anonymous usage data are sent to NVIDIA.")
 def serve(
     model: str, host: str, port: int, log_level: str, config: str | None, fraction: float, **given: t.Any
 ) -> None:
@@ -107,6 +110,7 @@ def serve(
     if given["backend"] != "pytorch":
         raise click.ClickException(f"The stand-in serves the pytorch backend only, not {given['backend']}.")
     tool_parser = given.pop("tool_parser", None)
+    _report_usage(given.pop("telemetry", False))
     listener = None if EARLY else _bind(host, port)
     args = _parse(model, fraction, _read_options(config), given)
     server, architecture = _load(args, tool_parser, log_level)
@@ -117,6 +121,12 @@ def serve(
     uvicorn.Server(uvicorn.Config(app, log_level="info", timeout_keep_alive=5, timeout_graceful_shutdown=1)).run(
         sockets=[listener or _bind_late(host, port)]
     )
+
+
+def _report_usage(wanted: bool) -> None:
+    """Newer releases do it by default; there are more ways to turn it off than are known here."""
+    if RECENT and wanted and os.environ.get("TRTLLM_NO_USAGE_STATS") != "1":
+        log.info("STAND-IN: usage data would be sent to NVIDIA now")
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -187,7 +197,7 @@ def _load(args: TorchLlmArgs, tool_parser: str | None, log_level: str) -> tuple[
     ranks = _ranks(args)
     log.info("start MpiSession with %d workers", args.world_size)
     target = checkpoints.inspect(checkpoints.resolve(args.model, args.revision))
-    task = _task(args, log_level)
+    task = _task(args, log_level, target)
     loading.find_draft(task, target)
     _load_tokenizer(args, target)
     speculation = _speculation(args)
@@ -208,7 +218,7 @@ def _load(args: TorchLlmArgs, tool_parser: str | None, log_level: str) -> tuple[
     return Server(runtime, args, name, RELEASE, harmony, tool_parser), target.architecture
 
 
-def _task(args: TorchLlmArgs, log_level: str) -> Task:
+def _task(args: TorchLlmArgs, log_level: str, target: Checkpoint) -> Task:
     cache, speculative = args.kv_cache_config, args.speculative_config
     share = cache.free_gpu_memory_fraction
     return Task(
@@ -227,7 +237,15 @@ def _task(args: TorchLlmArgs, log_level: str) -> Task:
         log_level=log_level,
         kv_dtype=cache.dtype,
         extra_tokens=_extra_tokens(args),
+        max_bytes=cache.max_gpu_total_bytes,
+        by_bytes=_by_bytes(args, target),
     )
+
+
+def _by_bytes(args: TorchLlmArgs, target: Checkpoint) -> bool:
+    """Whether the cache is the second manager's, which a newer release takes for some models unless it is told."""
+    wanted = args.kv_cache_config.use_kv_cache_manager_v2 if RECENT else False
+    return target.config.get("model_type") == loading.SIZED_BY_BYTES if wanted == "auto" else bool(wanted)
 
 
 def _extra_tokens(args: TorchLlmArgs) -> int:

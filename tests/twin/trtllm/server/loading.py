@@ -41,6 +41,9 @@ class Task:
     kv_dtype: str = "auto"
     # What the engine adds to max_seq_len for drafts and the overlap scheduler.
     extra_tokens: int = 0
+    # Of a release that makes the cache of some models another way: how many bytes it may have, and 0 for no limit.
+    max_bytes: int = 0
+    by_bytes: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,7 +133,7 @@ def _kv_bytes_per_token(task: Task, target: Checkpoint, draft: Checkpoint | None
             says = "fp8" if (target if task.eagle else one).fp8_cache else ""
             dtype = says if task.kv_dtype == "auto" else task.kv_dtype
             sizes.append(checkpoints.kv_bytes_per_token(one.config, widths.get(dtype, 2.0)))
-    caches = sizes if FAMILY == "1.3" else [sum(sizes)]
+    caches = sizes if FAMILY == "1.3" and not task.by_bytes else [sum(sizes)]
     return [int(size) // task.world_size for size in caches]
 
 
@@ -163,18 +166,26 @@ def _load_weights(component: str, checkpoint: Checkpoint, gpu: Gpu, free: float,
     return total
 
 
+# Whose cache newer releases size by bytes alone (pull request 16942).
+SIZED_BY_BYTES = "gpt_oss"
+
+
 def _estimate(task: Task, gpu: Gpu, caches: list[int]) -> None:
     """The real one makes a small KV cache first, and sees what a pass takes beside it."""
     log.info("Using Sampler: TorchSampler")
     tokens = min(ESTIMATE_TOKENS, task.max_tokens or ESTIMATE_TOKENS)
     for per_token in caches:
-        _log_allocated(tokens, per_token)
+        _log_allocated(task, tokens, per_token)
     time.sleep(gpu.estimate_s)
     log.info("Peak memory during memory usage profiling (torch + non-torch): %.2f GiB", gpu.system_bytes / GIB)
 
 
-def _log_allocated(tokens: int, per_token: int) -> None:
+def _log_allocated(task: Task, tokens: int, per_token: int) -> None:
     size = tokens * per_token / GIB
+    if task.by_bytes:
+        # What the real one says there was not seen, so these are words of the stand-in's own.
+        log.info("[kv_cache_manager_v2] Pool of %.2f GiB", size)
+        return
     log.info("[MemUsageChange] Allocated %.2f GiB for max tokens in paged KV cache (%d).", size, tokens)
 
 
@@ -194,7 +205,9 @@ def _reserve(task: Task, target: Checkpoint, gpu: Gpu, free: float, caches: list
         length = natural
     share = task.free_fraction
     tokens = int(free * share / per_token)
-    if task.max_tokens is not None:
+    if task.by_bytes:
+        tokens = min(tokens, task.max_bytes // per_token) if task.max_bytes else tokens
+    elif task.max_tokens is not None:
         log.info(
             "Both free_gpu_memory_fraction and max_tokens are set (to %s and %d, respectively). The smaller value "
             "will be used.",
@@ -208,17 +221,19 @@ def _reserve(task: Task, target: Checkpoint, gpu: Gpu, free: float, caches: list
     capacity = blocks * task.tokens_per_block
     window = length + task.extra_tokens
     if window > capacity:
-        log.warning(
-            "Attention window size %d exceeds upper bound %d for available blocks. Reducing to %d",
-            window,
-            capacity,
-            capacity,
-        )
+        if not task.by_bytes:
+            log.warning(
+                "Attention window size %d exceeds upper bound %d for available blocks. Reducing to %d",
+                window,
+                capacity,
+                capacity,
+            )
         length = min(length, capacity)
-    _log_allocated(capacity, caches[0])
+    _log_allocated(task, capacity, caches[0])
+    planned = (task.max_tokens or 0) // task.tokens_per_block * task.tokens_per_block
     for drafts in caches[1:]:
         # So small that it has room where the other had not.
-        _log_allocated(max(capacity, task.max_tokens or 0) // task.tokens_per_block * task.tokens_per_block, drafts)
+        _log_allocated(task, max(capacity, planned), drafts)
     log.info("Free GPU memory fraction %.2f of %.2f GiB", share, free / GIB)
     return Limits(
         max_batch_size=task.max_batch_size,

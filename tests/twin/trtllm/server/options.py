@@ -2,7 +2,7 @@
 # Copyright (c) 2026 The dgx_spark.speculative contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The engine options of the 1.3.0rc12 family: the same names, types and refusals.
+"""The engine options of the 1.3.0rc12 family, and what newer ones have changed: the same names, types and refusals.
 
 Written from the published behaviour of that family and on its own: the collection's validator must not be checked
 against a copy of itself.
@@ -24,6 +24,8 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+
+from .release import RECENT
 
 log = logging.getLogger("TRT-LLM")
 
@@ -49,8 +51,12 @@ class DecodingBaseConfig(Strict):
     max_concurrency: PositiveInt | None = None
     draft_len_schedule: dict[int, int] | None = None
     load_format: str | None = None
-    acceptance_window: NonNegativeInt | None = None
-    acceptance_length_threshold: NonNegativeFloat | None = None
+    if RECENT:
+        acceptance_rate_window_size: NonNegativeInt | None = None
+        acceptance_rate_threshold: Fraction | None = None
+    else:
+        acceptance_window: NonNegativeInt | None = None
+        acceptance_length_threshold: NonNegativeFloat | None = None
     allow_advanced_sampling: bool = False
 
     # Which name the messages use, and what the type demands.
@@ -116,14 +122,15 @@ class DecodingBaseConfig(Strict):
 
 class EagleDecodingConfig(DecodingBaseConfig):
     decoding_type: t.Literal["Eagle"] = "Eagle"
-    eagle_choices: list[list[int]] | None = None
-    greedy_sampling: bool | None = True
-    posterior_threshold: float | None = None
+    if not RECENT:
+        eagle_choices: list[list[int]] | None = None
+        greedy_sampling: bool | None = True
+        posterior_threshold: float | None = None
+        eagle3_one_model: bool | None = True
     use_dynamic_tree: bool | None = False
     dynamic_tree_max_topK: int | None = None
     num_eagle_layers: int | None = None
     max_non_leaves_per_layer: int | None = None
-    eagle3_one_model: bool | None = True
     eagle3_layers_to_capture: set[int] | None = None
     eagle3_model_arch: t.Literal["llama3", "mistral_large3"] = "llama3"
 
@@ -135,7 +142,7 @@ class EagleDecodingConfig(DecodingBaseConfig):
     def _tree(self) -> EagleDecodingConfig:
         if self.dynamic_tree_max_topK is not None:
             self.use_dynamic_tree = True
-        if self.eagle_choices is not None and self.use_dynamic_tree:
+        if getattr(self, "eagle_choices", None) is not None and self.use_dynamic_tree:
             raise ValueError("If eagle_choices is provided, use_dynamic_tree should be False")
         if self.use_dynamic_tree:
             if self.dynamic_tree_max_topK is None:
@@ -287,7 +294,8 @@ class KvCacheConfig(Strict):
     sink_token_length: int | None = None
     free_gpu_memory_fraction: Fraction | None = 0.9
     host_cache_size: int | None = None
-    onboard_blocks: bool = True
+    if not RECENT:
+        onboard_blocks: bool = True
     cross_kv_cache_fraction: float | None = None
     secondary_offload_min_priority: int | None = None
     event_buffer_max_size: int = 0
@@ -301,7 +309,7 @@ class KvCacheConfig(Strict):
     mamba_ssm_stochastic_rounding: bool = False
     mamba_ssm_philox_rounds: PositiveInt = 10
     tokens_per_block: int = 32
-    use_kv_cache_manager_v2: bool = False
+    use_kv_cache_manager_v2: bool | t.Literal["auto"] = "auto" if RECENT else False
     max_util_for_resume: Fraction = 0.95
 
     @field_validator("dtype")

@@ -27,6 +27,12 @@ def early(release: str) -> bool:
     return _number(release) < (1, 2) or (candidate is not None and int(candidate[1]) < 6)
 
 
+def recent(release: str) -> bool:
+    """As 1.3.0rc29 is taken to be: by NVIDIA's pages on 1.3.0rc27 and 1.4.0rc1, and unkind where they differ."""
+    candidate = re.search(r"rc(\d+)", release)
+    return _number(release) >= (1, 4) or (family_of(release) == "1.3" and int(candidate[1] if candidate else 99) >= 27)
+
+
 def _number(release: str) -> tuple[int, ...]:
     found = re.match(r"(\d+)\.(\d+)", release)
     return (int(found[1]), int(found[2])) if found else (1, 3)
@@ -35,3 +41,4 @@ def _number(release: str) -> tuple[int, ...]:
 RELEASE = os.environ.get("TRT_LLM_VERSION") or DEFAULT
 FAMILY: Family = family_of(RELEASE)
 EARLY = early(RELEASE)
+RECENT = recent(RELEASE)

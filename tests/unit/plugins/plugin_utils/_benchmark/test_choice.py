@@ -39,6 +39,7 @@ def test_a_verdict_is_honoured_for_what_was_measured() -> None:
     assert honoured(choice(), RECIPE, IMAGE, MODELS) == expected
     # Wherever the recipe lies, and as long as nobody has looked at the models.
     assert honoured(choice(), {**RECIPE, "path": "/there/mine.yml"}, IMAGE, {}) == expected
+    assert honoured(choice(), {**RECIPE, "note": "It is new.", "fallback": "another"}, IMAGE, {}) == expected
 
 
 def test_what_a_draft_takes_the_place_of_is_no_other_recipe() -> None:

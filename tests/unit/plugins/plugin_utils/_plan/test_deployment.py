@@ -16,7 +16,11 @@ import yaml
 from ansible_collections.dgx_spark.speculative.plugins.action.deployment_plan import ActionModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers, deployment
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deployment import Deployment, Seen
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deployment import (
+    NOT_COMPARED,
+    Deployment,
+    Seen,
+)
 
 from tests.golden import stories
 
@@ -144,6 +148,21 @@ def test_the_fault_of_a_version_of_nccl_is_told_by_that(version: str, ranks: int
     warnings = planned(pair=PAIR).record(seen(ranks=said), NOW)["warnings"]
     assert len(warnings) == told
     assert all(f"NCCL {version}: it was seen to crash on two Sparks" in str(warning) for warning in warnings)
+
+
+@pytest.mark.parametrize(
+    ("cache", "told"),
+    [
+        ({"tokens": None, "planned": 131_168}, [NOT_COMPARED]),
+        ({"tokens": 131_168, "planned": 131_168}, []),
+        ({"tokens": None, "planned": None}, []),
+        (None, []),
+    ],
+)
+def test_a_kv_cache_of_which_the_log_tells_nothing_is_not_compared(cache: t.Any, told: list[str]) -> None:
+    answered = {**seen().answered, "findings": [], "server": {"state": "running", "kv_cache": cache}}
+    record = planned().record(seen(answered=answered, figures={"findings": [], "measurements": {}}), NOW)
+    assert (record["outcome"], record["checks"]) == ("serving", told)
 
 
 def recorded(found: t.Mapping[str, t.Any], slot: t.Any, **more: t.Any) -> dict[str, t.Any]:

@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import chosen
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.served import decided
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.served import SIZED_BY_BYTES, decided
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import GIB, PlanError
 
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
@@ -53,6 +53,41 @@ def test_it_is_planned_and_the_engine_is_told() -> None:
     assert options["kv_cache_config"]["free_gpu_memory_fraction"] == 0.8
     assert plan["config"]["text"].endswith("\n")
     assert len(plan["checked"]) == 64
+
+
+@pytest.mark.parametrize(
+    ("release", "target", "options", "limit"),
+    [
+        # 2 x (36 layers of the target, 36 of the draft) x 8 heads x 64 x 2 bytes, for the tokens that max_tokens has.
+        ("1.3.0rc29", "openai/gpt-oss-120b", {}, 147_456),
+        ("1.3.0rc29", "a/target", {}, None),
+        ("1.3.0rc12", "openai/gpt-oss-120b", {}, None),
+        # Who says it himself is not overruled.
+        ("1.3.0rc29", "openai/gpt-oss-120b", {"max_gpu_total_bytes": 0}, 0),
+        ("1.3.0rc29", "openai/gpt-oss-120b", {"use_kv_cache_manager_v2": False}, None),
+        ("1.3.0rc29", "openai/gpt-oss-120b", {"max_tokens": None}, None),
+    ],
+)
+def test_where_a_release_sizes_the_kv_cache_by_bytes_it_is_told_them(
+    release: str, target: str, options: dict[str, t.Any], limit: int | None
+) -> None:
+    given = {"image": f"nvcr.io/nvidia/tensorrt-llm/release:{release}", "target": target}
+    facts = {"spark-1": {**FACTS, target: FACTS["a/target"]}}
+    plan = made(given, options={"kv_cache_config": options}, facts=facts)
+    cache = plan["config"]["options"]["kv_cache_config"]
+    assert cache.get("max_gpu_total_bytes") == (limit and limit * cache["max_tokens"])
+    # Only then the issue is gone.
+    told = [issue["id"] for issue in plan["config"]["known_issues"]]
+    assert (SIZED_BY_BYTES in told) == (options == {"max_gpu_total_bytes": 0})
+    # What is rendered with the container's paths is the same.
+    assert plan["engine_options"]["kv_cache_config"] == cache
+
+
+def test_what_the_recipe_says_of_its_image_is_told_with_that_image_only() -> None:
+    noted = {**RECIPE, "note": "Nobody has tried it."}
+    assert made(recipe=noted)["warnings"] == ["Nobody has tried it.", *made()["warnings"]]
+    other = {"image": f"{IMAGE}.post1"}
+    assert made(other, recipe=noted)["warnings"] == made(other)["warnings"]
 
 
 def test_what_was_checked_is_for_an_image_and_its_options() -> None:

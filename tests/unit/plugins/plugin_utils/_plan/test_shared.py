@@ -54,6 +54,10 @@ def test_what_runs_in_the_container_is_brought(programs: Path) -> None:
     )
     # As the container finds it.
     assert "/models/draft/draft" in found["config"]["text"]
+    # The record keeps what the recipe says of its image.
+    noted = {"note": "It is new.", "image": SERVED["image"]}
+    warnings = shared.brought(asked(programs=str(programs)), PLAN, noted)["config"]["warnings"]
+    assert warnings == ["It is new.", *found["config"]["warnings"]]
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ DIRECTORY = {"/srv/model": {"commit": None, "fingerprint": "one"}}
         {"entrypoint.py": "print()\n", "server/head.py": ""},
         {"options.yml": "max_batch_size: 1  # a word\n"},
         {"serve.sh": SCRIPT.replace("# image", "# the image").replace("mkdir", "install")},
+        # Nothing that is served, and earlier releases of the collection did not write it.
+        {"serve.sh": SCRIPT.replace("export MINE", "export TRTLLM_NO_USAGE_STATS=1\nexport MINE")},
     ],
 )
 def test_programs_and_words_are_no_wish(changes: dict[str, str]) -> None:
@@ -49,6 +51,7 @@ def test_programs_and_words_are_no_wish(changes: dict[str, str]) -> None:
         {"serve.sh": SCRIPT.replace("'a b'", "c")},
         {"serve.sh": SCRIPT.replace("'a b'", "'a b\n# c'")},
         {"serve.sh": SCRIPT.replace("export HF_HUB_OFFLINE=1\n", "")},
+        {"serve.sh": SCRIPT.replace("export MINE", "export TRTLLM_NO_USAGE_STATS=0\nexport MINE")},
         {"serve.sh": ""},
     ],
 )

@@ -1,0 +1,45 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""What to run if a recipe's image cannot be had, or refuses its options: the recipe that its key fallback names."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RECIPES, load, without_drafts
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.table import image as tag_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import build, of_recipe
+
+COMMAND = "ansible-playbook playbooks/serve.yml -e recipe="
+WITHOUT = " -e speculation=off"
+
+
+def faults_of_drafts(recipe: t.Mapping[str, t.Any]) -> list[str]:
+    """Return where the faults are reported that a recipe has with speculation only."""
+    with_drafts, without = (
+        {issue.id: issue.url for issue in build(of_recipe(one)).known_issues}
+        for one in (recipe, without_drafts(recipe))
+    )
+    return [url for name, url in with_drafts.items() if name not in without]
+
+
+def advice(recipe: t.Mapping[str, t.Any], image: str, directory: Path = RECIPES) -> str:
+    """Return what to run instead, each command on a line of its own; empty if the recipe names nothing, or if another
+    image than its own is the one that fails."""
+    name = recipe.get("fallback")
+    if not name or image != recipe["image"]:
+        return ""
+    other = load(directory / f"{name}.yml")
+    start = f" Recipe {name} has the image {tag_of(other)}"
+    faults = faults_of_drafts(other)
+    if not faults:
+        return f"{start}:\n{COMMAND}{name}"
+    return (
+        f"{start}. Without speculation its known faults do not matter:\n{COMMAND}{name}{WITHOUT}\n"
+        f"With speculation, if you accept them ({', '.join(faults)}):\n{COMMAND}{name}"
+    )
