@@ -356,8 +356,12 @@ class StatusLook:
 
 
 def other_mtus(rails: t.Sequence[Rail], links: t.Sequence[Link]) -> list[dict[str, t.Any]]:
-    """The finding for each interface whose MTU is not the one that the deployment was proven with."""
-    changed = [(rail, link) for rail, link in zip(rails, links) if rail.mtu and link.mtu and rail.mtu != link.mtu]
+    """The finding for each interface whose MTU is not the one that the deployment was proven with.
+
+    A port without a cable has lost that with its address.
+    """
+    up = [(rail, link) for rail, link in zip(rails, links) if link.up is not False]
+    changed = [(rail, link) for rail, link in up if rail.mtu and link.mtu and rail.mtu != link.mtu]
     return [
         {
             "id": "other_mtu",

@@ -947,8 +947,10 @@ def test_a_server_that_lost_its_worker_is_not_busy(serving: Spark, look: Look, s
 def test_without_the_cable_nothing_is_asked_and_nobody_answers(serving: Spark, look: Look, server: Server) -> None:
     paired(serving, 0)
     serving.carrier.write_text("0\n")
+    serving.carrier.with_name("mtu").write_text("1500\n")
     serving.says("running", peer={"address": "127.0.0.1", "reachable": True, "since": 1})
     result = look()
+    assert "other_mtu" not in [one["id"] for one in result["findings"]]
     # Although the other one would be found by another way.
     assert result["pair"]["peer"]["answers"] == "silent"
     assert (result["state"], result["why"]) == (
