@@ -55,6 +55,6 @@ def lines(recipes: t.Iterable[Recipe]) -> list[str]:
     found = []
     for row in rows:
         sparks = f"{row['Sparks']} Spark{'s' if row['Sparks'] != '1' else ''}"
-        text = f"{row['target model']}, {row['method']}; image {row['image']}, {sparks}"
+        text = f"{row['target model']}, {row['method']}; {row['image']}, {sparks}"
         found += wrapped(text, f"{row['recipe']:<{column}}", " " * column, width() - INDENT)
     return found

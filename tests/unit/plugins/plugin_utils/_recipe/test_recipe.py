@@ -447,7 +447,7 @@ def test_an_unknown_recipe_lists_the_shipped_ones(tmp_path: Path, name: str, err
     assert len(listed) == len(list(RECIPES.glob("*.yml")))
     place = next(number for number, line in enumerate(lines) if line.startswith("single_eagle3 "))
     row = " ".join(" ".join(lines[place : place + 2]).split())
-    for cell in ("single_eagle3 openai/gpt-oss-120b", "EAGLE-3, draft length 5", "image 1.", "1 Spark"):
+    for cell in ("single_eagle3 openai/gpt-oss-120b", "EAGLE-3, draft length 5", "; 1.", "1 Spark"):
         assert cell in row
 
 

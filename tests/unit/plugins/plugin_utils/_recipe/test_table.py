@@ -67,5 +67,5 @@ def test_what_is_too_wide_goes_on_below_itself() -> None:
     target = f"example/A-Model-With-{'-'.join(['A'] * 30)}-Long-Name"
     assert lines([recipe(target=target)]) == [
         f"mine  {target},",
-        "      no drafts; image 1.3.0rc12, 2 Sparks",
+        "      no drafts; 1.3.0rc12, 2 Sparks",
     ]
