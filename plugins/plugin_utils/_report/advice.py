@@ -78,7 +78,7 @@ def _left_alone(host: str, status: Status, other: str) -> list[Advice]:
     if status.state != "stopped":
         found.append(Advice(f"Free its memory, since {other} has another deployment now", "stop", (host,)))
     if status.deployment in shipped(RECIPES):
-        says, nodes = f"Or serve {status.deployment} again", _nodes(host, status)
+        says, nodes = f"Serve {status.deployment} again", _nodes(host, status)
         found.append(Advice(says, "serve", nodes, f"recipe={status.deployment}"))
     return found
 

@@ -130,7 +130,7 @@ def test_a_worker_whose_head_serves_alone_is_freed(state: str) -> None:
     head = Status(state="ready", deployment="single_eagle3")
     told = lines("spark-2", of_pair(state, 1), Around(BOTH, {"spark-1": head}))
     freed = ["Free its memory, since spark-1 has another deployment now: stop.yml --limit spark-2"]
-    again = f"Or serve {PAIR_RECIPE} again: serve.yml -e recipe={PAIR_RECIPE}"
+    again = f"Serve {PAIR_RECIPE} again: serve.yml -e recipe={PAIR_RECIPE}"
     assert told == [*(freed if state != "stopped" else []), again]
 
 
