@@ -15,8 +15,9 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.held import CLIENT
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.keeper import Run, stat
 
-from tests.playbook import Background
+from tests.playbook import ROOT, Background
 from tests.twin.control import Spark
 
 
@@ -37,12 +38,60 @@ def until(condition: t.Callable[[], object], seconds: float = 120) -> None:
 
 def processes(run: Background) -> list[int]:
     """That of ansible-playbook with all its forks: they have its command line."""
-    mine = Path(f"/proc/{run.process.pid}/cmdline").read_bytes()
-    found = []
+    return like(Path(f"/proc/{run.process.pid}/cmdline").read_bytes())
+
+
+def like(mine: bytes) -> list[int]:
+    """All processes with a command line; the kernel's own have none."""
+    found = list[int]()
+    if not mine:
+        return found
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             found += [int(path.parent.name)] if path.read_bytes() == mine else []
     return found
+
+
+@contextlib.contextmanager
+def frozen(log: Path, tasks: t.Sequence[str], playbook: str, *arguments: str) -> t.Iterator[Background]:
+    """A run that is suspended just before it sends the module of one of these tasks, until the end of the block.
+
+    It is suspended again at each further one, and resumed at once. What renews its lease sleeps on: it would tell it.
+    """
+    place = log.with_suffix(".frozen")
+    place.mkdir()
+    run = Background(
+        log,
+        playbook,
+        *arguments,
+        ANSIBLE_CALLBACK_PLUGINS=str(ROOT / "tests" / "callback"),
+        ANSIBLE_CALLBACKS_ENABLED="freeze_at",
+        FREEZE_AT="\n".join(tasks),
+        FROZEN=str(place),
+    )
+    main, mine = Run(run.process.pid), b""
+    try:
+        run.wait_for((place / "struck").exists, 900)
+        mine = Path(f"/proc/{run.process.pid}/cmdline").read_bytes()
+        until(main.is_stopped)
+        yield run
+        deadline = time.monotonic() + 900
+        while run.process.poll() is None:
+            assert time.monotonic() < deadline, log.read_text("utf-8")
+            for pid in like(mine) if main.is_stopped() else []:
+                found = stat(pid)
+                if found and found.parent != 1:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGCONT)
+            time.sleep(0.1)
+        assert run.process.returncode != 0
+    finally:
+        if run.process.poll() is None:
+            run.kill()
+        # What renews its lease is still suspended.
+        for pid in like(mine):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 @contextlib.contextmanager

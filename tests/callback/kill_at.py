@@ -40,7 +40,7 @@ class CallbackModule(CallbackBase):
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "notification"
     CALLBACK_NAME = "kill_at"
-    CALLBACK_NEEDS_ENABLED = False
+    CALLBACK_NEEDS_ENABLED = True
 
     def __init__(self, *arguments: t.Any, **options: t.Any) -> None:
         super().__init__(*arguments, **options)
