@@ -124,7 +124,9 @@ def own(recipe: Mapping, given: Mapping) -> dict[str, dict[str, str]]:
             shared = its if isinstance(its, dict) and name != "options" else {}
             value = {key: one for key, one in value.items() if str(shared.get(key)) != str(one)}
         if value and str(value) != str(its):
-            says = f"{word} {', '.join(leaves(value))}, given {place(given[name])}"
+            # A variable may hold a token: it is named only, since this is printed and recorded.
+            parts = value if name == "environment" else leaves(value)
+            says = f"{word} {', '.join(parts)}, given {place(given[name])}"
             found[name] = {"from": "given", "says": says}
     return found
 

@@ -143,7 +143,8 @@ def test_from_when_on_drafts_pay(given: dict[str, t.Any], expected: t.Any) -> No
             {"options": {"kv_cache_config": {"free_gpu_memory_fraction": 0.8}, "max_batch_size": 2}},
             ["engine options kv_cache_config.free_gpu_memory_fraction 0.8, max_batch_size 2"],
         ),
-        ({"environment": {"SHARED": "1", "MINE": "2"}}, ["environment MINE 2"]),
+        # Without its value, which may be a token.
+        ({"environment": {"SHARED": "1", "MINE": "2", "HF_TOKEN": "hf_secret"}}, ["environment MINE, HF_TOKEN"]),
         ({"port": "8001"}, ["port 8001"]),
         # Text from the command line is the same number.
         ({"port": "8000"}, []),
