@@ -210,7 +210,8 @@ class Soak:
         for spark in scene.sparks:
             spark.exec(MINE)
         scene.do(f"docker run --detach --restart always --name mine {image} sleep infinity")
-        load = self.timed(f"docker restart --time 5 {SLOT}")
+        # The shorter of two: in one of them the machine may have been busy with something else.
+        load = min(self.timed(f"docker restart --time 5 {SLOT}") for _ in range(2))
         begun = time.monotonic()
         scene.head.power_cut()
         boot = self.until_it_answers(begun) - load
