@@ -19,6 +19,7 @@ import unicodedata
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH, fit
 
 WARNINGS = ("[WARNING]: ", "[DEPRECATION WARNING]: ")
+COMMAND = "ansible-playbook "
 # Without a terminal, how often somebody is told that a long step goes on.
 NOTE_EVERY_S = 10
 NO_TERMINAL = (WIDTH, 24)
@@ -70,14 +71,19 @@ def cut(text: str, cells: int) -> str:
 
 
 def wrap(text: str, first: str = "", further: str = "", columns: int | None = None) -> list[str]:
-    """Each line of a text, with its own indentation; names and links stay whole."""
+    """Each line of a text, with its own indentation; names, links and commands stay whole."""
     lines: list[str] = []
     for line in text.splitlines() or [""]:
         own = line[: len(line) - len(line.lstrip())]
         # What goes on below an item stands below its text.
         head, rest = (first if not lines else further) + own, further + own + "  " * line.lstrip().startswith("- ")
+        words = printable(line).strip()
+        if words.startswith(COMMAND):
+            # On two lines it would be two commands.
+            lines.append(head + words)
+            continue
         wrapped = textwrap.wrap(
-            printable(line).strip(),
+            words,
             columns or width(),
             initial_indent=head,
             subsequent_indent=rest,

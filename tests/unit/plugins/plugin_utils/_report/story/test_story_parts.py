@@ -56,6 +56,12 @@ def test_long_lines_are_wrapped_and_keep_their_indentation(monkeypatch: pytest.M
     assert wrap("", "ok  Serve  ") == ["ok  Serve"]
 
 
+def test_a_command_stays_on_its_line_and_can_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    command = "ansible-playbook playbooks/serve.yml -e recipe=single_eagle3_page -e speculation=off"
+    assert wrap(f"- Without drafts:\n  {command}", "    ", "    ") == ["    - Without drafts:", f"      {command}"]
+
+
 @pytest.mark.parametrize(
     ("seconds", "expected"),
     [(0.04, "0.0 s"), (59.4, "59.4 s"), (60, "1:00 min"), (754, "12:34 min"), (3700, "1:01 h")],
