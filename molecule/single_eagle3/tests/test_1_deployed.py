@@ -11,7 +11,7 @@ import re
 import openai
 import pytest
 import testinfra.host
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deployment import NOT_COMPARED
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import NOT_COMPARED
 
 from tests.deployed import DEPLOYMENT, HOME, Deployed
 from tests.twin.control import Spark

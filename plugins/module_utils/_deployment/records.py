@@ -41,6 +41,9 @@ COMPARED = ("context", "parallel", "family")
 LONGEST_LEASE_S = 24 * 3600
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
+# Among the checks of a deployment whose release logs other lines than the known ones.
+NOT_COMPARED = "the KV cache was not compared with the plan: no known line of this release's log tells its size"
+
 
 def has_port(value: t.Any) -> bool:
     """Whether it is the URL of a server."""

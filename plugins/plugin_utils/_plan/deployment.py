@@ -20,7 +20,11 @@ import urllib.parse
 from pathlib import PurePosixPath
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, pair_view
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import PREVIOUS, nodes_of
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
+    NOT_COMPARED,
+    PREVIOUS,
+    nodes_of,
+)
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import ASIDE
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import (
@@ -38,8 +42,6 @@ Record = dict[str, t.Any]
 OF_THE_MOMENT = ("smaller_context", nccl.BY_TCP, nccl.PARTLY)
 # What the answer, the ranks and Docker's definition of the container add to a record, generously.
 ROOM_FOR_WHAT_IS_SEEN = 64 * 1024
-# Of a release whose log has other lines than the known ones.
-NOT_COMPARED = "the KV cache was not compared with the plan: no known line of this release's log tells its size"
 
 
 @dataclasses.dataclass(frozen=True)

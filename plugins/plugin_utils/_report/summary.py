@@ -146,7 +146,9 @@ def render(
     lines = [*wrapped(heading(host, record), later="  "), "", *table([*addresses(record, endpoint), *figures(record)])]
     if sentence := gain(record):
         lines += ["", *wrapped(sentence, "  ", "  ")]
-    lines += section("Checked", record.get("checks") or [])
+    checks = record.get("checks") or []
+    lines += section("Checked", (check for check in checks if check != records.NOT_COMPARED))
+    lines += section("Not known", (check for check in checks if check == records.NOT_COMPARED))
     answer = record["answer"]["text"] or record["answer"].get("reasoning") or ""
     lines += ["", "  It answered:", *(f"    {line}" for line in first_lines(answer))]
     first = access.opening(url, reach, endpoint)

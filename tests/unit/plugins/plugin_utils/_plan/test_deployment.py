@@ -16,11 +16,7 @@ import yaml
 from ansible_collections.dgx_spark.speculative.plugins.action.deployment_plan import ActionModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers, deployment
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deployment import (
-    NOT_COMPARED,
-    Deployment,
-    Seen,
-)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deployment import Deployment, Seen
 
 from tests.golden import stories
 
@@ -153,7 +149,7 @@ def test_the_fault_of_a_version_of_nccl_is_told_by_that(version: str, ranks: int
 @pytest.mark.parametrize(
     ("cache", "told"),
     [
-        ({"tokens": None, "planned": 131_168}, [NOT_COMPARED]),
+        ({"tokens": None, "planned": 131_168}, [records.NOT_COMPARED]),
         ({"tokens": 131_168, "planned": 131_168}, []),
         ({"tokens": None, "planned": None}, []),
         (None, []),

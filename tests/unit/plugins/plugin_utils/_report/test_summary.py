@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import Page
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import NOT_COMPARED
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import Endpoint, Reach
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.summary import first_lines, render, short
 
@@ -157,6 +158,12 @@ def test_what_was_checked_is_listed() -> None:
     text = render("spark-1", record(checks=["A tool was called.", "4 of 4 answers are the same."]), LOCAL)
     assert "\n  Checked:\n    - A tool was called.\n    - 4 of 4 answers are the same.\n\n  It answered:" in text
     assert "Checked" not in render("spark-1", record(checks=[]), LOCAL)
+
+
+def test_what_was_not_compared_is_not_called_checked() -> None:
+    text = render("spark-1", record(checks=[NOT_COMPARED]), LOCAL)
+    assert "Checked" not in text
+    assert f"  Not known:\n    - {NOT_COMPARED[:40]}" in text
 
 
 ROOM = "one conversation at a time, 131,072 tokens each, prompt and answer together"
