@@ -654,9 +654,15 @@ def test_a_misspelling_is_none_in_a_newer_release_either(options: dict[str, t.An
     assert error.startswith(expected.format(backends=backends))
 
 
-@pytest.mark.parametrize("key", ["eagle3_one_model", "greedy_sampling", "posterior_threshold"])
-def test_what_a_release_has_no_more_is_refused(key: str) -> None:
-    options = {"speculative_config": {**EAGLE, key: None}}
+@pytest.mark.parametrize(
+    ("section", "key"),
+    [
+        *((EAGLE, key) for key in ("eagle3_one_model", "greedy_sampling", "posterior_threshold")),
+        ({"decoding_type": "MTP", "mtp_eagle_one_model": True}, "mtp_eagle_one_model"),
+    ],
+)
+def test_what_a_release_has_no_more_is_refused(section: dict[str, t.Any], key: str) -> None:
+    options = {"speculative_config": {key: None, **section}}
     assert errors(options) == []
     # It is not known which release lost it.
     assert warnings(options, release="1.3.0rc20")[1:] == [
