@@ -14,7 +14,8 @@ ROOT = Path(__file__).parents[3]
 
 # Which files become root, each with the file of the look that asks for sudo before, and with what that includes.
 ASKED = {
-    "speculative_serve/tasks/drop_caches.yml": ("speculative_serve/tasks/plan.yml", "drop_caches.yml"),
+    "speculative_serve/tasks/check_sudo.yml": ("speculative_serve/tasks/plan.yml", "check_sudo.yml"),
+    "speculative_serve/tasks/drop_caches.yml": ("speculative_serve/tasks/plan.yml", "check_sudo.yml"),
     "speculative_serve/tasks/protect.yml": ("speculative_serve/tasks/preflight.yml", "protect.yml"),
     "trtllm_container/tasks/firewall.yml": ("trtllm_container/tasks/preflight.yml", "firewall.yml"),
     "huggingface_cache/tasks/take_over.yml": ("huggingface_cache/tasks/preflight.yml", "take_over.yml"),
