@@ -67,6 +67,13 @@ class ActionModule(ActionBase):
         return {"changed": False, "held": lease.read() is not None}
 
     def _take(self, lease: held.Lease, take_over: bool, variables: dict[str, t.Any]) -> Result:
+        shell = getattr(self._connection._shell, "ansible_name", "")
+        if shell != SHELL:
+            # Without it no module asks, and none that puts a container aside knows for which run.
+            raise AnsibleActionFail(
+                f"{lease.host}: ansible_shell_type is {shell}, but must be {SHELL} for a run that takes the lease. "
+                "Remove the variable from the inventory, or set it in your play. Nothing was changed."
+            )
         lease.begin()
         request = {
             "run": held.run_name(),
@@ -89,11 +96,6 @@ class ActionModule(ActionBase):
             lease.refuse(why, python)
             return {"failed": True, "msg": why}
         fence.have_kept(self, lease, sent, python)
-        if getattr(self._connection._shell, "ansible_name", "") != SHELL:
-            display.warning(
-                f"{lease.host}: modules of other collections are not stopped if this run loses its lease. Set "
-                f"ansible_shell_type to {SHELL}."
-            )
         return {"changed": False, "held": True}
 
     @staticmethod

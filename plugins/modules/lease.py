@@ -16,9 +16,8 @@ description:
     do, and gives it back as soon as C(ansible-playbook) ends, however that does. One that was not renewed for 45
     seconds is free. That is counted by the Spark's time since boot.
   - Who was away and comes back goes on if nobody else came meanwhile. Otherwise the run must not change anything more,
-    its way back included. The Spark refuses each module that may change it then, if the variable C(ansible_shell_type)
-    is V(dgx_spark.speculative.fenced), as in the playbooks of this collection. Without that variable only the modules
-    of this collection refuse it.
+    its way back included. The Spark refuses each module that may change it then. For that the variable
+    C(ansible_shell_type) has to be V(dgx_spark.speculative.fenced), as in the playbooks of this collection.
   - Root, the user who took the lease, and the members of the groups C(docker), C(sudo), C(admin) and C(wheel) may take
     it. For other users the lock only says who has it.
   - A run that has taken no lease is not checked, so the roles can be used without.
@@ -78,6 +77,7 @@ author:
 
 EXAMPLES = r"""
 ---
+# The play of these tasks has ansible_shell_type=dgx_spark.speculative.fenced as a variable.
 - name: Have the Sparks for this run alone
   block:
     - name: Take the lease

@@ -12,7 +12,8 @@ description:
   - It is the shell C(sh). For a run that has taken the lease of a Spark by M(dgx_spark.speculative.lease), it puts a
     small program before each module that may change the Spark, whichever collection the module is of.
   - That program runs on the Spark. It asks the lock there whether this run still has the lease. If so, it becomes the
-    module, and no other run gets the lease until the module has ended. If not, the task fails and changes nothing.
+    module. Until that has ended, but for three minutes at most, no other run gets the lease. If not, the task fails and
+    changes nothing.
   - So a controller that was asleep, or a network that was gone, cannot bring a change late.
   - Tasks in check mode, tasks that are delegated, modules that only look, and runs without a lease are not affected.
     Neither are tasks with C(async), and actions that send no module, such as M(ansible.builtin.raw).
@@ -51,11 +52,10 @@ EXAMPLES = r"""
         restart: true
 """
 
-import shlex
 import typing as t
 
 from ansible.plugins.shell.sh import ShellModule as Sh
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import guarded
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import guard
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.harmless import HARMLESS
 
 
@@ -72,5 +72,5 @@ class ShellModule(Sh):
     def build_module_command(self, env_string: str, shebang: str | None, cmd: str, arg_path: str | None = None) -> str:
         command = super().build_module_command("", shebang, cmd, arg_path)
         if not self._passes:
-            command = self.join(guarded(self.get_option("lease_host"), shlex.split(command)))
-        return " ".join(filter(None, (env_string.strip(), command)))
+            command = f"{self.join(guard(self.get_option('lease_host')))} {command}".strip()
+        return f"{env_string.strip()} {command}".strip()

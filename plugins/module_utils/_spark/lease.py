@@ -158,17 +158,17 @@ class Lease:
 
 
 def _ttl(request: Said) -> float:
-    return min(float(request.get("ttl", TTL_S)), TTL_OF_TASKS_S)
+    return float(min(request.get("ttl", TTL_S), TTL_OF_TASKS_S))
 
 
 def _is_question(request: t.Any) -> bool:
-    if not isinstance(request, dict):
+    if not isinstance(request, dict) or not isinstance(request.get("do"), str):
         return False
     ttl = request.get("ttl", TTL_S)
     # No number is not greater either.
     if not isinstance(ttl, (int, float)) or not ttl > 0:
         return False
-    return request.get("do") == "ask" or isinstance(request.get("run"), str)
+    return request["do"] == "ask" or isinstance(request.get("run"), str)
 
 
 class Lock:
@@ -187,6 +187,9 @@ class Lock:
         with self._selector:
             while not self._lease.is_over(self._clock()):
                 for key, _events in self._selector.select(POLL_S):
+                    # One that is over is not given back to a run that asks a moment later.
+                    if self._lease.is_over(self._clock()):
+                        break
                     if key.fileobj is self._listener:
                         self._accept()
                     else:

@@ -77,8 +77,12 @@ def user_name(uid: int) -> str:
 
 
 def has_rights(uid: int) -> bool:
-    """Return whether a user may change this Spark: root, the user of this process, and members of certain groups."""
-    if uid in (0, os.geteuid()):
+    """Return whether a user may change this Spark: root, the user of this process, and members of certain groups.
+
+    If this process is root's by sudo, so may the user who has called sudo, whom perhaps only a file of sudo's names.
+    """
+    own = os.geteuid()
+    if uid in (0, own) or (own == 0 and os.environ.get("SUDO_UID") == str(uid)):
         return True
     try:
         user = pwd.getpwuid(uid)

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import json
-import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
@@ -57,24 +56,24 @@ def require(action: ActionBase, host: str, asks: bool = False) -> None:
         have_kept(action, lease, sent, python)
 
 
-def guarded(host: str, command: t.Sequence[str]) -> list[str]:
-    """Return the command that runs another one on the Spark only if the run still has the lease there.
+def guard(host: str) -> list[str]:
+    """Return the words to put before a command, so that the Spark runs it only if the run still has the lease there.
 
-    The lock on the Spark decides at that moment, and gives the lease to no other run until the command has ended. A run
-    without a lease runs the command as it is. Refuse here what is known to be lost.
+    The lock on the Spark decides at that moment. Until the command has ended, but for TASK_S at most, it gives the
+    lease to no other run. A run without a lease needs no words. Refuse here what is known to be lost.
     """
     for why in held.losses():
         raise AnsibleActionFail(why)
     known = held.Lease(host).read()
     if known is None:
-        return list(command)
+        return []
     sentences = {
         "lost": held.loss(host, "<words>"),
         "none": held.loss(host, ""),
         "silent": f"{host}: it is not known whether this run still has the lease: <words>. Nothing more was changed.",
     }
     question = json.dumps({"do": "change", "run": held.run_name()})
-    return [known["python"], "-c", held.CLIENT, question, json.dumps(sentences), *command]
+    return [known["python"], "-c", held.CLIENT, question, json.dumps(sentences)]
 
 
 def have_kept(action: ActionBase, lease: held.Lease, sent: float, python: str) -> None:

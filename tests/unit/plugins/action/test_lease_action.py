@@ -74,14 +74,11 @@ def test_it_is_taken_once() -> None:
     assert second.requests == []
 
 
-@pytest.mark.parametrize(("shell", "told"), [(lease.SHELL, 0), ("sh", 1)])
-def test_where_modules_of_others_do_not_ask_that_is_said(
-    shell: str, told: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    warnings: list[str] = []
-    monkeypatch.setattr(lease.display, "warning", warnings.append)
-    run(Action(HELD, state="held", shell=shell))
-    assert len([one for one in warnings if "ansible_shell_type" in one]) == told
+def test_it_is_not_taken_where_modules_would_not_ask() -> None:
+    action = Action(HELD, state="held", shell="ansible.builtin.sh")
+    with pytest.raises(AnsibleActionFail, match=r"^spark-1: ansible_shell_type is ansible\.builtin\.sh, but"):
+        run(action)
+    assert action.requests == []
 
 
 def test_a_run_that_has_just_ended_stands_in_nobodys_way() -> None:

@@ -68,6 +68,11 @@ def test_it_does_not_before_what_changes_none(task: dict[str, t.Any]) -> None:
     assert command(task, environment="A=b", cmd="x.py") == "A=b /usr/bin/python3.11 x.py"
 
 
+def test_what_ansible_would_run_is_run_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ShellBase, "build_module_command", lambda _shell, _environment, *_: "~/venv/bin/python 'a b'")
+    assert command(CONTAINER, environment="A=b").endswith(" ~/venv/bin/python 'a b'")
+
+
 def test_it_does_not_for_a_run_without_a_lease() -> None:
     assert command(CONTAINER, "spark-3") == "/usr/bin/python3.11"
 

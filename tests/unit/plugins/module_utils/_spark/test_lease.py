@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -230,6 +231,39 @@ def test_anybody_may_ask_who_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    "question", [{"run": "a"}, {"do": ["take"], "run": "a"}, {"do": "renew", "run": "a", "ttl": 10**400}]
+)
+def test_no_question_ends_the_lock(question: dict[str, t.Any]) -> None:
+    with serving() as connection:
+        connection.settimeout(20)
+        connection.sendall(json.dumps(question).encode() + b"\n")
+        connection.recv(1000)
+        assert lock.ask({"do": "ask"})["holder"]["who"] == "alice@laptop"
+
+
+@pytest.mark.usefixtures("spark")
+def test_what_was_given_up_to_who_acts_on_that_is_not_given_back_at_the_same_moment() -> None:
+    # At last the lock is over in any case.
+    times = itertools.chain(itertools.repeat(1046.0, 20), itertools.repeat(1e6))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"\0{lock.NAME}")
+        listener.listen()
+        listener.setblocking(False)
+        one = Lock(listener, Lease(ALICE, 1000.0), lambda: next(times))
+        with connected() as watcher, connected() as alice:
+            one._accept()
+            one._accept()
+            watcher.sendall(b'{"do": "ask", "ends": true}\n')
+            alice.sendall(json.dumps({**ALICE, "do": "renew"}).encode() + b"\n")
+            one.serve()
+            assert watcher.recv(1000) == b'{"state": "free"}\n'
+            alice.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                alice.recv(1000)
+
+
+@pytest.mark.usefixtures("spark")
 def test_many_who_ask_nothing_keep_nobody_waiting() -> None:
     with serving(), contextlib.ExitStack() as crowd:
         for _number in range(lease.MOST - 10):
@@ -245,6 +279,18 @@ def test_too_many_without_rights_keep_nobody_out(monkeypatch: pytest.MonkeyPatch
             crowd.enter_context(connected())
         with connected() as connection:
             assert answered(connection, do="ask")["holder"]["who"] == "alice@laptop"
+
+
+def test_who_has_become_root_by_sudo_has_rights(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A user whom only a file of sudo's names has taken the lease; what root asks for that user is answered.
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert not lock.has_rights(65533)
+    monkeypatch.setenv("SUDO_UID", "65533")
+    assert lock.has_rights(65533)
+    assert not lock.has_rights(65532)
+    # Of another user than root it proves nothing.
+    monkeypatch.setattr(os, "geteuid", lambda: 65532)
+    assert not lock.has_rights(65533)
 
 
 def test_who_has_rights() -> None:
