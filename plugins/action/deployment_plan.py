@@ -156,7 +156,10 @@ class ActionModule(ActionBase):
 
     def _served(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         # Where a value was given, only what came with the task still tells.
-        plan = served.decided({**given["served"], "given": self._task.args["served"]["given"]}, host)
+        asked = {**given["served"], "given": self._task.args["served"]["given"]}
+        plan = served.decided(asked, host)
+        if "served" in plan:
+            plan["alternative"] = self._alternative(asked["recipe"], plan["served"]["image"])
         if given["served"]["overcommit"] or not plan.get("message"):
             return plan
         display.display("\n".join(["", *plan["lines"], ""]))
@@ -170,9 +173,12 @@ class ActionModule(ActionBase):
         return {
             **place,
             "closely": course.closely(place, **told, compare_path=asked["cache_directory"]),
-            "alternative": fallback.advice(asked["recipe"], asked["image"]),
+            "alternative": self._alternative(asked["recipe"], asked["image"]),
             **self._refused(host, course.exposed(**ways, hosts=hosts)),
         }
+
+    def _alternative(self, recipe: t.Mapping[str, t.Any], image: str) -> str:
+        return fallback.advice(recipe, image, nodes.limit(self._known))
 
     @staticmethod
     def _share(_host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

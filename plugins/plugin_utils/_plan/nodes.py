@@ -37,6 +37,12 @@ def members(variables: Variables) -> list[str]:
     return everybody if sparks > 1 else [variables["inventory_hostname"]]
 
 
+def limit(variables: Variables) -> str:
+    """Return the option that a command for just these Sparks needs; empty if the inventory has no others."""
+    hosts, inventory = members(variables), (variables.get("groups") or {}).get("sparks")
+    return f" --limit {','.join(hosts)}" if inventory and set(hosts) != set(inventory) else ""
+
+
 def of_all(variables: Variables, name: t.Any) -> dict[str, t.Any]:
     """Read a variable of each of them, by host; `a.b` is what a has as b. What a Spark lacks is an empty mapping.
 

@@ -16,7 +16,6 @@ from ansible.utils.vars import merge_hash
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import wrapped
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import guard, memory, sizes, values
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import PREFIX
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.fallback import advice
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import (
     Built,
     Request,
@@ -120,7 +119,6 @@ def decided(asked: Mapping, host: str) -> dict[str, t.Any]:
         "served": served,
         "sparks": wanted["sparks"],
         "engine_options": options,
-        "alternative": advice(asked["recipe"], served["image"]),
     }
     if "errors" in config:
         return {**plan, **config, "warnings": plan["warnings"]}

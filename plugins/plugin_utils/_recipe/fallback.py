@@ -28,9 +28,9 @@ def faults_of_drafts(recipe: t.Mapping[str, t.Any]) -> list[str]:
     return [url for name, url in with_drafts.items() if name not in without]
 
 
-def advice(recipe: t.Mapping[str, t.Any], image: str, directory: Path = RECIPES) -> str:
+def advice(recipe: t.Mapping[str, t.Any], image: str, limit: str = "", directory: Path = RECIPES) -> str:
     """Return what to run instead, each command on a line of its own; empty if the recipe names nothing, or if another
-    image than its own is the one that fails."""
+    image than its own is the one that fails. The commands have the option limit at their end."""
     name = recipe.get("fallback")
     if not name or image != recipe["image"]:
         return ""
@@ -38,8 +38,8 @@ def advice(recipe: t.Mapping[str, t.Any], image: str, directory: Path = RECIPES)
     start = f" Recipe {name} has the image {tag_of(other)}"
     faults = faults_of_drafts(other)
     if not faults:
-        return f"{start}:\n{COMMAND}{name}"
+        return f"{start}:\n{COMMAND}{name}{limit}"
     return (
-        f"{start}. Without speculation its known faults do not matter:\n{COMMAND}{name}{WITHOUT}\n"
-        f"With speculation, if you accept them ({', '.join(faults)}):\n{COMMAND}{name}"
+        f"{start}. Without speculation its known faults do not matter:\n{COMMAND}{name}{WITHOUT}{limit}\n"
+        f"With speculation, if you accept them ({', '.join(faults)}):\n{COMMAND}{name}{limit}"
     )

@@ -111,3 +111,14 @@ def test_a_wrong_input_is_one_sentence(tmp_path: Path) -> None:
     assert done.returncode != 0
     sentence = "speculative_serve_context is '0', but must be a whole number of tokens above 0."
     assert sentence in " ".join((done.stdout + done.stderr).split())
+
+
+def test_what_to_run_instead_of_the_image_is_for_the_sparks_of_the_run(tmp_path: Path) -> None:
+    inventory = tmp_path / "two.yml"
+    inventory.write_text(json.dumps({"sparks": {"hosts": {"spark-1": {}, "spark-2": {}}}}), encoding="utf-8")
+    recipe = {**VARIABLES["deployment_recipe"], "fallback": "single_eagle3_page"}
+    done = play(tmp_path, "-i", str(inventory), "--limit", "spark-1", deployment_recipe=recipe)
+    assert done.returncode == 0, done.stdout + done.stderr
+    command = "ansible-playbook playbooks/serve.yml -e recipe=single_eagle3_page"
+    lines = result(tmp_path)["plan"]["alternative"].splitlines()
+    assert lines[1::2] == [f"{command} -e speculation=off --limit spark-1", f"{command} --limit spark-1"]

@@ -24,6 +24,21 @@ def test_all_of_the_run_serve_as_one_unless_the_recipe_is_for_one(recipe: t.Any,
     assert nodes.members(variables(deployment_recipe=recipe)) == wanted
 
 
+@pytest.mark.parametrize(
+    ("sparks", "inventory", "option"),
+    [
+        (1, ["spark-a", "spark-b", "spark-c"], " --limit spark-a"),
+        (3, ["spark-c", "spark-a", "spark-b"], ""),
+        (3, [*HOSTS, "spark-d"], " --limit spark-b,spark-a,spark-c"),
+        (1, ["spark-a"], ""),
+        (1, [], ""),
+    ],
+)
+def test_a_command_is_limited_where_the_inventory_has_more(sparks: int, inventory: list[str], option: str) -> None:
+    known = variables(deployment_recipe={"sparks": sparks}, groups={"sparks": inventory})
+    assert nodes.limit(known) == option
+
+
 def test_what_a_spark_lacks_is_empty() -> None:
     assert nodes.of_all(variables(), "look.fabric") == {"spark-b": 1, "spark-a": 2, "spark-c": {}}
 

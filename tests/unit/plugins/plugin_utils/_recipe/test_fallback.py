@@ -51,6 +51,15 @@ def test_where_only_drafts_are_at_fault_both_ways_are_told() -> None:
     assert faults_of_drafts(load(RECIPES / "single_eagle3_page.yml"))
 
 
+@pytest.mark.parametrize("name", ["single_eagle3", "single_qwen3_30b"])
+def test_each_command_is_for_the_sparks_of_the_run(name: str) -> None:
+    recipe = load(RECIPES / f"{name}.yml")
+    lines = advice(recipe, recipe["image"], " --limit spark-2").splitlines()
+    commands = [line for line in lines if line.startswith("ansible-playbook ")]
+    assert commands
+    assert all(command.endswith(" --limit spark-2") for command in commands)
+
+
 def test_what_has_no_drafts_has_one_command() -> None:
     _recipe, commands = told("single_qwen3_30b")
     assert commands == ["ansible-playbook playbooks/serve.yml -e recipe=single_qwen3_30b_page"]
