@@ -43,6 +43,8 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         require(self, str(variables.get("inventory_hostname", "")))
         known, prunes = (self._task.args.get(name) for name in ("known", "prune"))
-        if known and not prunes and wanted(self._task.args).items() <= known.items():
+        # What is to be reserved cannot be seen.
+        whole = not prunes and all("content" in file for file in self._task.args.get("files") or [])
+        if known and whole and wanted(self._task.args).items() <= known.items():
             return {"changed": False, "diff": []}
         return dict(self._execute_module(task_vars=variables))

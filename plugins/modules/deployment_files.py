@@ -93,7 +93,7 @@ options:
       reserve:
         description:
           - Bytes of disk space to reserve for the file, which stays as it is. A later call with O(files[].content) uses
-            them, so that it does not fail on a full disk.
+            them, so that it does not fail on a full disk. Not with O(generation).
         type: int
       mode:
         description:
@@ -363,6 +363,8 @@ def main() -> None:
     wrong = outside([*names, module.params["generation"] or "generation"])
     if wrong:
         module.fail_json(msg=f"Names in {module.params['directory']} must stay below it: {', '.join(wrong)}")
+    if module.params["generation"] and any(file["content"] is None for file in module.params["files"]):
+        module.fail_json(msg="A generation is written whole. Give each of its files a content and no reserve.")
     try:
         module.exit_json(**DeploymentFiles(module).act())
     except OSError as error:

@@ -261,6 +261,12 @@ parallel:
   returned: with V(status) in O(gather)
   type: int
   sample: 1
+decoding_type:
+  description:
+    - The C(decoding_type) of a C(speculative_config) that the engine options bring. Null if a method makes it.
+  returned: with V(status) in O(gather)
+  type: str
+  sample: null
 longest_prompt:
   description:
     - Tokens of the longest prompt that the engine takes, where that is less than RV(context). Null otherwise.
@@ -371,6 +377,12 @@ disk:
     previous_image_bytes:
       description: The image of RV(previous), if that is another one. Null otherwise.
       type: int
+    images_unused:
+      description:
+        - Images that this collection has pulled and that neither of the two uses, with C(reference) and C(bytes). Null
+          if Docker cannot be asked.
+      type: list
+      elements: dict
     models_used_bytes:
       description: What the models hold that the deployment and the previous one use.
       type: int
@@ -402,7 +414,8 @@ disk:
       type: int
 previous:
   description:
-    - What C(serve.yml -e previous=true) would bring back. Null if there is nothing.
+    - What C(serve.yml -e previous=true) would bring back. Null if there is nothing. C(nodes) are its Sparks if there
+      are several, and C(differs) says what is not as it is now.
   returned: with V(status) in O(gather)
   type: dict
   sample:
@@ -411,6 +424,8 @@ previous:
     draft_length: 4
     deployed_at: "2026-09-30T08:00:00Z"
     nodes: []
+    decoding_type: null
+    differs: [context 65536]
 pair:
   description:
     - Which half of two Sparks that serve as one this is, and what it sees of the other one. Null for one Spark alone.

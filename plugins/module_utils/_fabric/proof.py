@@ -62,7 +62,7 @@ def connect(address: str, peer_address: str, port: int) -> str | None:
         socket.create_connection((peer_address, port), CONNECT_DEADLINE_S, (address, 0)).close()
     except ConnectionRefusedError:
         return None
-    except TimeoutError:
+    except socket.timeout:
         return f"no answer within {CONNECT_DEADLINE_S:g} s"
     except OSError as error:
         return error.strerror or str(error)

@@ -57,3 +57,15 @@ def test_packages_do_not_need_each_other_in_a_circle() -> None:
     while floor := {room for room, needs in below.items() if not needs & below.keys()}:
         below = {room: needs for room, needs in below.items() if room not in floor}
     assert below == {}
+
+
+def test_a_silence_is_known_by_its_name_of_python_3_9() -> None:
+    """There a socket raises `socket.timeout`, which is no TimeoutError before 3.10."""
+    here = [*PLUGINS.glob("module*/**/*.py"), *PLUGINS.glob("plugin_utils/_report/jobs/*.py")]
+    handlers = [
+        (path.name, node.lineno)
+        for path in here
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ExceptHandler) and node.type and "TimeoutError" in ast.dump(node.type)
+    ]
+    assert handlers == []

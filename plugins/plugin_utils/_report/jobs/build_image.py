@@ -18,6 +18,7 @@ import io
 import json
 import os
 import re
+import socket
 import sys
 import tarfile
 import threading
@@ -151,7 +152,7 @@ def messages(engine: Engine, reference: str, dockerfile: str, arguments: t.Mappi
         if response.status != 200:
             raise BuildError(message_of(response.read().decode(errors="replace")) or response.reason)
         yield from stream(response)
-    except TimeoutError as e:
+    except socket.timeout as e:
         raise BuildError(f"neither the build nor the Docker Engine said anything for {SILENCE_S / 60:.0f} min") from e
     except (OSError, ValueError, http.client.HTTPException) as e:
         raise BuildError("the Docker Engine went away while it made the image") from e

@@ -74,7 +74,7 @@ class Engine:
     ) -> http.client.HTTPResponse:
         """Ask for something; a body is data, or an archive, in pieces if it is no bytes.
 
-        Raises TimeoutError after a silence.
+        Raises socket.timeout after a silence.
         """
         connection = Connection(self.path, silence_s)
         kind = "json" if isinstance(body, dict) else "x-tar"
@@ -87,7 +87,7 @@ class Engine:
                 connection.request(method, path, body, headers, encode_chunked=pieces)
                 sent()
             return connection.getresponse()
-        except TimeoutError:
+        except socket.timeout:
             raise
         except (OSError, http.client.HTTPException) as e:
             raise EngineError(

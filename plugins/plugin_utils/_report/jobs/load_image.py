@@ -20,6 +20,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import sys
 import tarfile
 import time
@@ -109,7 +110,7 @@ def load(engine: Engine, archive: Archive) -> None:
     try:
         response = engine.request("POST", "/images/load?quiet=1", SILENCE_S, archive, unpacking)
         said = response.read().decode(errors="replace")
-    except TimeoutError as e:
+    except socket.timeout as e:
         raise LoadError(
             f"The Docker Engine has said nothing for {SILENCE_S / 60:.0f} minutes while it loaded the image "
             f"{archive.reference}, so it hangs: see 'journalctl --unit docker', restart it with 'sudo systemctl "

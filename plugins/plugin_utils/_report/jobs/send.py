@@ -26,6 +26,7 @@ import json
 import os
 import queue
 import re
+import socket
 import subprocess
 import sys
 import tarfile
@@ -575,7 +576,7 @@ def save(engine: Engine, reference: str) -> http.client.HTTPResponse:
     """Have the Engine pack an image."""
     try:
         response = engine.request("GET", image_path(reference, "get"), SILENCE_S)
-    except TimeoutError as e:
+    except socket.timeout as e:
         raise silent() from e
     except EngineError as e:
         words = str(e).replace("the Docker Engine", "the Docker Engine of this Spark").partition(";")[0]
@@ -647,7 +648,7 @@ class Image(Copy):
         try:
             with tarfile.open(fileobj=response, mode="r|", bufsize=CHUNK) as archive:
                 members = [self.send_member(link, archive, member) for member in archive]
-        except TimeoutError as e:
+        except socket.timeout as e:
             raise silent() from e
         except (tarfile.TarError, http.client.HTTPException, OSError) as e:
             raise CopyError(f"the Docker Engine of this Spark went away while it packed the image ({e!r})") from e

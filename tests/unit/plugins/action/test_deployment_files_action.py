@@ -104,6 +104,7 @@ def test_what_is_lost_or_edited_is_mended(deployment: Deployment) -> None:
         {"subdirectories": ["state", "trial", "vocabularies"]},
         {"files": [{"name": "options.yml", "content": "a: 2\n"}]},
         {"files": [{"name": "options.yml", "content": "a: 1\n", "mode": "preserve"}]},
+        {"files": [{"name": "options.yml", "reserve": 10}]},
         {"prune": True},
         {"known": {}},
         {"mode": "0755"},

@@ -106,6 +106,12 @@ def test_room_is_reserved_for_a_file_that_is_written_later(capsys: pytest.Captur
     assert [path.name for path in tmp_path.iterdir()] == ["serve.sh"]
 
 
+def test_nothing_is_reserved_in_a_generation(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    result = run(capsys, tmp_path, generation="a", files=[{"name": "serve.sh", "reserve": 10}])
+    assert result["msg"] == "A generation is written whole. Give each of its files a content and no reserve."
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_is_reserved_leaves_the_modes_of_directories(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "one").mkdir(mode=0o700)
     run(capsys, tmp_path, files=[{"name": "one/record.json", "reserve": 10}])

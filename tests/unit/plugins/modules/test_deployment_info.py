@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -15,8 +16,10 @@ import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Engine, Machine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import Disk, Previous, Status
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import look as look_of_server
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lease, lock
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import boot_id, process_stat
@@ -985,3 +988,10 @@ def test_where_the_roles_have_things_is_the_default(
     assert (
         f"below {tmp_path}/.local/share/dgx-spark-speculative." in json.loads(capsys.readouterr().out)["log"]["detail"]
     )
+
+
+def test_all_that_is_returned_is_documented() -> None:
+    told = yaml.safe_load(deployment_info.RETURN)
+    documented = {Status: told, Disk: told["disk"]["contains"], Previous: told["previous"]["sample"]}
+    for kind, names in documented.items():
+        assert {field.name for field in dataclasses.fields(kind)} - names.keys() == set()
