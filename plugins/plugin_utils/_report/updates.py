@@ -76,7 +76,9 @@ def overrides(recipe: t.Mapping[str, t.Any], deployment: Deployment, rows: t.Ite
     for model in models:
         if model and model.get("id") in proposed:
             model["revision"] = proposed[model["id"]]
-    return {**changed, "image": next((row.proposed for row in rows if row.kind == "image"), None) or deployment.image}
+    image = next((row.proposed for row in rows if row.kind == "image"), None) or deployment.image
+    # What a recipe says of its image is of no other one.
+    return {**changed, "image": image, **({"note": ""} if image != recipe.get("image") else {})}
 
 
 def keep_lines(deployment: Deployment, rows: t.Iterable[Row]) -> list[str]:

@@ -72,6 +72,9 @@ def test_overrides_change_the_revision_wherever_it_stands_and_keep_the_image_tha
     assert RECIPE["target_model"]["revision"] == "main"  # type: ignore[index]
     image = asked.Row("image", "nvcr.io/x", proposed="nvcr.io/x:1.3.0rc14")
     assert updates.overrides(RECIPE, deployment, [image])["image"] == "nvcr.io/x:1.3.0rc14"
+    noted = {**RECIPE, "image": "nvcr.io/x:1.3.0rc13", "note": "Untried."}
+    assert updates.overrides(noted, deployment, [])["note"] == "Untried."
+    assert updates.overrides(noted, deployment, [image])["note"] == ""
     # What was read without its drafts is to serve without them.
     assert updates.overrides({**RECIPE, "method": "none"}, deployment, [])["method"] == "none"
 
