@@ -158,7 +158,7 @@ def test_whoever_gives_a_value_is_stronger_than_recipe_and_benchmark(
         (said,) = one["says"]
         assert said.startswith("draft length 3, given ")
         assert SOURCES[source] in said
-        assert one["lines"][-1] == f"not from the recipe: {said}"
+        assert one["lines"][-1] == f"  not from the recipe: {said}"
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.__name__)
@@ -175,7 +175,7 @@ def test_two_hosts_may_have_different_values(tmp_path: Path, source: t.Callable[
 @pytest.mark.parametrize(
     ("variables", "arguments", "expected", "said"),
     [
-        ({"speculative_serve_port": 8001}, [], (8001, 5), []),
+        ({"speculative_serve_port": 8001}, [], (8001, 5), ["port 8001, given in hosts.yml, line 8"]),
         (CHOSEN, [], (8000, 4), ["draft length 4, chosen by the benchmark of 2026-11-22"]),
         ({**CHOSEN, "speculative_serve_use_benchmark": False}, [], (8000, 5), []),
         ({INPUT: 3}, ["-e", f"{INPUT}=2"], (8000, 2), ["draft length 2, given with -e"]),

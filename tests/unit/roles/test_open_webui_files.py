@@ -240,9 +240,8 @@ def shown(directory: Path, **variables: t.Any) -> dict[str, t.Any]:
 def test_what_people_are_told(tmp_path: Path) -> None:
     assert shown(tmp_path)["lines"] == [
         "spark-1: Open WebUI is at http://127.0.0.1:3000",
-        "  From another machine, after ssh -N -L 3000:127.0.0.1:3000 nvidia@10.0.0.7, it is at http://127.0.0.1:3000.",
-        "  The first account that is made there becomes its administrator; accounts and chats stay in the volume "
-        "dgx-spark-speculative-open-webui.",
+        "  The first account that is made there becomes its administrator; accounts and chats stay in the",
+        "  volume dgx-spark-speculative-open-webui.",
         "  It asks http://172.17.0.1:8000/v1 with the key 'open-webui', and a container sees there: "
         "openai/gpt-oss-120b, other.",
     ]
