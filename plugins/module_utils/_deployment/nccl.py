@@ -140,7 +140,8 @@ def known(facts: t.Any) -> Network | None:
         return None
     lists = [facts[key] if isinstance(facts.get(key), list) else [] for key in ("devices", "missing")]
     devices, missing = ([str(one) for one in names] for names in lists)
-    return Network(facts["name"], facts["rdma"], devices, missing, str(facts.get("why")), str(facts.get("fix")))
+    why, fix = (str(facts.get(key) or "") for key in ("why", "fix"))
+    return Network(facts["name"], facts["rdma"], devices, missing, why, fix)
 
 
 def in_words(network: Network) -> str:

@@ -429,9 +429,9 @@ def images(state_directory: Path, labels: t.Mapping[str, str]) -> dict[str, t.An
     Where a record cannot be read, none counts as unused. `receipts` are the files that keep the names.
     """
     paths = [path for path in state_directory.glob("*/record.json") if path.parent.name not in NOT_DEPLOYMENTS]
-    kept = {str(_mapping(path).get("reference") or "") for path in (state_directory / IMAGES).glob("*.json")} - {""}
+    kept = [_mapping(path).get("reference") for path in (state_directory / IMAGES).glob("*.json")]
     found = [read_record(path) for path in [*paths, *state_directory.glob(PREVIOUS)]]
-    known = kept | _images_of(found)
+    known = {name for name in (*kept, *_images_of(found)) if isinstance(name, str) and name and name.isprintable()}
     used = known if None in found else _images_of(_in_use(state_directory, labels))
     receipts = [
         {"name": f"{hashlib.sha256(name.encode()).hexdigest()}.json", "content": f"{json.dumps({'reference': name})}\n"}

@@ -14,7 +14,7 @@ OWN = {
     "deployment_diagnosis": "looks",
     "deployment_info": "looks",
     "fabric_check": "sends packets over the cable, and leaves nothing behind",
-    "field_info": "looks",
+    "field_info": "looks, also in a container of its own that it removes again",
     "huggingface_snapshot": "looks",
     "lease": "takes the lease",
     "registry_image_info": "looks",

@@ -60,3 +60,11 @@ def test_what_cannot_be_read_may_be_in_use(tmp_path: Path) -> None:
     found = images(tmp_path, IN_SLOT)
     assert found["known"] == ["release:0", "release:2", "release:3"]
     assert found["unused"] == []
+
+
+def test_what_is_no_name_is_left_out(tmp_path: Path) -> None:
+    record(tmp_path / "now/record.json", "release:\ud800")
+    (tmp_path / "images").mkdir()
+    for number, name in enumerate((["release:1"], "release:\n", "\ud800", "")):
+        (tmp_path / f"images/{number}.json").write_text(json.dumps({"reference": name}), encoding="utf-8")
+    assert images(tmp_path, IN_SLOT)["known"] == []

@@ -219,4 +219,4 @@ def test_what_is_no_network(facts: t.Any) -> None:
 def test_what_somebody_has_edited() -> None:
     found = nccl.known({"name": "IB", "rdma": True, "devices": 3, "missing": "x"})
     assert found is not None
-    assert (found.devices, found.missing) == ([], [])
+    assert (found.devices, found.missing, found.why, found.fix) == ([], [], "", "")
