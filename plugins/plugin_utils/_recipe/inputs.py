@@ -52,6 +52,7 @@ OUTPUTS = (
     "speculative_serve_plan",
     "speculative_serve_record",
     "speculative_serve_status",
+    "speculative_serve_stopped",
     "trtllm_container_changed",
     "trtllm_container_definition",
     "trtllm_container_found",
