@@ -18,10 +18,6 @@ description:
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
 attributes:
-  action:
-    support: full
-    description:
-      - Indicates this has a corresponding action plugin so some parts of the options can be executed on the controller.
   check_mode:
     support: full
   diff_mode:
