@@ -179,4 +179,4 @@ def test_the_chat_route_streams_to_the_openai_client(api: str) -> None:
 
 
 def test_nothing_else_was_put_on_the_spark(host: testinfra.host.Host) -> None:
-    assert sorted(host.file(HOME).listdir()) == ["jobs", "models", "single_eagle3"]
+    assert sorted(host.file(HOME).listdir()) == ["images", "jobs", "models", "single_eagle3"]

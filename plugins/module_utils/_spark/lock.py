@@ -205,7 +205,7 @@ def main(question: str, failures: str = "", *command: str) -> None:
     except LockError as error:
         answer = {"state": "silent", "words": str(error)}
     if not command:
-        print(json.dumps(answer))
+        sys.stdout.write(f"{json.dumps(answer)}\n")
         return
     if answer["state"] == "held":
         connection.setblocking(True)
@@ -215,7 +215,8 @@ def main(question: str, failures: str = "", *command: str) -> None:
     sentences = json.loads(failures)
     told = sentences.get(answer["state"]) or sentences["silent"]
     # As a module does that has failed.
-    print(json.dumps({"failed": True, "changed": False, "msg": told.replace("<words>", answer.get("words", ""))}))
+    result = {"failed": True, "changed": False, "msg": told.replace("<words>", answer.get("words", ""))}
+    sys.stdout.write(f"{json.dumps(result)}\n")
 
 
 if __name__ == "__main__":

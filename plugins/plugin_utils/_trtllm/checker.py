@@ -121,7 +121,7 @@ class Checker:
             self.report.error(path, f"remove it: {field['never']}")
             return value
         if "since" in field:
-            self._check_age(field["since"], path)
+            self._check_age(field["since"], field.get("instead"), path)
         if "until" in field:
             self._check_end(field["until"], path)
         if "advice" in field:
@@ -134,12 +134,13 @@ class Checker:
         check: t.Callable[[Field, t.Any, str], t.Any] = getattr(self, f"_{field['type']}")
         return check(field, value, path)
 
-    def _check_age(self, since: str, path: str) -> None:
+    def _check_age(self, since: str, instead: str | None, path: str) -> None:
         version, first = self.release.version, version_of(since)
         if version is None:
             self.report.warn(path, f"the oldest releases of family {self.family['name']} do not have this key")
         elif first is not None and version < first:
-            self.report.error(path, f"is not a key of {self.release.name} yet; later releases have it")
+            remedy = f"write {instead}" if instead else "later releases have it"
+            self.report.error(path, f"is not a key of {self.release.name} yet; {remedy}")
 
     def _check_end(self, until: str, path: str) -> None:
         version, end = self.release.version, version_of(until)

@@ -45,6 +45,7 @@ and perhaps
     min_items          the least length of a list
     alias              another name the server accepts
     since              the first release of the family that may have it
+    instead            what to write in releases before that one
     until              the first release that is known to lack it; it may be gone in one before
     advice             what to say when it is there
 Where a reason or anything else stands several times, an anchor of YAML names it; `reasons` is where they may be.

@@ -39,7 +39,7 @@ FIELD: dict[str, Field] = {
     "values": TEXTS,
     **dict.fromkeys(("list", "map"), Field(object)),
     "any_of": Field(list),
-    **dict.fromkeys(("section", "never", "alias", "advice", "after"), Field(str)),
+    **dict.fromkeys(("section", "never", "alias", "advice", "after", "instead"), Field(str)),
     **dict.fromkeys(("nullable", "required"), Field(bool)),
     **dict.fromkeys(("min", "max", "above", "below"), Field(float)),
     "newer": TEXTS,

@@ -274,7 +274,7 @@ def test_keys(options: dict[str, t.Any], expected: str) -> None:
         ),
         (
             {"speculative_config": {"decoding_type": "MTP", "max_draft_len": 3}},
-            "speculative_config.max_draft_len: remove it: MTP ignores it; write num_nextn_predict_layers",
+            "speculative_config.max_draft_len: is not a key of 1.3.0rc12 yet; write num_nextn_predict_layers",
         ),
         (
             {"speculative_config": {"max_draft_len": 5}},
@@ -686,8 +686,12 @@ def test_a_method_writes_its_length_under_its_own_key(monkeypatch: pytest.Monkey
     assert errors(method="mtp", drafted=0) == ["max_draft_len: must be a whole number (at least 1), not 0"]
 
 
+def test_a_later_release_takes_the_usual_key_for_mtp() -> None:
+    assert errors({"speculative_config": {"decoding_type": "MTP", "max_draft_len": 3}}, release="1.3.0rc29") == []
+
+
 def test_a_length_that_would_be_ignored_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(methods.METHODS, "mtp", methods.Method("MTP", "", {"1.3": "MTP"}))
     assert errors(method="mtp", drafted=3) == [
-        "max_draft_len: remove it: MTP ignores it; write num_nextn_predict_layers"
+        "max_draft_len: is not a key of 1.3.0rc12 yet; write num_nextn_predict_layers"
     ]
