@@ -41,6 +41,8 @@ display = Display()
 
 # Of the collection, in a clone and installed.
 ROOT = Path(__file__).resolve().parent.parent.parent
+# The container obeys no lease that lasts longer.
+LONGEST_LEASE_S = 900
 LEAST = {"max_tokens": 1, "repetitions": 1, "warmup": 0, "prompt_lengths": 1}
 HOST_NAMES = ("inventory_hostname", "ansible_host", "ansible_ssh_host")
 USER_NAMES = ("ansible_user", "ansible_ssh_user")
@@ -106,6 +108,11 @@ def points(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
             raise planning.BenchmarkError(
                 f"speculative_benchmark_{name} is too small: {given[name]}; give {least} or more."
             )
+    lease_s = given["sweep"].get("lease_s")
+    if lease_s is not None and not 1 <= lease_s <= LONGEST_LEASE_S:
+        raise planning.BenchmarkError(
+            f"speculative_benchmark_lease_s is {lease_s}, but must be from 1 to {LONGEST_LEASE_S}."
+        )
     settings = planning.Settings(
         given["max_tokens"], given["repetitions"], given["warmup"], tuple(given["prompt_lengths"])
     )

@@ -197,7 +197,8 @@ def test_misspelt_inputs() -> None:
 
 
 def test_a_named_playbook_serves_its_own_recipe() -> None:
-    assert "serve.yml with -e recipe=" in message(recipe="single_draft_target")
+    text = playbook.fail("single_eagle3", variables={"recipe": "single_draft_target"}).message
+    assert "serve.yml with -e recipe=" in text
 
 
 def test_a_password_that_is_missing(spark: Spark) -> None:

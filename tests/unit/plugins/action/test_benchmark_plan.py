@@ -38,6 +38,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, t.Any]:
     given: dict[str, dict[str, t.Any]] = {
         "planned": {"draft_lengths": "off,3", "prompt_lengths": "1000,4000"},
         "none asked for": {"repetitions": "0"},
+        "a lease of an hour": {"sweep": {"lease_s": "3600"}},
         "no file": {"prompts": "none.jsonl"},
         "no text": {"prompts": "no_text.jsonl"},
     }
@@ -89,6 +90,7 @@ def test_lists_from_the_command_line_are_read(seen: dict[str, t.Any]) -> None:
     ("name", "sentence"),
     [
         ("none asked for", "speculative_benchmark_repetitions is too small: 0; give 1 or more."),
+        ("a lease of an hour", "speculative_benchmark_lease_s is 3600, but must be from 1 to 900."),
         ("no file", "none.jsonl cannot be read (No such file or directory); give a file of JSON lines."),
         ("no text", "no_text.jsonl cannot be read (it is no UTF-8 text); give a file of JSON lines."),
     ],
