@@ -40,7 +40,7 @@ TASKS = (
 )
 STATE = """
 docker ps --all --no-trunc --format '{{.ID}} {{.Names}} {{.State}}' | grep late
-docker volume ls -q; docker image ls --format '{{.Repository}}:{{.Tag}}'; docker exec late-stop ls /late
+docker volume ls -q; docker image ls --format '{{.Repository}}:{{.Tag}}' | sort; docker exec late-stop ls /late
 find /tmp/late | sort; iptables -S INPUT; getent passwd late; systemctl is-active late.service
 """
 SETUP = """set -e
