@@ -30,10 +30,10 @@ KINDS = [name for name in FILES if name not in ALONE] + ALONE
 ONE = ("--limit", "spark-1")
 # Longer than a lease that nobody renews.
 AWAY_S = 60
-CONTAINER = "Run the container"
+CONTAINER, START = "Run the container", "Start the container as it was created"
 # In roles/, that which touches a container of the collection.
 TASKS = (
-    *("Change it", CONTAINER, "Start the container as it was created", "Stop the container", "Remove the container"),
+    *("Change it", CONTAINER, START, "Stop the container", "Remove the container"),
     "Stop what serves, which comes back by itself unless its successor answers",
     "Keep what is on record, or go back to what was put aside for it",
     "Run the proxy",
@@ -109,3 +109,19 @@ def test_it_does_not_replace_what_another_one_has_proven(spark: Spark, deployed:
     assert "changes nothing more and takes nothing back" in " ".join(run.log.read_text("utf-8").split())
     assert deployed.inspect()["Id"] == before
     is_proven(deployed, 1)
+
+
+@pytest.mark.parametrize(("name", "task"), [("single_eagle3", CONTAINER), ("start", START)])
+def test_it_does_not_start_what_another_one_has_stopped(
+    spark: Spark, deployed: Deployed, tmp_path: Path, name: str, task: str
+) -> None:
+    proven = deployed.record()["draft_length"]
+    wanted = wish(proven + 1)
+    if name == "start":
+        playbook.succeed("stop", *ONE)
+        wanted = ONE
+    with frozen(tmp_path / "log", [task], name, *wanted):
+        second(spark, "stop")
+    assert containers(spark) == {SLOT: (False, "no")}
+    playbook.succeed("start", *ONE)
+    is_proven(deployed, proven)
