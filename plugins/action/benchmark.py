@@ -15,6 +15,7 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import LONGEST_LEASE_S
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import document as documents
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import plan as planning
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.analyse import analyse
@@ -41,8 +42,6 @@ display = Display()
 
 # Of the collection, in a clone and installed.
 ROOT = Path(__file__).resolve().parent.parent.parent
-# The container obeys no lease that lasts longer.
-LONGEST_LEASE_S = 900
 LEAST = {"max_tokens": 1, "repetitions": 1, "warmup": 0, "prompt_lengths": 1}
 HOST_NAMES = ("inventory_hostname", "ansible_host", "ansible_ssh_host")
 USER_NAMES = ("ansible_user", "ansible_ssh_user")
