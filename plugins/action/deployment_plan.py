@@ -77,7 +77,10 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _fabric(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        return network.part(host, given["fabric"])
+        try:
+            return network.part(host, given["fabric"])
+        except network.OfAnotherError as error:
+            return {"failed": True, "of_another": True, "msg": str(error)}
 
     @staticmethod
     def _cluster(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

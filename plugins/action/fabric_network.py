@@ -67,7 +67,8 @@ class ActionModule(ActionBase):
         if found.get("failed"):
             stuck = str(found.get("msg") or "The task failed without a word.").removeprefix(f"{host}: ")
         text = outcome(why, others, str(found.get("stage") or ""), stuck)
-        return {"failed": True, "changed": bool(found.get("changed")), "msg": f"{host}: {text}"}
+        changed = bool(found.get("changed"))
+        return {"failed": True, "changed": changed, "of_another": not why.strip(), "msg": f"{host}: {text}"}
 
     def _let_go(self) -> None:
         """Close what is kept open of this connection; a local one has nothing to close."""

@@ -26,9 +26,7 @@ def answered(text: str) -> str:
 
 
 def of_network(result: t.Mapping[str, t.Any], said: str) -> str:
-    """Why a change of the network failed, whose own refusals say it all; without a result, it was the other Spark's."""
-    if not result:
-        return "nothing was changed, because that failed on the other Spark."
+    """Why a change of the network failed, whose own refusals say it all."""
     said = said.removeprefix("Task failed: ")
     if result.get("refused") or "table" in result:
         return said

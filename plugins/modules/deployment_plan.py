@@ -1026,6 +1026,11 @@ after:
   description: The host after this one, which takes that from it. Empty for the last one.
   returned: with O(fabric)
   type: str
+of_another:
+  description: That another Spark has the message with the reason.
+  returned: with O(fabric), if the Sparks cannot be joined, but for the head
+  type: bool
+  sample: true
 others:
   description: The other hosts, in words. Empty for one alone.
   returned: with O(fabric)

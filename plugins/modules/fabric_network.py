@@ -142,6 +142,11 @@ refused:
   returned: failure
   type: bool
   sample: true
+of_another:
+  description: Whether the failure is that of another host. Its message has the reason.
+  returned: with O(because)
+  type: bool
+  sample: false
 """
 
 import contextlib

@@ -20,6 +20,10 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.word
 ENDED = ("absent", "created", "exited", "dead")
 
 
+class OfAnotherError(PlanError):
+    """The Sparks cannot be joined, and another Spark says why."""
+
+
 def wish(asked: t.Mapping[str, t.Any]) -> Wish:
     """What people ask for, in the spelling of the action."""
     return Wish(
@@ -101,7 +105,7 @@ def part(host: str, asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     except PlanError as error:
         if not before:
             raise
-        raise PlanError(f"{host}: the Sparks cannot be joined, as the message of {order[1]} says.") from error
+        raise OfAnotherError(f"{host}: the Sparks cannot be joined, as the message of {order[1]} says.") from error
     own, card = found["hosts"][host], cards["hosts"][host]
     measure = end_of_stream(list(hosts).index(host), len(hosts)) if found["measure"] else ""
     return {

@@ -21,10 +21,10 @@ ROOT = Path(__file__).resolve().parents[3]
 LOOK = ROOT / "playbooks/tasks/look_and_plan.yml"
 # Each host says how a part ends; a file is what is left of the play.
 ROLE = """
-- ansible.builtin.fail:
-    msg: >-
-      {{{{ inventory_hostname }}}}:
-      {{{{ 'as the message of a says.' if inventory_hostname in refers else '{part} of ' ~ inventory_hostname }}}}
+- dgx_spark.speculative.fabric_network:
+    state: reverted
+    because: "{{{{ '' if inventory_hostname in refers else '{part} of ' ~ inventory_hostname }}}}"
+    others: a
   when: inventory_hostname in fails.{part} | default([])
 """
 PLAY = """

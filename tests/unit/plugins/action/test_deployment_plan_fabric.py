@@ -97,6 +97,7 @@ def test_a_refusal_is_its_sentences_and_nothing_else(tmp_path: Path) -> None:
         (done.stdout + done.stderr).split()
     )
     assert "spark-a: the Sparks cannot be joined, as the message of spark-b says." in done.stdout
+    assert done.stdout.count("of_another") == 1
     assert "Traceback" not in done.stdout + done.stderr
 
 

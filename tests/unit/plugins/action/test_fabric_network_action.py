@@ -114,6 +114,7 @@ def given_up(answers: list[Answer], **arguments: t.Any) -> tuple[str, list[dict[
     action = Action(answers, state="reverted", others="spark-2", **{"because": "", "change": "1", **arguments})
     result = action.run(task_vars={"inventory_hostname": "spark-1"})
     assert result["failed"]
+    assert result["of_another"] == ("because" not in arguments)
     return result["msg"], action.calls
 
 

@@ -107,8 +107,6 @@ def test_what_is_no_result() -> None:
             "configuring the network needs sudo, and that failed (sudo: a password is required.). Run again with -K "
             "and give the sudo password, or set up the addresses by hand and set spark_network_mode to adopt.",
         ),
-        # It went wrong on the other Spark.
-        ({}, "nothing was changed, because that failed on the other Spark."),
     ],
 )
 def test_why_the_network_was_not_changed(result: dict[str, t.Any], said: str) -> None:
