@@ -1,0 +1,35 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which images cleaning up knows by their receipts."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from tests.unit.playbooks.conftest import NAME, Said
+
+
+@pytest.mark.parametrize("is_here", [False, True])
+def test_an_image_is_known_before_it_is_pulled_and_one_that_was_here_is_not(
+    tmp_path: Path, check: t.Callable[..., Said], is_here: bool
+) -> None:
+    """The pull of this run fails, since nothing answers; a run that is killed there has written as much."""
+    found = {
+        "image": {"id": "sha256:1"} if is_here else None,
+        "image_store": {"path": str(tmp_path)},
+        "slot": {"state": "running"},
+    }
+    inputs = {
+        "trtllm_container_found": found,
+        "trtllm_container_registry": {"layers": []},
+        "trtllm_container_image": "release:1",
+    }
+    said = check("trtllm_container", "image", inputs=inputs)
+    assert (said.code == 0) == is_here, said.text
+    receipts = [path.read_text(encoding="utf-8") for path in (tmp_path / NAME / "images").glob("*")]
+    assert receipts == ([] if is_here else ['{"reference": "release:1"}\n'])
