@@ -28,6 +28,18 @@ def faults_of_drafts(recipe: t.Mapping[str, t.Any]) -> list[str]:
     return [url for name, url in with_drafts.items() if name not in without]
 
 
+def differences(recipe: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> str:
+    """Return in a sentence what another recipe serves otherwise, without its full stop; empty if it is the same."""
+    told = []
+    if other["parallel"] != recipe.get("parallel", other["parallel"]):
+        requests = "request" if other["parallel"] == 1 else "requests"
+        told.append(f"{other['parallel']} {requests} at a time instead of {recipe['parallel']}")
+    heads = [(one.get("draft_model") or {}).get("id") for one in (recipe, other)]
+    if all(heads) and heads[0] != heads[1]:
+        told.append(f"with the draft model {heads[1]} instead of {heads[0]}")
+    return f"It serves {', '.join(told)}" if told else ""
+
+
 def advice(recipe: t.Mapping[str, t.Any], image: str, limit: str = "", directory: Path = RECIPES) -> str:
     """Return what to run instead, each command on a line of its own; empty if the recipe names nothing, or if another
     image than its own is the one that fails. The commands have the option limit at their end."""
@@ -35,7 +47,7 @@ def advice(recipe: t.Mapping[str, t.Any], image: str, limit: str = "", directory
     if not name or image != recipe["image"]:
         return ""
     other = load(directory / f"{name}.yml")
-    start = f" Recipe {name} has the image {tag_of(other)}"
+    start = ". ".join(filter(None, (f" Recipe {name} has the image {tag_of(other)}", differences(recipe, other))))
     faults = faults_of_drafts(other)
     if not faults:
         return f"{start}:\n{COMMAND}{name}{limit}"

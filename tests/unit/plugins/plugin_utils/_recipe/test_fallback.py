@@ -65,6 +65,25 @@ def test_what_has_no_drafts_has_one_command() -> None:
     assert commands == ["ansible-playbook playbooks/serve.yml -e recipe=single_qwen3_30b_page"]
 
 
+@pytest.mark.parametrize(
+    ("name", "difference"),
+    [
+        ("single_eagle3", ""),
+        ("single_eagle3_chat", ". It serves 1 request at a time instead of 4"),
+        (
+            "single_eagle3_v3",
+            ". It serves with the draft model nvidia/gpt-oss-120b-Eagle3-long-context instead of "
+            "nvidia/gpt-oss-120b-Eagle3-v3",
+        ),
+    ],
+)
+def test_what_another_recipe_serves_otherwise_is_told(name: str, difference: str) -> None:
+    recipe = load(RECIPES / f"{name}.yml")
+    first, *_commands = advice(recipe, recipe["image"]).splitlines()
+    start = f" Recipe {recipe['fallback']} has the image 1.3.0rc12{difference}"
+    assert first.removeprefix(start) in (":", ". Without speculation its known faults do not matter:")
+
+
 def test_nothing_is_told_of_an_image_of_ones_own_nor_without_a_fallback() -> None:
     recipe = load(RECIPES / "single_eagle3.yml")
     assert advice(recipe, "registry.example/release:1.3.0rc29") == ""
