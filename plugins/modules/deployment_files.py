@@ -320,6 +320,9 @@ class DeploymentFiles:
             on_disk(path.parent)
             if is_new:
                 self.module.set_mode_if_different(str(path), mode, False)
+        elif not self.module.check_mode:
+            # Space that was reserved for a text which is already there, as after a rollback.
+            draft_of(path).unlink(missing_ok=True)
         self.have_mode(path, mode)
 
     def have_mode(self, path: Path, mode: str) -> None:

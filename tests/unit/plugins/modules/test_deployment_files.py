@@ -106,6 +106,13 @@ def test_room_is_reserved_for_a_file_that_is_written_later(capsys: pytest.Captur
     assert [path.name for path in tmp_path.iterdir()] == ["serve.sh"]
 
 
+def test_space_that_the_file_does_not_need_is_freed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run(capsys, tmp_path)
+    run(capsys, tmp_path, files=[{"name": "serve.sh", "reserve": 100_000}])
+    assert not run(capsys, tmp_path)["changed"]
+    assert [path.name for path in tmp_path.iterdir()] == ["serve.sh"]
+
+
 def test_nothing_is_reserved_in_a_generation(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     result = run(capsys, tmp_path, generation="a", files=[{"name": "serve.sh", "reserve": 10}])
     assert result["msg"] == "A generation is written whole. Give each of its files a content and no reserve."
