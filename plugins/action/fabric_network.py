@@ -51,7 +51,10 @@ class ActionModule(ActionBase):
         return {**result, "stage": stage["stage"]}
 
     def _given_up(self, arguments: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Result:
-        """Take back what was tried here, if anything was, and fail with what has come of it."""
+        """Take back what was tried here, if anything was, and fail with what has come of it.
+
+        `of_another` is whether the message of another host has the reason.
+        """
         why, others = str(arguments["because"]), str(arguments.get("others", ""))
         host = str(task_vars.get("inventory_hostname", ""))
         found: Result = {}

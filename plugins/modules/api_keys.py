@@ -7,145 +7,25 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: api_keys
-short_description: Have named keys for the endpoint's proxy
+short_description: Create and revoke the keys of the API proxy
 version_added: 0.1.0
 description:
-  - Has one key for each of the O(names), in a file of its own that only the login user may read. A key that is there is
-    kept.
-  - A key of the same O(owner) that is not named any more is revoked. Keys of other owners stay.
-  - Writes what the proxy accepts next to them. The proxy has to read it anew afterwards, by C(caddy reload).
-  - Never returns, logs or shows a key. M(dgx_spark.speculative.report) shows one to whoever sits at the screen.
-extends_documentation_fragment:
-  - dgx_spark.speculative._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-    details:
-      - A difference would show keys.
-  idempotent:
-    support: full
+  - This module is internal to the collection. Its interface may change at any time.
+  - Keeps each key in a file that only the login user can read, and never returns or shows one.
+  - The proxy must be reloaded afterwards.
 options:
-  directory:
-    description:
-      - Where the keys are. It is created with mode V(0700).
-    type: path
-    required: true
-  names:
-    description:
-      - The names of the owner's keys. Without any, all keys of the owner are revoked.
-    type: list
-    elements: str
-    default: []
-  owner:
-    description:
-      - Who asks for them, usually a role.
-    type: str
-    default: api_proxy
-  expose:
-    description:
-      - Whom the proxy is to let in, as V(local), which is nobody, V(docker) or V(lan). See RV(scope).
-    type: str
-    choices: [local, docker, lan]
-    default: local
+  directory: {type: path, required: true, description: "The directory of the keys."}
+  names: {type: list, elements: str, default: [], description: "The names of all keys of O(owner). Others are revoked."}
+  owner: {type: str, default: api_proxy, description: "The role that asks for the keys."}
+  expose: {type: str, choices: [local, docker, lan], default: local, description: "Who may use the endpoint."}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
-seealso:
-  - module: dgx_spark.speculative.report
 """
 
 EXAMPLES = r"""
----
-- name: Have a key for the laptop and one for the agent
-  dgx_spark.speculative.api_keys:
-    directory: ~/.local/share/dgx-spark-speculative/proxy/keys
-    names: [laptop, agent]
-  register: keys
-
-- name: Show the new ones once
-  dgx_spark.speculative.report:
-    reveal:
-      paths: "{{ keys.created_paths }}"
-  no_log: true
 """
 
 RETURN = r"""
-paths:
-  description: The file of each of the O(names).
-  returned: success
-  type: dict
-  sample:
-    laptop: /home/spark/.local/share/dgx-spark-speculative/proxy/keys/laptop
-created:
-  description: The names whose keys are new.
-  returned: success
-  type: list
-  elements: str
-  sample: [laptop]
-created_paths:
-  description: The files of the new keys.
-  returned: success
-  type: dict
-  sample:
-    laptop: /home/spark/.local/share/dgx-spark-speculative/proxy/keys/laptop
-revoked:
-  description: The names whose keys are accepted no more.
-  returned: success
-  type: list
-  elements: str
-  sample: []
-there:
-  description: Whether there was a O(directory).
-  returned: success
-  type: bool
-  sample: true
-existing:
-  description: The keys that were there before, and who asked for each.
-  returned: success
-  type: dict
-  sample:
-    open-webui: open_webui
-own:
-  description: Those of the RV(existing) that the O(owner) has asked for.
-  returned: success
-  type: list
-  elements: str
-  sample: []
-guests:
-  description: Those of the RV(existing) that other owners have asked for.
-  returned: success
-  type: list
-  elements: str
-  sample: [open-webui]
-scope:
-  description:
-    - Whom the proxy lets in. A key of another owner, such as Open WebUI's, keeps the door for containers open when
-      O(expose=local).
-  returned: success
-  type: str
-  sample: docker
-accepted_paths:
-  description: The file of each key that is accepted now, those of the O(owner) first.
-  returned: success
-  type: dict
-  sample:
-    laptop: /home/spark/.local/share/dgx-spark-speculative/proxy/keys/laptop
-    open-webui: /home/spark/.local/share/dgx-spark-speculative/proxy/keys/open-webui
-closes:
-  description:
-    - What to tell people where other machines lose access by RV(scope), and how to keep it. Empty if they do not. Whom
-      the proxy has let in so far is read where the role C(api_proxy) has written it down.
-  returned: success
-  type: str
-  sample: ""
-owners:
-  description: All keys that are accepted now, and who asked for each. Empty for a key that was put there by hand.
-  returned: success
-  type: dict
-  sample:
-    laptop: api_proxy
-    open-webui: open_webui
 """
 
 from pathlib import Path
@@ -189,10 +69,13 @@ def main() -> None:
         created_paths={name: str(keys.path(name)) for name in change.created},
         revoked=change.revoked,
         there=there,
+        # By key, who asks for it; empty for one that was put there by hand.
         existing=before,
         own=[name for name, whose in before.items() if whose == owner],
         guests=guests,
+        # A key of another owner keeps the endpoint open for containers.
         scope=now,
+        # The message for people if other machines lose access.
         closes=closes(scope(exposed(directory.parent)), now),
         owners=dict(sorted(after.items())),
         accepted_paths={

@@ -7,214 +7,45 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: api_proxy
-short_description: Tell where the endpoint's proxy would listen, and prove whom it lets in
+short_description: Plan where the API proxy listens, and check which clients can use it
 version_added: 0.1.0
 description:
-  - With O(plan), finds out the host's addresses and names, the address of Docker's bridge, and whether its clock is
-    right; says under which addresses others would reach the endpoint, or why they would not.
-  - With O(check), asks the endpoint with a key, without one and with a wrong one, asks for what is not offered, tries
-    to get around the list of what is offered, and reads a stream. Run that where the users of the endpoint are.
-  - Nothing that it asks for changes the server, even if the endpoint lets it through to one that does not know it; the
-    routes that do change the server are asked for with an empty object.
-  - Proxies set in the environment are not used.
-extends_documentation_fragment:
-  - dgx_spark.speculative._attributes
-  - dgx_spark.speculative._attributes.info_module
-attributes:
-  check_mode:
-    details:
-      - The endpoint is asked in check mode as well.
+  - This module is internal to the collection. Its interface may change at any time.
+  - With O(plan), returns addresses, names and URLs, or the problems. With O(check), sends requests and compares.
+  - The requests change nothing on the server. Proxies in the environment are not used.
 options:
   plan:
-    description:
-      - What is wanted.
-      - Exactly one of O(plan) and O(check) is given.
     type: dict
+    description: "The desired endpoint. Exactly one of O(plan) and O(check) is required."
     suboptions:
-      expose:
-        description:
-          - V(docker) is for containers on the host, V(lan) for other machines as well.
-        type: str
-        choices: [docker, lan]
-        required: true
-      port:
-        description:
-          - The port for other machines.
-        type: int
-        default: 8443
-      docker_port:
-        description:
-          - The port for containers.
-        type: int
-        default: 8000
-      addresses:
-        description:
-          - The addresses on which it is to be offered to other machines. Without any, all.
-        type: list
-        elements: str
-        default: []
-      names:
-        description:
-          - Further names of the host.
-        type: list
-        elements: str
-        default: []
-      certificate_names:
-        description:
-          - The names of a given certificate, as M(community.crypto.x509_certificate_info) returns them. Leave it out
-            where the proxy makes its certificates.
-        type: list
-        elements: str
-      certificate:
-        description:
-          - The SHA-256 of the given certificate's file, by which it is called on the host. Empty where the proxy makes
-            its certificates.
-        type: str
-        default: ""
-      reached_as:
-        description:
-          - The name or address by which the controller reaches the host.
-        type: str
-        default: ""
-      controller_clock:
-        description:
-          - The controller's time, in seconds since 1970.
-        type: float
-        required: true
+      expose: {type: str, choices: [docker, lan], required: true, description: "Who may use it."}
+      port: {type: int, default: 8443, description: "The port for other machines."}
+      docker_port: {type: int, default: 8000, description: "The port for containers."}
+      addresses: {type: list, elements: str, default: [], description: "The addresses for other machines, or all."}
+      names: {type: list, elements: str, default: [], description: "Further names of the host."}
+      certificate_names: {type: list, elements: str, description: "The names in a certificate of the user's own."}
+      certificate: {type: str, default: "", description: "The SHA-256 of that certificate's file."}
+      reached_as: {type: str, default: "", description: "The name or address that the controller connects to."}
+      controller_clock: {type: float, required: true, description: "The controller's time in seconds since 1970."}
   check:
-    description:
-      - The endpoint that is asked. Exactly one of O(check.api_key) and O(check.api_key_file) is given.
     type: dict
+    description: "The endpoint to check."
     suboptions:
-      url:
-        description:
-          - Where the endpoint is, with its port.
-        type: str
-        required: true
-      connect_to:
-        description:
-          - The address to connect to, where the name in O(check.url) does not lead there from here.
-        type: str
-      api_key:
-        description:
-          - A key that is accepted.
-        type: str
-      api_key_file:
-        description:
-          - A file with such a key, on the host where the module runs.
-        type: path
-      ca_path:
-        description:
-          - The certificate, or that of the authority, that has to be trusted besides the system's.
-        type: path
-      wait:
-        description:
-          - How many seconds to wait for the endpoint to take connections.
-        type: float
-        default: 15
-      stream_seconds:
-        description:
-          - How many seconds the stream may be silent. A server that answers others that long is not judged by its
-            stream.
-        type: float
-        default: 120
+      url: {type: str, required: true, description: "The URL with its port."}
+      connect_to: {type: str, description: "The address to connect to in place of the URL's host name."}
+      api_key: {type: str, description: "A valid key. Exactly one of this and O(check.api_key_file) is required."}
+      api_key_file: {type: path, description: "A file with a valid key, on the host where the module runs."}
+      ca_path: {type: path, description: "A certificate to trust besides those of the system."}
+      wait: {type: float, default: 15, description: "Seconds to wait until the endpoint accepts connections."}
+      stream_seconds: {type: float, default: 120, description: "Seconds for which the stream may be silent."}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """
 
 EXAMPLES = r"""
----
-- name: See where the proxy would listen
-  dgx_spark.speculative.api_proxy:
-    plan:
-      expose: lan
-      controller_clock: "{{ now().timestamp() }}"
-  register: proxy
-
-- name: Prove it from here
-  dgx_spark.speculative.api_proxy:
-    check:
-      url: https://spark-1234.local:8443
-      ca_path: ~/.config/dgx-spark-speculative/spark-ca.crt
-      api_key_file: ~/spark.key
-  delegate_to: localhost
 """
 
 RETURN = r"""
-problems:
-  description: What speaks against it, each in a sentence. With any, the rest is empty.
-  returned: with O(plan)
-  type: list
-  elements: str
-  sample: []
-gateway:
-  description: The host's address on Docker's bridge.
-  returned: with O(plan)
-  type: str
-  sample: 172.17.0.1
-certificate:
-  description:
-    - What O(plan.certificate) and its key are called in the proxy's directory, without suffix. Empty if none is given.
-  returned: with O(plan)
-  type: str
-  sample: certificate-0123456789abcdef
-names:
-  description: The names and addresses that the certificates are for.
-  returned: with O(plan)
-  type: list
-  elements: str
-  sample: [spark-1234.local, spark-1234, 192.168.1.20]
-listens:
-  description:
-    - On which addresses and ports it listens, with the input of the role C(api_proxy) that says so, and in the spelling
-      of O(dgx_spark.speculative.spark_info#module:docker.published_ports).
-  returned: with O(plan)
-  type: list
-  elements: dict
-  sample:
-    - address: 172.17.0.1
-      port: 8000
-      input: api_proxy_docker_port
-      text: 172.17.0.1:8000:8000
-    - address: 0.0.0.0
-      port: 8443
-      input: api_proxy_port
-      text: 0.0.0.0:8443:8443
-urls:
-  description: How to reach it, and from where.
-  returned: with O(plan)
-  type: list
-  elements: dict
-  sample:
-    - scope: docker
-      url: http://172.17.0.1:8000
-    - scope: lan
-      url: https://spark-1234.local:8443
-check:
-  description: How the controller reaches it. Null unless O(plan.expose=lan).
-  returned: with O(plan)
-  type: dict
-  sample:
-    url: https://192.168.1.20:8443
-    connect_to: 192.168.1.20
-rows:
-  description: The requests, and what came of each. C(ok) is null where it could not be seen.
-  returned: with O(check), when the endpoint could be asked
-  type: list
-  elements: dict
-  sample:
-    - request: GET /v1/models without a key
-      expected: "401"
-      got: "401"
-      ok: true
-lines:
-  description: The same as a table.
-  returned: with O(check), when the endpoint could be asked
-  type: list
-  elements: str
-  sample:
-    - request                       expected  got
-    - GET /v1/models without a key  401       401
 """
 
 import typing as t

@@ -7,131 +7,38 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: deployment_files
-short_description: Have a deployment's directories and small text files in place, in one call
+short_description: Write a deployment's directories and small text files in one call
 version_added: 0.1.0
 description:
-  - Creates a directory with its subdirectories and writes small text files into it, all in one round trip.
-  - Files that are not named are left alone, unless O(prune) says otherwise.
-  - What a container has mounted is a generation, which is called by what it holds, so that another wish is another
-    directory. It comes into being as a whole; only what somebody has changed in it is mended.
-extends_documentation_fragment:
-  - dgx_spark.speculative._attributes
-attributes:
-  action:
-    support: full
-    description:
-      - Indicates this has a corresponding action plugin so some parts of the options can be executed on the controller.
-  check_mode:
-    support: partial
-    details:
-      - With O(prune) it names what the records that are there would have removed, and not those that it would write.
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
+  - This module is internal to the collection. Its interface may change at any time.
+  - Leaves files alone that are not named, unless O(prune) is set.
+  - A generation is created as a whole. Later only files that were modified are repaired.
 options:
-  directory:
-    description:
-      - The deployment directory. Missing parents are created, too.
-    type: path
-    required: true
-  mode:
-    description:
-      - Mode of the directory.
-    type: str
-    default: "0700"
-  subdirectories:
-    description:
-      - Names of directories in it, which are created with mode V(0755).
-      - A generation gets empty ones of these names, too, so that they can be mounted there.
-    type: list
-    elements: str
-    default: []
-  generation:
-    description:
-      - The directory below C(generations) in O(directory) that the files are written to. It is made as a whole, under
-        another name until everything is on the disk.
-      - In one that is there, only a file that somebody has changed is mended.
-    type: str
-  prune:
-    description:
-      - Whether to remove the generations that neither a record names nor O(mounted), of all deployments beside this
-        one, too, and the files of an earlier release in whose place they came. Where a record cannot be read, nothing
-        is removed that it may name.
-      - What cannot be removed is a warning.
-    type: bool
-    default: false
-  mounted:
-    description:
-      - What containers have mounted, as RV(dgx_spark.speculative.spark_info#module:docker.mounted) has it. O(prune)
-        leaves it alone.
-    type: list
-    elements: path
-    default: []
-  known:
-    description:
-      - What there is in O(directory), as RV(dgx_spark.speculative.spark_info#module:records.files) has it. Where all
-        that is wanted is in it, the host is not asked; with O(prune) it always is.
-    type: dict
-    default: {}
+  directory: {type: path, required: true, description: "The directory of the deployment."}
+  mode: {type: str, default: "0700", description: "The mode of the directory."}
+  subdirectories: {type: list, elements: str, default: [], description: "Directories to create in it, mode V(0755)."}
+  generation: {type: str, description: "The directory below C(generations) to which the files are written."}
+  prune: {type: bool, default: false, description: "Whether to remove generations that no record or container uses."}
+  mounted: {type: list, elements: path, default: [], description: "Paths that containers have mounted, which stay."}
+  known: {type: dict, default: {}, description: "The existing files. If all match, the host is not contacted."}
   files:
-    description:
-      - The files, in the order in which they are written.
     type: list
     elements: dict
     default: []
+    description: "The files, in the order in which they are written."
     suboptions:
-      name:
-        description:
-          - The file's name in O(directory), or its path below it; a directory in between is created with mode V(0755).
-        type: str
-        required: true
-      content:
-        description:
-          - The whole text. Either this or O(files[].reserve) is required.
-        type: str
-      reserve:
-        description:
-          - Bytes of disk space to reserve for the file, which stays as it is. A later call with O(files[].content) uses
-            them, so that it does not fail on a full disk. Not with O(generation).
-        type: int
-      mode:
-        description:
-          - The file's mode. V(preserve) leaves that of a file that is there; another one can be executed.
-        type: str
-        default: "0644"
+      name: {type: str, required: true, description: "The path below the directory."}
+      content: {type: str, description: "The whole text. Either this or O(files[].reserve) is required."}
+      reserve: {type: int, description: "Bytes of disk space to reserve for a later call. Not with O(generation)."}
+      mode: {type: str, default: "0644", description: "The mode. V(preserve) keeps that of an existing file."}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """
 
 EXAMPLES = r"""
----
-- name: Write the deployment's files
-  dgx_spark.speculative.deployment_files:
-    directory: ~/.local/share/dgx-spark-speculative/single_eagle3
-    subdirectories: [state]
-    generation: 5a0c3f1e9b27
-    files:
-      - name: serve.sh
-        content: "{{ lookup('ansible.builtin.template', 'serve.sh.j2') }}"
-
-- name: Write its record, and remove the files that nothing needs any more
-  dgx_spark.speculative.deployment_files:
-    directory: ~/.local/share/dgx-spark-speculative/single_eagle3
-    files:
-      - name: record.json
-        content: "{{ record | to_nice_json }}"
-    prune: true
 """
 
 RETURN = r"""
-inodes:
-  description:
-    - The number of each directory that lies in O(directory), by name. One that was removed and made again has another,
-      and a container goes on with the one that it was given.
-  returned: success, unless O(known) has all
-  type: dict
-  sample: {state: 4711}
 """
 
 import errno

@@ -159,13 +159,27 @@ why:
   sample: null
 container:
   description:
-    - The container, running or not, as RV(dgx_spark.speculative.spark_info#module:docker.slot), and C(uptime_s).
+    - The container, running or not, and C(uptime_s).
   returned: with V(status) in O(gather)
   type: dict
   sample:
     name: dgx-spark-speculative
+    id: 3f4e5d6c7b8a
+    image: nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12
+    image_id: sha256:0123abcd
+    labels: {}
     state: running
     health: healthy
+    exit_code: 0
+    oom_killed: false
+    error: null
+    started_at: "2026-10-04T09:12:44.123456789Z"
+    finished_at: "0001-01-01T00:00:00Z"
+    restart_count: 0
+    restart_policy: unless-stopped
+    network_mode: bridge
+    published_ports:
+      - 127.0.0.1:8000:8000/tcp
     uptime_s: 86400
 deployment:
   description:

@@ -7,103 +7,25 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fabric_check
-short_description: Prove that a Spark reaches the other one through the cable
+short_description: Check the link from one Spark to another
 version_added: 0.1.0
 description:
-  - Checks each interface of the cable in steps, from the one end. Run it on both Sparks for both directions.
-  - The steps are the link, the address on the interface, the route by the interface, packets that reach the other
-    Spark in the full size of the MTU without being cut up, the interface's own counter of sent bytes, a hundred
-    small packets of which none may be lost, and answers from two TCP ports of the other Spark.
-  - What may take a moment is tried again until O(timeout), such as the first packet to a neighbour.
-  - Needs no root.
-extends_documentation_fragment:
-  - dgx_spark.speculative._attributes
-  - dgx_spark.speculative._attributes.info_module
+  - This module is internal to the collection. Its interface may change at any time.
+  - Checks link, address, route, MTU, interface, loss and TCP of each rail, in this direction. Needs no root.
 options:
-  rails:
-    description:
-      - The interfaces, as M(dgx_spark.speculative.deployment_plan) returns them.
-    type: list
-    elements: dict
-    required: true
-  peer:
-    description:
-      - What the other Spark is called in messages.
-    type: str
-    default: the other Spark
-  host:
-    description:
-      - What this Spark is called in messages, which begin with it.
-    type: str
-    default: ""
-  port:
-    description:
-      - The TCP port of the other Spark that is asked, because a firewall may let ping in and nothing else. A second one
-        is taken by chance from those of programs that name none, as mpirun and NCCL do.
-      - Nothing has to listen there; only no answer at all is an error. V(0) leaves both out.
-    type: int
-    default: 2233
-  timeout:
-    description:
-      - Seconds for all of it.
-    type: int
-    default: 15
-seealso:
-  - module: dgx_spark.speculative.deployment_plan
-  - module: dgx_spark.speculative.fabric_network
+  rails: {type: list, elements: dict, required: true, description: "The rails of this Spark."}
+  peer: {type: str, default: the other Spark, description: "The name of the peer in messages."}
+  host: {type: str, default: "", description: "The name of this Spark in messages."}
+  port: {type: int, default: 2233, description: "The TCP port of the peer to connect to, or V(0) for none."}
+  timeout: {type: int, default: 15, description: "Seconds for the whole check."}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """
 
 EXAMPLES = r"""
----
-- name: Prove the link
-  dgx_spark.speculative.fabric_check:
-    rails: "{{ plan.rails }}"
-    peer: spark-2
-  register: proof
 """
 
 RETURN = r"""
-rails:
-  description:
-    - O(rails) with the MTU that was proven, the speed, and, for information, the index of the address in the GID table.
-  returned: success
-  type: list
-  elements: dict
-  sample:
-    - interface: enp1s0f1np1
-      rdma: rocep1s0f1
-      address: 192.168.100.10
-      peer_address: 192.168.100.11
-      mtu: 9000
-      gid_index: 3
-table:
-  description:
-    - One row for each interface, with the outcome of each step. A step that was not reached is null.
-  returned: always
-  type: list
-  elements: dict
-  sample:
-    - interface: enp1s0f1np1
-      address: 192.168.100.10
-      peer_address: 192.168.100.11
-      link: true
-      on_interface: true
-      route: enp1s0f1np1
-      reached: true
-      full_frames: true
-      milliseconds: 0.12
-      left_by_interface: true
-      lost: 0
-      connects: true
-      error: null
-findings:
-  description: What works but not as one may expect.
-  returned: success
-  type: list
-  elements: str
-  sample: []
 """
 
 from ansible.module_utils.basic import AnsibleModule

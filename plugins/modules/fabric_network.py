@@ -7,146 +7,32 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fabric_network
-short_description: Set up the addresses of the cable between two Sparks, with a way back
+short_description: Set up the addresses of the cable, with automatic rollback
 version_added: 0.1.0
 description:
-  - Writes one netplan file of its own, C(/etc/netplan/40-dgx-spark-speculative.yaml), and touches no other.
-  - A change is tried first. It lies in C(/run/netplan), where a reboot forgets it, and a unit of its own on the host
-    applies it and takes it back unless O(state=confirmed) comes in time. So a change that cuts the host off undoes
-    itself, whatever happened to whoever started it.
-  - Interfaces that NetworkManager renders are changed over by their own profiles, so that no other connection is
-    interrupted. For those of networkd, C(netplan apply) does it.
-  - Before that, netplan itself checks the change together with all other files, in a copy.
-  - Interfaces that another netplan file sets up are refused, and so are those with addresses that others have set.
-extends_documentation_fragment:
-  - dgx_spark.speculative._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
+  - This module is internal to the collection. Its interface may change at any time.
+  - Writes its own netplan file and no other. A change is undone unless O(state=confirmed) follows in time.
+  - Needs root, netplan and systemd. An action plugin reconnects to the host after the change.
 options:
   state:
-    description:
-      - V(present) begins to try O(document), unless the host already is like that. A second run with the same
-        document joins the one that is being tried; one with another document waits for its end.
-      - V(absent) begins to try to be without it, and to put back what was there before.
-      - V(confirmed) makes permanent what is being tried. Use it over a new connection, which is the proof that the
-        host can still be reached. It is an error if the change has already been undone.
-      - V(reverted) takes back what is being tried, at once.
-      - V(tried) only tells RV(stage).
-      - V(asked) changes nothing. It asks on the wire for the neighbours of O(ask), which needs no address.
     type: str
     choices: [present, absent, confirmed, reverted, tried, asked]
     default: present
-  document:
-    description:
-      - What the netplan file is to say, as M(dgx_spark.speculative.deployment_plan) returns it.
-      - Required with O(state=present).
-    type: dict
-  change:
-    description:
-      - The RV(change) to confirm or to revert. Another one, of another run, is refused.
-    type: str
-  because:
-    description:
-      - Why the change of this host is given up, with O(state=reverted), and empty if it is because of another host. The
-        task then fails in any case, with that and with what has become of the addresses. O(change) may be empty.
-    type: str
-  others:
-    description:
-      - The hosts with which this one was to be joined, in words, for what O(because) makes it say.
-    type: str
-  ask:
-    description:
-      - What to ask with O(state=asked), as M(dgx_spark.speculative.deployment_plan) returns it. C(addresses) are to be
-        looked for on each interface, and with C(greet) the other Spark, which must ask at the same time.
-    type: dict
-  timeout:
-    description:
-      - After how many seconds without O(state=confirmed) a change is undone.
-    type: int
-    default: 120
-notes:
-  - Needs root, netplan and systemd on the host.
-  - Works together with an action plugin, which opens new connections until it has found one to the host as it is after
-    the change. So the task returns when the change is in force, and fails when it has been undone.
-seealso:
-  - module: dgx_spark.speculative.deployment_plan
-  - module: dgx_spark.speculative.fabric_check
+    description: "Whether to try, confirm, revert or report a change, or to ask for neighbours."
+  document: {type: dict, description: "The content of the netplan file. Required with O(state=present)."}
+  change: {type: str, description: "The ID of the change to confirm or revert."}
+  because: {type: str, description: "With O(state=reverted), the reason for the message. The task fails with it."}
+  others: {type: str, description: "The names of the other hosts, for that message."}
+  ask: {type: dict, description: "The C(addresses) to look for on each interface, and whether to C(greet) the peer."}
+  timeout: {type: int, default: 120, description: "Seconds without a confirmation after which a change is undone."}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """
 
 EXAMPLES = r"""
----
-- name: Try the addresses
-  dgx_spark.speculative.fabric_network:
-    document: "{{ plan.document }}"
-  become: true
-  register: network
-
-- name: Prove the link
-  dgx_spark.speculative.fabric_check:
-    rails: "{{ plan.rails }}"
-
-- name: Keep the addresses
-  dgx_spark.speculative.fabric_network:
-    state: confirmed
-    change: "{{ network.change }}"
-  become: true
-  when: network.trial
 """
 
 RETURN = r"""
-trial:
-  description: Whether a change is being tried, so that O(state=confirmed) is needed to keep it.
-  returned: success
-  type: bool
-  sample: true
-change:
-  description: What to give to O(change). Empty if nothing is being tried.
-  returned: success
-  type: str
-  sample: 0123456789abcdef
-path:
-  description: The netplan file.
-  returned: success
-  type: str
-  sample: /etc/netplan/40-dgx-spark-speculative.yaml
-stage:
-  description:
-    - How the change stands. V(starting), V(applying), V(waiting) for O(state=confirmed), V(undoing), V(confirmed),
-      V(undone) or V(failed). Empty where there was none since the host started.
-  returned: success
-  type: str
-  sample: waiting
-reason:
-  description: Why the change was undone.
-  returned: with O(state=tried), if it was
-  type: str
-  sample: the change of the network was undone, because it was asked to. The host is as it was before.
-neighbours:
-  description:
-    - The hardware addresses from which greetings came on each interface (C(heard), null without C(greet)), and those
-      that have addresses which were asked for (C(taken)). Those of the interfaces that asked are left out.
-  returned: with O(state=asked)
-  type: dict
-  sample:
-    heard: {enp1s0f1np1: ["4c:bb:47:00:00:02"]}
-    taken: {enp1s0f1np1: {"192.168.100.10": ["4c:bb:47:00:00:03"]}}
-refused:
-  description: That the message is the module's own, and not one about becoming root.
-  returned: failure
-  type: bool
-  sample: true
-of_another:
-  description: Whether the failure is that of another host. Its message has the reason.
-  returned: with O(because)
-  type: bool
-  sample: false
 """
 
 import contextlib
@@ -187,7 +73,11 @@ def require_entries(document: Document) -> None:
 
 
 class Change:
-    """What the module is asked to do."""
+    """What the module is asked to do.
+
+    A result has `trial` (whether a change is tried that must be confirmed), `change` (its ID) and `stage`: starting,
+    applying, waiting, undoing, confirmed, undone or failed, or empty if there was none since the host started.
+    """
 
     def __init__(self, network: Network, params: t.Mapping[str, t.Any], check_mode: bool) -> None:
         self.network = network

@@ -7,149 +7,40 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: field_info
-short_description: Look at what only a real Spark can tell
+short_description: Measure what only a real Spark can show
 version_added: 0.1.0
 description:
-  - Reads versions, the state of the network card, and what the deployment that serves says of its memory, its KV cache
-    and its figures; measures the link of two Sparks that serve as one, and how long the image takes to import
-    TensorRT-LLM.
-  - Each row is a value, or says why it was not measured. Nothing that was not there makes the module fail.
-  - The import runs in a container of its own, which is removed again, and only with enough memory available. The link
-    is busy for a few seconds. Nothing is restarted.
-  - M(dgx_spark.speculative.report) writes the rows into a file.
-  - With O(part) it does the parts of a look at what a reboot does, which the playbook makes between them.
-extends_documentation_fragment:
-  - dgx_spark.speculative._attributes
-  - dgx_spark.speculative._attributes.info_module
+  - This module is internal to the collection. Its interface may change at any time.
+  - Returns rows with a value, or with the reason why there is none. No server is restarted.
+  - With O(part), performs one part of a reboot check.
 options:
-  container:
-    description:
-      - The container that serves.
-    type: str
-    default: dgx-spark-speculative
-  state_directory:
-    description:
-      - Where this collection keeps its deployments on the Spark.
-    type: path
-    required: true
-  socket:
-    description:
-      - The Docker Engine's socket.
-    type: path
-    default: /var/run/docker.sock
-  bandwidth_program:
-    description:
-      - The text of the program that measures the link by TCP, which the role C(spark_network) has.
-    type: str
-  watch_until:
-    description:
-      - Instead of all that, note the free memory each second until this file is there, and remove it.
-    type: path
-  deadline:
-    description:
-      - After how many seconds to stop watching, or waiting for an answer.
-    type: float
-    default: 3600
-  samples:
-    description:
-      - What was noted by O(watch_until), to be reported with the rest.
-    type: list
-    elements: list
-    default: []
-  part:
-    description:
-      - Instead of all that, a part of what a reboot needs.
-      - V(before_reboot) looks only at what a reboot is compared with, and who it would come in the way of.
-      - V(first_answer) waits up to O(deadline) seconds until the server at O(url) generates a token.
-    type: str
-    choices: [before_reboot, first_answer]
+  container: {type: str, default: dgx-spark-speculative, description: "The name of the serving container."}
+  state_directory: {type: path, required: true, description: "The directory of the deployments."}
+  socket: {type: path, default: /var/run/docker.sock, description: "The socket of the Docker Engine."}
+  bandwidth_program: {type: str, description: "The text of the program that measures the link by TCP."}
+  watch_until: {type: path, description: "Instead, sample the memory each second until this file exists."}
+  deadline: {type: float, default: 3600, description: "Seconds after which to stop sampling or waiting."}
+  samples: {type: list, elements: list, default: [], description: "The samples of O(watch_until), to be reported."}
+  part: {type: str, choices: [before_reboot, first_answer], description: "Instead, one part of a reboot check."}
   controller:
-    description:
-      - With O(part=before_reboot), what only the controller knows.
     type: dict
     default: {}
+    description: "What only the controller knows, with O(part=before_reboot)."
     suboptions:
-      connection:
-        description:
-          - How it reaches this Spark, its C(ansible_connection).
-        type: str
-      machine_id:
-        description:
-          - Its own C(/etc/machine-id). Empty if it has none.
-        type: str
-      lost:
-        description:
-          - Other Sparks of the play that have failed or cannot be reached.
-        type: list
-        elements: str
-  url:
-    description:
-      - Where the server answers. Required with O(part=first_answer).
-    type: str
-  passed:
-    description:
-      - With O(part=first_answer), how many seconds have passed since the reboot began.
-    type: float
-    default: 0
-  reboot:
-    description:
-      - What is known of a reboot before this look, to be reported and compared. C(before) is the result of
-        O(part=before_reboot), C(rebooted) that of M(ansible.builtin.reboot), and C(answered) that of
-        O(part=first_answer). Without C(rebooted), the Spark was not rebooted.
-    type: dict
+      connection: {type: str, description: "The C(ansible_connection) of this Spark."}
+      machine_id: {type: str, description: "The controller's C(/etc/machine-id), or an empty string."}
+      lost: {type: list, elements: str, description: "Other Sparks of the play that failed or are unreachable."}
+  url: {type: str, description: "The URL of the server. Required with O(part=first_answer)."}
+  passed: {type: float, default: 0, description: "With O(part=first_answer), seconds since the reboot began."}
+  reboot: {type: dict, description: "The results C(before), C(rebooted) and C(answered) of a reboot, to be reported."}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """
 
 EXAMPLES = r"""
----
-- name: Look
-  dgx_spark.speculative.field_info:
-    state_directory: ~/.local/share/dgx-spark-speculative
-  register: field_check_found
 """
 
 RETURN = r"""
-rows:
-  description:
-    - The rows, in the order of the report. Each has C(id), C(section), C(what), C(how), and either C(value), perhaps
-      with C(unit), or C(not_measured). Empty with O(watch_until) and O(part=first_answer).
-  returned: success
-  type: list
-  elements: dict
-  sample: [{id: kernel, section: Machine, what: Kernel, how: /proc/sys/kernel/osrelease, value: 6.17.0-1014-nvidia}]
-samples:
-  description:
-    - With O(watch_until), seconds since it began, and MemFree and MemAvailable in bytes.
-  returned: success
-  type: list
-  elements: list
-  sample: [[0.0, 118000000000, 119000000000]]
-objections:
-  description:
-    - With O(part=before_reboot), what stands against a reboot, such as others' work, and what to do about it.
-  returned: success
-  type: list
-  elements: str
-  sample: [lisa is logged in; ask them to log out ('loginctl' lists the sessions)]
-url:
-  description:
-    - With O(part=before_reboot), where the server answers. Empty where none serves here.
-  returned: success
-  type: str
-  sample: http://127.0.0.1:8000
-unanswered:
-  description:
-    - With O(part=before_reboot), why no answer is to be waited for.
-  returned: success
-  type: str
-  sample: nothing was serving before
-answer_s:
-  description:
-    - With O(part=first_answer), after how many seconds, with O(passed), the server answered. Null if it did not.
-  returned: success
-  type: float
-  sample: 312.4
 """
 
 import typing as t

@@ -7,121 +7,28 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: huggingface_cache_prune
-short_description: Remove models, or what is of no use, from a host's Hugging Face cache
+short_description: Remove named or unused models from a Hugging Face cache
 version_added: 0.1.0
 description:
-  - Removes the models of O(models). Without them, whole models that no deployment uses, and of the others the files
-    that are not served and incomplete downloads that nobody is just writing.
-  - A model that nobody has named and that has no receipt of this collection in just this cache is never touched, nor is
-    anything outside of a model's own directory. Links to elsewhere are not followed.
-extends_documentation_fragment:
-  - dgx_spark.speculative._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
+  - This module is internal to the collection. Its interface may change at any time.
+  - Without O(models), removes unused models, unused files and incomplete downloads.
+  - Never removes a model that is not named and has no receipt.
 options:
-  cache_directory:
-    description:
-      - The Hub's part of the Hugging Face cache, where the C(models--*) directories are.
-    type: path
-    default: ~/.cache/huggingface/hub
-  receipts_directory:
-    description:
-      - Where the receipts of checked downloads are. The default is C(models) in O(state_directory).
-    type: path
+  cache_directory: {type: path, default: ~/.cache/huggingface/hub, description: "The directory of the cached models."}
+  receipts_directory: {type: path, description: "The directory of the receipts, C(models) in O(state_directory)."}
   state_directory:
-    description:
-      - Where the deployments are. Used are the models of the one in the serving container, and of the one before it.
-    type: path
-    default: ~/.local/share/dgx-spark-speculative
-  labels:
-    description:
-      - The labels of the serving container, which name its deployment. An empty dictionary if there is
-        no such container.
-    type: dict
-  models:
-    description:
-      - Names of models to remove, or V(all). They are removed whether a deployment uses them or not, and nothing else
-        is. O(labels) is not needed for it.
-      - Any other model than those that have a receipt or stand in O(also) is refused, before anything is removed.
-    type: raw
-  also:
-    description:
-      - Names of models that O(models) may have though they have no receipt.
-    type: list
-    elements: str
-    default: []
-seealso:
-  - module: dgx_spark.speculative.huggingface_snapshot
+    {type: path, default: ~/.local/share/dgx-spark-speculative, description: "The directory of the deployments."}
+  labels: {type: dict, description: "The labels of the serving container, or an empty dictionary."}
+  models: {type: raw, description: "The names of the models to remove, or V(all)."}
+  also: {type: list, elements: str, default: [], description: "Models without a receipt that O(models) may name."}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """
 
 EXAMPLES = r"""
----
-- name: Look at the serving container
-  dgx_spark.speculative.spark_info:
-    gather: [docker]
-    docker:
-      container: dgx-spark-speculative
-  register: result
-
-- name: Remove what it does not need
-  dgx_spark.speculative.huggingface_cache_prune:
-    labels: "{{ result.docker.slot.labels | default({}) }}"
-
-- name: Remove a model
-  dgx_spark.speculative.huggingface_cache_prune:
-    models: [openai/gpt-oss-120b]
 """
 
 RETURN = r"""
-removed:
-  description:
-    - What was removed, or would be in check mode.
-  returned: success
-  type: list
-  elements: dict
-  contains:
-    kind:
-      description:
-        - V(model), V(unserved) or V(part); V(named) for those of O(models).
-      type: str
-    id:
-      description:
-        - The model's name.
-      type: str
-    path:
-      description:
-        - The directory or part, for RV(removed[].kind=unserved) the path within the model.
-      type: str
-    bytes:
-      description:
-        - What it occupied.
-      type: int
-  sample:
-    - kind: unserved
-      id: openai/gpt-oss-120b
-      path: original/
-      bytes: 65200000000
-bytes_freed:
-  description:
-    - Sum of them.
-  returned: success
-  type: int
-  sample: 65200000000
-lines:
-  description:
-    - The same for people.
-  returned: success
-  type: list
-  elements: str
-  sample:
-    - original/ of openai/gpt-oss-120b, which is not served (65.2 GB)
 """
 
 import dataclasses

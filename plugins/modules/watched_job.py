@@ -10,174 +10,29 @@ module: watched_job
 short_description: Run a long job on the host and watch it
 version_added: 0.1.0
 description:
-  - Starts a Python program on the host that goes on when the connection ends, and reports how far it is.
-  - A second call with the same program and arguments attaches to the running job instead of starting it again. One with
-    others ends that job and starts its own.
-  - A run that ends while it watches the job does not end it. The next one attaches to it.
-  - >-
-    The program is run by the Python interpreter that runs the module, in the job's directory. It prints one JSON object
-    a line: V({"progress": {"percent": 12.5, "text": "8.1 of 65.2 GB"}}) as often as it likes, and at the end
-    V({"result": {...}}) with exit status 0 or V({"error": "One sentence."}) with exit status 1. Its standard error goes
-    to the log, as does any other line. It must end soon after SIGTERM. What a result has as C(warnings) is shown as
-    warnings.
-extends_documentation_fragment:
-  - dgx_spark.speculative._attributes
-  - dgx_spark.speculative._following
-attributes:
-  check_mode:
-    support: full
-    details:
-      - In check mode no program is run, so there is no RV(result) unless an earlier job left one.
-  diff_mode:
-    support: none
-  idempotent:
-    support: partial
-    details:
-      - A job that has been reported as finished is started again by the next call, and so is one that failed unseen.
-      - It is the program that finds nothing left to do.
+  - This module is internal to the collection. Its interface may change at any time.
+  - Starts a Python program that keeps running when the connection ends. The same call again reattaches to it.
+  - A call with another program or other arguments ends the running job of that name first.
 options:
-  name:
-    description:
-      - The name of the job. At most one job of a name runs in a O(directory).
-      - Letters, digits, C(_), C(-) and C(.) are allowed.
-    type: str
-    required: true
-  directory:
-    description:
-      - The directory that holds the job's own directory, which is named like the job and readable by its user only.
-      - It is made when it is missing.
-    type: path
-    required: true
-  program:
-    description:
-      - The text of the Python program.
-      - Required with O(state=started).
-    type: str
-  arguments:
-    description:
-      - The program's arguments. Everybody on the host can see them. A dictionary is handed over as JSON.
-    type: list
-    elements: str
-    default: []
-  stdin:
-    description:
-      - What the program reads from its standard input, for example a token.
-      - It is neither written to a file nor shown in the process list, and it does not count when two jobs are compared.
-    type: str
-    default: ""
-  state:
-    description:
-      - With V(started) the job is started, or attached to when it runs already.
-      - With V(absent) the program is ended with all its children and the job's directory is removed. Where the job had
-        ended before, that is no change.
-    type: str
-    choices:
-      - started
-      - absent
-    default: started
-  follow:
-    default: true
-  wait:
-    description:
-      - How many seconds one call waits for the end of the job before its progress is returned.
-      - Without O(job) two seconds at most, so that the progress is seen early.
-    type: float
-    default: 8
-  job:
-    description:
-      - The RV(job) of an earlier call. Then no job is started, and it is an error when that job was stopped meanwhile.
-      - With O(follow=true) it is set by itself.
-    type: str
-notes:
-  - Where C(KillUserProcesses=yes) is set for systemd-logind, the job ends when the user's last session does.
-  - Turn on Ansible's pipelining, or Ansible itself writes O(stdin) to a temporary file of its own on the host.
+  name: {type: str, required: true, description: "The name of the job, of letters, digits, C(_), C(-) and C(.)."}
+  directory: {type: path, required: true, description: "The directory of all jobs."}
+  program: {type: str, description: "The text of the Python program. Required with O(state=started)."}
+  arguments: {type: list, elements: str, default: [], description: "The program's arguments, which all users can see."}
+  stdin: {type: str, default: "", description: "The program's standard input, for secrets. It is not stored."}
+  state: {type: str, choices: [started, absent], default: started, description: "Whether to run or to end the job."}
+  wait: {type: float, default: 8, description: "Seconds that one call waits for the end of the job."}
+  job: {type: str, description: "The ID of a running job to reattach to. Set by O(follow)."}
+  follow: {type: bool, default: true, description: "Whether to call the module until the job has finished."}
+  interval: {type: float, default: 10, description: "With O(follow), the least number of seconds between two lines."}
+  timeout: {type: float, default: 0, description: "With O(follow), seconds until the task fails, or V(0) for no limit."}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """
 
 EXAMPLES = r"""
----
-- name: Count to ten on the host and show each number here
-  dgx_spark.speculative.watched_job:
-    name: count
-    directory: ~/.local/share/dgx-spark-speculative/jobs
-    program: "{{ lookup('ansible.builtin.file', 'count.py') }}"
-    arguments:
-      - "10"
-
-- name: Stop counting
-  dgx_spark.speculative.watched_job:
-    name: count
-    directory: ~/.local/share/dgx-spark-speculative/jobs
-    state: absent
 """
 
 RETURN = r"""
-finished:
-  description: Whether there is nothing left to wait for.
-  returned: success
-  type: bool
-attached:
-  description: Whether the job had been started by an earlier call.
-  returned: with O(state=started)
-  type: bool
-calls:
-  description: How often the module was called.
-  returned: with O(follow=true)
-  type: int
-  sample: 12
-job:
-  description: What tells this run of the job from any other. Hand it back as O(job).
-  returned: when there is a job
-  type: str
-  sample: 1f0c3a5e9b7d2468
-follow:
-  description: The options to add to the next call, which O(follow=true) does.
-  returned: when there is a job
-  type: dict
-  sample:
-    job: 1f0c3a5e9b7d2468
-progress:
-  description: How far the job is.
-  returned: with O(state=started)
-  type: dict
-  contains:
-    percent:
-      description: Percent of the whole, null where that is not known.
-      type: float
-    text:
-      description: The same in words.
-      type: str
-  sample:
-    percent: 12.5
-    text: 8.1 of 65.2 GB, 112 MB/s, 8 min left
-result:
-  description: What the program returned. Empty as long as it has not finished, and when it failed.
-  returned: with O(state=started)
-  type: dict
-error:
-  description: One sentence that says why the job failed or could not be started. The module fails with it.
-  returned: when the job failed
-  type: str
-  sample: The pull job was stopped while it was being watched; run the same again to start it anew.
-ended:
-  description: What was ended, in words.
-  returned: when other work of the same name was under way
-  type: str
-  sample: another pull job, which had been running since 2026-10-04 11:07:45, was ended
-rc:
-  description: The exit status of the program, or the negative number of the signal that ended it.
-  returned: when the program has ended
-  type: int
-started:
-  description: When the job was started, in seconds since 1970.
-  returned: when there is a job
-  type: int
-log:
-  description: The path of the job's log on the host.
-  returned: with O(state=started)
-  type: str
-  sample: /home/spark/.local/share/dgx-spark-speculative/jobs/pull/log
 """
 
 import re

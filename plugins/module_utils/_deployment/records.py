@@ -151,12 +151,40 @@ def complete_record(path: Path) -> Record | None:
     return t.cast("Record", record) if isinstance(record["container"]["published_ports"], list) else None
 
 
-def remembered(state_directory: Path, deployment: str | None, labels: t.Mapping[str, str]) -> dict[str, t.Any]:
-    """The records that matter at one moment: of a deployment, of what is in the slot, and of what served before."""
+class Remembered(t.TypedDict):
+    """The records of one moment; one that is damaged, or lacks what starting its deployment needs, is None."""
+
+    # Of the deployment that is named.
+    own: Record | None
+    # Of the deployment in the serving container, and its directory.
+    slot_directory: str | None
+    slot: Record | None
+    # The same if it is of just the container's configuration.
+    present: Record | None
+    previous: Record | None
+    previous_damaged: bool
+    # The models of previous that are not where they were.
+    previous_lacks: list[str]
+    # What a benchmark serves now in place of the deployment's own engine options: id, title, until (Unix time).
+    trial: dict[str, t.Any] | None
+    # What a benchmark found (date, sentence, configuration), and what it chose.
+    verdict: dict[str, t.Any]
+    choice: dict[str, t.Any] | None
+    # As noted() returns them.
+    said: dict[str, t.Any]
+    ranks: list[t.Any]
+    network: dict[str, t.Any] | None
+    # As present_files() and images() return them.
+    files: dict[str, str]
+    images: dict[str, t.Any]
+
+
+def remembered(state_directory: Path, deployment: str | None, labels: t.Mapping[str, str]) -> Remembered:
+    """Return the records of a deployment, of the serving container with these labels, and of the previous one."""
     directory = deployment_directory(state_directory, labels)
     slot = complete_record(directory / "record.json") if directory else None
     before = complete_record(state_directory / PREVIOUS)
-    return {
+    found = {
         "own": complete_record(state_directory / deployment / "record.json") if deployment else None,
         "slot_directory": str(directory) if directory else None,
         "slot": slot,
@@ -171,6 +199,7 @@ def remembered(state_directory: Path, deployment: str | None, labels: t.Mapping[
         "files": present_files(state_directory / deployment, labels) if deployment else {},
         "images": images(state_directory, labels),
     }
+    return t.cast("Remembered", found)
 
 
 def described(mode: str, content: bytes | None = None) -> str:

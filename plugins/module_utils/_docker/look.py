@@ -77,6 +77,93 @@ UNSUPPORTED = {
 }
 
 
+class Port(t.TypedDict, total=False):
+    """Who listens on a port. Ports that a container is to publish also have container_port and text."""
+
+    in_use: bool
+    address: str
+    port: int
+    # The name of the container that listens or has published it.
+    container: str | None
+    # Name and number; None where only root can know.
+    process: str | None
+    user: str | None
+    # The same in words for a message.
+    holder: str | None
+    # What the container, or each suspect, uses and how to stop it; no full stop.
+    description: str | None
+    # Containers in the host's network that may listen, where it is not known.
+    suspects: list[str]
+    # Whether the serving container listens, as far as can be told.
+    slot: bool
+    # Whether the host has the address.
+    address_here: bool
+    container_port: int
+    # In Docker's spelling.
+    text: str
+
+
+class Memory(t.TypedDict):
+    """The memory in bytes."""
+
+    total: int
+    available: int
+    # What the serving container holds, 0 if it does not run; None if not known.
+    slot: int | None
+    # Who else holds memory, the largest first, each in a sentence without a full stop.
+    holders: list[str]
+
+
+class Docker(t.TypedDict):
+    """How Docker can be used, what runs there, and what is known of what ARGUMENTS name."""
+
+    # usable, denied (the user may not open the socket), not_running, not_installed or unsupported.
+    state: str
+    # The same in a sentence, empty if usable.
+    detail: str
+    # docker, podman, rootless, snap or unknown.
+    engine: str
+    architecture: str
+    server_version: str | None
+    data_root: str | None
+    data_root_filesystem: str | None
+    data_root_device: str | None
+    # As Store.facts returns it; None if not known.
+    image_store: dict[str, t.Any] | None
+    # Whether images and compare_path share a file system; None if not known.
+    same_filesystem: bool | None
+    # Whether containers can have the GPU, and by what: hook, runtime or cdi.
+    gpu: bool
+    gpu_by: str | None
+    user: str
+    group_exists: bool
+    # By the group database, so from the next login on; process_in_group is now.
+    user_in_group: bool
+    process_in_group: bool
+    # Whether this Python has requests, which community.docker needs.
+    python_requests: bool
+    # The Engine of the user's docker command, None if it is the usual one.
+    docker_host: str | None
+    # The running containers; with holders, what they hold.
+    containers: list[dict[str, t.Any]]
+    # The paths that this collection's containers have mounted; None without mounts.
+    mounted: list[str] | None
+    # None without holders; the processes also if nvidia-smi does not answer.
+    gpu_processes: list[dict[str, t.Any]] | None
+    memory: Memory | None
+    # The serving container, or the one on standby if that runs again, as after a power cut.
+    slot: dict[str, t.Any] | None
+    # Whether there is one on standby.
+    aside: bool
+    image: dict[str, t.Any] | None
+    port: Port | None
+    published_ports: list[Port]
+    # Those of both that others than the serving container use.
+    taken: list[Port]
+    # Where something can listen, without link-local IPv6 addresses.
+    addresses: list[str]
+
+
 def can_import_requests() -> bool:
     try:
         import requests  # noqa: F401  (only whether it can be imported matters)
@@ -127,7 +214,7 @@ class DockerAccessInfo:
         self._machine = machine
         self._engine = Engine(self._socket)
 
-    def act(self) -> dict[str, t.Any]:
+    def act(self) -> Docker:
         result: dict[str, t.Any] = {
             "user": user_name(self._machine.uid),
             **group_facts(self._machine.uid),
@@ -149,7 +236,7 @@ class DockerAccessInfo:
         rows = [*result["published_ports"], *([result["port"]] if result["port"] else [])]
         result["taken"] = [row for row in rows if row["in_use"] and not row["slot"]]
         result["addresses"] = addresses_of(self._machine)
-        return result
+        return t.cast("Docker", result)
 
     def _use(self, result: dict[str, t.Any], address: str, port: int) -> dict[str, t.Any]:
         """Who has a port, and whether it can be had."""

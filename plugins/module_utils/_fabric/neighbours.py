@@ -110,7 +110,7 @@ class End:
 
 
 def neighbours(addresses: t.Mapping[str, t.Sequence[str]], greet: bool, seconds: float) -> dict[str, t.Any]:
-    """Who was heard on each interface, and who has which of its addresses.
+    """Who was heard on each interface, and who has which of its addresses, as hardware addresses of other hosts.
 
     Raises OSError, with the interface as its C(filename), for one that is not there.
     """

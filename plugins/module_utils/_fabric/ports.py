@@ -367,6 +367,33 @@ def renderer(nm_manages: bool, declared: str | None, nm_running: bool, networkd_
 # All of it
 
 
+class Fabric(t.TypedDict):
+    """The QSFP ports with their interfaces, and what must not be touched."""
+
+    ports: list[dict[str, t.Any]]
+    connectx: int
+    hotplug: dict[str, t.Any]
+    starter: dict[str, t.Any]
+    # The results of the bandwidth test since the host started: interface, and on the head gbps, by and finding.
+    measured: list[dict[str, t.Any]]
+    # Whether a TCP connection uses an address of the ports.
+    in_use: bool
+    # The interfaces by which the host is reached, each with why.
+    management: list[dict[str, str]]
+    networks: list[dict[str, str]]
+    # NetworkManager or networkd.
+    renderer: str
+    # Whether netplan is installed, and its files that only root can read.
+    netplan: bool
+    netplan_unreadable: list[str]
+    # Whether this collection's netplan file is there.
+    own_file: bool
+    # The last change of the network since the host started.
+    trial: dict[str, t.Any] | None
+    # The content of /etc/nccl.conf.
+    nccl_conf: str | None
+
+
 class Look:
     """One look at a host. Its root can be another directory, for tests."""
 
@@ -382,7 +409,7 @@ class Look:
         self._environment = os.environ if environment is None else environment
         self._state_directory = state_directory
 
-    def look(self) -> dict[str, t.Any]:
+    def look(self) -> Fabric:
         links = {str(row.get("ifname")): row for row in ask_ip(self._runner, "-details", "-json", "link", "show")}
         address_rows = ask_ip(self._runner, "-json", "address", "show")
         by_name = {str(row.get("ifname")): row for row in address_rows}
@@ -451,6 +478,10 @@ class Look:
         managers: Managers,
         texts: t.Mapping[Path, str | None],
     ) -> dict[str, t.Any]:
+        """Return an interface: the speed is the RDMA port's, pcie_width counts lanes, pcie_gts is theirs in GT/s.
+
+        The manager is NetworkManager, networkd or none. Whether `own`, this collection's, is added later.
+        """
         name = function.interface
         net, link = self._root / "sys/class/net" / name, links.get(name, {})
         device = self._root / "sys/bus/pci/devices" / function.pci

@@ -188,7 +188,11 @@ def listen(address: str, port: int, name: str) -> dict[str, t.Any]:
 
 
 def plan(wish: Wish, host: Host) -> dict[str, t.Any]:
-    """Everything the proxy's configuration and its users need."""
+    """Return everything that the proxy's configuration and its users need. With problems, the rest is empty.
+
+    `gateway` is the host's address on Docker's bridge, `check` how the controller reaches the proxy, and `certificate`
+    the name of the user's own certificate and its key in the proxy's directory, without suffix.
+    """
     found = problems(wish, host)
     result: dict[str, t.Any] = {
         "problems": found,

@@ -200,8 +200,10 @@ def described(model: CachedModel) -> dict[str, t.Any]:
 class Removal:
     """One thing to remove, and why."""
 
+    # model, unserved or part; named if a user named it.
     kind: str
     id: str
+    # The directory or part; of what is unserved, the path within the model.
     path: str
     bytes: int
 

@@ -203,6 +203,50 @@ def read(path: Path) -> str:
         return ""
 
 
+class Found(t.TypedDict):
+    """What a Spark brings into a cluster."""
+
+    hostname: str
+    # Without those of virtual interfaces.
+    mac_addresses: list[str]
+    architecture: str
+    memory_total: int
+    # The driver of each GPU.
+    drivers: list[str]
+    # Seconds that the clock is ahead of the controller's, with the time of the request; None if not asked.
+    clock_offset: float | None
+    # The path of the program.
+    sshd: str | None
+    # The Engine, and the place, store and free bytes of its images.
+    docker: dict[str, t.Any]
+    slot: dict[str, t.Any] | None
+    # As image_facts returns the recipe's image (base) and the cluster image (pair).
+    images: dict[str, t.Any]
+    # The name of the cluster image, and whether it is made from the base that is there.
+    pair_image: str
+    image_made: bool
+    ports: list[dict[str, t.Any]]
+    # The file system of the deployments.
+    state: dict[str, t.Any]
+    state_directory: str
+    # Whether the directory of the keys is there, and closed to others.
+    has_directory: bool
+    # The public key with which the host connects to others.
+    client_key: str | None
+    key_file: str
+    # The public half of key_file, None if the pair must be created again.
+    key: str | None
+    key_is_open: bool
+    # The key, and from which addresses, that the container accepts.
+    authorized: dict[str, t.Any] | None
+    # The digest of the files that name the keys of others.
+    trusted: str
+    # As proven() returns it.
+    proof: dict[str, t.Any] | None
+    # How much of an image came from another host and is not in Docker yet.
+    spooled_bytes: int
+
+
 class PairLook:
     """One look at one of them."""
 
@@ -214,13 +258,13 @@ class PairLook:
         self.private = Path(self.params["key"] or "/nonexistent")
         self.engine = Engine(self.params["socket"])
 
-    def look(self) -> dict[str, t.Any]:
+    def look(self) -> Found:
         self.check_own()
         # First, since what follows takes its time.
         clock = None if self.params["sent"] is None else round(time.time() - self.params["sent"], 3)
         containers, found = self.docker()
         key = KEY.match(read(self.pair / "id_ed25519.pub"))
-        return {
+        whole = {
             "hostname": socket.gethostname(),
             "mac_addresses": mac_addresses(self.machine.root / "sys/class/net"),
             "architecture": platform.machine(),
@@ -244,6 +288,7 @@ class PairLook:
             "proof": self.proof(),
             "spooled_bytes": self.spooled(),
         }
+        return t.cast("Found", whole)
 
     def drivers(self) -> list[str]:
         try:
@@ -292,6 +337,7 @@ class PairLook:
     def port(
         self, containers: list[dict[str, t.Any]], slot: dict[str, t.Any] | None, asked: dict[str, t.Any]
     ) -> dict[str, t.Any]:
+        """Return who listens on a port, and whether that is `ours`, this deployment itself."""
         use = port_use(self.machine, containers, asked["address"], asked["port"])
         return {
             "address": asked["address"],

@@ -180,8 +180,28 @@ DEVICES = Path("/sys/bus/pci/devices")
 DRIVER = Path("/proc/driver/nvidia/version")
 
 
-def look() -> dict[str, t.Any]:
-    """What kind of machine this is, and what memory it has."""
+class Facts(t.TypedDict):
+    """The machine, and its memory in bytes, which CPU and GPU share."""
+
+    is_spark: bool
+    # Why it is no Spark, or why a Spark cannot serve.
+    objections: list[str]
+    # How to repair a GPU driver that does not answer, else empty.
+    remedy: str
+    # Each with name and driver.
+    gpus: list[dict[str, t.Any]]
+    # The ConnectX-7 functions on the PCI bus: usually none without a cable.
+    connectx: int
+    hotplug: dict[str, t.Any]
+    memory_total: int
+    # What a program could get now, by the kernel's estimate.
+    memory_available: int
+    # What holds nothing, not even the content of files.
+    memory_free: int
+
+
+def look() -> Facts:
+    """Return what kind of machine this is, and what memory it has."""
     gpus, error = [], ""
     try:
         gpus = parse_gpus(ask_gpu(QUERY))

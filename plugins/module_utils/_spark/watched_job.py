@@ -339,7 +339,11 @@ def outcome(job: Job, rc: int, result: t.Any, error: str | None) -> State:
 
 
 class _Reader:
-    """Takes the program's lines apart: progress, result, error, and anything else for the log."""
+    """Takes the program's lines apart: progress, result, error, and anything else for the log.
+
+    The program prints a JSON object a line: {"progress": {"percent": 12.5, "text": "8.1 of 65.2 GB"}} at any time; at
+    the end {"result": {...}} with exit status 0, or {"error": "One sentence."} with 1. A result's `warnings` are shown.
+    """
 
     def __init__(self, state: State, log: t.BinaryIO) -> None:
         self._state = state

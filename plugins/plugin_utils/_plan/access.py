@@ -41,6 +41,9 @@ def refusal(docker: t.Mapping[str, t.Any], need_gpu: bool) -> str:
 def way(docker: t.Mapping[str, t.Any], add_to_group: bool, dry: bool) -> dict[str, t.Any]:
     """How it is reached; a dry run adds nobody to the group.
 
+    `joins` is the user to add to the group docker, or empty, and `member` whether the user is in it by then. `become`
+    and its method are for the tasks that use Docker.
+
     A new member's open session does not have the group yet. sg reads the group database, so that it works at once and
     without a password.
     """

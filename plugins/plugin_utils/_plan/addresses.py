@@ -147,7 +147,11 @@ def greets(sparks: t.Sequence[Spark], choices: t.Sequence[t.Any]) -> bool:
 def to_ask(
     sparks: t.Sequence[Spark], choices: t.Sequence[list[Members]], wish: Wish, configure: t.Sequence[bool]
 ) -> list[dict[str, t.Any]]:
-    """What each host is to ask on the wire before the plan is final; nothing if it has, or is not configured."""
+    """What each host is to ask on the wire before the plan is final; nothing if it has, or is not configured.
+
+    fabric_network asks with it, and the answer is `neighbours` of the host in the next plan. If both ports have a
+    cable, only that tells which of them joins the Sparks, and there are no rails before.
+    """
     greet = greets(sparks, choices) and not all(spark.has_greeted for spark in sparks)
     wanted: list[dict[str, list[str]]] = [{} for _spark in sparks]
     for rails in choices:

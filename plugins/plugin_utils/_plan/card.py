@@ -32,7 +32,10 @@ def own_files(directory: Path = STARTER_FILES) -> dict[str, str]:
 
 
 def card_steps(info: Info, start: bool | None, keep: bool | None, configure: bool, own: t.Mapping[str, str]) -> Steps:
-    """What is copied to one Spark, what is removed there, and how its marker is moved."""
+    """What is copied to one Spark, what is removed there, and from where to where its marker is moved.
+
+    `lacking` is whether something should be installed and is not.
+    """
     starter, hotplug = info.get("starter") or {}, info.get("hotplug") or {}
     present = starter.get("files") or {}
     complete = present == own and bool(starter.get("enabled"))

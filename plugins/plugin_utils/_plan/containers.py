@@ -326,7 +326,10 @@ def cluster(nodes: t.Sequence[Node], rank: int, image: str) -> dict[str, t.Any]:
 
 
 def plan(brought: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, dict[str, t.Any]]:
-    """By host: what runs there and when, what its script has to know, and what its record keeps."""
+    """By host: what runs there and when, what its script has to know, and what its record keeps.
+
+    `kept` is whether what serves is what is wanted, and goes on with the programs that it was deployed with.
+    """
     nodes = read(brought)
     wanted = [container(nodes, rank) for rank in range(len(nodes))]
     containers = kept(nodes, wanted)

@@ -338,6 +338,9 @@ def way(
     What was planned has its files, and its order from what serves. What was recorded gets its files back, and the head
     comes last: it takes whatever answers for its workers. What runs and was proven, which a record of just that says,
     is put aside for it.
+
+    `before` is what becomes of the container in the slot first: aside, stop, or empty for nothing. `beside` are the
+    directories that are mounted among the files. `known` is whether just this was seen to answer before.
     """
     recorded, rank, slot = is_record(deployment), deployment.get("pair", {}).get("rank", 0), look.get("slot")
     labels = deployment["container"]["labels"]

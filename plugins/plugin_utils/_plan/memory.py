@@ -377,7 +377,12 @@ def tightest(plans: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]:
 
 
 def plan(wish: Wish, host: str = "") -> dict[str, t.Any]:
-    """The whole answer of the plan of the memory."""
+    """Return the memory plan of a Spark. Sizes are in bytes, contexts in tokens, and None is not known.
+
+    The verdict, about the `needed` bytes and the `room` for them, is one of FITS to UNKNOWN. `rows` add up to needed;
+    `takes` is what the server takes, without its KV cache if that is a `share` of the rest. `options` fill in what the
+    engine options leave open. `message` is why the plan is refused, or empty.
+    """
     size = sizes(wish)
     made = bill(wish, size.tokens, wish.sparks, wish.memory)
     complete = not any(model.missing for model in wish.models)

@@ -121,8 +121,10 @@ def part(host: str, asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         "any_configure": found["configure"],
         # Only then is there something to prove before anything is done.
         "prove": [] if found["configure"] else own["rails"],
+        # send, receive or empty.
         "measure": measure,
         "card": card,
+        # Whether all that is left to do is to prove the link.
         "settled": not (found["configure"] or measure or any(card[do] for do in ("install", "remove", "move"))),
         "findings": [*found["findings"], *cards["findings"]],
         "lines": [*found["lines"], *cards["lines"]],

@@ -379,7 +379,10 @@ def bytes_per_value(wish: Wish, model: Model) -> float:
 
 
 def bytes_per_token(wish: Wish, sparks: int) -> int | None:
-    """Of target and draft together, on each node; None if one of them is unknown."""
+    """Of target and draft together, on each node; None if one of them is unknown.
+
+    TensorRT-LLM gives layers with a sliding window as much as the others, unless max_attention_window is set.
+    """
     if any(model.values_per_token is None for model in wish.models):
         return None
     total = sum((model.values_per_token or 0) * bytes_per_value(wish, model) for model in wish.models)

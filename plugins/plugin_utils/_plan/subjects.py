@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What a plan may be asked, as Ansible's argument specs; the module's documentation says what each means."""
+"""The queries of deployment_plan as Ansible's argument specs; the functions that answer them explain the values."""
 
 from __future__ import annotations
 

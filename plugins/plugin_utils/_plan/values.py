@@ -153,7 +153,12 @@ def merge(
     models: t.Mapping[str, Mapping] | None = None,
     before: Mapping | None = None,
 ) -> dict[str, t.Any]:
-    """The values, the benchmark that has chosen, from when on drafts pay, and what is not the recipe's."""
+    """Return the values, and what is known of them.
+
+    `benchmark` is the choice that was taken, or empty. `break_even` has the acceptance lengths, best and worst, from
+    which drafts pay; None without drafts or figures. `origins` has, by name, from where (benchmark or given) a value
+    comes that is not the recipe's, and says so in words; `lines` are the same for people.
+    """
     # Empty is a method of one's own, in the engine options.
     check_name("method", given.get("method") if given.get("method") != "" else None, CHOICES)
     check_name("family", given.get("family"), (AUTO, *FAMILY_NAMES))

@@ -34,6 +34,8 @@ NOT_SEEN = "not seen, because of the problem below"
 
 FACTS: dict[str, t.Any] = {"type": "dict", "default": {}}
 LINES: dict[str, t.Any] = {"type": "list", "elements": "str", "default": []}
+# What was found on a host: what spark_info, registry_image_info and huggingface_snapshot returned, the memory plan, a
+# text for each problem, and the rails and notes of the role spark_network. Only spark is required.
 OF_ONE: dict[str, t.Any] = {
     "spark": {"type": "dict", "required": True},
     "docker": FACTS,

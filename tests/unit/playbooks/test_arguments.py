@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the tasks give to this collection's modules, held against their documentation: no lint looks at it."""
+"""Check the arguments of tasks for this collection's modules against documentation and specs; no linter does."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.dgx_spark.speculative.plugins.action import report
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.subjects import SUBJECTS
 
 ROOT = Path(__file__).parents[3]
 PREFIX = "dgx_spark.speculative."
 FILES = sorted(
     [*ROOT.glob("roles/*/tasks/*.yml"), *ROOT.glob("playbooks/**/*.yml"), *ROOT.glob("tests/system/**/*.yml")]
 )
+
+
+# Actions without a module, whose documentation leaves out suboptions.
+SPECS = {"deployment_plan": SUBJECTS, "report": report.SUBJECTS}
 
 
 def documented(path: Path) -> dict[str, t.Any]:
@@ -34,7 +40,14 @@ def options(module: str) -> dict[str, t.Any]:
         # A fragment may have parts, of which only the attributes' one has any.
         fragment = documented(ROOT / "plugins" / "doc_fragments" / f"{name.removeprefix(PREFIX).partition('.')[0]}.py")
         found |= fragment.get("options") or {}
+    for name, spec in SPECS.get(module, {}).items():
+        found[name] = {**found[name], "suboptions": suboptions(spec)}
     return found
+
+
+def suboptions(spec: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Return the suboptions of an argument spec in the form of a documentation."""
+    return {name: {**part, "suboptions": suboptions(part)} for name, part in spec.get("options", {}).items()}
 
 
 def tasks(of: t.Any) -> t.Iterator[dict[str, t.Any]]:
@@ -72,3 +85,5 @@ def test_every_argument_is_an_option_of_its_module(path: Path) -> None:
 def test_an_argument_that_is_none_is_found() -> None:
     (wrong,) = unknown({"gather": ["records"], "host": "spark-1"}, options("deployment_info"))
     assert wrong == "host"
+    place = {"name": "web", "publish": {"network": "bridge", "host": "spark-1"}}
+    assert unknown({"place": place}, options("deployment_plan")) == ["place.publish.host"]

@@ -219,7 +219,10 @@ def sensors(made: Reboot | None, rows: t.Sequence[Row]) -> tuple[Sensor, ...]:
 
 
 def before(world: World, controller: Controller, looks: t.Sequence[Sensor]) -> dict[str, t.Any]:
-    """All that has to be known before a Spark is rebooted."""
+    """Return all that has to be known before a Spark is rebooted.
+
+    `objections` speak against it; `url` is where the server answers, or `unanswered` says why none is waited for.
+    """
     found: dict[str, t.Any] = {"objections": objections(world, controller), "url": "", "unanswered": ""}
     try:
         found["url"] = serves(world)

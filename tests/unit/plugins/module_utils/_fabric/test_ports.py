@@ -76,7 +76,7 @@ def fixture_programs() -> Programs:
     return Programs()
 
 
-def look(root: Path, programs: Programs, **environment: str) -> dict[str, t.Any]:
+def look(root: Path, programs: Programs, **environment: str) -> fabric.Fabric:
     return fabric.Look(programs, root, environment).look()
 
 
