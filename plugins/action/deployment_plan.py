@@ -162,7 +162,8 @@ class ActionModule(ActionBase):
         asked = {**given["served"], "given": self._task.args["served"]["given"]}
         plan = served.decided(asked, host)
         if "served" in plan:
-            plan["alternative"] = self._alternative(asked["recipe"], plan["served"]["image"])
+            alternative = self._alternative(asked["recipe"], plan["served"]["image"])
+            plan["fix"] = f"Correct the options, and report the difference. {alternative}".rstrip()
         if given["served"]["overcommit"] or not plan.get("message"):
             return plan
         display.display("\n".join(["", *plan["lines"], ""]))

@@ -153,11 +153,11 @@ def unknown_image(place: Place) -> str:
         return ""
     if not said["exists"]:
         near = f"; the nearest tags are {', '.join(said['tags'])}" if said["tags"] else ""
-        return f"the registry has no image {place.image}{near}. Correct {place.inputs['image']}.{place.alternative}"
-    return (
-        f"the image {place.image} is made for {', '.join(said['platforms'])} and not for {said['platform']}, which "
-        f"this machine is. Correct {place.inputs['image']}.{place.alternative}"
-    )
+        why = f"the registry has no image {place.image}{near}"
+    else:
+        platforms = f"{', '.join(said['platforms'])} and not for {said['platform']}"
+        why = f"the image {place.image} is made for {platforms}, which this machine is"
+    return f"{why}. Correct {place.inputs['image']}. {place.alternative}".rstrip()
 
 
 def small_disk(place: Place) -> str:

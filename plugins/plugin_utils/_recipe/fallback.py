@@ -47,7 +47,7 @@ def advice(recipe: t.Mapping[str, t.Any], image: str, limit: str = "", directory
     if not name or image != recipe["image"]:
         return ""
     other = load(directory / f"{name}.yml")
-    start = ". ".join(filter(None, (f" Recipe {name} has the image {tag_of(other)}", differences(recipe, other))))
+    start = ". ".join(filter(None, (f"Recipe {name} has the image {tag_of(other)}", differences(recipe, other))))
     faults = faults_of_drafts(other)
     if not faults:
         return f"{start}:\n{COMMAND}{name}{limit}"

@@ -132,7 +132,7 @@ def test_an_image_for_another_processor() -> None:
 def test_what_the_registry_does_not_have() -> None:
     absent = {**THERE, "exists": False, "platform_digest": None}
     assert told(registry=absent) == [f"the registry has no image {IMAGE}. Correct its_image."]
-    assert told(registry=absent, alternative=" Or:\nrun that")[0].endswith("Correct its_image. Or:\nrun that")
+    assert told(registry=absent, alternative="Or:\nrun that")[0].endswith("Correct its_image. Or:\nrun that")
     assert told(registry={**absent, "tags": ["2", "3"]}) == [
         f"the registry has no image {IMAGE}; the nearest tags are 2, 3. Correct its_image."
     ]

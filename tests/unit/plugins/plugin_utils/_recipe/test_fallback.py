@@ -80,7 +80,7 @@ def test_what_has_no_drafts_has_one_command() -> None:
 def test_what_another_recipe_serves_otherwise_is_told(name: str, difference: str) -> None:
     recipe = load(RECIPES / f"{name}.yml")
     first, *_commands = advice(recipe, recipe["image"]).splitlines()
-    start = f" Recipe {recipe['fallback']} has the image 1.3.0rc12{difference}"
+    start = f"Recipe {recipe['fallback']} has the image 1.3.0rc12{difference}"
     assert first.removeprefix(start) in (":", ". Without speculation its known faults do not matter:")
 
 
