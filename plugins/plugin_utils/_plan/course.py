@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import typing as t
+from urllib.parse import urlsplit
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.back import told_apart
@@ -150,9 +151,13 @@ def start(
     addresses: t.Collection[str],
     missing: t.Collection[str],
     everybody: ByHost | None = None,
+    server: Mapping | None = None,
+    published_ports: t.Collection[str] = (),
 ) -> dict[str, t.Any]:
     """What a start waits for: the head in its server, a worker for its head at the address `lets_in`, and `refusal` of
-    a head whose worker is missing from the run. Empty is nothing. Everybody's labels tell whether they are of one."""
+    a head whose worker is missing from the run. Empty is nothing. Everybody's labels tell whether they are of one.
+
+    Before it, the server as it was seen and the published ports tell which `port` must be free."""
     cluster = (recorded or {}).get("pair") or {}
     rails = cluster.get("rails") or []
     answers = str(labels.get("dgx_spark.speculative.rank", "0")) == "0"
@@ -160,6 +165,7 @@ def start(
     lost = [each for each in missing if each in nodes]
     others = [found for each, found in (everybody or {}).items() if each in nodes and found]
     return {
+        **_awaiting(server or {}, published_ports),
         "answers": answers,
         "lets_in": rails[0]["address"] if rails and not answers else "",
         "patience": PATIENCE_S,
@@ -169,6 +175,15 @@ def start(
         if answers and lost
         else "",
     }
+
+
+def _awaiting(server: Mapping, published_ports: t.Collection[str]) -> dict[str, t.Any]:
+    """Return where a server that does not run will listen. The port is 0 for one that has it already, for a worker,
+    and for published ports, of which Docker names who has one."""
+    place = urlsplit(server.get("url") or "")
+    is_worker = (server.get("pair") or {}).get("role") == "worker"
+    listens = server.get("state") in ("failed", "stopped", "dead") and not is_worker and not published_ports
+    return {"port": (place.port or 0) if listens else 0, "address": place.hostname or "127.0.0.1"}
 
 
 def _half(name: str, labels: t.Sequence[Mapping]) -> str:

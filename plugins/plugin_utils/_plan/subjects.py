@@ -223,6 +223,8 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
             "recorded": DICT,
             "addresses": {"type": "list", "elements": "str", "required": True},
             "everybody": DICT,
+            "server": DICT,
+            "published_ports": {"type": "list", "elements": "str", "default": []},
         },
     },
 }

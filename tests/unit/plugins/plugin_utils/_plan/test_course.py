@@ -177,8 +177,32 @@ RANK = "dgx_spark.speculative.rank"
 
 def test_a_start_of_one_alone_waits_for_its_server() -> None:
     nothing = {"answers": True, "lets_in": "", "patience": 60, "gone": "", "refusal": ""}
+    nothing |= {"port": 0, "address": "127.0.0.1"}
     assert course.start("a", {}, None, [], ["b"]) == nothing
     assert course.start("a", {RANK: "0"}, PAIR, ["192.168.100.10"], []) == nothing
+
+
+STOPPED = {"state": "stopped", "url": "http://192.168.1.5:8100", "pair": None}
+
+
+@pytest.mark.parametrize(
+    ("server", "published", "place"),
+    [
+        (STOPPED, [], (8100, "192.168.1.5")),
+        ({**STOPPED, "url": "http://[::1]:8000", "state": "failed", "pair": {"role": "head"}}, [], (8000, "::1")),
+        ({**STOPPED, "state": "dead", "url": None}, [], (0, "127.0.0.1")),
+        # Its own server has the port.
+        ({**STOPPED, "state": "ready"}, [], (0, "192.168.1.5")),
+        # Docker names who has one that is published.
+        (STOPPED, ["127.0.0.1:8100:8100"], (0, "192.168.1.5")),
+        ({**STOPPED, "pair": {"role": "worker"}}, [], (0, "192.168.1.5")),
+    ],
+)
+def test_the_port_of_what_does_not_run_is_looked_at_before_a_start(
+    server: t.Any, published: list[str], place: tuple[int, str]
+) -> None:
+    found = course.start("a", {}, None, [], [], server=server, published_ports=published)
+    assert (found["port"], found["address"]) == place
 
 
 def test_a_worker_waits_for_its_head() -> None:
