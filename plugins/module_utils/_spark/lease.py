@@ -241,7 +241,11 @@ class Lock:
             return
         uid, now = lock.peer(connection)[1], self._clock()
         if (request["do"] != "ask" or request.get("ends")) and not lock.has_rights(uid):
-            words = f"user {lock.user_name(uid)} is neither root nor in the group docker"
+            *groups, last = sorted(lock.GROUPS)
+            words = (
+                f"user {lock.user_name(uid)} is not root, has not taken the lease, and is in none of the groups "
+                f"{', '.join(groups)} and {last}"
+            )
             answer: Said = {"state": "denied", "words": words}
         else:
             answer = self._lease.answer(request, now)

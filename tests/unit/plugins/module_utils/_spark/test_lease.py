@@ -220,7 +220,8 @@ def test_a_user_without_rights_is_refused_by_name(do: str, monkeypatch: pytest.M
         monkeypatch.setattr(lock, "has_rights", lambda _uid: False)
         answer = answered(connection, do=do, run="a", who="admin", doing="all", take_over=True, ttl=1e18)
         name = lock.user_name(os.geteuid())
-        assert answer == {"state": "denied", "words": f"user {name} is neither root nor in the group docker"}
+        words = "is not root, has not taken the lease, and is in none of the groups admin, docker, sudo and wheel"
+        assert answer == {"state": "denied", "words": f"user {name} {words}"}
 
 
 @pytest.mark.usefixtures("spark")
