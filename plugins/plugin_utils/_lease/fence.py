@@ -42,11 +42,16 @@ def require(action: ActionBase, host: str, asks: bool = False) -> None:
             f"{TTL_OF_TASKS_S / 60:.0f} minutes loses it."
         )
     sent, python = held.now(), known["python"]
-    answer = held.ask(action, python, "renew", ttl=TTL_OF_TASKS_S if alone else TTL_S)
+    answer = held.reply(action, python, "renew", ttl=TTL_OF_TASKS_S if alone else TTL_S)
     if answer is None:
         raise AnsibleActionFail(
-            f"{host}: whether this Spark is still this run's alone cannot be asked, so nothing more is changed. See "
-            "that it can be reached, then run again."
+            f"{host}: cannot check whether this run still holds the lease, so it changes nothing more. Check that the "
+            "host is reachable, then run again."
+        )
+    if answer["state"] in held.UNKNOWN:
+        raise AnsibleActionFail(
+            f"{host}: cannot check whether this run still holds the lease: {answer['words']}. "
+            "This run changes nothing more."
         )
     if answer["state"] != "held":
         raise AnsibleActionFail(lease.lose(answer))

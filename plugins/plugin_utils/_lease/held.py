@@ -30,6 +30,9 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease
 # Run on the Spark with the question as its argument; nothing is copied there for it.
 CLIENT = Path(lock.__file__).read_text(encoding="utf-8")
 
+# Silence, or a refusal to be asked, says nothing of who has it.
+UNKNOWN = ("silent", "denied")
+
 Said = dict[str, t.Any]
 
 
@@ -50,6 +53,12 @@ def run_name() -> str:
 
 def ask(action: ActionBase, python: str, do: str, **more: t.Any) -> Said | None:
     """What the lock on the Spark says; nothing where that cannot be asked."""
+    answer = reply(action, python, do, **more)
+    return None if answer is None or answer.get("state") in UNKNOWN else answer
+
+
+def reply(action: ActionBase, python: str, do: str, **more: t.Any) -> Said | None:
+    """The same, and why the lock does not tell, in its own `words`; nothing where the Spark gives no answer at all."""
     question = json.dumps({"do": do, "run": run_name(), **more})
     command = f"{shlex.quote(python)} -c {shlex.quote(CLIENT)} {shlex.quote(question)}"
     try:
@@ -58,8 +67,7 @@ def ask(action: ActionBase, python: str, do: str, **more: t.Any) -> Said | None:
         answer = json.loads(done["stdout"].strip().splitlines()[-1]) if done["rc"] == 0 else None
     except (AnsibleError, OSError, ValueError, IndexError):
         return None
-    # Silence, or a refusal to be asked, says nothing of who has it.
-    return answer if isinstance(answer, dict) and answer.get("state") not in ("silent", "denied") else None
+    return answer if isinstance(answer, dict) else None
 
 
 class Lease:

@@ -49,7 +49,7 @@ class Spark:
 def fixture_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Spark:
     spark = Spark()
     monkeypatch.setattr(held, "directory", lambda: tmp_path / "lease")
-    monkeypatch.setattr(held, "ask", spark.ask)
+    monkeypatch.setattr(held, "reply", spark.ask)
     monkeypatch.setattr(lease.fence.keeper, "start", lambda *_: 2**22 + 1)
     monkeypatch.setattr(lease, "LOOK_S", 0.0)
     monkeypatch.setattr(lease, "JUST_ENDED_S", 0.0)

@@ -100,8 +100,21 @@ def test_what_was_lost_on_one_spark_stays_lost_for_all(answer: t.Any, why: str) 
 
 def test_what_cannot_be_asked_is_not_taken_for_granted() -> None:
     confirmed(ago=60)
-    with pytest.raises(AnsibleActionFail, match="cannot be asked, so nothing more is changed"):
+    with pytest.raises(AnsibleActionFail, match="Check that the host is reachable, then run again"):
         require(Action(None))
+
+
+@pytest.mark.parametrize("state", ["silent", "denied"])
+def test_the_reason_of_a_lock_that_does_not_tell_is_said(state: str) -> None:
+    confirmed(ago=60)
+    words = "The process 7 of user bob has the socket and does not answer. 'sudo kill -9 7' ends it; then run again"
+    with pytest.raises(AnsibleActionFail) as refused:
+        require(Action({"state": state, "words": words}))
+    assert str(refused.value) == (
+        f"spark-1: cannot check whether this run still holds the lease: {words}. This run changes nothing more."
+    )
+    # It is not lost: the next task asks again.
+    require(Action({"state": "held"}))
 
 
 def test_without_a_keeper_that_is_said_once_and_the_lease_lasts_longer(monkeypatch: pytest.MonkeyPatch) -> None:
