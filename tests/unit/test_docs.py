@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("roles/*/README.md")])
@@ -52,6 +53,14 @@ def test_each_playbook_is_explained() -> None:
 def test_the_readme_leads_to_each_page() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [page.name for page in sorted(ROOT.glob("docs/*.md")) if f"](docs/{page.name})" not in readme] == []
+
+
+def test_the_readme_shows_the_last_step_of_a_run() -> None:
+    tasks = yaml.safe_load((ROOT / "playbooks/tasks/recipe.yml").read_text(encoding="utf-8"))
+    (steps,) = [task["block"][0]["loop"] for task in tasks if "block" in task]
+    *_earlier, last = [step["name"] for step in steps if step["of"] == "all"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"^(?:ok|changed) +(\S.*?)  ", readme, re.MULTILINE) == [last]
 
 
 def test_nothing_in_plugins_names_a_file_that_is_not_there() -> None:
