@@ -47,6 +47,8 @@ SETS = {"Binds", "Env"}
 LIVING = re.compile(r"(\.log(\.\d+)?|/log|/job\.json|/state\.json|\.pid|/nccl\.[\w-]+\.<process>)$")
 # Models and compiled code are others' files, and many: how many of which mode is in a directory.
 CACHES = re.compile(r"^(~/\.cache/.+)/[^/]+$")
+# Where a container has the files of its deployment.
+DEPLOYMENT = "/deployment"
 SHORT = 200
 FLOW = 110
 
@@ -87,9 +89,10 @@ class Normal:
     """Puts the data of one Spark into names; what a file of the Spark says is not said again elsewhere."""
 
     def __init__(self, files: t.Mapping[str, t.Mapping[str, t.Any]] | None = None) -> None:
+        self._files = files or {}
         long = {
             look["text"].rstrip(): path
-            for path, look in sorted((files or {}).items())
+            for path, look in sorted(self._files.items())
             if len(look.get("text", "")) > SHORT
         }
         self._elsewhere = {said: f"<as in {text(path)}>" for said, path in long.items()}
@@ -120,8 +123,24 @@ class Normal:
         if said.rstrip() in shipped():
             return {**entry, "as shipped": shipped()[said.rstrip()]}
         if path.endswith(".json"):
-            return {**entry, "json": self.data(json.loads(said))}
+            return {**entry, "json": self.data(self._record(json.loads(said)))}
         return {**entry, "text": text(said)}
+
+    def _record(self, said: t.Any) -> t.Any:
+        """Return a record without the texts of its files, if they are on disk: all of them, and no other."""
+        if not isinstance(said, dict) or not isinstance(said.get("container"), dict) or "files" not in said:
+            return said
+        for mount in said["container"]["mounts"]:
+            if mount["target"] == DEPLOYMENT:
+                place = f"{mount['source']}/"
+                texts = {
+                    path.removeprefix(place): look["text"].rstrip()
+                    for path, look in self._files.items()
+                    if path.startswith(place) and "text" in look
+                }
+                if {name: each.rstrip() for name, each in said["files"].items()} == texts:
+                    return {**said, "files": "<as on disk>"}
+        return said
 
 
 def files(found: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, t.Any]:

@@ -14,7 +14,7 @@ import typing as t
 from pathlib import Path
 
 from tests import playbook
-from tests.golden import normal
+from tests.golden import normal, once
 from tests.twin.control import Spark
 from tests.twin.names import USER, TwinError
 
@@ -66,20 +66,22 @@ class Case:
 Seen = t.Callable[[Case, str], None]
 
 
-def couple(one: str, other: str) -> tuple[Case, ...]:
-    """One on bare Sparks, the other in its place, back again, and with what a benchmark has chosen."""
-    cases = (Case(one, "bare"), Case(other, "serving"), Case(one, "previous"), Case(one, "benchmark"))
-    # A benchmark chooses among draft lengths; a recipe that leaves none to choose has none.
-    return tuple(case for case in cases if case.way != "benchmark" or case.choice.exists())
-
-
 # By what a story needs: chains of cases that may run at once, each on its Sparks.
 STORIES: dict[str, dict[tuple[int, ...], tuple[Case, ...]]] = {
     "one": {
-        (1,): couple("single_eagle3", "single_draft_target"),
-        (2,): couple("single_gpt_oss_20b", "single_eagle3_two_models"),
+        (1,): (
+            *(Case("single_eagle3", "bare"), Case("single_draft_target", "serving")),
+            Case("single_eagle3", "previous"),
+        ),
+        # No drafts, and drafts as the options write them, without a method.
+        (2,): (Case("single_gpt_oss_20b", "bare"), Case("single_eagle3_two_models", "serving")),
     },
-    "two": {(1, 2): couple("qwen3_235b_a22b_eagle3", "qwen3_235b_a22b_eagle3_1_3")},
+    "two": {
+        (1, 2): (
+            *(Case("qwen3_235b_a22b_eagle3", "bare"), Case("qwen3_235b_a22b_eagle3_1_3", "serving")),
+            *(Case("qwen3_235b_a22b_eagle3", "previous"), Case("qwen3_235b_a22b_eagle3", "benchmark")),
+        )
+    },
 }
 
 
@@ -90,6 +92,7 @@ class Node:
         self.name = f"spark-{number}"
         self.spark = Spark(number)
         self.before: dict[str, t.Any] = {}
+        self.written = once.Spark(self.name)
 
     def run(self, *command: str) -> str:
         done = self.spark.exec(["sh", "-c", command[0]] if len(command) == 1 else list(command))
@@ -109,17 +112,18 @@ class Node:
     def files(self) -> dict[str, t.Any]:
         return normal.files(json.loads(self.run("python3", RECORDER, "look", PLACE)))
 
-    def seen(self) -> dict[str, t.Any]:
+    def seen(self, case: Case, first: Node) -> dict[str, t.Any]:
         """The containers asked for since the last look, and what became of the files."""
         asked = self.run(f"cat {PLACE}/created.jsonl && truncate --size 0 {PLACE}/created.jsonl").splitlines()
         before, now = self.before, self.files()
         self.before = now
-        gone = sorted(set(before) - set(now))
-        return {
-            "containers": [normal.Normal().container(json.loads(line)) for line in asked],
-            "files": {name: entry for name, entry in now.items() if before.get(name) != entry},
-            **({"gone": gone} if gone else {}),
-        }
+        return self.written.write(
+            case.name,
+            [normal.Normal().container(json.loads(line)) for line in asked],
+            {name: entry for name, entry in now.items() if before.get(name) != entry},
+            set(before) - set(now),
+            None if first is self else first.written,
+        )
 
 
 def play(case: Case, nodes: t.Sequence[Node]) -> str:
@@ -132,7 +136,7 @@ def play(case: Case, nodes: t.Sequence[Node]) -> str:
         nodes[0].spark.write_file(place, case.choice.read_text(encoding="utf-8"), user=USER)
         nodes[0].before = nodes[0].files()
     playbook.succeed("serve", "--limit", ",".join(node.name for node in nodes), *case.arguments)
-    return HEADER + normal.document({node.name: node.seen() for node in nodes})
+    return HEADER + normal.document({node.name: node.seen(case, nodes[0]) for node in nodes})
 
 
 def chain(numbers: t.Sequence[int], cases: t.Sequence[Case], seen: Seen) -> None:

@@ -119,6 +119,30 @@ def test_what_a_file_says_is_said_once() -> None:
     }
 
 
+ON_DISK = {"serve.sh": "exec server\n", "server/a.py": "pass\n"}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "same"),
+    [
+        (ON_DISK, True),
+        (ON_DISK | {"serve.sh": "exec other\n"}, False),
+        (ON_DISK | {"more.sh": ""}, False),
+        ({"serve.sh": ON_DISK["serve.sh"]}, False),
+    ],
+)
+def test_the_files_of_a_record_are_those_of_its_container(recorded: dict[str, str], same: bool) -> None:
+    mounts = [{"source": "/home/spark/x/generations/2", "target": "/deployment"}]
+    found = {
+        **{f"/home/spark/x/generations/2/{name}": look(said) for name, said in ON_DISK.items()},
+        # Those of another generation do not count.
+        "/home/spark/x/generations/1/serve.sh": look("exec other\n"),
+        "/home/spark/x/record.json": look(json.dumps({"container": {"mounts": mounts}, "files": recorded})),
+    }
+    said = normal.files(found)["~/x/record.json"]["json"]["files"]
+    assert said == ("<as on disk>" if same else recorded)
+
+
 def test_a_mode_and_an_owner_are_kept_also_of_what_lives() -> None:
     files = normal.files({"/home/spark/x/state/server.log": look("12:00 hello", "0600")})
     assert files == {"~/x/state/server.log": {"mode": "0600", "owner": "spark"}}

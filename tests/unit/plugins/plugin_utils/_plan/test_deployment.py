@@ -99,9 +99,8 @@ def test_a_record_has_the_keys_that_it_always_had(case: str) -> None:
         (kept,) = (file["json"] for name, file in told["files"].items() if name.endswith("/record.json"))
         record = planned(pair=PAIR if kept["pair"] else {}).record(seen(), NOW)
         assert set(record) == set(kept)
-        assert {key: set(record[key]) for key in ("image", "pair")} == {
-            key: set(kept[key]) for key in ("image", "pair")
-        }
+        for key in ("image", "pair"):
+            assert kept[key] == "<as on spark-1>" or set(record[key]) == set(kept[key])
 
 
 def test_a_record_is_a_deployment_with_what_was_seen() -> None:
