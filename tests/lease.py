@@ -53,10 +53,11 @@ def like(mine: bytes) -> list[int]:
 
 
 @contextlib.contextmanager
-def frozen(log: Path, tasks: t.Sequence[str], playbook: str, *arguments: str) -> t.Iterator[Background]:
+def frozen(log: Path, tasks: t.Sequence[str], playbook: str, *arguments: str, **changes: str) -> t.Iterator[Background]:
     """A run that is suspended just before it sends the module of one of these tasks, until the end of the block.
 
     It is suspended again at each further one, and resumed at once. What renews its lease sleeps on: it would tell it.
+    Keyword arguments go to its environment; FREEZE_ON is the address of the only Spark whose modules count.
     """
     place = log.with_suffix(".frozen")
     place.mkdir()
@@ -68,12 +69,13 @@ def frozen(log: Path, tasks: t.Sequence[str], playbook: str, *arguments: str) ->
         ANSIBLE_CALLBACKS_ENABLED="freeze_at",
         FREEZE_AT="\n".join(tasks),
         FROZEN=str(place),
+        **changes,
     )
     main, mine = Run(run.process.pid), b""
     try:
         run.wait_for((place / "struck").exists, 900)
         mine = Path(f"/proc/{run.process.pid}/cmdline").read_bytes()
-        until(main.is_stopped)
+        until(lambda: all(Run(pid).is_stopped() for pid in like(mine)))
         yield run
         deadline = time.monotonic() + 900
         while run.process.poll() is None:

@@ -21,6 +21,7 @@ type: notification
 short_description: Freezes the controller before it sends a module
 description:
   - Just before the module of a task is sent that FREEZE_AT names, a name a line, all processes of the run are stopped.
+  - If FREEZE_ON is the address of a host, only modules for that host count.
   - The file struck in the directory FROZEN says that it is so.
 """
 
@@ -46,10 +47,14 @@ def freeze() -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
+def is_meant(action: t.Any) -> bool:
+    task, host = action._task.get_name(include_role_fqcn=False).rpartition(" : ")[2], os.environ.get("FREEZE_ON")
+    return task in os.environ["FREEZE_AT"].splitlines() and host in (None, action._connection.get_option("host"))
+
+
 def send(action: t.Any, *arguments: t.Any, **more: t.Any) -> t.Any:
     # A module is what is piped in; all else, such as a question to the lock, is sent at once.
-    task = action._task.get_name(include_role_fqcn=False).rpartition(" : ")[2]
-    if more.get("in_data") and task in os.environ["FREEZE_AT"].splitlines():
+    if more.get("in_data") and is_meant(action):
         freeze()
     return SEND(action, *arguments, **more)
 
