@@ -142,6 +142,13 @@ def test_everything_is_there_again_after_a_power_cut(spark: Spark, neighbour: Ne
     assert ask(neighbour, "/v1/models", bearer=key()).status == 200
 
 
+def test_what_served_before_comes_back_with_the_addresses_of_others(exposed: Exposed) -> None:
+    exposed.run(speculative_serve_draft_length=3)
+    output = playbook.succeed("serve", variables={"previous": True}).output
+    for words in (URL, str(exposed.authority), f"{HOME}/proxy/keys"):
+        assert words in output
+
+
 def test_fewer_may_reach_it_and_then_nobody(exposed: Exposed, spark: Spark, neighbour: Neighbour) -> None:
     exposed.run(speculative_serve_expose="docker")
     assert neighbour.open_ports(spark.address) == {22}
