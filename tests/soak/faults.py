@@ -34,7 +34,8 @@ HOG = "soak-hog"
 AHEAD = "/opt/ahead"
 AHEAD_CLOCK = "import time\n_now = time.time\ntime.time = lambda: _now() + 10800\n"
 # In the container alone, where a mount from outside is not seen.
-INSIDE = f"nsenter --mount --target $(docker inspect --format '{{{{.State.Pid}}}}' {SLOT})"
+# With its processes: umount looks for its own in /proc.
+INSIDE = f"nsenter --mount --pid --target $(docker inspect --format '{{{{.State.Pid}}}}' {SLOT})"
 # No shell that is told to look for them is one of them.
 NAME_OF_ENGINE = "[t]rtllm-serve|[m]gmn_worker_node"
 JOBS = "[d]gx-spark-speculative/jobs/"
@@ -379,7 +380,8 @@ def disk_full(scene: Scene) -> t.Iterator[None]:
     full = "mount -t tmpfs -o size=4k tmpfs /deployment/state && head -c 8192 /dev/zero >/deployment/state/full"
     scene.strike(f"{INSIDE} sh -c '{full}' || {INSIDE} mountpoint /deployment/state")
     yield
-    scene.do(f"{INSIDE} umount --lazy /deployment/state")
+    is_full = "grep --quiet ' /deployment/state .* - tmpfs ' /proc/self/mountinfo"
+    scene.do(f'{INSIDE} sh -c "while {is_full}; do umount --lazy /deployment/state; done"')
 
 
 @fault("internet fails")
