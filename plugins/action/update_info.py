@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.updates import Row
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
     RECIPES,
     RecipeError,
@@ -17,61 +18,48 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.reci
     shipped,
     without_drafts,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.updates import nothing, told
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import RANGES
-
-# What the module need not know; its arguments are logged on the Spark.
-NOT_OF_THE_RECORD = {"files", "container", "answer"}
-NOT_OF_THE_RECIPE = {"environment", "probe"}
-
-
-def without(mapping: t.Mapping[str, t.Any], names: t.Container[str]) -> dict[str, t.Any]:
-    return {key: value for key, value in mapping.items() if key not in names}
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.updates import (
+    deployed_models,
+    is_recipe_of,
+    nothing,
+    report,
+)
 
 
-def known(record: t.Mapping[str, t.Any], asked: str) -> tuple[str, dict[str, t.Any]]:
-    """Path and arguments of the recipe asked for, or of the shipped one that has the name of what serves."""
-    recipes = {name: load(path) for name, path in shipped(RECIPES).items()}
-    named = asked or (record.get("deployment") if record.get("deployment") in recipes else "")
-    path = find(named, RECIPES, Path.cwd()) if named else None
-    recipe = load(path) if path else {}
-    if recipe and record.get("method") == "none":
+def recipe_of(record: t.Mapping[str, t.Any], asked: str) -> tuple[str, dict[str, t.Any]]:
+    """Return path and content of the recipe given, or of the shipped one that has name and models of the deployment."""
+    name = asked or str(record["deployment"])
+    if not asked and name not in shipped(RECIPES):
+        return "", {}
+    path = find(name, RECIPES, Path.cwd())
+    recipe = load(path)
+    if record.get("method") == "none":
         recipe = without_drafts(recipe)
-    rows = [
-        [name, one["target"], one["draft"], (one["draft_model"] or {}).get("supersedes", []), one["source"]]
-        for name, one in recipes.items()
-    ]
-    return str(path or ""), {
-        "record": without(record, NOT_OF_THE_RECORD),
-        "recipe": without(recipe, NOT_OF_THE_RECIPE),
-        "recipes": rows,
-        "subject": "recipe" if asked else "record",
-    }
+    if is_recipe_of(record, recipe):
+        return str(path), recipe
+    if asked:
+        raise RecipeError(f"Recipe '{asked}' has other models than the deployment '{record['deployment']}'.")
+    return "", {}
 
 
 class ActionModule(ActionBase):
-    """Let the host ask, and judge on the controller what it was answered."""
+    """Let the Spark ask registry and Hub, and write the report on the controller."""
 
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
         host = str((task_vars or {}).get("inventory_hostname", self._play_context.remote_addr))
-        given = dict(self._task.args)
-        asked, path = given.pop("asked", None), ""
-        if asked is not None:
-            filled = sorted({"recipe", "recipes", "subject"} & set(given))
-            if filled:
-                raise AnsibleActionFail(f"asked fills in {' and '.join(filled)}; give either the one or the others.")
-            try:
-                path, found = known(given.get("record") or {}, str(asked))
-            except RecipeError as error:
-                raise AnsibleActionFail(str(error)) from None
-            given |= found
-            if not given["record"] and not given["recipe"]:
-                return nothing(host)
-        arguments = {"families": RANGES, **given}
+        arguments = dict(self._task.args)
+        record = arguments.pop("record", None) or {}
+        if not record:
+            return nothing(host)
+        try:
+            path, recipe = recipe_of(record, str(arguments.pop("recipe", "")))
+        except RecipeError as error:
+            raise AnsibleActionFail(f"{host}: {error}") from None
+        arguments |= {"image": record["image"]["reference"], "models": deployed_models(record, recipe)}
         answer = dict(self._execute_module(module_args=arguments, task_vars=task_vars))
         if "rows" not in answer:
             return answer
-        return {**answer, **told(arguments, answer["rows"], host), "path": path}
+        return {**answer, **report(host, record, recipe, [Row(**row) for row in answer["rows"]]), "path": path}

@@ -18,10 +18,8 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.p
 
 def recipe_hash(recipe: t.Mapping[str, t.Any]) -> str:
     """A hash of what a recipe says of what is served; a choice that is kept is found by it."""
-    # Where its file is, what is told of it, and what its draft model takes the place of change nothing of that.
+    # Where its file is and what is told of it change nothing of that.
     said = {key: value for key, value in recipe.items() if key not in ("path", "fallback", "note")}
-    if said.get("draft_model"):
-        said["draft_model"] = {key: value for key, value in said["draft_model"].items() if key != "supersedes"}
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
 
 

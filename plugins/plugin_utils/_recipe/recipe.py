@@ -145,7 +145,7 @@ RECIPE: dict[str, Field] = {
         fields={**MODEL, "chat": Field(bool, default=True), "tools": Field(bool, default=False)},
     ),
     # By whose makers it is recommended in place of those.
-    "draft_model": Field(dict, fields={**MODEL, "supersedes": Field(list, default=[], each=Field(str))}),
+    "draft_model": Field(dict, fields=MODEL),
     # Tokens of one conversation, prompt and answer together, and how many conversations there may be at once.
     "context": Field(int, default=32768, least=1),
     "parallel": Field(int, default=1, least=1),

@@ -5,42 +5,35 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.action.update_info import known
+from ansible_collections.dgx_spark.speculative.plugins.action.update_info import recipe_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RecipeError
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.updates import nothing
 
-RECORD = {"deployment": "single_eagle3", "method": "eagle3", "files": {"a": "b"}, "container": {}, "answer": "x"}
+RECORD = {
+    "deployment": "single_eagle3",
+    "method": "eagle3",
+    "target_model": "openai/gpt-oss-120b",
+    "draft_model": "nvidia/gpt-oss-120b-Eagle3-long-context",
+}
 
 
-def test_of_what_serves_the_shipped_recipe_of_its_name_is_known() -> None:
-    path, given = known(RECORD, "")
+@pytest.mark.parametrize(("name", "asked"), [("single_eagle3", ""), ("mine", "single_eagle3")])
+def test_the_recipe_is_that_of_the_deployments_name_or_the_one_given(name: str, asked: str) -> None:
+    path, recipe = recipe_of({**RECORD, "deployment": name}, asked)
     assert path.endswith("/playbooks/recipes/single_eagle3.yml")
-    assert given["record"] == {"deployment": "single_eagle3", "method": "eagle3"}
-    assert given["recipe"]["name"] == "single_eagle3"
-    assert not {"environment", "probe"} & given["recipe"].keys()
-    assert given["subject"] == "record"
-    assert ["single_eagle3_v3", "openai/gpt-oss-120b"] in [row[:2] for row in given["recipes"]]
+    assert recipe["name"] == "single_eagle3"
 
 
-def test_a_recipe_that_is_asked_about_is_the_subject() -> None:
-    path, given = known({**RECORD, "deployment": "mine"}, "single_gpt_oss_20b")
-    assert path.endswith("/single_gpt_oss_20b.yml")
-    assert (given["recipe"]["name"], given["subject"]) == ("single_gpt_oss_20b", "recipe")
-    with pytest.raises(RecipeError, match="single_eagel3"):
-        known({}, "single_eagel3")
+def test_a_deployment_without_speculation_has_its_recipe() -> None:
+    assert recipe_of({**RECORD, "method": "none", "draft_model": ""}, "")[1]["method"] == "none"
 
 
-def test_what_serves_without_drafts_is_compared_without_them() -> None:
-    assert known({**RECORD, "method": "none"}, "")[1]["recipe"]["method"] == "none"
+@pytest.mark.parametrize("changes", [{"deployment": "mine"}, {"target_model": "a/b"}, {"draft_model": "a/b"}])
+def test_a_deployment_of_another_name_or_other_models_has_no_known_recipe(changes: dict[str, str]) -> None:
+    assert recipe_of({**RECORD, **changes}, "") == ("", {})
 
 
-def test_of_another_deployment_no_recipe_is_known() -> None:
-    path, given = known({**RECORD, "deployment": "mine"}, "")
-    assert (path, given["recipe"]) == ("", {})
-
-
-def test_nothing_is_deployed_and_nothing_asked() -> None:
-    assert known({}, "")[1]["recipe"] == {}
-    answer = nothing("spark-1")
-    assert (answer["newer"], answer["recipe_fits"], answer["rows"]) == (False, False, [])
-    assert answer["lines"][0] == "spark-1: nothing is deployed here that could be newer."
+def test_a_given_recipe_has_to_exist_and_have_the_models() -> None:
+    with pytest.raises(RecipeError, match="Recipe 'single_gpt_oss_20b' has other models than the deployment 'single_"):
+        recipe_of(RECORD, "single_gpt_oss_20b")
+    with pytest.raises(RecipeError, match="There is no recipe 'single_eagel3'"):
+        recipe_of(RECORD, "single_eagel3")

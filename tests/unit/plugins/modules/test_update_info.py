@@ -14,10 +14,6 @@ from urllib.parse import urlsplit
 import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.modules import update_info
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.updates import told
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm import known_issues
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.known_issues import KnownIssue
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import RANGES
 
 from tests.unit.hub_server import ACCEPTED, Fault, HubServer, Model, running
 
@@ -84,124 +80,80 @@ def fixture_hub() -> t.Iterator[HubServer]:
 
 
 @pytest.fixture(autouse=True)
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a Spark, and without waiting."""
+    monkeypatch.setattr(update_info, "own_platform", lambda: "linux/arm64")
     monkeypatch.setattr(update_info, "DELAYS", ())
 
 
-def recipe(registry: Registry, **changes: t.Any) -> dict[str, t.Any]:
-    target = {"id": TARGET, "revision": "main", "include": [], "exclude": []}
-    draft = {"id": DRAFT, "revision": PIN, "include": [], "exclude": []}
-    return {
-        "name": "single_eagle3",
-        "image": f"{registry.image}:1.3.0rc12",
-        "method": "eagle3",
-        "options": {},
-        "target_model": target,
-        "draft_model": draft,
-        "repositories": [target, draft],
-        **changes,
-    }
+def model(id_: str = TARGET, commit: str | None = OLD, revision: str = "main") -> dict[str, t.Any]:
+    return {"id": id_, "commit": commit, "revision": revision, "include": [], "exclude": []}
 
 
-def record(registry: Registry, tag: str = "1.3.0rc12", **changes: t.Any) -> dict[str, t.Any]:
-    return {
-        "deployment": "single_eagle3",
-        "deployed_at": "2026-01-02T03:04:05Z",
-        "image": {"reference": f"{registry.image}:{tag}", "digests": [f"{registry.image}@sha256:{'b' * 64}"]},
-        "models": {TARGET: {"commit": OLD}, DRAFT: {"commit": PIN}},
-        "target_model": TARGET,
-        "draft_model": DRAFT,
-        "method": "eagle3",
-        "options": {},
-        **changes,
-    }
-
-
-Ask = t.Callable[..., dict[str, t.Any]]
+Ask = t.Callable[..., list[dict[str, t.Any]]]
 
 
 @pytest.fixture(name="ask")
 def fixture_ask(hub: HubServer, capsys: pytest.CaptureFixture[str]) -> Ask:
-    def ask(**arguments: t.Any) -> dict[str, t.Any]:
-        given = {"platform": "linux/arm64", "endpoint": hub.endpoint, "families": RANGES, **arguments}
-        with patch_module_args(given), pytest.raises(SystemExit):
+    def ask(**arguments: t.Any) -> list[dict[str, t.Any]]:
+        with patch_module_args({"endpoint": hub.endpoint, **arguments}), pytest.raises(SystemExit):
             update_info.main()
-        result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
-        result.pop("invocation", None)
-        # As the action does.
-        return {**result, **told(given, result["rows"], "spark-1")} if "rows" in result else result
+        rows: list[dict[str, t.Any]] = json.loads(capsys.readouterr().out)["rows"]
+        return rows
 
     return ask
 
 
-def rows(result: dict[str, t.Any]) -> list[tuple[str, ...]]:
-    return [(row["kind"], row["current"], row["newest"], row["verdict"], row["proposed"]) for row in result["rows"]]
+def seen(row: dict[str, t.Any]) -> tuple[str, ...]:
+    return tuple(row[key] for key in ("kind", "current", "newest", "verdict", "proposed"))
 
 
-def test_the_next_candidate_of_the_line_that_is_there_for_the_platform(
-    registry: Registry, ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told = KnownIssue("x", "this release was seen to fail", "https://y", first="1.3.0rc13", last="1.3.0rc13")
-    monkeypatch.setattr(known_issues, "KNOWN_ISSUES", (*known_issues.KNOWN_ISSUES, told))
-    result = ask(record=record(registry), recipe=recipe(registry))
-    assert rows(result) == [
-        ("image", "1.3.0rc12", "1.3.0rc13", "newer", f"{registry.image}:1.3.0rc13"),
-        ("model", OLD, OLD, "newest", None),
-        ("model", PIN, PIN, "pinned", None),
-    ]
-    image = result["rows"][0]
+def test_the_next_candidate_of_the_line_that_is_there_for_the_platform(registry: Registry, ask: Ask) -> None:
+    image, target, draft = ask(image=f"{registry.image}:1.3.0rc12", models=[model(), model(DRAFT, PIN, PIN)])
+    assert seen(image) == ("image", "1.3.0rc12", "1.3.0rc13", "newer", f"{registry.image}:1.3.0rc13")
     assert (image["name"], image["bytes"]) == (registry.image, 17_500_000_000)
-    assert image["notes"][0] == "1.3.0rc14 is not there for linux/arm64."
-    # The collection itself warns of that release, so whoever switches is to know what the present one does not have.
-    assert image["notes"][1:] == ["Known of 1.3.0rc13: this release was seen to fail; see https://y."]
-    assert (result["newer"], result["recipe_fits"]) == (True, True)
-    assert result["overrides"]["image"] == f"{registry.image}:1.3.0rc13"
-    assert result["lines"][0] == "spark-1: what is newer than 'single_eagle3', deployed 2026-01-02T03:04:05Z"
-    assert "update.yml -e apply=true" in result["closing"][0]
-    assert f"    trtllm_container_image: {registry.image}:1.3.0rc13" in result["keep"]
+    assert image["notes"] == ["1.3.0rc14 is not there for linux/arm64."]
+    assert seen(target) == ("model", OLD, OLD, "newest", None)
+    assert seen(draft) == ("model", PIN, PIN, "pinned", None)
 
 
-def test_nothing_is_newer(registry: Registry, ask: Ask) -> None:
-    del registry.tags["1.3.0rc13"], registry.tags["1.3.0rc14"]
-    result = ask(record=record(registry), recipe=recipe(registry))
-    assert [row["verdict"] for row in result["rows"]] == ["newest", "newest", "pinned"]
-    assert (result["newer"], result["keep"]) == (False, [])
-    assert result["overrides"]["image"] == f"{registry.image}:1.3.0rc12"
-    assert result["closing"] == ["Nothing newer to switch to."]
-
-
-def test_a_release_beyond_the_line_is_mentioned_only(registry: Registry, ask: Ask) -> None:
+def test_a_release_beyond_the_line_is_only_a_note(registry: Registry, ask: Ask) -> None:
     registry.tags = {"1.3.0rc12": "arm64", "1.4.0rc1": "arm64"}
-    image = ask(record=record(registry), recipe=recipe(registry))["rows"][0]
+    (image,) = ask(image=f"{registry.image}:1.3.0rc12")
     assert (image["verdict"], image["proposed"]) == ("newest", None)
     assert image["notes"] == [
-        "1.4.0rc1 is the newest release beyond the line of 1.3.0rc12; it may need other engine options, and is tried "
-        f"with -e trtllm_container_image={registry.image}:1.4.0rc1."
+        "1.4.0rc1 is the newest release beyond the line of 1.3.0rc12. It may need other engine options; to try it: "
+        f"-e trtllm_container_image={registry.image}:1.4.0rc1."
     ]
+
+
+@pytest.mark.parametrize(
+    ("tag", "current", "verdict"),
+    [
+        (f"1.3.0rc12@sha256:{'c' * 64}", "1.3.0rc12", "pinned"),
+        ("spark-single-gpu-dev", "spark-single-gpu-dev", "unknown"),
+    ],
+)
+def test_an_image_without_a_line_of_releases(
+    registry: Registry, ask: Ask, tag: str, current: str, verdict: str
+) -> None:
+    (image,) = ask(image=f"{registry.image}:{tag}")
+    assert (image["current"], image["verdict"], image["proposed"]) == (current, verdict, None)
 
 
 def test_a_newer_commit(registry: Registry, ask: Ask, hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = {**hub.models[TARGET].files, "model.safetensors": b"v" * 1200}
-    later(hub, monkeypatch, files)
-    result = ask(record=record(registry, tag="1.3.0rc13"), recipe=recipe(registry))
-    assert rows(result)[1] == ("model", OLD, NEW, "newer", NEW)
-    assert result["rows"][1]["bytes"] == 1200
-    # The image that serves stays, though the recipe has an older one.
-    assert result["overrides"]["image"] == f"{registry.image}:1.3.0rc13"
-    assert result["overrides"]["target_model"]["revision"] == NEW
-    assert [one["revision"] for one in result["overrides"]["repositories"]] == [NEW, PIN]
-    assert f"    target_model: {{revision: {NEW}}}" in result["keep"]
+    later(hub, monkeypatch, {**hub.models[TARGET].files, "model.safetensors": b"v" * 1200})
+    _image, target = ask(image=f"{registry.image}:1.3.0rc13", models=[model()])
+    assert (seen(target), target["bytes"]) == (("model", OLD, NEW, "newer", NEW), 1200)
 
 
 def test_a_commit_of_documentation_is_not_proposed(
     registry: Registry, ask: Ask, hub: HubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later(hub, monkeypatch, {**hub.models[TARGET].files, "README.md": b"longer"})
-    row = ask(record=record(registry), recipe=recipe(registry))["rows"][1]
-    assert (row["verdict"], row["newest"], row["proposed"]) == ("newest", NEW, None)
-    assert row["notes"] == [
-        f"{TARGET} has the commit 22222222, which changes nothing of what is served but documentation."
-    ]
+    _image, target = ask(image=f"{registry.image}:1.3.0rc13", models=[model()])
+    assert seen(target) == ("model", OLD, NEW, "newest", None)
+    assert target["notes"] == [f"{TARGET} has the commit 22222222, which changes only documentation."]
 
 
 def later(hub: HubServer, monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes]) -> None:
@@ -218,102 +170,43 @@ def later(hub: HubServer, monkeypatch: pytest.MonkeyPatch, files: dict[str, byte
     monkeypatch.setattr(Model, "entry", entry)
 
 
-def test_a_pinned_model_whose_branch_has_gone_on(registry: Registry, ask: Ask, hub: HubServer) -> None:
+def test_a_pinned_model_whose_branch_has_a_newer_commit(registry: Registry, ask: Ask, hub: HubServer) -> None:
     hub.models[DRAFT].commit = NEW
-    row = ask(record=record(registry), recipe=recipe(registry))["rows"][2]
-    assert (row["verdict"], row["proposed"]) == ("pinned", None)
-    assert row["notes"] == [f"{DRAFT} is pinned by the recipe to 33333333; its branch main is at 22222222."]
+    _image, draft = ask(image=f"{registry.image}:1.3.0rc13", models=[model(DRAFT, PIN, PIN)])
+    assert (draft["verdict"], draft["proposed"]) == ("pinned", None)
+    assert draft["notes"] == [f"{DRAFT} is pinned by the recipe to 33333333; its branch main is at 22222222."]
 
 
-def test_the_recipe_pins_another_commit_than_the_one_that_serves(registry: Registry, ask: Ask) -> None:
-    models = {TARGET: {"commit": OLD}, DRAFT: {"commit": OLD}}
-    result = ask(record=record(registry, models=models), recipe=recipe(registry))
-    assert rows(result)[2] == ("model", OLD, PIN, "newer", PIN)
+def test_the_recipe_pins_another_commit_than_the_deployed_one(registry: Registry, ask: Ask) -> None:
+    _image, draft = ask(image=f"{registry.image}:1.3.0rc13", models=[model(DRAFT, OLD, PIN)])
+    assert seen(draft) == ("model", OLD, PIN, "newer", PIN)
 
 
-def test_a_draft_that_is_replaced(registry: Registry, ask: Ask) -> None:
-    result = ask(
-        record=record(registry),
-        recipe=recipe(registry),
-        recipes=[["single_eagle3_v3", TARGET, "nvidia/v3", [DRAFT], "https://example.org"]],
-    )
-    assert rows(result)[3] == ("draft", DRAFT, "nvidia/v3", "superseded", None)
-    assert any(line.endswith("pinned, has a successor") for line in result["lines"])
-    assert "serve.yml -e recipe=single_eagle3_v3" in " ".join(result["lines"])
-
-
-def test_a_deployment_whose_recipe_is_not_known(registry: Registry, ask: Ask) -> None:
-    result = ask(record=record(registry))
-    assert [row["verdict"] for row in result["rows"]] == ["newer", "newest", "newest"]
-    assert not result["recipe_fits"]
-    assert "give it with -e recipe=PATH" in " ".join(result["closing"])
-
-
-def test_a_recipe_that_does_not_serve(registry: Registry, ask: Ask) -> None:
-    result = ask(recipe=recipe(registry))
-    assert [row["verdict"] for row in result["rows"]] == ["newer", "not deployed", "pinned"]
-    assert result["closing"][0].endswith("serve.yml -e recipe=single_eagle3")
-
-
-@pytest.mark.parametrize(("subject", "name"), [("record", "what is newer than 'single_eagle3'"), ("recipe", "'other'")])
-def test_a_recipe_of_other_models(registry: Registry, ask: Ask, subject: str, name: str) -> None:
-    other = recipe(registry, name="other", draft_model={"id": "nvidia/other", "revision": "main"})
-    result = ask(record=record(registry), recipe=other, subject=subject)
-    assert name in result["lines"][0]
-    assert result["recipe_fits"] is False
-    assert result["rows"][2]["name"] == (DRAFT if subject == "record" else "nvidia/other")
-
-
-def test_models_in_a_directory_are_nobodys_business(registry: Registry, ask: Ask, hub: HubServer) -> None:
-    given = record(registry, target_model="/models/t", draft_model="", method="none", models={"/models/t": {}})
-    result = ask(record=given, recipe=recipe(registry, target_model={"directory": "/models/t"}, repositories=[]))
-    assert rows(result)[1:] == [("model", None, None, "directory", None)]
+def test_of_a_model_in_a_directory_the_hub_is_not_asked(registry: Registry, ask: Ask, hub: HubServer) -> None:
+    _image, target = ask(image=f"{registry.image}:1.3.0rc13", models=[model("/models/t", None)])
+    assert seen(target) == ("model", None, None, "directory", None)
     assert hub.requests == []
 
 
-def test_a_tag_without_a_release_that_leads_to_another_image(registry: Registry, ask: Ask) -> None:
-    registry.tags["spark-single-gpu-dev"] = "arm64"
-    moved = ask(record=record(registry, tag="spark-single-gpu-dev"))["rows"][0]
-    assert (moved["verdict"], moved["proposed"]) == ("newer", None)
-    assert "leads to another image by now" in moved["notes"][0]
-    registry.digest = "sha256:" + "b" * 64
-    assert ask(record=record(registry, tag="spark-single-gpu-dev"))["rows"][0]["verdict"] == "newest"
-
-
-def test_an_image_pinned_to_a_digest(registry: Registry, ask: Ask) -> None:
-    result = ask(record=record(registry, tag=f"1.3.0rc12@sha256:{'c' * 64}"), recipe=recipe(registry))
-    image = result["rows"][0]
-    assert (image["current"], image["verdict"], image["proposed"]) == ("1.3.0rc12", "pinned", None)
-    assert image["notes"][1] == "Its line goes on to 1.3.0rc14."
-
-
-def test_without_the_registry_the_models_are_still_asked_for(registry: Registry, ask: Ask) -> None:
+def test_without_the_registry_the_hub_is_still_asked(ask: Ask) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         host = f"127.0.0.1:{closed.getsockname()[1]}"
-    image = {"reference": f"{host}/x:1.3.0rc12", "digests": []}
-    result = ask(record=record(registry, image=image), recipe=recipe(registry))
-    assert [row["verdict"] for row in result["rows"]] == ["unknown", "newest", "pinned"]
-    assert result["rows"][0]["notes"][0].startswith(f"The registry {host} cannot be reached")
+    image, target = ask(image=f"{host}/x:1.3.0rc12", models=[model()])
+    assert [image["verdict"], target["verdict"]] == ["unknown", "newest"]
+    assert image["notes"][0].startswith(f"The registry {host} cannot be reached")
 
 
-def test_without_the_hub_the_image_is_still_asked_for_and_the_hub_only_once(
-    registry: Registry, ask: Ask, hub: HubServer
-) -> None:
+def test_without_the_hub_the_registry_is_still_asked(registry: Registry, ask: Ask, hub: HubServer) -> None:
     hub.faults = [Fault("*", status=503)]
-    result = ask(record=record(registry), recipe=recipe(registry))
-    assert [row["verdict"] for row in result["rows"]] == ["newer", "unknown", "pinned"]
-    assert result["rows"][1]["notes"][0].startswith(f"The Hub {hub.endpoint} could not be asked for {TARGET}")
-    assert len(hub.requests) == 1
+    image, target = ask(image=f"{registry.image}:1.3.0rc12", models=[model()])
+    assert [image["verdict"], target["verdict"]] == ["newer", "unknown"]
+    assert target["notes"][0].startswith(f"The Hub {hub.endpoint} could not be asked for {TARGET}")
 
 
-def test_the_token_is_used_only_where_the_hub_demands_one(registry: Registry, ask: Ask, hub: HubServer) -> None:
+def test_the_token_is_used_only_for_a_model_that_needs_it(registry: Registry, ask: Ask, hub: HubServer) -> None:
     del hub.models[DRAFT]
-    result = ask(record=record(registry), recipe=recipe(registry), token=ACCEPTED)
-    assert result["rows"][1]["verdict"] == "newest"
-    assert result["rows"][2]["notes"][0].startswith(f"The Hub has no model {DRAFT} (or it is private")
-    assert len([path for path in hub.requests if TARGET in path]) == 1
-    assert len([path for path in hub.requests if DRAFT in path]) == 2
-
-
-def test_nothing_to_compare_with(ask: Ask) -> None:
-    assert ask()["msg"] == "There is nothing to compare with: give a record, a recipe or both."
+    models = [model(), model(DRAFT, PIN, PIN)]
+    _image, target, draft = ask(image=f"{registry.image}:1.3.0rc12", models=models, token=ACCEPTED)
+    assert target["verdict"] == "newest"
+    assert draft["notes"][0].startswith(f"The Hub has no model {DRAFT} (or it is private")
+    assert [len([path for path in hub.requests if name in path]) for name in (TARGET, DRAFT)] == [1, 2]

@@ -10,7 +10,6 @@ import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import (
     chosen,
     honoured,
-    recipe_hash,
 )
 
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
@@ -40,12 +39,6 @@ def test_a_verdict_is_honoured_for_what_was_measured() -> None:
     # Wherever the recipe lies, and as long as nobody has looked at the models.
     assert honoured(choice(), {**RECIPE, "path": "/there/mine.yml"}, IMAGE, {}) == expected
     assert honoured(choice(), {**RECIPE, "note": "It is new.", "fallback": "another"}, IMAGE, {}) == expected
-
-
-def test_what_a_draft_takes_the_place_of_is_no_other_recipe() -> None:
-    drafting = {**RECIPE, "draft_model": {"id": "maker/draft"}}
-    told = {**RECIPE, "draft_model": {"id": "maker/draft", "supersedes": ["maker/older"]}}
-    assert recipe_hash(told) == recipe_hash(drafting) != recipe_hash(RECIPE)
 
 
 def test_drafts_can_be_turned_off() -> None:

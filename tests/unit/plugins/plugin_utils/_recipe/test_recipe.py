@@ -131,15 +131,6 @@ def test_what_the_recipe_for_two_sparks_takes_a_draft_to_cost() -> None:
     assert (given["experts"], given["active_experts"]) == (experts, active)
 
 
-def test_a_draft_says_whose_place_it_takes() -> None:
-    newest = "nvidia/gpt-oss-120b-Eagle3-v3"
-    drafts = [recipe["draft_model"] for path in RECIPES.glob("*.yml") if (recipe := load(path))["draft_model"]]
-    ours = {draft["id"] for draft in drafts if "gpt-oss-120b-Eagle3" in draft["id"]}
-    (superseding,) = (draft for draft in drafts if draft["supersedes"])
-    assert superseding["id"] == newest
-    assert ours - {newest} <= set(superseding["supersedes"])
-
-
 def test_the_plan_and_not_the_recipe_sets_the_batch() -> None:
     for path in RECIPES.glob("*.yml"):
         options = load(path)["options"]

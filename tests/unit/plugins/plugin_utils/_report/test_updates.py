@@ -4,121 +4,86 @@
 
 from __future__ import annotations
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report import updates as asked
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.updates import Row
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import updates
 
-RECIPE = {
+TARGET: dict[str, t.Any] = {"id": "a/target", "directory": "", "revision": "main", "include": [], "exclude": ["m/*"]}
+DRAFT: dict[str, t.Any] = {"id": "", "directory": "/models/draft", "revision": "main", "include": [], "exclude": []}
+RECIPE: dict[str, t.Any] = {
     "name": "mine",
     "image": "nvcr.io/x:1.3.0rc12",
+    "note": "Untried.",
     "method": "eagle3",
-    "options": {},
-    "target_model": {"id": "a/target", "revision": "main", "include": [], "exclude": ["metal/*"]},
-    "draft_model": {"directory": "/models/draft"},
-    "repositories": [{"id": "a/target", "revision": "main", "include": [], "exclude": ["metal/*"]}],
+    "target_model": TARGET,
+    "draft_model": DRAFT,
 }
-RECORD = {
+RECORD: dict[str, t.Any] = {
     "deployment": "mine",
     "deployed_at": "2026-01-02T03:04:05Z",
-    "image": {"reference": "nvcr.io/x:1.3.0rc13", "id": "sha256:1", "digests": ["nvcr.io/x@sha256:abc"]},
-    "method": "eagle3",
-    "options": {},
+    "image": {"reference": "nvcr.io/x:1.3.0rc13"},
     "target_model": "a/target",
     "draft_model": "/models/draft",
-    "models": {
-        "a/target": {"commit": "1" * 40, "snapshot": "/x", "bytes": 1},
-        "/models/draft": {"commit": None, "snapshot": "/models/draft", "bytes": 1},
-    },
+    "models": {"a/target": {"commit": "1" * 40}, "/models/draft": {"commit": None}},
 }
+IMAGE = Row("image", "nvcr.io/x", "1.3.0rc13", "1.3.0rc14", "newer", "nvcr.io/x:1.3.0rc14", 17_500_000_000)
+MODEL = Row("model", "a/target", "1" * 40, "2" * 40, "newer", "2" * 40)
+LOCAL = Row("model", "/models/draft", verdict="directory")
 
 
-SHIPPED = [
-    updates.Shipped("elsewhere", "a/else", "a/v2", ["a/v1"], "https://example.org/v2"),
-    updates.Shipped("old", "a/target", "a/v1", [], "https://example.org/v1"),
-    updates.Shipped("new", "a/target", "a/v2", ["a/v0", "a/v1"], "https://example.org/v2"),
-]
+def test_a_deployed_model_has_the_revision_and_the_files_of_its_recipe() -> None:
+    draft: dict[str, t.Any] = {"id": "/models/draft", "commit": None, "revision": "main", "include": [], "exclude": []}
+    target = {"id": "a/target", "commit": "1" * 40, "revision": "main", "include": [], "exclude": ["m/*"]}
+    assert updates.deployed_models(RECORD, RECIPE) == [target, draft]
+    assert updates.deployed_models(RECORD, {}) == [{**target, "exclude": []}, draft]
+    assert updates.deployed_models({**RECORD, "draft_model": ""}, RECIPE) == [target]
 
 
-def drafting_with(draft: str) -> asked.Deployment:
-    models = (asked.Model("target_model", "a/target"), asked.Model("draft_model", draft))
-    return asked.Deployment("nvcr.io/x:1", (), models, "eagle3", {})
-
-
-def test_a_draft_is_superseded_by_that_of_a_recipe_for_the_same_target() -> None:
-    row = updates.draft_row(drafting_with("a/v1"), SHIPPED)
-    assert row is not None
-    assert (row.current, row.newest, row.verdict, row.proposed) == ("a/v1", "a/v2", "superseded", None)
-    assert row.notes == [
-        "a/v2 is recommended in place of the draft a/v1 (https://example.org/v2); serve.yml -e recipe=new serves it."
-    ]
-    assert updates.draft_row(drafting_with("a/v2"), SHIPPED) is None
-
-
-def test_a_successor_that_no_shipped_recipe_has_for_this_target() -> None:
-    row = updates.draft_row(drafting_with("a/v1"), SHIPPED[:1])
-    assert row is not None
-    assert row.notes == [
-        "a/v2 is recommended in place of the draft a/v1 (https://example.org/v2); to serve it, set draft_model.id in a "
-        "copy of the recipe."
-    ]
-
-
-def test_overrides_change_the_revision_wherever_it_stands_and_keep_the_image_that_serves() -> None:
-    deployment = asked.deployment_of(RECORD, RECIPE)
-    row = asked.Row("model", "a/target", proposed="2" * 40)
-    found = updates.overrides(RECIPE, deployment, [row])
-    assert found["image"] == "nvcr.io/x:1.3.0rc13"
+def test_the_recipe_is_deployed_with_the_newer_versions_and_otherwise_with_the_deployed_image() -> None:
+    found = updates.overrides(RECORD, RECIPE, [MODEL])
+    assert (found["image"], found["note"]) == ("nvcr.io/x:1.3.0rc13", "")
     assert found["target_model"]["revision"] == found["repositories"][0]["revision"] == "2" * 40
-    assert found["draft_model"] == {"directory": "/models/draft"}
-    assert RECIPE["target_model"]["revision"] == "main"  # type: ignore[index]
-    image = asked.Row("image", "nvcr.io/x", proposed="nvcr.io/x:1.3.0rc14")
-    assert updates.overrides(RECIPE, deployment, [image])["image"] == "nvcr.io/x:1.3.0rc14"
-    noted = {**RECIPE, "image": "nvcr.io/x:1.3.0rc13", "note": "Untried."}
-    assert updates.overrides(noted, deployment, [])["note"] == "Untried."
-    assert updates.overrides(noted, deployment, [image])["note"] == ""
-    # What was read without its drafts is to serve without them.
-    assert updates.overrides({**RECIPE, "method": "none"}, deployment, [])["method"] == "none"
+    assert found["draft_model"] == DRAFT
+    assert RECIPE["target_model"]["revision"] == "main"
+    assert updates.overrides(RECORD, RECIPE, [IMAGE])["image"] == "nvcr.io/x:1.3.0rc14"
+    assert updates.overrides({**RECORD, "image": {"reference": RECIPE["image"]}}, RECIPE, [MODEL])["note"] == "Untried."
+    # A recipe that was loaded without speculation stays so.
+    without = updates.overrides(RECORD, {**RECIPE, "method": "none", "draft_model": None}, [MODEL])
+    assert (without["method"], without["draft_model"]) == ("none", None)
 
 
-def test_what_to_write_down() -> None:
-    deployment = asked.deployment_of(RECORD, RECIPE)
-    rows = [
-        asked.Row("image", "nvcr.io/x", proposed="nvcr.io/x:1.3.0rc14"),
-        asked.Row("model", "a/target", proposed="2" * 40),
+def test_the_report() -> None:
+    image = Row(**{**vars(IMAGE), "notes": ["A note."]})
+    found = updates.report("spark-1", RECORD, RECIPE, [image, MODEL, LOCAL])
+    assert found["lines"] == [
+        "spark-1: what is newer than 'mine', deployed 2026-01-02T03:04:05Z",
+        "                 now        newest",
+        "  nvcr.io/x      1.3.0rc13  1.3.0rc14  newer, 17.5 GB to fetch at most",
+        "  a/target       11111111   22222222   newer",
+        "  /models/draft  -          -          directory",
+        "  - A note.",
     ]
-    assert updates.keep_lines(deployment, rows) == [
-        "The next plain run follows recipe and inventory again. To keep what was switched to, write down",
-        "  in the inventory, among the variables of 'sparks':",
-        "    trtllm_container_image: nvcr.io/x:1.3.0rc14",
-        "  in the recipe, or a copy of it with the same file name:",
-        f"    target_model: {{revision: {'2' * 40}}}",
-        "To go back: serve.yml -e previous=true",
+    assert "update.yml -e apply=true" in found["closing"][0]
+    assert found["newer"] is True
+
+
+def test_without_its_recipe_nothing_can_be_deployed() -> None:
+    found = updates.report("spark-1", RECORD, {}, [IMAGE])
+    assert (found["newer"], found["overrides"]) == (True, {})
+    assert "give it with -e recipe=PATH" in " ".join(found["closing"])
+
+
+def test_nothing_is_newer() -> None:
+    found = updates.report("spark-1", RECORD, RECIPE, [LOCAL])
+    assert (found["newer"], found["overrides"]) == (False, {})
+    assert found["closing"] == ["Nothing newer to deploy."]
+    assert updates.closing(RECIPE, [Row("image", "x")]) == [
+        "Nothing newer to deploy, as far as registry and Hub answered."
     ]
-    assert updates.keep_lines(deployment, [asked.Row("image", "nvcr.io/x")]) == []
 
 
-def test_what_the_recipe_itself_pins_needs_no_writing_down() -> None:
-    pinned = {**RECIPE, "target_model": {"id": "a/target", "revision": "2" * 40}}
-    row = asked.Row("model", "a/target", proposed="2" * 40)
-    lines = updates.keep_lines(asked.deployment_of(RECORD, pinned), [row])
-    assert lines == ["To go back: serve.yml -e previous=true"]
-
-
-def test_the_table_for_people() -> None:
-    rows = [
-        asked.Row(
-            "image", "nvcr.io/nvidia/tensorrt-llm/release", "1.3.0rc12", "1.3.0rc13", "newer", "x", 17_500_000_000
-        ),
-        asked.Row("model", "a/target", "1" * 40, "1" * 40, "newest"),
-        asked.Row("model", "a/v1", "3" * 40, "3" * 40, "pinned"),
-        asked.Row("model", "/models/draft", None, None, "directory"),
-        asked.Row("draft", "a/v1", "a/v1", "a/v3", "superseded", notes=["Take the other one.", "Take the other one."]),
-    ]
-    assert updates.table(rows) == [
-        "                                       now        newest",
-        "  nvcr.io/nvidia/tensorrt-llm/release  1.3.0rc12  1.3.0rc13  newer, 17.5 GB to fetch at most",
-        "  a/target                             11111111   11111111   newest",
-        "  a/v1                                 33333333   33333333   pinned, has a successor",
-        "  /models/draft                        -          -          directory",
-    ]
-    assert updates.note_lines(rows) == ["  - Take the other one."]
-    assert max(map(len, updates.table(rows))) <= 100
+def test_nothing_is_deployed() -> None:
+    answer = updates.nothing("spark-1")
+    assert (answer["newer"], answer["rows"]) == (False, [])
+    assert answer["lines"][0] == "spark-1: nothing is deployed here that could be newer."
