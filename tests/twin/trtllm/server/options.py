@@ -287,15 +287,15 @@ SpeculativeConfig = t.Annotated[
 ]
 
 
-class KvCacheConfig(Strict):
+class CommonKvCacheConfig(Strict):
+    """What both families have."""
+
     enable_block_reuse: bool = True
     max_tokens: int | None = None
     max_attention_window: t.Annotated[list[PositiveInt], Field(min_length=1)] | None = None
     sink_token_length: int | None = None
     free_gpu_memory_fraction: Fraction | None = 0.9
     host_cache_size: int | None = None
-    if not RECENT:
-        onboard_blocks: bool = True
     cross_kv_cache_fraction: float | None = None
     secondary_offload_min_priority: int | None = None
     event_buffer_max_size: int = 0
@@ -306,9 +306,14 @@ class KvCacheConfig(Strict):
     max_gpu_total_bytes: NonNegativeInt = 0
     dtype: str = "auto"
     mamba_ssm_cache_dtype: t.Literal["auto", "float16", "bfloat16", "float32"] = "auto"
+    tokens_per_block: int = 32
+
+
+class KvCacheConfig(CommonKvCacheConfig):
+    if not RECENT:
+        onboard_blocks: bool = True
     mamba_ssm_stochastic_rounding: bool = False
     mamba_ssm_philox_rounds: PositiveInt = 10
-    tokens_per_block: int = 32
     use_kv_cache_manager_v2: bool | t.Literal["auto"] = "auto" if RECENT else False
     max_util_for_resume: Fraction = 0.95
 
@@ -321,11 +326,15 @@ class KvCacheConfig(Strict):
         return value
 
 
-class CudaGraphConfig(Strict):
+class CommonCudaGraphConfig(Strict):
+    """What both families have."""
+
     batch_sizes: list[int] | None = None
     max_batch_size: NonNegativeInt = 0
     enable_padding: bool = False
 
+
+class CudaGraphConfig(CommonCudaGraphConfig):
     @model_validator(mode="after")
     def _sizes(self) -> CudaGraphConfig:
         if self.batch_sizes and self.max_batch_size not in (0, max(self.batch_sizes)):
@@ -337,14 +346,19 @@ class CudaGraphConfig(Strict):
         return self
 
 
-class MoeConfig(Strict):
-    backend: t.Literal[
-        "AUTO", "CUTLASS", "CUTEDSL", "WIDEEP", "TRTLLM", "DEEPGEMM", "DENSEGEMM", "VANILLA", "TRITON"
-    ] = "AUTO"
+class CommonMoeConfig(Strict):
+    """What both families have."""
+
     max_num_tokens: int | None = None
     load_balancer: dict[str, t.Any] | str | None = None
     disable_finalize_fusion: bool = False
     use_low_precision_moe_combine: bool = False
+
+
+class MoeConfig(CommonMoeConfig):
+    backend: t.Literal[
+        "AUTO", "CUTLASS", "CUTEDSL", "WIDEEP", "TRTLLM", "DEEPGEMM", "DENSEGEMM", "VANILLA", "TRITON"
+    ] = "AUTO"
 
 
 class DynamicBatchConfig(Strict):
@@ -393,10 +407,13 @@ class TorchCompileConfig(Strict):
     max_num_streams: PositiveInt = 1
 
 
-class AttentionDpConfig(Strict):
+class CommonAttentionDpConfig(Strict):
     enable_balance: bool = False
     timeout_iters: int = 50
     batching_wait_iters: int = 10
+
+
+class AttentionDpConfig(CommonAttentionDpConfig):
     enable_kv_cache_aware_routing: bool = False
     kv_cache_routing_load_balance_weight: float = 1.0
 
@@ -483,49 +500,36 @@ class LayerwiseBenchmarksConfig(Strict):
         return self
 
 
-class TorchLlmArgs(Strict):
-    """All top-level options: those of every backend, then those of the pytorch backend."""
+class CommonLlmArgs(Strict):
+    """What both families have."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True, protected_namespaces=())
 
     model: str
     tokenizer: str | None = None
     tokenizer_mode: t.Literal["auto", "slow"] = "auto"
-    custom_tokenizer: str | None = None
     skip_tokenizer_init: bool = False
     trust_remote_code: bool = False
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
     context_parallel_size: int = 1
     dtype: str = "auto"
-    revision: str | None = Field(default=None, validation_alias=AliasChoices("revision", "hf_revision"))
     tokenizer_revision: str | None = None
-    model_kwargs: dict[str, t.Any] | None = None
     gpus_per_node: int | None = None
     moe_cluster_parallel_size: int | None = None
     moe_tensor_parallel_size: int | None = None
     moe_expert_parallel_size: int | None = None
     enable_attention_dp: bool = False
     enable_lm_head_tp_in_adp: bool = False
-    pp_partition: list[int] | None = None
-    cp_config: CpConfig | None = None
     enable_lora: bool = False
     lora_config: dict[str, t.Any] | None = None
-    kv_cache_config: KvCacheConfig = Field(default_factory=KvCacheConfig)
     enable_chunked_prefill: bool = False
     guided_decoding_backend: t.Literal["xgrammar", "llguidance"] | None = None
     batched_logits_processor: t.Any = None
     iter_stats_max_iterations: int | None = None
     request_stats_max_iterations: int | None = None
     peft_cache_config: PeftCacheConfig | None = None
-    scheduler_config: SchedulerConfig = Field(default_factory=SchedulerConfig)
-    cache_transceiver_config: CacheTransceiverConfig | None = None
-    sparse_attention_config: SparseAttentionConfig | None = None
-    speculative_config: SpeculativeConfig | None = None
-    max_batch_size: int | None = 2048
-    max_input_len: int | None = 1024
     max_seq_len: int | None = None
-    max_beam_width: int | None = 1
     max_num_tokens: int | None = 8192
     gather_generation_logits: bool = False
     num_postprocess_workers: int = 0
@@ -533,24 +537,13 @@ class TorchLlmArgs(Strict):
     reasoning_parser: str | None = None
     decoding_config: t.Any = None
     mpi_session: t.Any = None
-    otlp_traces_endpoint: str | None = None
-    backend: t.Literal["pytorch"] = "pytorch"
     return_perf_metrics: bool = False
     perf_metrics_max_requests: NonNegativeInt = 0
-    enable_energy_metrics: bool = False
     orchestrator_type: t.Literal["rpc", "ray"] | None = None
-    env_overrides: dict[str, str] | None = None
-
     garbage_collection_gen0_threshold: int = 20000
-    cuda_graph_config: CudaGraphConfig | None = Field(default_factory=CudaGraphConfig)
-    attention_dp_config: AttentionDpConfig | None = None
     disable_overlap_scheduler: bool = False
-    moe_config: MoeConfig = Field(default_factory=MoeConfig)
-    nvfp4_gemm_config: Nvfp4GemmConfig = Field(default_factory=Nvfp4GemmConfig)
-    dwdp_config: DwdpConfig | None = None
     attn_backend: str = "TRTLLM"
     sampler_type: t.Literal["TRTLLMSampler", "TorchSampler", "auto"] = "auto"
-    sampler_force_async_worker: bool = False
     enable_iter_perf_stats: bool = False
     enable_iter_req_stats: bool = False
     print_iter_log: bool = False
@@ -583,6 +576,46 @@ class TorchLlmArgs(Strict):
     checkpoint_format: str | None = None
     kv_connector_config: KvCacheConnectorConfig | None = None
     ray_worker_extension_cls: str | None = None
+
+    @field_validator("load_format")
+    @classmethod
+    def _load_format(cls, value: str) -> str:
+        if value.lower() not in ("auto", "dummy", "vision_only"):
+            raise ValueError(f"Invalid LoadFormat: {value}")
+        return value.lower()
+
+    @property
+    def world_size(self) -> int:
+        return self.tensor_parallel_size * self.pipeline_parallel_size * self.context_parallel_size
+
+
+class TorchLlmArgs(CommonLlmArgs):
+    """All top-level options: those of every backend, then those of the pytorch backend."""
+
+    custom_tokenizer: str | None = None
+    revision: str | None = Field(default=None, validation_alias=AliasChoices("revision", "hf_revision"))
+    model_kwargs: dict[str, t.Any] | None = None
+    pp_partition: list[int] | None = None
+    cp_config: CpConfig | None = None
+    kv_cache_config: KvCacheConfig = Field(default_factory=KvCacheConfig)
+    scheduler_config: SchedulerConfig = Field(default_factory=SchedulerConfig)
+    cache_transceiver_config: CacheTransceiverConfig | None = None
+    sparse_attention_config: SparseAttentionConfig | None = None
+    speculative_config: SpeculativeConfig | None = None
+    max_batch_size: int | None = 2048
+    max_input_len: int | None = 1024
+    max_beam_width: int | None = 1
+    otlp_traces_endpoint: str | None = None
+    backend: t.Literal["pytorch"] = "pytorch"
+    enable_energy_metrics: bool = False
+    env_overrides: dict[str, str] | None = None
+
+    cuda_graph_config: CudaGraphConfig | None = Field(default_factory=CudaGraphConfig)
+    attention_dp_config: AttentionDpConfig | None = None
+    moe_config: MoeConfig = Field(default_factory=MoeConfig)
+    nvfp4_gemm_config: Nvfp4GemmConfig = Field(default_factory=Nvfp4GemmConfig)
+    dwdp_config: DwdpConfig | None = None
+    sampler_force_async_worker: bool = False
     ray_placement_config: dict[str, t.Any] | None = None
     ray_worker_nsight_options: dict[str, t.Any] | None = None
     sleep_config: dict[str, t.Any] | None = None
@@ -592,13 +625,6 @@ class TorchLlmArgs(Strict):
     max_stats_len: int = 1000
     layer_wise_benchmarks_config: LayerwiseBenchmarksConfig = Field(default_factory=LayerwiseBenchmarksConfig)
     video_pruning_rate: t.Annotated[float, Field(ge=0, lt=1)] | None = None
-
-    @field_validator("load_format")
-    @classmethod
-    def _load_format(cls, value: str) -> str:
-        if value.lower() not in ("auto", "dummy", "vision_only"):
-            raise ValueError(f"Invalid LoadFormat: {value}")
-        return value.lower()
 
     @model_validator(mode="after")
     def _speculation(self) -> TorchLlmArgs:
@@ -631,7 +657,3 @@ class TorchLlmArgs(Strict):
             if getattr(self, name) is not None and self.orchestrator_type != "ray":
                 raise ValueError(f"{name} is only supported with orchestrator_type='ray'")
         return self
-
-    @property
-    def world_size(self) -> int:
-        return self.tensor_parallel_size * self.pipeline_parallel_size * self.context_parallel_size

@@ -12,17 +12,19 @@ from __future__ import annotations
 
 import typing as t
 
-from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveInt, field_validator, model_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
 
 from .options import (
+    CommonAttentionDpConfig,
+    CommonCudaGraphConfig,
+    CommonKvCacheConfig,
+    CommonLlmArgs,
+    CommonMoeConfig,
     DeepSeekSparseAttentionConfig,
     Fraction,
-    KvCacheConnectorConfig,
     Nvfp4GemmConfig,
-    PeftCacheConfig,
     RocketSparseAttentionConfig,
     Strict,
-    TorchCompileConfig,
 )
 from .release import EARLY
 
@@ -225,35 +227,14 @@ _BY_NAME: dict[t.Any, type[DecodingBaseConfig]] = {
 }
 
 
-class KvCacheConfig(Strict):
-    enable_block_reuse: bool = True
-    max_tokens: int | None = None
-    max_attention_window: t.Annotated[list[PositiveInt], Field(min_length=1)] | None = None
-    sink_token_length: int | None = None
-    free_gpu_memory_fraction: Fraction | None = 0.9
-    host_cache_size: int | None = None
+class KvCacheConfig(CommonKvCacheConfig):
     onboard_blocks: bool = True
-    cross_kv_cache_fraction: float | None = None
-    secondary_offload_min_priority: int | None = None
-    event_buffer_max_size: int = 0
-    attention_dp_events_gather_period_ms: int = 5
-    enable_partial_reuse: bool = True
-    copy_on_partial_reuse: bool = True
-    use_uvm: bool = False
-    max_gpu_total_bytes: NonNegativeInt = 0
-    dtype: str = "auto"
-    mamba_ssm_cache_dtype: t.Literal["auto", "float16", "bfloat16", "float32"] = "auto"
-    tokens_per_block: int = 32
     if not EARLY:
         use_kv_cache_manager_v2: bool = False
         max_util_for_resume: Fraction = 0.95
 
 
-class CudaGraphConfig(Strict):
-    batch_sizes: list[int] | None = None
-    max_batch_size: NonNegativeInt = 0
-    enable_padding: bool = False
-
+class CudaGraphConfig(CommonCudaGraphConfig):
     @model_validator(mode="after")
     def _sizes(self) -> CudaGraphConfig:
         generated = graph_sizes(self.max_batch_size or 128, self.enable_padding)
@@ -274,12 +255,8 @@ def graph_sizes(largest: int, padding: bool) -> list[int]:
     return sorted({*(size for size in sizes if size <= largest), largest})
 
 
-class MoeConfig(Strict):
+class MoeConfig(CommonMoeConfig):
     backend: t.Literal["CUTLASS", "CUTEDSL", "WIDEEP", "TRTLLM", "DEEPGEMM", "VANILLA", "TRITON"] = "CUTLASS"
-    max_num_tokens: int | None = None
-    load_balancer: dict[str, t.Any] | str | None = None
-    disable_finalize_fusion: bool = False
-    use_low_precision_moe_combine: bool = False
 
 
 class DynamicBatchConfig(Strict):
@@ -296,12 +273,6 @@ class SchedulerConfig(Strict):
     dynamic_batch_config: DynamicBatchConfig | None = None
 
 
-class AttentionDpConfig(Strict):
-    enable_balance: bool = False
-    timeout_iters: int = 50
-    batching_wait_iters: int = 10
-
-
 class CacheTransceiverConfig(Strict):
     backend: t.Literal["DEFAULT", "UCX", "NIXL", "MPI"] | None = None
     max_tokens_in_buffer: int | None = None
@@ -313,39 +284,13 @@ SparseAttentionConfig = t.Annotated[
 ]
 
 
-class TorchLlmArgs(Strict):
+class TorchLlmArgs(CommonLlmArgs):
     """All top-level options: those of every backend, then those of the pytorch backend."""
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True, protected_namespaces=())
-
-    model: str
-    tokenizer: str | None = None
-    tokenizer_mode: t.Literal["auto", "slow"] = "auto"
-    skip_tokenizer_init: bool = False
-    trust_remote_code: bool = False
-    tensor_parallel_size: int = 1
-    pipeline_parallel_size: int = 1
-    context_parallel_size: int = 1
-    dtype: str = "auto"
     revision: str | None = None
-    tokenizer_revision: str | None = None
-    gpus_per_node: int | None = None
-    moe_cluster_parallel_size: int | None = None
-    moe_tensor_parallel_size: int | None = None
-    moe_expert_parallel_size: int | None = None
-    enable_attention_dp: bool = False
-    enable_lm_head_tp_in_adp: bool = False
     cp_config: dict[str, t.Any] | None = None
     fail_fast_on_attention_window_too_large: bool = False
-    enable_lora: bool = False
-    lora_config: dict[str, t.Any] | None = None
     kv_cache_config: KvCacheConfig = Field(default_factory=KvCacheConfig)
-    enable_chunked_prefill: bool = False
-    guided_decoding_backend: t.Literal["xgrammar", "llguidance"] | None = None
-    batched_logits_processor: t.Any = None
-    iter_stats_max_iterations: int | None = None
-    request_stats_max_iterations: int | None = None
-    peft_cache_config: PeftCacheConfig | None = None
     scheduler_config: SchedulerConfig = Field(default_factory=SchedulerConfig)
     cache_transceiver_config: CacheTransceiverConfig | None = None
     sparse_attention_config: SparseAttentionConfig | None = None
@@ -353,49 +298,12 @@ class TorchLlmArgs(Strict):
     speculative_config: t.Any = None
     max_batch_size: int | None = None
     max_input_len: int | None = None
-    max_seq_len: int | None = None
     max_beam_width: int | None = None
-    max_num_tokens: int | None = 8192
-    gather_generation_logits: bool = False
-    num_postprocess_workers: int = 0
-    postprocess_tokenizer_dir: str | None = None
-    reasoning_parser: str | None = None
-    decoding_config: t.Any = None
-    mpi_session: t.Any = None
     backend: str | None = "pytorch"
-    return_perf_metrics: bool = False
-    perf_metrics_max_requests: NonNegativeInt = 0
-    orchestrator_type: t.Literal["rpc", "ray"] | None = None
 
-    garbage_collection_gen0_threshold: int = 20000
     cuda_graph_config: CudaGraphConfig | None = Field(default_factory=CudaGraphConfig)
-    attention_dp_config: AttentionDpConfig | None = None
-    disable_overlap_scheduler: bool = False
+    attention_dp_config: CommonAttentionDpConfig | None = None
     moe_config: MoeConfig = Field(default_factory=MoeConfig)
-    attn_backend: str = "TRTLLM"
-    sampler_type: t.Literal["TRTLLMSampler", "TorchSampler", "auto"] = "auto"
-    enable_iter_perf_stats: bool = False
-    enable_iter_req_stats: bool = False
-    print_iter_log: bool = False
-    batch_wait_timeout_ms: NonNegativeFloat = 0
-    batch_wait_timeout_iters: NonNegativeInt = 0
-    batch_wait_max_tokens_ratio: Fraction = 0
-    torch_compile_config: TorchCompileConfig | None = None
-    enable_autotuner: bool = True
-    enable_layerwise_nvtx_marker: bool = False
-    enable_min_latency: bool = False
-    force_dynamic_quantization: bool = False
-    mm_encoder_only: bool = False
-    load_format: str = "auto"
-    stream_interval: PositiveInt = 1
-    allreduce_strategy: (
-        t.Literal["AUTO", "NCCL", "UB", "MINLATENCY", "ONESHOT", "TWOSHOT", "LOWPRECISION", "MNNVL", "NCCL_SYMMETRIC"]
-        | None
-    ) = "AUTO"
-    checkpoint_loader: t.Any = None
-    checkpoint_format: str | None = None
-    kv_connector_config: KvCacheConnectorConfig | None = None
-    ray_worker_extension_cls: str | None = None
 
     if EARLY:
         build_config: t.Any = None
@@ -412,13 +320,6 @@ class TorchLlmArgs(Strict):
         disable_flashinfer_sampling: bool = False
         max_stats_len: int = 1000
 
-    @field_validator("load_format")
-    @classmethod
-    def _load_format(cls, value: str) -> str:
-        if value.lower() not in ("auto", "dummy", "vision_only"):
-            raise ValueError(f"Invalid LoadFormat: {value}")
-        return value.lower()
-
     @model_validator(mode="after")
     def _speculation(self) -> TorchLlmArgs:
         config = self.speculative_config
@@ -430,7 +331,3 @@ class TorchLlmArgs(Strict):
             raise ValueError(f"Speculation type {config.decoding_type} does not support backend pytorch")
         config.check()
         return self
-
-    @property
-    def world_size(self) -> int:
-        return self.tensor_parallel_size * self.pipeline_parallel_size * self.context_parallel_size
