@@ -49,7 +49,7 @@ FAULTS_LONGEST_FIRST = (
         "single_eagle3",
         "exposed",
     ),
-    *("recipes", "benchmark", "taking_over", "already_there", "releases", "day_two", "on_the_spark", "refused"),
+    *("recipes", "benchmark", "already_there", "releases", "day_two", "on_the_spark", "refused"),
     *("watched_jobs", "secrets", "sudo_only"),
 )
 # What `make test` may take on two cores. More is told, and no failure.

@@ -200,7 +200,7 @@ class ActionModule(ActionBase):
         asked = given["run"]
         look = {"slot": asked["slot"]} if asked["addresses"] is None else asked
         known = asked["own"], asked["proven"]
-        found = deployment.way(asked["deployment"], asked["turn"], look, asked["state_directory"], *known)
+        found = deployment.way(asked["deployment"], asked["turn"], look, *known)
         return {**found, **self._refused(host, found["refusal"])}
 
     def _back(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

@@ -206,8 +206,8 @@ container:
     state: running
 pair:
   description:
-    - Which of several Sparks that serve as one this is, with C(rank), C(role), C(head), C(worker), C(nodes) and
-      C(options), a fingerprint of image and engine options. Null for one Spark alone.
+    - Which of several Sparks that serve as one this is, with C(rank), C(role), C(nodes) and C(options), a fingerprint
+      of image and engine options. Null for one Spark alone.
   returned: success
   type: dict
   sample: null
@@ -233,7 +233,11 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import OPTIONS_LABEL
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import LABEL
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
+    LABEL,
+    FormatError,
+    require_format,
+)
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import bundle as _bundle
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.diagnosis import diagnose
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence, gather
@@ -279,8 +283,6 @@ def identity(evidence: Evidence) -> dict[str, t.Any]:
         and {
             "rank": pair.rank,
             "role": pair.role,
-            "head": pair.head,
-            "worker": pair.worker,
             "nodes": list(pair.nodes),
             "options": labels.get(OPTIONS_LABEL),
         },
@@ -300,6 +302,8 @@ def act(params: dict[str, t.Any], machine: Machine, check_mode: bool) -> dict[st
         params["failure"] or "",
         machine,
     )
+    labels = ((evidence.slot or {}).get("Config") or {}).get("Labels") or {}
+    require_format(evidence.state_directory, labels)
     # Lines of a log are shown on a screen. A secret of several lines is found only while they stand together.
     redactor = Redactor(secrets_of(machine.home, cache, (), evidence.user))
     diagnosis = diagnose(hidden(evidence, redactor), params["host"] or "")
@@ -340,6 +344,8 @@ def main() -> None:
     )
     try:
         module.exit_json(**act(module.params, Machine(), module.check_mode))
+    except FormatError as e:
+        module.fail_json(msg=str(e))
     except OSError as e:
         module.fail_json(
             msg=f"Writing the bundle {module.params['bundle']} failed ({e.strerror or e}); choose another path."

@@ -30,7 +30,7 @@ options:
       name: {type: str, required: true, description: "The path below the directory."}
       content: {type: str, description: "The whole text. Either this or O(files[].reserve) is required."}
       reserve: {type: int, description: "Bytes of disk space to reserve for a later call. Not with O(generation)."}
-      mode: {type: str, default: "0644", description: "The mode. V(preserve) keeps that of an existing file."}
+      mode: {type: str, default: "0644", description: "The mode."}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """
@@ -55,13 +55,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment 
 def outside(names: t.Iterable[str]) -> list[str]:
     """Those names that lead out of the directory, or to itself."""
     return [name for name in names if any(part in ("", ".", "..") for part in name.split("/"))]
-
-
-def mode_of(path: Path, mode: str) -> str:
-    """The mode that a file is to have."""
-    if mode != "preserve":
-        return mode
-    return f"{path.stat().st_mode & 0o7777:04o}" if path.is_file() else "0755"
 
 
 def written(path: Path, content: bytes, mode: str) -> None:
@@ -177,9 +170,7 @@ class DeploymentFiles:
             for name in self.module.params["subdirectories"]:
                 (draft / name).mkdir()
             for file in self.module.params["files"]:
-                written(
-                    draft / file["name"], file["content"].encode("utf-8"), mode_of(draft / file["name"], file["mode"])
-                )
+                written(draft / file["name"], file["content"].encode("utf-8"), file["mode"])
             for path in (draft, *draft.rglob("*")):
                 if path.is_dir():
                     path.chmod(0o755)
@@ -198,10 +189,9 @@ class DeploymentFiles:
         if not self.module.check_mode:
             draft_of(self.directory.parent / records.PREVIOUS).unlink(missing_ok=True)
         for path in records.unused_files(self.directory.parent, [Path(path) for path in self.module.params["mounted"]]):
-            self.note(path, "directory\n" if path.is_dir() else "file\n", "")
+            self.note(path, "directory\n", "")
             if not self.module.check_mode:
-                remove = shutil.rmtree if path.is_dir() else Path.unlink
-                remove(path)
+                shutil.rmtree(path)
 
     def have_directory(self, path: Path, mode: str) -> None:
         if not path.is_dir():
@@ -213,7 +203,7 @@ class DeploymentFiles:
         self.have_mode(path, mode)
 
     def have_file(self, path: Path, content: str, mode: str) -> None:
-        is_new, mode = not path.is_file(), mode_of(path, mode)
+        is_new = not path.is_file()
         # Bytes are compared, since reading as text would hide wrong line endings.
         before = b"" if is_new else path.read_bytes()
         if is_new or before != content.encode("utf-8"):

@@ -289,7 +289,7 @@ longest_prompt:
   sample: null
 origins:
   description:
-    - What is not as the recipe says, with where it comes from. Empty also for what an earlier release deployed.
+    - What is not as the recipe says, with where it comes from.
   returned: with V(status) in O(gather)
   type: list
   elements: str
@@ -556,6 +556,7 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import FormatError
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status_look import StatusLook
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.written import written
@@ -596,7 +597,10 @@ def main() -> None:
     params = module.params
     found: dict[str, t.Any] = {}
     if "status" in params["gather"]:
-        found.update(StatusLook(params, Machine()).gather().facts())
+        try:
+            found.update(StatusLook(params, Machine()).gather().facts())
+        except FormatError as error:
+            module.fail_json(msg=str(error))
     if "log" in params["gather"]:
         wanted = params["log"]
         if wanted["lines"] < 1:

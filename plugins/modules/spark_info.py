@@ -23,6 +23,10 @@ options:
   state_directory:
     {type: path, default: ~/.local/share/dgx-spark-speculative, description: "The directory of the deployments."}
   deployment: {type: str, description: "The deployment whose record V(records) returns."}
+  any_format:
+    type: bool
+    default: false
+    description: "Whether V(records) returns what an unreleased state of this collection deployed."
   docker:
     type: dict
     description: "What V(docker) inspects besides the Engine."
@@ -82,6 +86,11 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
+    FormatError,
+    remembered,
+    require_format,
+)
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import EngineError, Machine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.look import ARGUMENTS, DockerAccessInfo
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.arguments import PROOF
@@ -133,10 +142,10 @@ def look(
 
         return Look(state_directory=state).look()
     if subset == "records":
-        from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import remembered
-
-        slot = found.get("docker", {}).get("slot") or {"labels": {}}
-        return remembered(state, params["deployment"], slot["labels"])
+        labels = (found.get("docker", {}).get("slot") or {"labels": {}})["labels"]
+        if not params["any_format"]:
+            require_format(state, labels)
+        return remembered(state, params["deployment"], labels)
     from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import PairLook
 
     return PairLook(state, params["pair"], Machine()).look()
@@ -163,6 +172,7 @@ def main() -> None:
             },
             "state_directory": {"type": "path", "default": "~/.local/share/dgx-spark-speculative"},
             "deployment": {"type": "str"},
+            "any_format": {"type": "bool", "default": False},
             "docker": {"type": "dict", "options": ARGUMENTS, "apply_defaults": True},
             "pair": {"type": "dict", "options": PAIR},
             # For the action, which tells what has changed.
@@ -185,6 +195,8 @@ def main() -> None:
             if len(asked) == 1 or (subset == "docker" and "records" in asked):
                 module.fail_json(msg=str(error))
             found[subset] = {}
+        except FormatError as error:
+            module.fail_json(msg=str(error))
         # A dry run has not let the user in yet.
         if subset == "docker" and "records" in asked and not module.check_mode and (why := unseen(found["docker"])):
             module.fail_json(msg=why)

@@ -72,8 +72,6 @@ class Pair:
     """Which rank of which Sparks this one is. Names are the inventory's, and known from the record only."""
 
     rank: int
-    head: str | None
-    worker: str | None
     rails: tuple[Rail, ...]
     ssh_port: int = SSH_PORT
     # All, and the addresses of all others on the first rail, in the order of the ranks, as far as they are known.
@@ -99,8 +97,8 @@ class Pair:
     @property
     def peer(self) -> str:
         """The other Sparks that it needs, by the best names there are."""
-        names = listed(self.nodes[1:]) if self.rank == 0 else self.head
-        return names or (self.worker if self.rank == 0 else "") or self.peer_address or f"the {ROLES[not self.rank]}"
+        names = listed(self.nodes[:1] if self.rank else self.nodes[1:])
+        return names or self.peer_address or f"the {ROLES[not self.rank]}"
 
     @property
     def any_peer(self) -> str:
@@ -178,8 +176,6 @@ def pair_of(
     port = environment.get("DGX_SPARK_SSH_PORT", "")
     return Pair(
         rank,
-        _text(recorded.get("head")),
-        _text(recorded.get("worker")),
         rails or _rails_of_environment(environment),
         int(port) if port.isdigit() else SSH_PORT,
         nodes,
@@ -278,9 +274,8 @@ def one_subnet(rails: t.Sequence[Rail]) -> str | None:
 
 def noticed(state: t.Mapping[str, t.Any] | None) -> dict[str, t.Any] | None:
     """What the container's first program last noticed of the other Sparks: of one that it does not reach, if there is
-    one. Before 0.1.0 was released, it knew one."""
-    said = state or {}
-    peers = said.get("peers", [said.get("peer")])
+    one."""
+    peers = (state or {}).get("peers")
     known = [peer for peer in peers if isinstance(peer, dict)] if isinstance(peers, list) else []
     return next((peer for peer in known if peer.get("reachable") is False), next(iter(known), None))
 

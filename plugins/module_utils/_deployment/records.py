@@ -21,14 +21,14 @@ Record = dict[str, t.Any]
 
 # How many tokens are drafted for each pass: the key of recipes, of records, and of what a benchmark has chosen.
 DRAFT_LENGTH = "draft_length"
+# The form of records and of container labels. Both carry it, as `format`.
+FORMAT = 1
 # Written when a deployment takes the place of another one: the whole record of the one that served before.
 PREVIOUS = "previous.json"
 LABEL = "dgx_spark.speculative."
 # Where a deployment has what its container has mounted, each time under another name, and one that is not written yet.
 GENERATIONS = "generations"
 DRAFT = ".draft-"
-# What earlier releases had in the deployment's directory itself.
-EARLIER = ("entrypoint.py", "options.yml", "pair.py", "ranks.py", "serve.sh", "server", "verbs.py")
 # What else lies beside the deployments' directories, which have their names.
 NOT_DEPLOYMENTS = ("benchmark", "images", "jobs", "models", "pair", "proxy", PREVIOUS)
 # The names of images that were pulled, or served before a cleanup, one in a file.
@@ -44,6 +44,10 @@ LONGEST_LEASE_S = 900
 NOT_COMPARED = "the KV cache was not compared with the plan: no known line of this release's log tells its size"
 
 
+class FormatError(Exception):
+    """What is deployed has another format; the text is for the user."""
+
+
 def has_port(value: t.Any) -> bool:
     """Whether it is the URL of a server."""
     try:
@@ -57,14 +61,14 @@ def is_positive(value: t.Any) -> bool:
 
 
 NUMBER = (int, float)
-# What is read from a record, where it is there. It may be of another release, half of it may be lost, or somebody may
-# have edited it. A kind is a type, a function that tells, a list of one kind for each, or a mapping of kinds.
+# What is read from a record, where it is there. Half of it may be lost, or a user may have edited it. A kind is a type,
+# a function that tells, a list of one kind for each, or a mapping of kinds.
 SHAPE: dict[str, t.Any] = {
     **dict.fromkeys(("deployment", "deployed_at", "title", "source", "listens_on", "method"), str),
     **dict.fromkeys(("target_model", "draft_model", "served_model"), str),
     **dict.fromkeys((DRAFT_LENGTH, "context"), int),
     "url": has_port,
-    # By value, who had the last word where that was not the recipe. Not there in earlier records.
+    # By value, who had the last word where that was not the recipe.
     "origins": dict,
     "findings": [{"id": str, "message": str}],
     "checks": list,
@@ -82,7 +86,7 @@ SHAPE: dict[str, t.Any] = {
     "break_even": {"best": NUMBER, "worst": NUMBER},
     "container": {"labels": {}},
     # Of two Sparks that serve as one; empty, or not there, for one Spark.
-    "pair": {"rank": int, "head": str, "worker": str, "nodes": [str], "image": str, "rails": list, "ranks": list},
+    "pair": {"rank": int, "nodes": [str], "image": str, "rails": list, "ranks": list},
 }
 
 # What has to be in a record for its deployment to be told from others, and to be brought back.
@@ -90,15 +94,16 @@ NEEDED: dict[str, t.Any] = {
     "deployment": str,
     "deployed_at": str,
     "url": has_port,
+    "listens_on": str,
     "image": {"id": str, "reference": str},
     "models": dict,
     "options": dict,
     "findings": list,
     "container": {
         "image": str,
-        "labels": dict,
+        "labels": {f"{LABEL}directory": str, f"{LABEL}generation": str},
         "mounts": [{"source": str, "target": str}],
-        **dict.fromkeys(("command", "ulimits", "devices", "device_requests"), list),
+        **dict.fromkeys(("command", "ulimits", "devices", "device_requests", "published_ports"), list),
         **dict.fromkeys(("environment", "healthcheck"), dict),
         **dict.fromkeys(("network", "ipc_mode", "stop_timeout", "log_max_size", "log_max_files"), (str, int)),
     },
@@ -106,7 +111,9 @@ NEEDED: dict[str, t.Any] = {
 }
 CHOICE = {DRAFT_LENGTH: int, **dict.fromkeys(("method", "date", "sentence", "recipe", "image"), str), "models": dict}
 NEEDED_OF_PAIR: dict[str, t.Any] = {
-    **{"rank": int, "head": str, "worker": str, "image": str},
+    "rank": int,
+    "nodes": [str],
+    "image": str,
     "rails": [{"address": str, "interface": str}],
 }
 
@@ -144,11 +151,8 @@ def complete_record(path: Path) -> Record | None:
     if pair != {} and not fits(pair, NEEDED_OF_PAIR):
         return None
     # Only the worker of a pair starts nothing by itself.
-    if not fits(record["files"], {} if is_worker(record) else {"serve.sh": str}):
-        return None
-    # Records of earlier releases know nothing of published ports.
-    record["container"].setdefault("published_ports", [])
-    return t.cast("Record", record) if isinstance(record["container"]["published_ports"], list) else None
+    is_whole = fits(record["files"], {} if is_worker(record) else {"serve.sh": str})
+    return t.cast("Record", record) if is_whole else None
 
 
 class Remembered(t.TypedDict):
@@ -210,7 +214,7 @@ def described(mode: str, content: bytes | None = None) -> str:
 def present_files(directory: Path, labels: t.Mapping[str, str]) -> dict[str, str]:
     """What there is of a deployment: its directory, those in it, and all that a container has its files from."""
     generation = files_directory(directory, labels)
-    inside = sorted(generation.rglob("*")) if generation != directory else []
+    inside = sorted(generation.rglob("*")) if generation else []
     try:
         paths = [directory, *(path for path in directory.iterdir() if path.is_dir()), *inside]
         return {
@@ -257,8 +261,8 @@ def is_worker(record: t.Mapping[str, t.Any]) -> bool:
 
 
 def nodes_of(pair: t.Mapping[str, t.Any]) -> list[str]:
-    """The Sparks of a recorded deployment, by rank; none where one serves alone. Earlier releases recorded two."""
-    return list(pair.get("nodes") or filter(None, (pair.get("head"), pair.get("worker"))))
+    """The Sparks of a recorded deployment, by rank; none where one serves alone."""
+    return list(pair.get("nodes") or [])
 
 
 def shaped(value: t.Any, shape: t.Any) -> t.Any:
@@ -318,15 +322,10 @@ def deployment_directory(state_directory: Path, labels: t.Mapping[str, str]) -> 
     return state_directory / name if name else None
 
 
-def files_directory(directory: Path, labels: t.Mapping[str, str]) -> Path:
-    """Where a container has its files from; those of earlier releases had them in the deployment's directory itself."""
+def files_directory(directory: Path, labels: t.Mapping[str, str]) -> Path | None:
+    """Return the generation that a container has mounted; None if its labels do not say it."""
     generation = labels.get(f"{LABEL}generation")
-    return directory / GENERATIONS / generation if generation else directory
-
-
-def of_files(files: Path) -> Path:
-    """The directory of the deployment whose container has these files."""
-    return files.parent.parent if files.parent.name == GENERATIONS else files
+    return directory / GENERATIONS / generation if generation else None
 
 
 def named_generations(path: Path) -> set[Path] | None:
@@ -342,18 +341,13 @@ def named_generations(path: Path) -> set[Path] | None:
 
 def unused_files(state_directory: Path, mounted: t.Collection[Path]) -> list[Path]:
     """The generations that no container has mounted and no record names: neither that of its deployment nor that of
-    what served before.
-
-    The files of an earlier release go where the deployment has generations, and no record its directory itself.
-    """
+    what served before."""
     found: list[Path] = []
     before = named_generations(state_directory / PREVIOUS)
     for directory in sorted(state_directory.glob(f"*/{GENERATIONS}")):
         own = named_generations(directory.parent / "record.json")
         if before is not None and own is not None:
             used = before | own | set(mounted)
-            earlier = [directory.parent / name for name in EARLIER if directory.parent not in used]
-            found += [path for path in earlier if path.exists()]
             found += [path for path in sorted(directory.iterdir()) if path not in used]
     return found
 
@@ -410,6 +404,18 @@ def deployments(state_directory: Path) -> dict[str, Record]:
         if record:
             found[path.parent.name] = record
     return found
+
+
+def require_format(state_directory: Path, labels: t.Mapping[str, str]) -> None:
+    """Raise FormatError unless a container with these labels and all records have the format."""
+    recorded = [*deployments(state_directory).values(), *filter(None, [previous(state_directory)])]
+    names = [record["deployment"] for record in recorded if record.get("format") != FORMAT]
+    if f"{LABEL}deployment" in labels and labels.get(f"{LABEL}format") != str(FORMAT):
+        names.insert(0, labels[f"{LABEL}deployment"])
+    if names:
+        raise FormatError(
+            f"{names[0]} was deployed by an unreleased state of this collection. Remove it with cleanup.yml."
+        )
 
 
 def models_of(record: Record | None) -> dict[str, str]:

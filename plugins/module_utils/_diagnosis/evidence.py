@@ -401,7 +401,7 @@ class Gatherer:
         evidence.directory = records.deployment_directory(evidence.state_directory, labels)
         if evidence.slot is None:
             evidence.mounted = newest_files(evidence.state_directory)
-            evidence.directory = records.of_files(evidence.mounted) if evidence.mounted else None
+            evidence.directory = evidence.mounted.parent.parent if evidence.mounted else None
             evidence.record = records.read_record(evidence.directory / "record.json") if evidence.directory else None
         else:
             evidence.mounted = records.files_directory(evidence.directory, labels) if evidence.directory else None
@@ -579,8 +579,7 @@ class Gatherer:
 
 def newest_files(state_directory: Path) -> Path | None:
     """The files of a deployment that were written or recorded last, where no container says which ones count."""
-    written = "options.yml"
-    found = [*state_directory.glob(f"*/{written}"), *state_directory.glob(f"*/{records.GENERATIONS}/*/{written}")]
+    found = state_directory.glob(f"*/{records.GENERATIONS}/*/options.yml")
     times = {path.parent: path.stat().st_mtime for path in found}
     for path in state_directory.glob("*/record.json"):
         labels = ((records.read_record(path) or {}).get("container") or {}).get("labels") or {}

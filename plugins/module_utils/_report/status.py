@@ -212,8 +212,6 @@ def pair_facts(
     return {
         "rank": pair.rank,
         "role": pair.role,
-        "head": pair.head,
-        "worker": pair.worker,
         "nodes": list(pair.nodes),
         "rails": rails,
         "peer": {**peer, "noticed": noticed},

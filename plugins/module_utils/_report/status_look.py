@@ -133,6 +133,7 @@ class StatusLook:
     def gather(self) -> Status:
         status = self._status
         slot = self._docker.slot(self._params["container"])
+        records.require_format(self._state_directory, (slot or {}).get("labels") or {})
         status.container = self._container(slot)
         status.beside = self._docker.beside()
         status.endpoint = exposed(self._state_directory / "proxy") if status.beside.get("proxy") == "running" else None

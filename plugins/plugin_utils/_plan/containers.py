@@ -16,6 +16,7 @@ import hashlib
 import json
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import FORMAT
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import wish
 
 PREFIX = "dgx_spark.speculative"
@@ -87,8 +88,6 @@ class Node:
     # What was checked: hashes. Empty until then.
     checked: str
     trust: str
-    # Whether this run has changed who is trusted.
-    trust_changed: bool
     # What somebody wants in the container besides, how Docker is to run it, and what is in the serving slot.
     devices: t.Sequence[str]
     settings: t.Mapping[str, t.Any]
@@ -240,6 +239,7 @@ def labels(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
     """What a container tells of itself."""
     node = nodes[rank]
     return {
+        f"{PREFIX}.format": str(FORMAT),
         f"{PREFIX}.deployment": node.deployment,
         f"{PREFIX}.directory": node.directory,
         f"{PREFIX}.generation": node.generation,
@@ -277,7 +277,7 @@ def keeps(node: Node, wanted: Container) -> bool:
         return False
     if not wish.same_settings(recorded, node.settings):
         return False
-    return wish.same_container(recorded, dataclasses.asdict(wanted), node.trust_changed)
+    return wish.same_container(recorded, dataclasses.asdict(wanted))
 
 
 def kept(nodes: t.Sequence[Node], wanted: t.Sequence[Container]) -> list[Container]:
@@ -320,9 +320,7 @@ def cluster(nodes: t.Sequence[Node], rank: int, image: str) -> dict[str, t.Any]:
     if not nodes[rank].rails:
         return {}
     names = [node.name for node in nodes]
-    # Head and worker are for who reads two.
-    two = {"head": names[0], "worker": names[1]}
-    return {"rank": rank, "nodes": names, **two, "rails": list(nodes[rank].rails), "image": image}
+    return {"rank": rank, "nodes": names, "rails": list(nodes[rank].rails), "image": image}
 
 
 def plan(brought: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, dict[str, t.Any]]:

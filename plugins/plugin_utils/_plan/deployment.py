@@ -7,7 +7,7 @@
 """A deployment as one Spark has it: what is planned, what is recorded once it was seen to answer, how it is run.
 
 A record is a deployment with what was seen of it, so that both are run in the same way. Records are read by
-`module_utils/_deployment/records.py`, on the Spark, which also brings those of earlier releases into this form.
+`module_utils/_deployment/records.py`, on the Spark.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import PurePosixPath
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, pair_view
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
+    FORMAT,
     NOT_COMPARED,
     PREVIOUS,
     nodes_of,
@@ -29,7 +30,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.acce
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import (
     DEPLOYMENT,
-    GENERATIONS,
     LABEL,
     PREFIX,
 )
@@ -48,6 +48,7 @@ ROOM_FOR_WHAT_IS_SEEN = 64 * 1024
 class Deployment:
     """All that tells what a Spark runs, and all that is needed to run it again. The fields are a record's keys."""
 
+    format: int
     deployment: str
     title: str
     source: str
@@ -149,6 +150,7 @@ def of(
     its own record, whose files stay where its container does."""
     node = plan["node"]
     return Deployment(
+        format=FORMAT,
         deployment=node["deployment"],
         title=recipe.get("title", ""),
         source=recipe.get("source", ""),
@@ -248,10 +250,9 @@ def is_record(deployment: Mapping) -> bool:
     return "deployed_at" in deployment
 
 
-def directory(deployment: Mapping, state_directory: str) -> str:
-    """Where a Spark has its files; the containers of earlier releases do not say it."""
-    labels = deployment["container"]["labels"]
-    return str(labels.get(f"{PREFIX}.directory") or f"{state_directory}/{deployment['deployment']}")
+def directory(deployment: Mapping) -> str:
+    """Return where a Spark has its files."""
+    return str(deployment["container"]["labels"][f"{PREFIX}.directory"])
 
 
 def lost(deployment: Mapping, addresses: t.Collection[str]) -> str:
@@ -268,51 +269,21 @@ def lost(deployment: Mapping, addresses: t.Collection[str]) -> str:
     )
 
 
-def inside(container: Mapping) -> tuple[str, list[str]]:
-    """The generation that a container has its files from, and what is mounted into it by name.
-
-    Earlier releases had the files in the deployment's directory itself, which is no generation.
-    """
-    mounts = {mount["target"]: PurePosixPath(mount["source"]) for mount in container["mounts"]}
-    source = mounts.get(DEPLOYMENT, PurePosixPath())
-    beside = [target.removeprefix(f"{DEPLOYMENT}/") for target in mounts if target.startswith(f"{DEPLOYMENT}/")]
-    return source.name if source.parent.name == GENERATIONS else "", beside
-
-
 def in_place(container: Mapping, files: t.Mapping[str, str]) -> dict[str, t.Any]:
-    """Where a container that is planned, or goes on, has its files. Those of an earlier release may be executable."""
-    generation, beside = inside(container)
-    mode = {} if generation else {"mode": "preserve"}
+    """Return where a container has its files: the generation, what is mounted into it by name, and the texts."""
+    inside = f"{DEPLOYMENT}/"
+    targets = [mount["target"] for mount in container["mounts"]]
     return {
-        "generation": generation,
-        "beside": beside if generation else [],
-        "files": [{"name": name, "content": text, **mode} for name, text in files.items()],
+        "generation": container["labels"][f"{PREFIX}.generation"],
+        "beside": [target.removeprefix(inside) for target in targets if target.startswith(inside)],
+        "files": [{"name": name, "content": text} for name, text in files.items()],
     }
-
-
-def placed(container: Mapping, files: t.Mapping[str, str]) -> tuple[Mapping, str, list[str]]:
-    """A recorded container with its files, by what they are; that generation, and what is mounted into it.
-
-    Earlier releases had the files in the deployment's directory itself: there they come back.
-    """
-    former, beside = inside(container)
-    if not former:
-        return container, "", beside
-    generation = containers.generation(files, beside)
-    mounts = [
-        {**mount, "source": str(PurePosixPath(mount["source"]).with_name(generation))}
-        if mount["target"] == DEPLOYMENT
-        else mount
-        for mount in container["mounts"]
-    ]
-    labels = {**container["labels"], f"{PREFIX}.generation": generation}
-    return {**container, "mounts": mounts, "labels": labels}, generation, beside
 
 
 def reserved(deployment: Mapping, before: Mapping | None, state_directory: str) -> list[dict[str, t.Any]]:
     """The directories with the records that will be written once it answers, and the bytes to reserve for each."""
     size = max(len(json.dumps(record, indent=4)) for record in (deployment, before or {})) + ROOM_FOR_WHAT_IS_SEEN
-    files, place = [PREVIOUS], PurePosixPath(directory(deployment, state_directory))
+    files, place = [PREVIOUS], PurePosixPath(directory(deployment))
     if place.is_relative_to(state_directory):
         # One call, and so one failure.
         files.append(f"{place.relative_to(state_directory)}/record.json")
@@ -329,7 +300,6 @@ def way(
     deployment: Mapping,
     planned_turn: str | None,
     look: Mapping,
-    state_directory: str,
     own: Mapping | None = None,
     proven: bool = False,
 ) -> dict[str, t.Any]:
@@ -344,7 +314,6 @@ def way(
     """
     recorded, rank, slot = is_record(deployment), deployment.get("pair", {}).get("rank", 0), look.get("slot")
     labels = deployment["container"]["labels"]
-    container, generation, beside = placed(deployment["container"], deployment["files"] if recorded else {})
     turn = planned_turn or containers.turn(rank, [False] * (len(nodes_of(deployment.get("pair") or {})) or 1))
     differs = slot is not None and slot["labels"].get(LABEL) != labels.get(LABEL)
     # By the time its workers start, the head of what served before is not there to take them for its own.
@@ -352,16 +321,14 @@ def way(
     known = recorded or (own is not None and own["container"]["labels"] == labels)
     aside = (differs or stops) and slot is not None and proven and slot["state"] == "running"
     return {
-        "directory": directory(deployment, state_directory),
-        "container": container if recorded else deployment["container"],
-        "generation": generation,
-        "beside": beside,
+        "directory": directory(deployment),
+        "container": deployment["container"],
+        **in_place(deployment["container"], deployment["files"] if recorded else {}),
         "refusal": lost(deployment, look["addresses"]) if recorded and "addresses" in look else "",
-        "files": [{"name": name, "content": text} for name, text in (deployment["files"] if recorded else {}).items()],
         # Only the head has the API.
         "answers": rank == 0,
         "port": urllib.parse.urlsplit(deployment["url"]).port or 0,
-        "address": deployment.get("listens_on", "127.0.0.1"),
+        "address": deployment["listens_on"],
         "turn": turn,
         "before": "aside" if aside else "stop" if stops else "",
         # Until it is on record Docker must not start it again.

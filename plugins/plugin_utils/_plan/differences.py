@@ -50,7 +50,8 @@ def _all_of(facts: Facts) -> str:
 
 def _misses(facts: Facts, other: str) -> bool:
     """Whether one that has a rank needs just this other one: a head each worker, a worker its head."""
-    return bool(_pair(facts)) and (_pair(facts)["role"] == "head" or _pair(facts).get("head") in (None, other))
+    pair = _pair(facts)
+    return bool(pair) and (pair["role"] == "head" or nodes_of(pair)[:1] in ([], [other]))
 
 
 def _halves(host: str, own: Facts, other: str, its: Facts) -> t.Iterator[str]:

@@ -147,7 +147,6 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
             "addresses": {"type": "list", "elements": "str"},
             "own": DICT,
             "proven": {"type": "bool", "default": False},
-            "state_directory": {"type": "str", "required": True},
         },
     },
     "back": {

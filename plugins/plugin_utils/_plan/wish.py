@@ -18,17 +18,12 @@ import yaml
 
 Mapping = t.Mapping[str, t.Any]
 
-# Where a container has its programs and what they write, which each release arranges by itself.
+# Where a container has its programs, which each release brings.
 PROGRAMS = "/deployment"
-# Of a container's labels, those that tell what it is for. The last is not there in records of earlier releases, whose
-# keys are those of today unless this run has changed them: they are made once.
-TOLD = tuple(f"dgx_spark.speculative.{name}" for name in ("deployment", "directory", "url", "rank"))
-TRUST = "dgx_spark.speculative.trust"
-GENERATION = "dgx_spark.speculative.generation"
+# Of a container's labels, those that tell what it is for.
+TOLD = tuple(f"dgx_spark.speculative.{name}" for name in ("deployment", "directory", "url", "rank", "trust"))
 # What follows from models and options, which are compared, by an arithmetic that may be another release's.
 TAKES = ("DGX_SPARK_TAKES_BYTES", "DGX_SPARK_TAKES_SHARE")
-# It changes nothing that is served, and earlier releases of the collection did not write it.
-NO_TELEMETRY = "TRTLLM_NO_USAGE_STATS=1"
 # How Docker runs a container, beside what is planned: inputs of the role trtllm_container.
 SETTINGS = (
     *("network", "published_ports", "ipc_mode", "ulimits", "device_requests", "stop_timeout"),
@@ -40,8 +35,7 @@ def said(script: str) -> tuple[list[str], list[str]]:
     """What a script tells the server: environment and arguments. How its ranks are started is the programs' own."""
     words = shlex.split(script.replace("\\\n", " "), comments=True)
     exported = (words[number] for number in range(1, len(words)) if words[number - 1] == "export")
-    environment = sorted(word for word in exported if word != NO_TELEMETRY)
-    return environment, words[words.index("trtllm-serve") :] if "trtllm-serve" in words else []
+    return sorted(exported), words[words.index("trtllm-serve") :] if "trtllm-serve" in words else []
 
 
 def same_texts(recorded: t.Mapping[str, str], wanted: t.Mapping[str, str]) -> bool:
@@ -60,15 +54,12 @@ def same_models(recorded: Mapping, wanted: Mapping) -> bool:
     return before == now
 
 
-def shown(container: Mapping, apart: bool) -> list[str]:
-    """What a container sees of its Spark beside its programs: targets, each with its source and what it may do. What it
-    reads below them counts if it is mounted apart from them: earlier releases had it in the same directory.
-    """
+def shown(container: Mapping) -> list[str]:
+    """Return what a container sees of its Spark beside its programs: targets, sources, and what it may do."""
     told = [
         [str(mount.get(key)) for key in ("target", "source", "type", "read_only")]
         for mount in container["mounts"]
-        if not f"{mount['target']}/".startswith(f"{PROGRAMS}/")
-        or (apart and mount["target"] != PROGRAMS and mount.get("read_only"))
+        if mount["target"] != PROGRAMS
     ]
     return sorted(" ".join(words) for words in told)
 
@@ -87,18 +78,16 @@ def _plain(value: t.Any) -> str:
     return json.dumps(value, sort_keys=True) if isinstance(value, (list, dict)) else str(value)
 
 
-def same_container(recorded: Mapping, wanted: Mapping, trust_changed: bool) -> bool:
+def same_container(recorded: Mapping, wanted: Mapping) -> bool:
     """Whether Docker was asked for the same, as far as it is planned."""
     asked = ("image", "command", "devices", "healthcheck")
     told = [{**container["environment"], **dict.fromkeys(TAKES)} for container in (recorded, wanted)]
     labels = [container["labels"] for container in (recorded, wanted)]
-    apart = GENERATION in labels[0]
     return (
         all(recorded[key] == wanted[key] for key in asked)
         and told[0] == told[1]
-        and shown(recorded, apart) == shown(wanted, apart)
+        and shown(recorded) == shown(wanted)
         and all(labels[0].get(name) == labels[1].get(name) for name in TOLD)
-        and labels[0].get(TRUST, "" if trust_changed else labels[1].get(TRUST)) == labels[1].get(TRUST)
     )
 
 

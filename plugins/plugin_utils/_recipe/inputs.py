@@ -43,7 +43,6 @@ OUTPUTS = (
     "spark_network_fingerprint",
     "spark_network_look",
     "spark_network_rails",
-    "spark_network_trust_changed",
     "speculative_benchmark_chosen",
     "speculative_benchmark_recipe_path",
     "speculative_benchmark_report",
@@ -84,25 +83,6 @@ RESERVED = {
     "deployment": ("state_directory", "the name of a deployment is speculative_serve_deployment"),
     "deployment_hosts": ("joined", "choose Sparks with --limit, or in the inventory"),
     "deployment_missing_for": ("joined", "what is missing is found out by a look"),
-}
-
-# What inputs of an earlier release are called now.
-RENAMED = {
-    "spark_pair_base_image": "spark_network_base_image",
-    "spark_pair_become": "spark_network_become",
-    "spark_pair_become_method": "spark_network_become_method",
-    "spark_pair_clock_skew": "spark_network_clock_skew",
-    "spark_pair_container": "spark_network_container",
-    "spark_pair_copy_patience": "spark_network_copy_patience",
-    "spark_pair_copy_port": "spark_network_copy_port",
-    "spark_pair_copy_streams": "spark_network_copy_streams",
-    "spark_pair_directory": "spark_network_directory",
-    "spark_pair_fingerprint": "spark_network_fingerprint",
-    "spark_pair_remove_image": "spark_network_remove_image",
-    "spark_pair_reserve_gib": "huggingface_cache_reserve_gib",
-    "spark_pair_ssh_port": "spark_network_ssh_port",
-    "spark_pair_state_directory": "spark_network_state_directory",
-    "spark_pair_tolerate": "spark_network_tolerate",
 }
 
 
@@ -212,7 +192,7 @@ def misspelt(variables: t.Iterable[str], known: t.Mapping[str, t.Collection[str]
     """One line for each variable that begins like a role's inputs and is none of them."""
     every = {name for names in known.values() for name in names}
     prefixes = tuple(f"{role}_" for role in known)
-    return [f"{name} is called {RENAMED[name]} now" for name in sorted(variables) if name in RENAMED] + [
+    return [
         f"{name} is not an input of any role{did_you_mean(name, every)}"
         for name in sorted(variables)
         if name.startswith(prefixes) and name not in every and name not in OUTPUTS

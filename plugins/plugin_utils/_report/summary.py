@@ -40,7 +40,7 @@ def first_lines(text: str, count: int = 4) -> list[str]:
 
 def heading(host: str, record: t.Mapping[str, t.Any]) -> str:
     pair = record.get("pair") or {}
-    who = f"{pairs.listed(pair.get('nodes') or [pair['head'], pair['worker']])} serve" if pair else f"{host} serves"
+    who = f"{pairs.listed(pair['nodes'])} serve" if pair else f"{host} serves"
     return f"{who} {record['served_model']} {drafting(record)}"
 
 
@@ -98,7 +98,7 @@ def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     if record.get("context"):
         longest = longest_prompt(record.get("options") or {}, record["context"])
         rows.append(("room", words_of_room(record["context"], record["parallel"], longest)))
-    where = f" on {record['pair']['head']}" if record.get("pair") else ""
+    where = f" on {record['pair']['nodes'][0]}" if record.get("pair") else ""
     if record.get("free_for_gpu"):
         rows.append(("free before", f"{record['free_for_gpu']}{where}"))
     rows.append(("memory left", f"{record['memory_available'] / 1e9:.1f} GB{where}"))
@@ -120,7 +120,7 @@ def gain(record: t.Mapping[str, t.Any]) -> str:
 def addresses(record: t.Mapping[str, t.Any], endpoint: access.Endpoint) -> list[tuple[str, str]]:
     """What it is called, as its recipe unless somebody has named it, and where it is reached."""
     named = [("deployment", record["deployment"])] if record.get("deployment") else []
-    where = f" on {record['pair']['head']}" if record.get("pair") else ""
+    where = f" on {record['pair']['nodes'][0]}" if record.get("pair") else ""
     return [*named, *access.rows(record["url"], record.get("listens_on"), endpoint, where)]
 
 

@@ -201,6 +201,19 @@ def test_a_named_playbook_serves_its_own_recipe() -> None:
     assert "serve.yml with -e recipe=" in text
 
 
+def test_what_an_unreleased_state_has_deployed(spark: Spark) -> None:
+    image = "tar -c --files-from /dev/null | docker import - nothing"
+    label = "dgx_spark.speculative.deployment=single_eagle3"
+    made = spark.exec(f"{image} && docker create --name dgx-spark-speculative --label {label} nothing true")
+    assert made.returncode == 0, made.stderr
+    said = "single_eagle3 was deployed by an unreleased state of this collection. Remove it with cleanup.yml."
+    refused = {name: playbook.fail(name).message for name in ("single_eagle3", "status", "diagnose")}
+    assert {name: said in message for name, message in refused.items()} == dict.fromkeys(refused, True), refused
+    playbook.succeed("cleanup")
+    assert spark.exec("docker ps --all --quiet").stdout == ""
+    assert spark.exec("docker rmi nothing").returncode == 0
+
+
 def test_a_password_that_is_missing(spark: Spark) -> None:
     # Not in the group, and no open connection that still is.
     spark.exec("gpasswd --delete spark docker; pkill -u spark sshd")

@@ -18,7 +18,12 @@ from tests.unit.docker_server import DockerServer
 ROOT = Path(__file__).parents[3]
 NAME = "dgx-spark-speculative"
 SOCKET = "/var/run/docker.sock"
-LABELS = {"dgx_spark.speculative.deployment": "mine", "dgx_spark.speculative.url": "http://127.0.0.1:8000"}
+FORMAT = "dgx_spark.speculative.format"
+LABELS = {
+    FORMAT: "1",
+    "dgx_spark.speculative.deployment": "mine",
+    "dgx_spark.speculative.url": "http://127.0.0.1:8000",
+}
 SERVES: dict[str, t.Any] = {
     "Id": "c1",
     "Image": "sha256:1",

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.unit import plays
-from tests.unit.playbooks.conftest import NAME, Said
+from tests.unit.playbooks.conftest import FORMAT, NAME, Said
 
 ROOT = Path(__file__).parents[3]
 INCLUDE = "ansible.builtin.include_role"
@@ -101,6 +101,23 @@ def test_what_becomes_of_the_image_is_said(
     said = check("trtllm_container", "absent", slot, inputs=inputs)
     assert said.code == 0, said.text
     assert [word for word in words if word not in said.text] == [], said.text
+
+
+@pytest.mark.parametrize("entry", ["back", "start", "unused"])
+def test_another_format_is_refused(check: t.Callable[..., Said], entry: str) -> None:
+    said = check("speculative_serve", entry, labels={FORMAT: ""})
+    assert "mine was deployed by an unreleased state of this collection. Remove it with cleanup.yml." in said.text
+    assert "changed=0" in said.text
+    assert said.code != 0
+
+
+def test_another_format_is_removed(tmp_path: Path, check: t.Callable[..., Said]) -> None:
+    record = tmp_path / NAME / "mine/record.json"
+    record.parent.mkdir(parents=True)
+    record.write_text('{"deployment": "mine"}', encoding="utf-8")
+    said = check("speculative_serve", "absent", labels={FORMAT: ""})
+    assert said.code == 0, said.text
+    assert not record.exists()
 
 
 def test_whom_sudo_refuses_keeps_everything(tmp_path: Path, check: t.Callable[..., Said]) -> None:

@@ -185,16 +185,23 @@ def test_what_cannot_be_planned_is_said(play: Play) -> None:
     assert "share needs 'nvidia/Qwen3-235B-A22B-FP4': register it with dgx_spark.speculative." in played.message
 
 
-def recorded(address: str) -> dict[str, t.Any]:
+def recorded(address: str, directory: str) -> dict[str, t.Any]:
     """A deployment on two Sparks that was seen to answer, as each of them has it."""
     rank, own = "{{ inventory_hostname[-1] | int - 1 }}", "{{ (inventory_hostname[-1] | int - 1) | string }}"
     rail = {"interface": "enp1s0f1np1", "address": address}
     return {
         **{"deployment": "mine", "deployed_at": "2026-01-01T00:00:00Z", "url": "http://127.0.0.1:8000"},
-        "pair": {"rank": rank, "head": "spark-1", "worker": "spark-2", "rails": [rail]},
+        "listens_on": "127.0.0.1",
+        "pair": {"rank": rank, "nodes": ["spark-1", "spark-2"], "rails": [rail]},
         "container": {
             **{name: [] for name in ("command", "mounts", "ulimits", "devices", "device_requests", "published_ports")},
-            **{"image": "the-pairs:1", "labels": {CONFIGURATION: "abc"}, "environment": {"DGX_SPARK_RANK": own}},
+            "image": "the-pairs:1",
+            "environment": {"DGX_SPARK_RANK": own},
+            "labels": {
+                CONFIGURATION: "abc",
+                "dgx_spark.speculative.directory": f"{directory}/mine",
+                "dgx_spark.speculative.generation": "0123456789ab",
+            },
             **{"network": "host", "ipc_mode": "host", "stop_timeout": 120, "log_max_size": "50m", "log_max_files": 3},
             "healthcheck": {},
         },
@@ -203,11 +210,12 @@ def recorded(address: str) -> dict[str, t.Any]:
 
 
 def test_what_was_recorded_comes_back_as_what_was_planned_is_run(play: Play, tmp_path: Path) -> None:
-    here = {"speculative_serve_state_directory": str(tmp_path / "dgx-spark-speculative")}
-    played = play(["run"], "--check", __speculative_serve_run=recorded("127.0.0.1"), **here)
+    place = str(tmp_path / "dgx-spark-speculative")
+    here = {"speculative_serve_state_directory": place}
+    played = play(["run"], "--check", __speculative_serve_run=recorded("127.0.0.1", place), **here)
     assert ranks(played) == ["1", "0"]
     assert {container["image"] for container in played.containers} == {"the-pairs:1"}
-    played = play(["run"], "--check", __speculative_serve_run=recorded("192.168.100.10"), **here)
+    played = play(["run"], "--check", __speculative_serve_run=recorded("192.168.100.10", place), **here)
     assert (played.code != 0, played.containers) == (True, [])
     assert (
         "spark-1: 'mine', deployed 2026-01-01T00:00:00Z, cannot come back, since this Spark does not have"

@@ -78,7 +78,7 @@ def test_a_task_tells_one_thing(tmp_path: Path, task: dict[str, t.Any], refusal:
 
 
 def test_the_head_speaks_for_its_worker(tmp_path: Path) -> None:
-    pair = {"rank": 1, "head": "spark-1", "worker": "spark-2", "rails": []}
+    pair = {"rank": 1, "nodes": ["spark-1", "spark-2"], "rails": []}
     done = play(tmp_path, {"summary": {**RECORD, "pair": pair}})
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["lines"] == []

@@ -36,7 +36,9 @@ def fixture_home(tmp_path: Path) -> Path:
     """A home directory in which a deployment serves, with a secret in every file."""
     home = tmp_path / "home"
     deployment = home / "state/mine"
+    generation = deployment / "generations/0123456789ab"
     record: dict[str, t.Any] = {
+        "format": 1,
         "deployment": "mine",
         "deployed_at": "2026-01-01T00:00:00Z",
         "served_model": "openai/gpt-oss-120b",
@@ -44,8 +46,8 @@ def fixture_home(tmp_path: Path) -> Path:
     }
     record["container"]["environment"] = {"HF_HOME": "/cache", "COMPANY": CANARY}
     files = {
-        deployment / "options.yml": f"max_batch_size: 1\nhf_token: {CANARY}\n",
-        deployment / "serve.sh": f"#!/bin/bash\nexport HF_TOKEN='{CANARY} x'\nexec trtllm-serve /tmp/models/m\n",
+        generation / "options.yml": f"max_batch_size: 1\nhf_token: {CANARY}\n",
+        generation / "serve.sh": f"#!/bin/bash\nexport HF_TOKEN='{CANARY} x'\nexec trtllm-serve /tmp/models/m\n",
         deployment / "record.json": json.dumps({**record, "note": CANARY}),
         deployment / "state/state.json": json.dumps({"state": "running", "since": time.time(), "reason": CANARY}),
         deployment
@@ -82,7 +84,9 @@ class EngineHandler(docker_server.Handler):
 @pytest.fixture(name="engine")
 def fixture_engine(tmp_path: Path, url: str) -> t.Iterator[DockerServer]:
     labels = {
+        "dgx_spark.speculative.format": "1",
         "dgx_spark.speculative.deployment": "mine",
+        "dgx_spark.speculative.generation": "0123456789ab",
         "dgx_spark.speculative.configuration": "abc",
         "dgx_spark.speculative.url": url,
         "note": CANARY,
@@ -160,6 +164,12 @@ def unpack(path: Path) -> dict[str, str]:
             member.name.partition("/")[2]: t.cast("t.IO[bytes]", tar.extractfile(member)).read().decode()
             for member in tar.getmembers()
         }
+
+
+def test_another_format_is_refused(diagnose: Diagnose, engine: DockerServer) -> None:
+    engine.pages[f"/containers/{NAME}/json"]["Config"]["Labels"]["dgx_spark.speculative.format"] = "2"
+    result = diagnose()
+    assert result["msg"] == "mine was deployed by an unreleased state of this collection. Remove it with cleanup.yml."
 
 
 @pytest.mark.usefixtures("engine")
@@ -334,7 +344,7 @@ def test_the_head_of_two(diagnose: Diagnose, engine: DockerServer, home: Path, t
 def test_the_worker_of_two_is_not_asked(diagnose: Diagnose, engine: DockerServer, home: Path, server: Server) -> None:
     halve(engine, home, 1, "serving")
     # The head's name for where it serves means nothing here, and only the head has a script.
-    (home / "state/mine/serve.sh").unlink()
+    (home / "state/mine/generations/0123456789ab/serve.sh").unlink()
     result = diagnose(host="spark-2")
     assert server.requests == []
     sources = {source["name"]: source["read"] for source in result["sources"]}
@@ -362,7 +372,7 @@ def test_the_files_are_those_that_the_container_has(
             (place / file).write_text(f"# of {name}\n", encoding="utf-8")
             os.utime(place / file, (time.time() - age,) * 2)
     for file in ("options.yml", "serve.sh"):
-        os.utime(mine / file, (1, 1))
+        os.utime(mine / "generations/0123456789ab" / file, (1, 1))
     if there:
         slot = engine.pages[f"/containers/{NAME}/json"]
         slot["Config"]["Labels"]["dgx_spark.speculative.generation"] = "bbbbbbbbbbbb"

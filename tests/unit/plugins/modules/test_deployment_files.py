@@ -304,26 +304,6 @@ def test_where_a_record_cannot_be_read_nothing_is_removed(
     assert (tmp_path / "other" / "generations" / "old").exists() == (damaged == "previous.json")
 
 
-@pytest.mark.parametrize("named", ["previous.json", "one/record.json", None])
-def test_files_of_an_earlier_release_go_when_no_record_has_them(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, named: str | None
-) -> None:
-    (tmp_path / "one" / "generations" / "own").mkdir(parents=True)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "one" / "server").mkdir()
-    for name in ("one/server/head.py", "one/serve.sh", "one/pair.py", "one/benchmark.json", "other/serve.sh"):
-        (tmp_path / name).write_text("{}", encoding="utf-8")
-    record(tmp_path, "one/record.json", tmp_path / "one" / "generations" / "own")
-    if named:
-        record(tmp_path, named, tmp_path / "one")
-    run(capsys, tmp_path / "one", files=[], prune=True)
-    left = sorted(path.name for path in (tmp_path / "one").glob("*.*"))
-    assert left == sorted(["benchmark.json", "record.json", *(["serve.sh", "pair.py"] if named else [])])
-    assert (tmp_path / "one" / "server").exists() == bool(named)
-    # Nothing says that one came in the place of the other.
-    assert (tmp_path / "other" / "serve.sh").exists()
-
-
 def test_what_cannot_be_removed_is_a_warning(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -346,17 +326,3 @@ def test_what_a_container_has_mounted_stays(capsys: pytest.CaptureFixture[str], 
         (generations / name).mkdir(parents=True)
     run(capsys, tmp_path / "one", files=[], prune=True, mounted=[str(generations / "mounted"), "/elsewhere"])
     assert [path.name for path in generations.iterdir()] == ["mounted"]
-
-
-def test_a_mode_may_stay_as_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for name, mode in (("serve.sh", 0o755), ("options.yml", 0o644)):
-        (tmp_path / name).write_text("same\n", encoding="utf-8")
-        (tmp_path / name).chmod(mode)
-    tmp_path.chmod(0o700)
-    files = [{"name": name, "content": "same\n", "mode": "preserve"} for name in ("serve.sh", "options.yml")]
-    assert not run(capsys, tmp_path, files=files)["changed"]
-    (tmp_path / "serve.sh").write_text("other\n", encoding="utf-8")
-    (tmp_path / "options.yml").unlink()
-    assert run(capsys, tmp_path, files=files)["changed"]
-    assert tree(tmp_path) == {"serve.sh": "755", "options.yml": "755"}
-    assert (tmp_path / "serve.sh").read_text(encoding="utf-8") == "same\n"

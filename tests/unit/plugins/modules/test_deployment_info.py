@@ -52,11 +52,13 @@ class Spark:
         # Of two Sparks the other one, as long as this one is there.
         self.other: socket.socket | None = None
         self.labels = {
+            "dgx_spark.speculative.format": "1",
             "dgx_spark.speculative.deployment": "mine",
             "dgx_spark.speculative.url": url,
             "dgx_spark.speculative.configuration": "abc",
         }
         self.record: dict[str, t.Any] = {
+            "format": 1,
             "deployed_at": "2026-10-04T09:12:44Z",
             "deployment": "mine",
             "title": "A title",
@@ -156,7 +158,7 @@ def fixture_look(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
     machine = Machine(root=tmp_path / "root", uid=os.getuid(), home=tmp_path, docker_host="")
     monkeypatch.setattr(deployment_info, "Machine", lambda: machine)
 
-    def look(**args: t.Any) -> dict[str, t.Any]:
+    def look(fails: bool = False, **args: t.Any) -> dict[str, t.Any]:
         args = {
             "socket": str(tmp_path / "docker.sock"),
             "state_directory": str(tmp_path / "dgx-spark-speculative"),
@@ -166,7 +168,7 @@ def fixture_look(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
         with patch_module_args(args), pytest.raises(SystemExit):
             deployment_info.main()
         result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
-        assert (result.get("failed", False), result.get("changed")) == (False, False), result
+        assert (result.get("failed", False), result.get("changed", False)) == (fails, False), result
         # As the action does.
         return {**result, "lines": render("spark-1", status_of(result))} if "disk" in result else result
 
@@ -255,7 +257,7 @@ def test_that_what_another_user_has_deployed_does_not_listen_is_all_that_is_know
             ["draft length 5, given with -e"],
         ),
         ({}, []),
-        # Not known to earlier releases, or not what it was.
+        # Lost, or not what it was.
         (None, []),
         ({"draft_length": 5}, []),
         (["odd"], []),
@@ -722,7 +724,7 @@ def paired(spark: Spark, rank: int, listening: bool = True) -> None:
         server.listen()
     spark.labels["dgx_spark.speculative.rank"] = str(rank)
     spark.labels["dgx_spark.speculative.options"] = "abc"
-    spark.record["pair"] = {"rank": rank, "head": "spark-1", "worker": "spark-2", "image": "p", "rails": [RAIL]}
+    spark.record["pair"] = {"rank": rank, "nodes": ["spark-1", "spark-2"], "image": "p", "rails": [RAIL]}
     spark.write("mine/record.json", spark.record)
     spark.slot("running")
     spark.docker.pages[CONTAINER]["Config"]["Env"] = [f"DGX_SPARK_SSH_PORT={server.getsockname()[1]}"]
@@ -733,7 +735,7 @@ def paired(spark: Spark, rank: int, listening: bool = True) -> None:
 
 def test_the_head_of_two(serving: Spark, look: Look) -> None:
     paired(serving, 0)
-    serving.says("running", peer={"address": "127.0.0.1", "reachable": True, "since": 1})
+    serving.says("running", peers=[{"address": "127.0.0.1", "reachable": True, "since": 1}])
     result = look()
     assert (result["state"], result["measured"]) == ("ready", "now")
     assert (result["pair"]["role"], result["pair"]["options"]) == ("head", "abc")
@@ -951,7 +953,7 @@ def test_without_the_cable_nothing_is_asked_and_nobody_answers(serving: Spark, l
     paired(serving, 0)
     serving.carrier.write_text("0\n")
     serving.carrier.with_name("mtu").write_text("1500\n")
-    serving.says("running", peer={"address": "127.0.0.1", "reachable": True, "since": 1})
+    serving.says("running", peers=[{"address": "127.0.0.1", "reachable": True, "since": 1}])
     result = look()
     assert "other_mtu" not in [one["id"] for one in result["findings"]]
     # Although the other one would be found by another way.
@@ -975,8 +977,15 @@ def test_a_pair_that_was_never_seen_to_serve(serving: Spark, look: Look) -> None
     ]
     serving.says("serving")
     result = look()
-    assert (result["state"], result["pair"]["head"], result["pair"]["peer"]["answers"]) == ("serving", None, "open")
+    assert (result["state"], result["pair"]["nodes"], result["pair"]["peer"]["answers"]) == ("serving", [], "open")
     assert result["lines"][0] == "spark-1 is rank 1 of mine; its head is 127.0.0.1"
+
+
+def test_another_format_is_refused(serving: Spark, look: Look) -> None:
+    del serving.labels["dgx_spark.speculative.format"]
+    serving.slot("running")
+    result = look(fails=True)
+    assert result["msg"] == "mine was deployed by an unreleased state of this collection. Remove it with cleanup.yml."
 
 
 def test_where_the_roles_have_things_is_the_default(

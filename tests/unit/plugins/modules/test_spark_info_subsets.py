@@ -127,7 +127,7 @@ def test_what_was_measured_is_in_the_state_directory(capsys: pytest.CaptureFixtu
 def test_what_is_in_the_slot_and_what_is_recorded_of_it(
     capsys: pytest.CaptureFixture[str], docker: DockerServer, tmp_path: Path
 ) -> None:
-    labels = {"dgx_spark.speculative.deployment": "mine"}
+    labels = {"dgx_spark.speculative.deployment": "mine", "dgx_spark.speculative.format": "1"}
     docker.pages["/containers/slot/json"] = {
         **{"Id": "1", "Name": "/slot", "Image": "sha256:1", "State": {"Status": "running"}},
         **{"Config": {"Image": "release:1", "Labels": labels}, "HostConfig": {}, "NetworkSettings": {}},
@@ -136,6 +136,10 @@ def test_what_is_in_the_slot_and_what_is_recorded_of_it(
     found = gather(capsys, "docker", "records", **asked)
     assert found["docker"]["slot"]["labels"] == labels
     assert found["records"]["slot_directory"] == str(tmp_path / "mine")
+    del labels["dgx_spark.speculative.format"]
+    refused = "mine was deployed by an unreleased state of this collection. Remove it with cleanup.yml."
+    assert gather(capsys, "docker", "records", **asked)["msg"] == refused
+    assert gather(capsys, "docker", "records", any_format=True, **asked)["docker"]["slot"]["labels"] == labels
     # What does not answer has nothing in its slot.
     asked["docker"]["socket"] = "/nowhere"
     found = gather(capsys, "docker", "records", **asked)

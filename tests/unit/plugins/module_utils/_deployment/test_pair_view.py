@@ -22,7 +22,7 @@ ROW = {
     "mtu": 9000,
     "speed_mbps": 200_000,
 }
-RECORD: dict[str, t.Any] = {"pair": {"rank": 1, "head": "spark-1", "worker": "spark-2", "rails": [ROW]}}
+RECORD: dict[str, t.Any] = {"pair": {"rank": 1, "nodes": ["spark-1", "spark-2"], "rails": [ROW]}}
 ENVIRONMENT = {
     "DGX_SPARK_FABRIC_ADDRESSES": "192.168.100.11, 192.168.101.11",
     "DGX_SPARK_PEER_ADDRESSES": "192.168.100.10,192.168.101.10",
@@ -34,7 +34,7 @@ RAIL = pairs.Rail("enp1s0f1np1", "192.168.100.11", "192.168.100.10", "192.168.10
 
 def test_the_record_tells_who_is_who() -> None:
     pair = pairs.pair_of(LABELS, {}, RECORD)
-    assert pair == pairs.Pair(1, "spark-1", "spark-2", (RAIL,))
+    assert pair == pairs.Pair(1, (RAIL,), nodes=("spark-1", "spark-2"))
     assert (pair.role, pair.peer, pair.peer_address) == ("worker", "spark-1", "192.168.100.10")
 
 
@@ -59,7 +59,7 @@ def of_four(rank: int) -> pairs.Pair:
     own = [f"192.168.{third}.{10 + rank}" for third in (100, 101)]
     others = [f"192.168.{third}.{10 + other}" for third in (100, 101) for other in range(4) if other != rank]
     environment = {"DGX_SPARK_FABRIC_ADDRESSES": ",".join(own), "DGX_SPARK_PEER_ADDRESSES": ",".join(others)}
-    record = {"pair": {"rank": rank, "nodes": NODES, "head": NODES[0], "worker": NODES[1], "rails": []}}
+    record = {"pair": {"rank": rank, "nodes": NODES, "rails": []}}
     found = pairs.pair_of({**LABELS, "dgx_spark.speculative.rank": str(rank)}, environment, record)
     assert found
     return found
@@ -141,7 +141,7 @@ def test_whether_the_other_one_answers() -> None:
         server.bind(("127.0.0.1", 0))
         port = server.getsockname()[1]
         rail = pairs.Rail(None, "127.0.0.1", "127.0.0.1")
-        pair = pairs.Pair(0, None, None, (rail,), port)
+        pair = pairs.Pair(0, (rail,), port)
         assert pairs.ask_peer(pair) == "refused"
         server.listen()
         assert pairs.ask_peer(pair) == "open"
@@ -149,8 +149,8 @@ def test_whether_the_other_one_answers() -> None:
             assert pairs.ask_peer(pair, link) == "silent"
         # By the way round it is found, but not on the cable.
         away = pairs.Rail(None, "192.0.2.77", "127.0.0.1")
-        assert pairs.ask_peer(pairs.Pair(0, None, None, (away,), port)) == "silent"
-    assert pairs.ask_peer(pairs.Pair(0, None, None, ())) is None
+        assert pairs.ask_peer(pairs.Pair(0, (away,), port)) == "silent"
+    assert pairs.ask_peer(pairs.Pair(0, ())) is None
 
 
 def test_one_that_does_not_answer() -> None:
@@ -158,7 +158,7 @@ def test_one_that_does_not_answer() -> None:
         server.bind(("127.0.0.1", 0))
         server.listen(0)
         rail = pairs.Rail(None, "127.0.0.1", "127.0.0.1")
-        pair = pairs.Pair(0, None, None, (rail,), server.getsockname()[1])
+        pair = pairs.Pair(0, (rail,), server.getsockname()[1])
         # A full queue takes nobody any more.
         waiting = [socket.socket() for _number in range(4)]
         for one in waiting:

@@ -16,19 +16,20 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from tests.unit.entrypoint_container import lease_until
 
 LABELS = {"dgx_spark.speculative.deployment": "mine", "dgx_spark.speculative.configuration": "abc"}
+ON_DISK = {"dgx_spark.speculative.directory": "/state/mine", "dgx_spark.speculative.generation": "0123"}
 RECORD: dict[str, t.Any] = {
     "deployment": "mine",
     "deployed_at": "2026-10-04T09:12:44Z",
     "url": "http://127.0.0.1:8000",
+    "listens_on": "127.0.0.1",
     "image": {"id": "sha256:1", "reference": "r:1", "digests": []},
     "models": {"lab/one": {"commit": "1" * 40, "snapshot": "/models/one"}},
     "options": {},
     "findings": [],
     "container": {
         "image": "r:1",
-        "labels": LABELS,
-        "published_ports": [],
-        **{name: [] for name in ("command", "mounts", "ulimits", "devices", "device_requests")},
+        "labels": {**LABELS, **ON_DISK},
+        **{name: [] for name in ("command", "mounts", "ulimits", "devices", "device_requests", "published_ports")},
         **{name: {} for name in ("environment", "healthcheck")},
         **dict.fromkeys(("network", "ipc_mode", "stop_timeout", "log_max_size", "log_max_files"), "x"),
     },
@@ -158,7 +159,7 @@ def test_what_a_record_needs(tmp_path: Path, key: str) -> None:
     assert read(tmp_path, "mine", {})["own"] is None
 
 
-@pytest.mark.parametrize("key", sorted(set(RECORD["container"]) - {"published_ports"}))
+@pytest.mark.parametrize("key", sorted(RECORD["container"]))
 def test_what_a_container_needs(tmp_path: Path, key: str) -> None:
     container = {name: value for name, value in RECORD["container"].items() if name != key}
     store(tmp_path, json.dumps({**RECORD, "container": container}))
@@ -177,13 +178,47 @@ def test_ports_of_a_record_are_a_list(tmp_path: Path, ports: t.Any, whole: bool)
     assert (read(tmp_path, "mine", {})["own"] is not None) is whole
 
 
-def test_an_earlier_release_recorded_no_published_ports(tmp_path: Path) -> None:
-    container = {name: value for name, value in RECORD["container"].items() if name != "published_ports"}
-    store(tmp_path, json.dumps({**RECORD, "container": container}))
-    assert read(tmp_path, "mine", {})["own"] == RECORD
+@pytest.mark.parametrize("label", ON_DISK)
+def test_what_labels_a_container_needs(tmp_path: Path, label: str) -> None:
+    labels = {name: value for name, value in RECORD["container"]["labels"].items() if name != label}
+    store(tmp_path, json.dumps({**RECORD, "container": {**RECORD["container"], "labels": labels}}))
+    assert read(tmp_path, "mine", {})["own"] is None
 
 
-PAIR = {"rank": 0, "head": "a", "worker": "b", "image": "r/pair:1", "rails": [], "ranks": []}
+UNRELEASED = "mine was deployed by an unreleased state of this collection. Remove it with cleanup.yml."
+FORMAT_LABEL = {"dgx_spark.speculative.format": "1"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "record", "previous", "refused"),
+    [
+        ({}, None, None, False),
+        ({**LABELS, **FORMAT_LABEL}, {**RECORD, "format": 1}, {**RECORD, "format": 1}, False),
+        # A container of another user's, and a damaged file.
+        ({"other": "label"}, {}, None, False),
+        (LABELS, None, None, True),
+        ({**LABELS, "dgx_spark.speculative.format": "2"}, None, None, True),
+        ({}, RECORD, None, True),
+        ({}, {**RECORD, "format": 2}, None, True),
+        ({}, None, RECORD, True),
+    ],
+)
+def test_another_format_is_refused(
+    tmp_path: Path, labels: dict[str, str], record: t.Any, previous: t.Any, refused: bool
+) -> None:
+    if record is not None:
+        store(tmp_path, json.dumps(record))
+    if previous is not None:
+        (tmp_path / "previous.json").write_text(json.dumps(previous), encoding="utf-8")
+    if not refused:
+        records.require_format(tmp_path, labels)
+        return
+    with pytest.raises(records.FormatError) as error:
+        records.require_format(tmp_path, labels)
+    assert str(error.value) == UNRELEASED
+
+
+PAIR = {"rank": 0, "nodes": ["a", "b"], "image": "r/pair:1", "rails": [], "ranks": []}
 WORKERS_FILES = {"options.yml": "", "entrypoint.py": ""}
 
 
@@ -227,7 +262,7 @@ SEEN: dict[str, t.Any] = {
         *({"measurements": figures} for figures in (5, ["fast"], {"ttft_s": "fast"})),
         *({"container": {**RECORD["container"], "mounts": mounts}} for mounts in ([5], [{"source": "/models"}])),
         *({"pair": {**PAIR, "rails": rails}} for rails in ([5], [{**RAIL, "address": 5}], [{"address": "192.0.2.1"}])),
-        *({"pair": {**PAIR, "nodes": nodes}} for nodes in (5, ["a", 5])),
+        *({"pair": {**PAIR, "nodes": nodes}} for nodes in (5, ["a", 5], None)),
         *({"answer": answer} for answer in (5, "42", {"text": ["42"]})),
         *({"break_even": bounds} for bounds in (["2.5"], {"best": "2.5"})),
         *({name: "x"} for name in ("memory_available", "draft_length", "context", "checks", "warnings", "benchmark")),
@@ -248,7 +283,7 @@ def test_a_record_that_somebody_has_edited_is_damaged(tmp_path: Path, edited: di
 
 @pytest.mark.parametrize(
     "edited",
-    [{}, {"measurements": None}, {"break_even": None}, {"pair": {**PAIR, "nodes": ["a", "b"], "rails": [RAIL]}}],
+    [{}, {"measurements": None}, {"break_even": None}, {"pair": {**PAIR, "rails": [RAIL]}}],
 )
 def test_what_is_not_known_is_no_damage(tmp_path: Path, edited: dict[str, t.Any]) -> None:
     container = {**RECORD["container"], "mounts": [MOUNT]}
@@ -268,9 +303,7 @@ def test_where_a_container_has_its_files_from() -> None:
     label = "dgx_spark.speculative.generation"
     place = Path("/state/mine")
     assert records.files_directory(place, {label: "0123"}) == place / "generations" / "0123"
-    # Those of earlier releases had them beside everything else.
-    assert records.files_directory(place, {}) == place
-    assert {records.of_files(place), records.of_files(place / "generations" / "0123")} == {place}
+    assert records.files_directory(place, {}) is None
 
 
 def test_what_there_is_of_a_deployment_is_remembered(tmp_path: Path) -> None:

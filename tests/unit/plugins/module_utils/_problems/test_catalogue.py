@@ -33,12 +33,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look
 
 HEAD = Pair(
     0,
-    "spark-1",
-    "spark-2",
     (
         Rail("enp1s0f1np1", "10.0.0.1", "10.0.0.2", "10.0.0.0/24", 9000, 200_000),
         Rail("enP2p1s0f1np1", "10.0.1.1", "10.0.1.2", "10.0.1.0/24", 9000, 200_000),
     ),
+    nodes=("spark-1", "spark-2"),
 )
 WORKER = dataclasses.replace(HEAD, rank=1)
 LINK = Link(True, True, 9000, 200_000)

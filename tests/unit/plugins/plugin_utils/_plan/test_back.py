@@ -15,7 +15,7 @@ PREVIOUS: dict[str, t.Any] = {
     **{"deployment": "mine", "deployed_at": "2026-10-04T09:12:44Z", "image": {"reference": "r:1"}},
     "container": {"labels": LABELS},
 }
-OF_TWO = {**PREVIOUS, "pair": {"rank": 0, "head": "spark-1", "worker": "spark-2", "rails": RAILS}}
+OF_TWO = {**PREVIOUS, "pair": {"rank": 0, "nodes": ["spark-1", "spark-2"], "rails": RAILS}}
 OTHER = {**OF_TWO, "container": {"labels": {**LABELS, "dgx_spark.speculative.options": "def"}}}
 
 

@@ -47,7 +47,7 @@ def spark(rank: int, **changes: t.Any) -> dict[str, t.Any]:
         **{"stall_s": 300, "probe_interval_s": 60, "peer_lost_s": 60, "ready_timeout": 3600},
         **{"guard": "", "takes": 64_000_000_000, "share": 0.0},
         **{"generation": f"0123456789a{rank}", "beside": ["state", "trial"]},
-        **{"checked": HASH, "trust": f"trust-{rank}", "trust_changed": False},
+        **{"checked": HASH, "trust": f"trust-{rank}"},
         **{"devices": [], "settings": {}, "slot": None, "recorded": None},
         **changes,
     }
@@ -118,9 +118,7 @@ def test_what_was_asked_for_is_asked_for(name: str) -> None:
 def test_a_record_names_all_in_the_order_of_the_ranks(number: int) -> None:
     names = [f"spark-{rank + 1}" for rank in range(number)]
     pairs = [each["pair"] for each in containers.plan(sparks(number)).values()]
-    assert [(pair["rank"], pair["nodes"], pair["head"]) for pair in pairs] == [
-        (rank, names, "spark-1") for rank in range(number)
-    ]
+    assert [(pair["rank"], pair["nodes"]) for pair in pairs] == [(rank, names) for rank in range(number)]
 
 
 @pytest.mark.parametrize("number", [1, 2, 4])
@@ -315,29 +313,24 @@ def test_what_is_mounted_is_a_generation_and_what_lives_is_beside_it() -> None:
     assert alone["container"]["labels"]["dgx_spark.speculative.directory"] == f"{STATE}/mine"
 
 
-def earlier(brought: dict[str, t.Any], made: dict[str, t.Any]) -> dict[str, t.Any]:
-    """A Spark on which an earlier release has deployed what is wanted: its files were not in a generation."""
-    rest = [mount for mount in made["mounts"] if not mount["target"].startswith("/deployment")]
-    flat = {"type": "bind", "source": f"{STATE}/mine", "target": "/deployment", "read_only": True}
-    new = ("dgx_spark.speculative.generation", "dgx_spark.speculative.trust")
-    labels = {**{key: value for key, value in made["labels"].items() if key not in new}, LABEL: "earlier"}
-    recorded = {**made, "mounts": [flat, *rest], "labels": labels}
-    return {**brought, "recorded": recorded, "slot": {"state": "running", "labels": labels}}
-
-
-def as_deployed_earlier(number: int) -> list[dict[str, t.Any]]:
-    brought = sparks(number)
-    plan = containers.plan(brought)
-    return [earlier(each, plan[each["name"]]["container"]) for each in brought]
+def by_another_release(number: int, **changes: t.Any) -> list[dict[str, t.Any]]:
+    """Sparks on which a release with other programs has deployed what is wanted."""
+    brought = sparks(number, **changes)
+    made = containers.plan([{**each, "generation": "fedcba987654"} for each in brought])
+    recorded = [made[each["name"]]["container"] for each in brought]
+    return [
+        {**each, "recorded": one, "slot": {"state": "running", "labels": one["labels"]}}
+        for each, one in zip(brought, recorded)
+    ]
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_what_serves_the_same_wish_goes_on_as_it_is(number: int) -> None:
-    brought = as_deployed_earlier(number)
+    brought = by_another_release(number)
     for each, planned in zip(brought, containers.plan(brought).values()):
         assert planned["container"] == each["recorded"]
         assert (planned["kept"], planned["serves_already"], planned["turn"]) == (True, True, "at once")
-    # Just what is planned is nothing of an earlier release.
+    # Just what is planned is nothing of another release.
     assert [each["kept"] for each in containers.plan(sparks(number)).values()] == [False] * number
 
 
@@ -350,7 +343,7 @@ def test_what_serves_the_same_wish_goes_on_as_it_is(number: int) -> None:
     ],
 )
 def test_what_is_another_wish_on_one_spark_is_made_anew_on_all(changes: dict[str, t.Any]) -> None:
-    brought = as_deployed_earlier(2)
+    brought = by_another_release(2)
     if "port" in changes:
         changes = {**changes, "bridged": True}
     for each in containers.plan([brought[0], {**brought[1], **changes}]).values():
@@ -359,46 +352,27 @@ def test_what_is_another_wish_on_one_spark_is_made_anew_on_all(changes: dict[str
 
 
 def test_what_is_not_just_what_was_recorded_is_made_anew() -> None:
-    (one,) = as_deployed_earlier(1)
+    (one,) = by_another_release(1)
     slot = one["slot"]
     for other in ({**slot, "state": "exited"}, {**slot, "labels": {**slot["labels"], LABEL: "cut off"}}):
         (planned,) = containers.plan([{**one, "slot": other}]).values()
         assert not planned["kept"]
 
 
-def test_keys_that_changed_make_containers_anew_where_they_are_recorded() -> None:
-    brought = as_deployed_earlier(2)
-    # What does not say which keys it has may have those from before this run.
-    made_anew = containers.plan([brought[0], {**brought[1], "trust_changed": True}]).values()
-    assert [each["kept"] for each in made_anew] == [False, False]
-    for each in brought:
-        each["recorded"]["labels"]["dgx_spark.speculative.trust"] = each["trust"]
-    told = [{**each, "trust_changed": True} for each in brought]
-    assert [each["kept"] for each in containers.plan(told).values()] == [True, True]
+def test_keys_that_changed_make_containers_anew() -> None:
+    brought = by_another_release(2)
     assert not any(each["kept"] for each in containers.plan([brought[0], {**brought[1], "trust": "new"}]).values())
 
 
-def by_another_release(brought: dict[str, t.Any]) -> dict[str, t.Any]:
-    """A Spark on which a release with generations and other programs has deployed what is wanted."""
-    (planned,) = containers.plan([{**brought, "generation": "fedcba987654"}]).values()
-    made = planned["container"]
-    return {**brought, "recorded": made, "slot": {"state": "running", "labels": made["labels"]}}
-
-
 def test_what_is_mounted_beside_a_generation_is_wished_for() -> None:
-    with_vocabularies = {"beside": ["state", "trial", "vocabularies"]}
-    one = by_another_release(spark(0))
-    for brought, kept in ((one, True), ({**one, **with_vocabularies}, False)):
+    (one,) = by_another_release(1)
+    for brought, kept in ((one, True), ({**one, "beside": ["state", "trial", "vocabularies"]}, False)):
         (planned,) = containers.plan([brought]).values()
         assert (planned["kept"], planned["serves_already"]) == (kept, kept)
-    # Where it is part of the same directory, it is seen anyway.
-    (flat,) = as_deployed_earlier(1)
-    (planned,) = containers.plan([{**flat, **with_vocabularies}]).values()
-    assert planned["kept"]
 
 
 def test_what_goes_on_is_run_as_it_was_unless_somebody_asks_for_something_else() -> None:
-    (one,) = as_deployed_earlier(1)
+    (one,) = by_another_release(1)
     one["recorded"].update({"ulimits": ["memlock:-1:-1"], "log_max_size": "9m"})
     (planned,) = containers.plan([{**one, "settings": {"log_max_size": "9m"}}]).values()
     assert (planned["kept"], planned["container"]) == (True, one["recorded"])
@@ -418,9 +392,9 @@ def test_the_memory_guard_is_told_what_the_engine_takes() -> None:
 
 def test_an_arithmetic_of_another_release_restarts_nothing_and_other_limits_do() -> None:
     for before in ({"takes": None}, {"takes": 1}):
-        one = by_another_release(spark(0, **before))
+        (one,) = by_another_release(1, **before)
         (planned,) = containers.plan([{**one, "takes": 64_000_000_000}]).values()
         assert planned["kept"]
         assert planned["container"]["environment"] == one["recorded"]["environment"]
-    (planned,) = containers.plan([{**by_another_release(spark(0)), "guard": "off"}]).values()
+    (planned,) = containers.plan([{**by_another_release(1)[0], "guard": "off"}]).values()
     assert not planned["kept"]

@@ -171,7 +171,7 @@ def test_what_a_run_ends_with() -> None:
 
 
 RAILS = [{"interface": "enp1s0f1np1", "address": "192.168.100.10"}]
-PAIR = {"pair": {"nodes": ["a", "b", "c"], "worker": "b", "rails": RAILS}}
+PAIR = {"pair": {"nodes": ["a", "b", "c"], "rails": RAILS}}
 RANK = "dgx_spark.speculative.rank"
 
 
@@ -235,9 +235,7 @@ def test_half_a_pair_that_was_kept_is_not_waited_for() -> None:
     [
         (PAIR["pair"], ["b", "c", "d"], "b and c"),
         ({"nodes": ["a", "b", "c", "d"]}, ["b", "c", "d"], "b, c and d"),
-        # Records of earlier releases know two, and one alone none.
-        ({"worker": "c"}, ["c"], "c"),
-        ({"worker": "b"}, ["c"], ""),
+        ({"nodes": ["a", "b"]}, ["c"], ""),
         ({}, ["c"], ""),
     ],
 )

@@ -15,21 +15,24 @@ import pytest
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.action.deployment_plan import ActionModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers, deployment
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import deployment
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deployment import Deployment, Seen
 
 from tests.golden import stories
 
 CONFIGURATION = "dgx_spark.speculative.configuration"
 DIRECTORY = "/home/spark/.local/share/dgx-spark-speculative/mine"
-LABELS = {CONFIGURATION: "abc", "dgx_spark.speculative.directory": DIRECTORY}
+GENERATION = "0123456789ab"
+LABELS = {
+    CONFIGURATION: "abc",
+    "dgx_spark.speculative.directory": DIRECTORY,
+    "dgx_spark.speculative.generation": GENERATION,
+}
 NOW = datetime.datetime(2026, 10, 4, 11, 12, 44, 5, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
 RAIL = {"interface": "enp1s0f1np1", "address": "192.168.100.10"}
 PAIR = {
     "rank": 0,
     "nodes": ["spark-1", "spark-2"],
-    "head": "spark-1",
-    "worker": "spark-2",
     "rails": [RAIL],
     "image": "r/pair:1",
 }
@@ -238,7 +241,7 @@ def test_what_has_served_all_along_keeps_its_record() -> None:
 
 
 def way(run: t.Mapping[str, t.Any], turn: str | None = None, **look: t.Any) -> dict[str, t.Any]:
-    return deployment.way(run, turn, look, "/state")
+    return deployment.way(run, turn, look)
 
 
 def test_what_was_planned_is_run() -> None:
@@ -249,7 +252,7 @@ def test_what_was_planned_is_run() -> None:
     # Whether just this was seen to answer, its record says.
     assert how["known"] is False
     for labels, known in ((LABELS, True), ({**LABELS, CONFIGURATION: "other"}, False)):
-        assert deployment.way(run, None, {}, "/state", {"container": {"labels": labels}})["known"] is known
+        assert deployment.way(run, None, {}, {"container": {"labels": labels}})["known"] is known
 
 
 def test_what_was_recorded_gets_its_files_back() -> None:
@@ -259,65 +262,36 @@ def test_what_was_recorded_gets_its_files_back() -> None:
     assert [(file["name"], file.keys()) for file in how["files"]] == [
         (name, {"name", "content"}) for name in ("entrypoint.py", "serve.sh", "options.yml")
     ]
-    # An earlier release did not say where they are.
-    old = {**planned().record(seen(), NOW), "container": {**FULL, "labels": {}}}
-    del old["pair"], old["listens_on"]
-    assert (way(old)["directory"], way(old)["answers"], way(old)["address"]) == ("/state/mine", True, "127.0.0.1")
 
 
 def test_what_goes_on_serving_keeps_its_files() -> None:
     assert planned(kept=True).files == {"entrypoint.py": "earlier\n"}
 
 
-def mounted(source: str) -> list[dict[str, t.Any]]:
-    return [
-        {"type": "bind", "source": "/hub", "target": "/cache/hub", "read_only": True},
-        {"type": "bind", "source": source, "target": "/deployment", "read_only": True},
-        {"type": "bind", "source": f"{DIRECTORY}/state", "target": "/deployment/state", "read_only": False},
-        {"type": "bind", "source": f"{DIRECTORY}/trial", "target": "/deployment/trial", "read_only": True},
-    ]
+MOUNTS = [
+    {"type": "bind", "source": "/hub", "target": "/cache/hub", "read_only": True},
+    {"type": "bind", "source": f"{DIRECTORY}/generations/{GENERATION}", "target": "/deployment", "read_only": True},
+    {"type": "bind", "source": f"{DIRECTORY}/state", "target": "/deployment/state", "read_only": False},
+    {"type": "bind", "source": f"{DIRECTORY}/trial", "target": "/deployment/trial", "read_only": True},
+]
 
 
-def test_what_was_recorded_has_the_generation_that_its_files_are() -> None:
-    record = planned().record(seen(), NOW)
-    beside = ["state", "trial"]
-    generation = containers.generation(record["files"], beside)
-    labels = {**LABELS, "dgx_spark.speculative.generation": generation}
-    container = {**FULL, "labels": labels, "mounts": mounted(f"{DIRECTORY}/generations/{generation}")}
-    how = way({**record, "container": container})
-    assert (how["generation"], how["beside"], how["container"]) == (generation, beside, container)
-    # Another text is another directory, whatever the record says of the container.
-    how = way({**record, "container": container, "files": {**record["files"], "serve.sh": "false\n"}})
-    assert how["generation"] not in ("", generation)
-    assert how["container"]["mounts"][1]["source"] == f"{DIRECTORY}/generations/{how['generation']}"
-    assert how["container"]["labels"]["dgx_spark.speculative.generation"] == how["generation"]
-    assert [mount for mount in how["container"]["mounts"] if mount["target"] != "/deployment"] == [
-        mount for mount in container["mounts"] if mount["target"] != "/deployment"
-    ]
-
-
-def test_what_an_earlier_release_recorded_comes_back_where_it_was() -> None:
-    container = {**FULL, "mounts": mounted(DIRECTORY)[:3]}
+def test_what_was_recorded_has_its_generation_again() -> None:
+    container = {**FULL, "mounts": MOUNTS}
     how = way({**planned().record(seen(), NOW), "container": container})
-    assert (how["generation"], how["beside"], how["container"]) == ("", ["state"], container)
+    assert (how["generation"], how["beside"], how["container"]) == (GENERATION, ["state", "trial"], container)
 
 
 def test_what_was_planned_is_run_as_it_was_planned() -> None:
-    run = vars(planned(container={"image": "r:1", "labels": LABELS, "mounts": mounted(f"{DIRECTORY}/generations/0")}))
+    run = vars(planned(container={"image": "r:1", "labels": LABELS, "mounts": MOUNTS}))
     assert way(run)["container"] == run["container"]
 
 
 def test_files_are_where_the_container_has_them() -> None:
-    files = {"serve.sh": "true\n"}
-    generation = {**FULL, "mounts": mounted(f"{DIRECTORY}/generations/0123456789ab")}
-    assert deployment.in_place(generation, files) == {
-        **{"generation": "0123456789ab", "beside": ["state", "trial"]},
+    assert deployment.in_place({**FULL, "mounts": MOUNTS}, {"serve.sh": "true\n"}) == {
+        "generation": GENERATION,
+        "beside": ["state", "trial"],
         "files": [{"name": "serve.sh", "content": "true\n"}],
-    }
-    # Of an earlier release only the files are looked after.
-    assert deployment.in_place({**FULL, "mounts": mounted(DIRECTORY)}, files) == {
-        **{"generation": "", "beside": []},
-        "files": [{"name": "serve.sh", "content": "true\n", "mode": "preserve"}],
     }
 
 
@@ -367,7 +341,7 @@ def test_a_head_of_something_else_is_stopped_before_its_workers_start(
 def test_what_was_proven_and_runs_is_put_aside(recorded: bool, rank: int, turn: str, slot: t.Any, aside: bool) -> None:
     one = planned(pair={} if turn == "at once" else {**PAIR, "rank": rank})
     run, asked = (one.record(seen(), NOW), None) if recorded else (vars(one), turn)
-    how = deployment.way(run, asked, {"slot": slot}, "/state", {"container": {"labels": LABELS}}, proven=True)
+    how = deployment.way(run, asked, {"slot": slot}, {"container": {"labels": LABELS}}, proven=True)
     assert (how["before"] == "aside") is aside
     # Docker must not start two after a power cut, and of what is known to answer starts that.
     assert how["provisional"] is aside

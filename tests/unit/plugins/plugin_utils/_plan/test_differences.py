@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.differences import differences
 
 Facts = dict[str, t.Any]
-HEAD = {"rank": 0, "role": "head", "head": "a", "worker": "b", "options": "1"}
+HEAD = {"rank": 0, "role": "head", "nodes": ["a", "b"], "options": "1"}
 WORKER = {**HEAD, "rank": 1, "role": "worker"}
 
 
@@ -97,8 +97,7 @@ def test_what_does_not_belong_together(own: Facts, its: Facts, words: str) -> No
 
 
 def test_halves_that_were_never_seen_to_serve_know_no_names() -> None:
-    nameless = {"head": None, "worker": None}
-    statuses = {"a": facts({**HEAD, **nameless}), "b": facts({**WORKER, **nameless}, "old")}
+    statuses = {"a": facts({**HEAD, "nodes": []}), "b": facts({**WORKER, "nodes": []}, "old")}
     assert "b is the worker of old" in differences(statuses, "a")[0]
 
 
@@ -107,7 +106,7 @@ def test_halves_that_were_never_seen_to_serve_know_no_names() -> None:
 
 def of_three(**changes: Facts) -> dict[str, Facts]:
     names = ["a", "b", "c"]
-    pair = {"nodes": names, "head": "a", "worker": "b", "options": "1"}
+    pair = {"nodes": names, "options": "1"}
     ranks = [{**pair, "rank": rank, "role": "worker" if rank else "head"} for rank in range(3)]
     return {name: {**facts(rank), **changes.get(name, {})} for name, rank in zip(names, ranks)}
 

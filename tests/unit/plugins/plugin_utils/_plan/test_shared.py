@@ -30,7 +30,7 @@ def asked(rank: int = 0, **changes: t.Any) -> dict[str, t.Any]:
         **{"pair_directory": "/state/pair", "pair_image": "pair:1", "volume": "slot-cache", "host": "127.0.0.1"},
         **{"port": 8000, "models": {"a/target": {"commit": COMMIT}}, "stall_s": 300, "probe_interval_s": 60},
         **{"peer_lost_s": 60, "ready_timeout": 3600, "environment": {}, "log_level": "info", "rails": [rail]},
-        **{"ssh_port": 2233, "trust": "t", "trust_changed": False, "devices": [], "settings": {"network": "host"}},
+        **{"ssh_port": 2233, "trust": "t", "devices": [], "settings": {"network": "host"}},
         **{"slot": None, "own": None, **changes},
     }
 

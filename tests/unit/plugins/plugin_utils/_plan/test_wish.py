@@ -35,8 +35,6 @@ DIRECTORY = {"/srv/model": {"commit": None, "fingerprint": "one"}}
         {"entrypoint.py": "print()\n", "server/head.py": ""},
         {"options.yml": "max_batch_size: 1  # a word\n"},
         {"serve.sh": SCRIPT.replace("# image", "# the image").replace("mkdir", "install")},
-        # Nothing that is served, and earlier releases of the collection did not write it.
-        {"serve.sh": SCRIPT.replace("export MINE", "export TRTLLM_NO_USAGE_STATS=1\nexport MINE")},
     ],
 )
 def test_programs_and_words_are_no_wish(changes: dict[str, str]) -> None:

@@ -17,7 +17,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inpu
     KINDS,
     LIMITS,
     OUTPUTS,
-    RENAMED,
     inputs,
     misspelt,
     mistaken,
@@ -33,20 +32,6 @@ def test_a_misspelt_input_gets_the_nearest_name() -> None:
     assert misspelt(["speculative_serve_prot"], inputs(ROLES)) == [
         "speculative_serve_prot is not an input of any role; did you mean 'speculative_serve_port'?"
     ]
-
-
-def test_an_input_that_was_called_otherwise_is_told_its_name() -> None:
-    given = ["spark_pair_tolerate", "spark_pair_reserve_gib", "spark_network_tolerate"]
-    assert misspelt(given, inputs(ROLES)) == [
-        "spark_pair_reserve_gib is called huggingface_cache_reserve_gib now",
-        "spark_pair_tolerate is called spark_network_tolerate now",
-    ]
-
-
-def test_what_is_renamed_is_an_input_under_its_new_name_only() -> None:
-    every = {name for names in inputs(ROLES).values() for name in names}
-    assert set(RENAMED.values()) <= every
-    assert not RENAMED.keys() & every
 
 
 def test_what_has_nothing_to_do_with_the_roles_is_nobodys_business() -> None:

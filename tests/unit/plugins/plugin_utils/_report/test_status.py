@@ -185,12 +185,11 @@ def test_durations(seconds: float, words: str) -> None:
 
 HEAD = Pair(
     0,
-    "spark-1",
-    "spark-2",
     (
         Rail("enp1s0f1np1", "192.168.100.10", "192.168.100.11", "192.168.100.0/24", 9000, 200_000),
         Rail("enP2p1s0f1np1", "192.168.101.10", "192.168.101.11", "192.168.101.0/24", 9000, 200_000),
     ),
+    nodes=("spark-1", "spark-2"),
 )
 WELL = [Link(True, True, 9000, 200_000)] * 2
 SEEN = {"address": "192.168.100.11", "reachable": True, "since": 0}
@@ -256,7 +255,7 @@ def test_what_the_memory_guard_says_of_itself() -> None:
     text = " ".join(" ".join(lines).split())
     assert "earlyoom runs, too: it ends the largest program" in text
     assert "systemd-oomd runs, too: it may kill the container" in text
-    # A container of an earlier release says nothing of one.
+    # One that does not run says nothing of it.
     assert "memory guard" not in "\n".join(render("spark-1", SERVING))
 
 
@@ -322,13 +321,8 @@ def test_what_the_container_noticed_and_how_the_links_are() -> None:
 
 def test_a_pair_as_data() -> None:
     facts = json.loads(json.dumps(half(0, "ready", noticed=SEEN).facts()))["pair"]
-    assert (facts["rank"], facts["role"], facts["head"], facts["worker"], facts["options"]) == (
-        0,
-        "head",
-        "spark-1",
-        "spark-2",
-        "abc",
-    )
+    assert (facts["rank"], facts["role"], facts["options"]) == (0, "head", "abc")
+    assert facts["nodes"] == ["spark-1", "spark-2"]
     assert facts["rails"][0]["up"] is True
     assert facts["rails"][1]["address"] == "192.168.101.10"
     assert facts["peer"] == {

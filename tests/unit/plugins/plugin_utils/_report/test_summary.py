@@ -206,7 +206,7 @@ def rank(**changes: t.Any) -> dict[str, t.Any]:
 def paired(**changes: t.Any) -> dict[str, t.Any]:
     rail = {"interface": "enp1s0f1np1", "address": "192.168.100.10", "peer_address": "192.168.100.11"}
     rails = [{**rail, "mtu": 9000, "speed_mbps": 200_000}, {"address": "192.168.101.10"}]
-    pair = {"rank": 0, "head": "spark-1", "worker": "spark-2", "rails": rails, **changes}
+    pair = {"rank": 0, "nodes": ["spark-1", "spark-2"], "rails": rails, **changes}
     return record(pair=pair, listens_on="127.0.0.1")
 
 
