@@ -30,8 +30,6 @@ HUB = "/cache/huggingface/hub"
 ENTRYPOINT = ("python3", "/deployment/entrypoint.py")
 # After a quarter of an hour even a server that goes on loading is no healthy one.
 LOADING_S = 900
-# What files/server/cluster.py takes by itself. It is not handed over: another environment would make another container.
-PEER_LOST_S = 60
 RDMA = ("/dev/infiniband:/dev/infiniband",)
 # Where ranks as root find each other, the compiler's headers and its assembler.
 RANKS = {
@@ -71,8 +69,7 @@ class Node:
     stall_s: t.Any
     probe_interval_s: t.Any
     peer_lost_s: t.Any
-    # The memory guard's limits where they are not the usual ones, and what the engine takes: bytes, where they are
-    # known, and a share of the rest.
+    # The memory guard's limits, and what the engine takes: bytes, where they are known, and a share of the rest.
     guard: str
     takes: int | None
     share: float
@@ -159,18 +156,18 @@ def fabric(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
     node = nodes[rank]
     if not node.rails:
         return {}
-    interfaces, patience = joined(node.rails, "interface"), str(node.peer_lost_s)
+    interfaces = joined(node.rails, "interface")
     return {
         "DGX_SPARK_RANK": str(rank),
         "DGX_SPARK_FABRIC_ADDRESSES": joined(node.rails, "address"),
         "DGX_SPARK_PEER_ADDRESSES": others(nodes, rank),
         "DGX_SPARK_SSH_PORT": str(node.ssh_port),
+        "DGX_SPARK_PEER_LOST_S": str(node.peer_lost_s),
         "NCCL_SOCKET_IFNAME": interfaces,
         "NCCL_IB_HCA": joined(node.rails, "rdma"),
         "UCX_NET_DEVICES": interfaces,
         "OMPI_MCA_btl_tcp_if_include": ",".join(subnets(node.rails)),
         **RANKS,
-        **({} if float(patience) == PEER_LOST_S else {"DGX_SPARK_PEER_LOST_S": patience}),
         **{name: str(value) for name, value in node.environment.items()},
     }
 
@@ -185,9 +182,9 @@ def environment(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
         "DGX_SPARK_DRAFT": place(node, "draft", node.draft),
         "DGX_SPARK_STALL_S": str(node.stall_s),
         "DGX_SPARK_PROBE_INTERVAL_S": str(node.probe_interval_s),
+        "DGX_SPARK_GUARD": node.guard,
         **({} if node.takes is None else {"DGX_SPARK_TAKES_BYTES": str(node.takes)}),
         **({"DGX_SPARK_TAKES_SHARE": f"{node.share:g}"} if node.share else {}),
-        **({"DGX_SPARK_GUARD": node.guard} if node.guard else {}),
         **fabric(nodes, rank),
     }
 

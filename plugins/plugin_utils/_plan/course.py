@@ -82,7 +82,10 @@ def closely(place: Mapping, network: str, image: str, published_ports: t.Any, co
     usual = [f"{in_brackets(address)}:{port}:{port}"] if port else []
     published = usual if published_ports is None else published_ports
     return {
-        **{"image": image, "address": address, "holders": True, "compare_path": compare_path},
+        "image": image,
+        "address": address,
+        "holders": True,
+        "compare_path": compare_path,
         **({"published_ports": published} if bridge else {"port": port} if port else {}),
     }
 

@@ -13,7 +13,7 @@ import typing as t
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import GIB, PlanError, parse_number
 
 ON, OFF = ("true", "on", "yes"), ("false", "off", "no")
-# What files/server/guard.py takes by itself. It is not handed over: another environment would make another container.
+# A Spark has frozen with 2.5 GiB left, and a killed engine takes on for a second: hence 4 GiB.
 FLOOR_GIB, SECONDS = 4.0, 3.0
 # A guard that keeps nothing free or looks no second ahead is none.
 LEAST = {"floor_gib": 0.5, "seconds": 1.0}
@@ -42,7 +42,7 @@ def problems(limits: t.Mapping[str, t.Any], reserve: int) -> list[str]:
 
 
 def handed_over(given: t.Any, reserve: int) -> str:
-    """What the container's environment says: nothing for the usual limits; raises PlanError with all that is wrong."""
+    """What the container's environment says; raises PlanError with all that is wrong."""
     limits: t.Mapping[str, t.Any] = given if isinstance(given, dict) else {}
     if not isinstance(given, dict):
         word = str(given).strip().lower()
@@ -57,8 +57,6 @@ def handed_over(given: t.Any, reserve: int) -> str:
     if wrong:
         raise PlanError(" ".join(wrong))
     usual = max(LEAST["floor_gib"], min(FLOOR_GIB, SHARE * reserve / GIB))
-    floor = parse_number(limits.get("floor_gib", usual))
-    seconds = parse_number(limits.get("seconds", SECONDS))
-    words = [f"floor={round((floor or usual) * GIB)}"] if floor != FLOOR_GIB else []
-    words += [f"seconds={seconds:g}"] if seconds != SECONDS else []
-    return " ".join(words)
+    floor = parse_number(limits.get("floor_gib", usual)) or usual
+    seconds = parse_number(limits.get("seconds", SECONDS)) or SECONDS
+    return f"floor={round(floor * GIB)} seconds={seconds:g}"

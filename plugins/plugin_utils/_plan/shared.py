@@ -37,12 +37,20 @@ def brought(asked: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]:
     bridged = given["settings"].get("network") == "bridge"
     settings = {key: value for key, value in given["settings"].items() if bridged or key != "published_ports"}
     whole: dict[str, t.Any] = {
-        **{**given, "settings": settings},
-        **{"reference": values["image"], "target": values["target"], "draft": values["draft"]},
-        **{"url": url_of(given["host"], given["port"]), "bridged": bridged, "checked": plan["checked"]},
-        **{key: plan[key] for key in ("guard", "takes", "share")},
+        **given,
+        "settings": settings,
+        "reference": values["image"],
+        "target": values["target"],
+        "draft": values["draft"],
+        "url": url_of(given["host"], given["port"]),
+        "bridged": bridged,
+        "checked": plan["checked"],
+        "guard": plan["guard"],
+        "takes": plan["takes"],
+        "share": plan["share"],
         "beside": ["state", "trial", *(["vocabularies"] if recipe.get("vocabularies") else [])],
-        **{"generation": "", "recorded": None},
+        "generation": "",
+        "recorded": None,
     }
     node = containers.Node(**whole)
     _target, draft = (containers.place(node, use, values[use]) for use in ("target", "draft"))

@@ -34,9 +34,15 @@ Mapping = t.Mapping[str, t.Any]
 
 # What is told of, where it is not the recipe's.
 WORDS = {
-    **{"image": "image", "target": "target model", "draft": "draft model", "method": "method"},
-    **{DRAFT_LENGTH: "draft length", "context": "context", "parallel": "conversations at once"},
-    **{"kv_cache": "KV cache", "family": "family of releases"},
+    "image": "image",
+    "target": "target model",
+    "draft": "draft model",
+    "method": "method",
+    DRAFT_LENGTH: "draft length",
+    "context": "context",
+    "parallel": "conversations at once",
+    "kv_cache": "KV cache",
+    "family": "family of releases",
 }
 # The same of mappings and numbers that are somebody's own, with nothing of the recipe's in the plan's values.
 OTHERS = {"options": "engine options", "environment": "environment", "port": "port"}

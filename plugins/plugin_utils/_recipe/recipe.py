@@ -50,8 +50,12 @@ MOST_DRAFTED = 1024
 MOST_PARTS = 10_000
 # What the rules of the engine options call these keys; all else is in the options.
 ENGINE_NAMES = {
-    **{"release": "image", LENGTH: DRAFT_LENGTH, "world_size": "sparks"},
-    **{name: name for name in ("family", "method", "draft_model")},
+    "release": "image",
+    LENGTH: DRAFT_LENGTH,
+    "world_size": "sparks",
+    "family": "family",
+    "method": "method",
+    "draft_model": "draft_model",
 }
 
 

@@ -136,8 +136,6 @@ def test_the_workers_container_is_run_before_the_heads_and_each_once(play: Play)
     assert ranks(played) == ["1", "0"]
     for container in played.containers:
         assert container["devices"] == ["/dev/infiniband:/dev/infiniband"]
-        # The container's own default need not be told.
-        assert "DGX_SPARK_PEER_LOST_S" not in container["env"]
     labels = [container["labels"] for container in played.containers]
     assert labels[0][CONFIGURATION] == labels[1][CONFIGURATION]
     # What both have served all along needs no order, and gets no more calls.
@@ -168,7 +166,8 @@ def test_the_patience_with_a_lost_worker_and_the_memory_guards_limits_are_handed
     played = play(UP, "--check", speculative_serve_peer_lost_s=7, speculative_serve_guard={"seconds": 5})
     assert ranks(played) == ["1", "0"]
     assert [container["env"]["DGX_SPARK_PEER_LOST_S"] for container in played.containers] == ["7", "7"]
-    assert [container["env"]["DGX_SPARK_GUARD"] for container in played.containers] == ["seconds=5", "seconds=5"]
+    guards = [container["env"]["DGX_SPARK_GUARD"] for container in played.containers]
+    assert guards == [f"floor={4 * 2**30} seconds=5"] * 2
 
 
 def test_a_bridge_between_two_sparks_is_refused(play: Play) -> None:

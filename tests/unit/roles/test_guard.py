@@ -20,7 +20,7 @@ KILL_S = 1.5
 # With so much left a Spark froze (vllm-project/vllm issue 56824).
 FROZE_AT = 2.5
 SWAP = 16.0
-LIMITS = Limits()
+LIMITS = Limits(4 * GIB, 3.0)
 Points = t.Sequence[tuple[float, float]]
 
 

@@ -84,7 +84,11 @@ def test_a_fall_is_ended_on_the_way(memory: Memory, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(sampler, "WRITTEN_WITHIN_S", 0.0)
     sent: list[int] = []
     guard = Sampler(tmp_path, TAKES, sent.append)
-    guard.meminfo, guard.runs, guard.watch = sampler.Meminfo(), True, watch_level(Limits(), 12 * GIB, ready=False)
+    guard.meminfo, guard.runs, guard.watch = (
+        sampler.Meminfo(),
+        True,
+        watch_level(Limits(4 * GIB, 3.0), 12 * GIB, ready=False),
+    )
     # Half a minute of peace, and then from 32 GiB to 4 in five seconds, twenty looks a second.
     levels = [32.0] * 600 + [32 - 28 * step / 100 for step in range(100)]
     for number, level in enumerate(levels):
@@ -291,9 +295,8 @@ def test_how_it_came_down_while_loading_is_no_fall_of_what_serves(
 @pytest.mark.parametrize(
     ("given", "limits"),
     [
-        ("", Limits()),
+        ("", None),
         ("off", None),
-        (f"floor={2 * GIB}", Limits(floor=2 * GIB)),
         (f"floor={GIB} seconds=4.5", Limits(floor=GIB, seconds=4.5)),
     ],
 )

@@ -37,8 +37,13 @@ WORDS = {
     **dict.fromkeys(("command", "shell", "raw", "script"), "commands"),
     **dict.fromkeys(("systemd_service", "systemd", "service"), "services"),
     **dict.fromkeys(("apt", "package", "dnf"), "packages"),
-    **{"docker_volume": "volume", "iptables": "firewall", "user": "user account", "api_keys": "keys"},
-    **{"huggingface_cache_prune": "models", "fabric_network": "addresses", "reboot": "reboot"},
+    "docker_volume": "volume",
+    "iptables": "firewall",
+    "user": "user account",
+    "api_keys": "keys",
+    "huggingface_cache_prune": "models",
+    "fabric_network": "addresses",
+    "reboot": "reboot",
 }
 # The same of a watched job, by the beginning of its name.
 JOBS = {"pull": "image", "load": "image", "build": "image", "copy-image": "image", "fetch": "models", "copy": "models"}

@@ -8,7 +8,7 @@ Environment: DGX_SPARK_RANK              0 the head, then its workers
              DGX_SPARK_FABRIC_ADDRESSES  this Spark's addresses on the fabric, one a rail; the first is used for ssh
              DGX_SPARK_PEER_ADDRESSES    those of all others: on the first rail in the order of ranks, then on the next
              DGX_SPARK_SSH_PORT          where a worker's sshd listens (2233)
-             DGX_SPARK_PEER_LOST_S       seconds without a worker after which it is lost (60)
+             DGX_SPARK_PEER_LOST_S       seconds without a worker after which it is lost
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from pathlib import Path
 # Written by the playbook, and the login user's; ssh and sshd want files of their own user.
 KEYS = Path("/pair")
 RUN = Path("/run/dgx-spark-pair")
-PEER_LOST_S = 60.0
 # How long a worker may take to say a word.
 LOOK_TIMEOUT_S = 5.0
 # How often what is missing is looked for.
@@ -62,7 +61,7 @@ class Cluster:
                 own[0],
                 tuple(first),
                 int(environment.get("DGX_SPARK_SSH_PORT", "2233")),
-                float(environment.get("DGX_SPARK_PEER_LOST_S", PEER_LOST_S)),
+                float(environment["DGX_SPARK_PEER_LOST_S"]),
                 tuple(own[1:]),
             )
         except (KeyError, IndexError, ValueError, ZeroDivisionError) as error:

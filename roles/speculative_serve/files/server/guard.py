@@ -46,13 +46,10 @@ class Sample(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What is defended: a level, and at how many seconds before it an engine has to end; at half of them it is killed.
+    """What is defended: a level, and how many seconds before it an engine has to end; it is killed at half of them."""
 
-    A Spark has frozen with 2.5 GiB left, and a killed engine takes on for a second: hence 4 GiB.
-    """
-
-    floor: int = 4 * GIB
-    seconds: float = 3.0
+    floor: int
+    seconds: float
 
     @property
     def kill_s(self) -> float:

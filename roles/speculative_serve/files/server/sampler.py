@@ -13,7 +13,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import ctypes
-import dataclasses
 import json
 import math
 import os
@@ -48,17 +47,12 @@ LOCK_ALL = 1 | 2 | 4
 
 
 def limits_from(environment: t.Mapping[str, str]) -> Limits | None:
-    """What the playbook has handed over: nothing for the usual limits, 'off', or 'floor=BYTES seconds=SECONDS'."""
-    given = environment.get("DGX_SPARK_GUARD", "")
+    """What the playbook has handed over: 'floor=BYTES seconds=SECONDS', or 'off'."""
+    given = environment.get("DGX_SPARK_GUARD", "off")
     if given == "off":
         return None
-    limits = Limits()
-    for name, _equals, value in (word.partition("=") for word in given.split()):
-        if name == "floor":
-            limits = dataclasses.replace(limits, floor=int(value))
-        elif name == "seconds":
-            limits = dataclasses.replace(limits, seconds=float(value))
-    return limits
+    words = dict(word.split("=") for word in given.split())
+    return Limits(int(words["floor"]), float(words["seconds"]))
 
 
 def lock_pages() -> bool:

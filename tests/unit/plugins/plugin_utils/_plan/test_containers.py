@@ -182,20 +182,9 @@ def test_somebodys_own_environment_is_stronger_and_text() -> None:
         assert each["container"]["environment"]["NCCL_DEBUG_LEVEL"] == "3"
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(60, None), ("60", None), (60.0, None), (7, "7")])
-def test_the_patience_with_a_lost_worker_is_told_where_it_is_not_the_programs_own(
-    seconds: t.Any, told: str | None
-) -> None:
-    plan = containers.plan(sparks(2, peer_lost_s=seconds))
-    assert [each["container"]["environment"].get("DGX_SPARK_PEER_LOST_S") for each in plan.values()] == [told] * 2
-
-
-def test_the_program_takes_as_long_by_itself() -> None:
-    role = normal.ROOT / "roles" / "speculative_serve"
-    source = (role / "files" / "server" / "cluster.py").read_text(encoding="utf-8")
-    defaults = yaml.safe_load((role / "defaults" / "main.yml").read_text(encoding="utf-8"))
-    assert f"PEER_LOST_S = {containers.PEER_LOST_S}.0" in source
-    assert defaults["speculative_serve_peer_lost_s"] == containers.PEER_LOST_S
+def test_the_patience_with_a_lost_worker_is_told() -> None:
+    plan = containers.plan(sparks(2, peer_lost_s=7))
+    assert [each["container"]["environment"]["DGX_SPARK_PEER_LOST_S"] for each in plan.values()] == ["7"] * 2
 
 
 def test_ways_that_one_of_them_lacks_are_told() -> None:
@@ -383,7 +372,7 @@ def test_what_goes_on_is_run_as_it_was_unless_somebody_asks_for_something_else()
 
 def test_the_memory_guard_is_told_what_the_engine_takes() -> None:
     (planned,) = containers.plan(sparks(1, takes=None)).values()
-    assert not {"DGX_SPARK_TAKES_BYTES", "DGX_SPARK_GUARD"} & set(planned["container"]["environment"])
+    assert "DGX_SPARK_TAKES_BYTES" not in planned["container"]["environment"]
     for planned in containers.plan(sparks(2, guard="off", share=0.9)).values():
         environment = planned["container"]["environment"]
         assert (environment["DGX_SPARK_TAKES_BYTES"], environment["DGX_SPARK_GUARD"]) == ("64000000000", "off")

@@ -13,32 +13,32 @@ from server.guard import Limits
 from server.sampler import limits_from
 
 RESERVE = 12 * GIB
+USUAL = f"floor={4 * GIB} seconds=3"
 
 
 @pytest.mark.parametrize(
     ("given", "reserve", "text"),
     [
         *(
-            (word, RESERVE, "")
+            (word, RESERVE, USUAL)
             for word in (True, "true", "on", {}, {"floor_gib": 4}, {"floor_gib": "4", "seconds": 3.0})
         ),
         *((word, RESERVE, "off") for word in (False, "false", "off", "No")),
-        ({"floor_gib": 2}, RESERVE, f"floor={2 * GIB}"),
+        ({"floor_gib": 2}, RESERVE, f"floor={2 * GIB} seconds=3"),
         ({"floor_gib": 6.5, "seconds": "4.5"}, RESERVE, f"floor={13 * GIB // 2} seconds=4.5"),
         # Where less is kept for everything else, the guard leaves as much of it as with the usual reserve.
-        (True, 6 * GIB, f"floor={2 * GIB}"),
-        (True, 0, f"floor={GIB // 2}"),
-        (True, 40 * GIB, ""),
+        (True, 6 * GIB, f"floor={2 * GIB} seconds=3"),
+        (True, 0, f"floor={GIB // 2} seconds=3"),
+        (True, 40 * GIB, USUAL),
     ],
 )
 def test_what_the_container_is_told(given: t.Any, reserve: int, text: str) -> None:
     assert guard.handed_over(given, reserve) == text
 
 
-def test_the_container_understands_it_and_has_the_same_defaults() -> None:
+def test_the_container_understands_it() -> None:
     told = guard.handed_over({"floor_gib": 6.5, "seconds": 4.5}, RESERVE)
     assert limits_from({"DGX_SPARK_GUARD": told}) == Limits(13 * GIB // 2, 4.5)
-    assert Limits() == Limits(round(guard.FLOOR_GIB * GIB), guard.SECONDS)
 
 
 @pytest.mark.parametrize(
