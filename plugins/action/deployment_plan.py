@@ -189,10 +189,9 @@ class ActionModule(ActionBase):
         return shared.brought(given["share"], given["plan"], given["recipe"])
 
     def _nodes(self, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        def render(script: t.Mapping[str, t.Any], head: t.Mapping[str, t.Any]) -> str:
+        def render(script: t.Mapping[str, t.Any]) -> str:
             lookup = lookup_loader.get("ansible.builtin.template", loader=self._loader, templar=self._templar)
-            known = {"script": script, "node": {**head["node"], "log_level": head["log_level"]}}
-            return str(lookup.run([given["script"]], variables=self._variables, template_vars=known)[0])
+            return str(lookup.run([given["script"]], variables=self._variables, template_vars={"script": script})[0])
 
         return dict(shared.planned(host, given["nodes"], given["plan"], given["recipe"], render))
 

@@ -20,6 +20,7 @@ from tests.unit.waiting import WITHIN_S, until
 
 FILES = Path(__file__).parents[2] / "roles" / "speculative_serve" / "files"
 IMAGE = "registry.example.com/image:1"
+GUARD = {"DGX_SPARK_GUARD": f"floor={4 * 2**30} seconds=3"}
 # Orphans come to the entrypoint as they come to the first process of a container (PR_SET_CHILD_SUBREAPER is 36).
 # What others take a constant from comes first, so that they take the test's.
 RUN = """
@@ -73,7 +74,7 @@ class Container:
         changed = {**QUICK, **{name.replace("__", "."): value for name, value in constants.items()}}
         self.process = subprocess.Popen(
             [sys.executable, "-c", RUN, str(FILES), str(self.directory), json.dumps(changed), json.dumps(arguments)],
-            env={**os.environ, "DGX_SPARK_URL": url, **environment},
+            env={**os.environ, "DGX_SPARK_URL": url, **GUARD, **environment},
             stdout=subprocess.DEVNULL,
         )
 

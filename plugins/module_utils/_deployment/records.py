@@ -98,6 +98,7 @@ NEEDED: dict[str, t.Any] = {
     "image": {"id": str, "reference": str},
     "models": dict,
     "options": dict,
+    "script": dict,
     "findings": list,
     "container": {
         "image": str,

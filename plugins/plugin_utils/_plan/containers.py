@@ -66,6 +66,7 @@ class Node:
     draft: str
     models: t.Mapping[str, t.Mapping[str, t.Any]]
     # How it is watched.
+    log_level: str
     stall_s: t.Any
     probe_interval_s: t.Any
     peer_lost_s: t.Any
@@ -297,17 +298,21 @@ def turn(rank: int, serving: t.Sequence[bool]) -> str:
 
 
 def script(nodes: t.Sequence[Node], node: Node) -> dict[str, t.Any]:
-    """What serve.sh has to know. The first rail carries what starts the ranks."""
+    """What serve.sh has to know, and what a record keeps of it. The first rail carries what starts the ranks."""
     head, *workers = [str(each.rails[0]["address"]) if each.rails else "" for each in nodes]
     return {
+        "image": node.reference,
+        "environment": {name: str(value) for name, value in node.environment.items()},
         "target": place(node, "target", node.target),
         "draft": place(node, "draft", node.draft),
         "served": f"/tmp/models/{node.target.rpartition('/')[2]}",
         "listen": "0.0.0.0" if node.bridged else node.host,
+        "api_port": str(node.port),
+        "log_level": node.log_level,
         "ranks": len(nodes),
         "head": head,
         "workers": workers,
-        "port": node.ssh_port,
+        "port": str(node.ssh_port),
         "subnets": subnets(node.rails),
     }
 

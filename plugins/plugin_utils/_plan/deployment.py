@@ -78,6 +78,8 @@ class Deployment:
     # The image's name until Docker was asked for more, and the container as it is planned until it was run.
     image: Mapping
     container: Mapping
+    # What serve.sh was written with.
+    script: Mapping
     # Which rank of which Sparks it is; empty for one Spark alone.
     pair: Mapping
     # The texts that its container has, by name.
@@ -174,6 +176,7 @@ def of(
         free_for_gpu=memory.get("free_for_gpu", ""),
         image={"reference": node["reference"]},
         container=plan["container"],
+        script=plan["script"],
         pair=plan["pair"],
         files=own["files"] if plan["kept"] else texts(files, config),
     )

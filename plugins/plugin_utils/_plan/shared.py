@@ -16,8 +16,8 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.course
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import build
 
 Mapping = t.Mapping[str, t.Any]
-# Puts what the script has to know, and what the Spark brings that runs it, into the script's template.
-Render = t.Callable[[Mapping, Mapping], str]
+# Puts what the script has to know into its template.
+Render = t.Callable[[Mapping], str]
 
 
 def programs(directory: Path) -> dict[str, str]:
@@ -31,8 +31,8 @@ def brought(asked: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]:
 
     The options name the models as the container finds them.
     """
-    own, directory, log_level = asked["own"], asked["programs"], asked["log_level"]
-    given = {key: value for key, value in asked.items() if key not in ("own", "programs", "log_level")}
+    own, directory = asked["own"], asked["programs"]
+    given = {key: value for key, value in asked.items() if key not in ("own", "programs")}
     values = plan["served"]
     bridged = given["settings"].get("network") == "bridge"
     settings = {key: value for key, value in given["settings"].items() if bridged or key != "published_ports"}
@@ -59,19 +59,19 @@ def brought(asked: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]:
         return config
     config["warnings"] = [*served.notes(recipe, values), *config["warnings"]]
     files = programs(Path(directory))
-    return {"node": dict(vars(node)), "config": config, "files": files, "own": own or {}, "log_level": log_level}
+    return {"node": dict(vars(node)), "config": config, "files": files, "own": own or {}}
 
 
 def completed(everybody: t.Sequence[Mapping], render: Render) -> list[tuple[dict[str, t.Any], dict[str, str]]]:
     """What each brings with what only all together tell: its generation, and its record if that is for the same; and
     its files but for the options. Only the head starts the server."""
     nodes = containers.read([each["node"] for each in everybody])
-    script = render(containers.script(nodes, nodes[0]), everybody[0])
+    serve = render(containers.script(nodes, nodes[0]))
     found = []
     for rank, (node, each) in enumerate(zip(nodes, everybody)):
-        files = {**each["files"], **({} if rank else {"serve.sh": script})}
+        files = {**each["files"], **({} if rank else {"serve.sh": serve})}
         texts = deployment.texts(files, each["config"])
-        recorded = wish.container(each["own"], texts, node.models, node.host)
+        recorded = wish.container(each["own"], texts, containers.script(nodes, node), node.models, node.host)
         generation = containers.generation(texts, node.beside)
         found.append(({**each["node"], "generation": generation, "recorded": recorded}, files))
     return found

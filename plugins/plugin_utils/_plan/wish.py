@@ -4,14 +4,13 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""Whether what was recorded is what somebody wants now. Releases of this collection differ in their programs and in
-where they keep them; that is no reason to end a server. What differs in anything else is another wish.
+"""Whether what was recorded is what a user wants now. Releases of this collection differ in their programs; that is no
+reason to end a server. What differs in anything else is another wish.
 """
 
 from __future__ import annotations
 
 import json
-import shlex
 import typing as t
 
 import yaml
@@ -29,20 +28,6 @@ SETTINGS = (
     *("network", "published_ports", "ipc_mode", "ulimits", "device_requests", "stop_timeout"),
     *("log_max_size", "log_max_files"),
 )
-
-
-def said(script: str) -> tuple[list[str], list[str]]:
-    """What a script tells the server: environment and arguments. How its ranks are started is the programs' own."""
-    words = shlex.split(script.replace("\\\n", " "), comments=True)
-    exported = (words[number] for number in range(1, len(words)) if words[number - 1] == "export")
-    return sorted(exported), words[words.index("trtllm-serve") :] if "trtllm-serve" in words else []
-
-
-def same_texts(recorded: t.Mapping[str, str], wanted: t.Mapping[str, str]) -> bool:
-    """Whether files have a server do the same, each set by name; a worker has no script."""
-    scripts = [files.get("serve.sh", "") for files in (recorded, wanted)]
-    options = [yaml.safe_load(files["options.yml"]) for files in (recorded, wanted)]
-    return options[0] == options[1] and said(scripts[0]) == said(scripts[1])
 
 
 def same_models(recorded: Mapping, wanted: Mapping) -> bool:
@@ -91,14 +76,16 @@ def same_container(recorded: Mapping, wanted: Mapping) -> bool:
     )
 
 
-def container(record: Mapping | None, texts: t.Mapping[str, str], models: Mapping, host: str) -> Mapping | None:
-    """The container of a record that is for these texts and models and listens there; None without one, or if it cannot
-    be understood. On Docker's bridge only its published ports tell where it listens."""
+def container(
+    record: Mapping | None, texts: t.Mapping[str, str], script: Mapping, models: Mapping, host: str
+) -> Mapping | None:
+    """The container of a record that is for these texts, script and models and listens there; None without one, or if
+    it cannot be understood. On Docker's bridge only its published ports tell where it listens."""
     if not record or not texts.get("options.yml"):
         return None
     try:
-        alike = same_texts(record["files"], texts) and same_models(record["models"], models)
-        alike = alike and record.get("listens_on", host) == host
+        options = [yaml.safe_load(files["options.yml"]) for files in (record["files"], texts)]
     except (ValueError, yaml.YAMLError):
         return None
-    return t.cast("Mapping", record["container"]) if alike else None
+    alike = options[0] == options[1] and record["script"] == script and same_models(record["models"], models)
+    return t.cast("Mapping", record["container"]) if alike and record["listens_on"] == host else None

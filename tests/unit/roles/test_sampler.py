@@ -20,7 +20,7 @@ from server import sampler
 from server.guard import GIB, Limits, Sample, Verdict, watch_level
 from server.sampler import Diary, Sampler, limits_from
 
-from tests.unit.entrypoint_container import FILES, Benchmark, Container
+from tests.unit.entrypoint_container import FILES, GUARD, Benchmark, Container
 from tests.unit.memory import QUICK, Memory, Seen
 from tests.unit.waiting import WITHIN_S, Clock, until
 
@@ -83,12 +83,9 @@ def test_a_server_is_ended_in_time_started_again_once_and_then_left_with_the_cau
 def test_a_fall_is_ended_on_the_way(memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampler, "WRITTEN_WITHIN_S", 0.0)
     sent: list[int] = []
-    guard = Sampler(tmp_path, TAKES, sent.append)
-    guard.meminfo, guard.runs, guard.watch = (
-        sampler.Meminfo(),
-        True,
-        watch_level(Limits(4 * GIB, 3.0), 12 * GIB, ready=False),
-    )
+    guard = Sampler(tmp_path, {**GUARD, **TAKES}, sent.append)
+    guard.meminfo, guard.runs = sampler.Meminfo(), True
+    guard.watch = watch_level(Limits(4 * GIB, 3.0), 12 * GIB, ready=False)
     # Half a minute of peace, and then from 32 GiB to 4 in five seconds, twenty looks a second.
     levels = [32.0] * 600 + [32 - 28 * step / 100 for step in range(100)]
     for number, level in enumerate(levels):
@@ -244,7 +241,7 @@ def test_a_disk_that_hangs_does_not_keep_an_engine_alive(
 ) -> None:
     monkeypatch.setattr(sampler, "MEMINFO", memory.path)
     sent: list[int] = []
-    guard = Sampler(tmp_path, {}, sent.append)
+    guard = Sampler(tmp_path, GUARD, sent.append)
     guard.meminfo, guard.runs = sampler.Meminfo(), True
     # Nobody takes what is to be written.
     guard.act(Verdict(signal.SIGKILL, "why"), time.monotonic())
@@ -257,7 +254,9 @@ def test_where_it_lands(
 ) -> None:
     monkeypatch.setattr(sampler, "MEMINFO", memory.path)
     told = {"DGX_SPARK_TAKES_BYTES": str(takes * GIB)} if takes else {}
-    guard = Sampler(tmp_path, {**told, **({"DGX_SPARK_TAKES_SHARE": share} if share else {})}, lambda _number: None)
+    guard = Sampler(
+        tmp_path, {**GUARD, **told, **({"DGX_SPARK_TAKES_SHARE": share} if share else {})}, lambda _number: None
+    )
     guard.begin()
     guard.loads()
     guard.stop()
@@ -273,7 +272,7 @@ def test_how_it_came_down_while_loading_is_no_fall_of_what_serves(
     clock = Clock()
     monkeypatch.setattr(sampler, "time", clock)
     sent: list[int] = []
-    guard = Sampler(tmp_path, {"DGX_SPARK_TAKES_BYTES": str(26 * GIB)}, sent.append)
+    guard = Sampler(tmp_path, {**GUARD, "DGX_SPARK_TAKES_BYTES": str(26 * GIB)}, sent.append)
     guard.begin()
 
     def passes(seconds: float) -> None:
@@ -295,13 +294,12 @@ def test_how_it_came_down_while_loading_is_no_fall_of_what_serves(
 @pytest.mark.parametrize(
     ("given", "limits"),
     [
-        ("", None),
         ("off", None),
         (f"floor={GIB} seconds=4.5", Limits(floor=GIB, seconds=4.5)),
     ],
 )
 def test_what_the_playbook_hands_over(given: str, limits: Limits | None) -> None:
-    assert limits_from({"DGX_SPARK_GUARD": given} if given else {}) == limits
+    assert limits_from({"DGX_SPARK_GUARD": given}) == limits
 
 
 def test_what_it_costs(tmp_path: Path) -> None:
@@ -314,7 +312,7 @@ from server.sampler import Sampler
 import json
 def cpu(): return sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
 def kb(): return int(next(l for l in open("/proc/self/status") if l.startswith("VmRSS")).split()[1])
-guard = Sampler(Path(sys.argv[2]), {}, lambda number: None)
+guard = Sampler(Path(sys.argv[2]), json.loads(sys.argv[3]), lambda number: None)
 guard.begin(); guard.loads(); guard.is_ready()
 def looks(number):
     # What it does in so many looks, and after every twentieth on the disk.
@@ -328,7 +326,10 @@ looks(1000)
 print(json.dumps([(cpu() - before) / (1000 * guard.pause()), kb(), guard.off, guard.pause()]))
 """
     done = subprocess.run(
-        [sys.executable, "-c", program, str(FILES), str(tmp_path)], check=True, capture_output=True, text=True
+        [sys.executable, "-c", program, str(FILES), str(tmp_path), json.dumps(GUARD)],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     share, size, off, pause = json.loads(done.stdout)
     assert (off, pause) == (None, 0.5)

@@ -48,7 +48,7 @@ LOCK_ALL = 1 | 2 | 4
 
 def limits_from(environment: t.Mapping[str, str]) -> Limits | None:
     """What the playbook has handed over: 'floor=BYTES seconds=SECONDS', or 'off'."""
-    given = environment.get("DGX_SPARK_GUARD", "off")
+    given = environment["DGX_SPARK_GUARD"]
     if given == "off":
         return None
     words = dict(word.split("=") for word in given.split())

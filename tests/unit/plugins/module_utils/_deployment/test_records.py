@@ -25,6 +25,7 @@ RECORD: dict[str, t.Any] = {
     "image": {"id": "sha256:1", "reference": "r:1", "digests": []},
     "models": {"lab/one": {"commit": "1" * 40, "snapshot": "/models/one"}},
     "options": {},
+    "script": {},
     "findings": [],
     "container": {
         "image": "r:1",

@@ -44,7 +44,7 @@ def spark(rank: int, **changes: t.Any) -> dict[str, t.Any]:
         **{"url": "http://127.0.0.1:8000", "bridged": False, "target": "a/target", "draft": "a/draft"},
         "environment": {},
         **{"models": {"a/target": {"commit": COMMIT}, "a/draft": {"commit": COMMIT}}, "rails": rails, "ssh_port": 2233},
-        **{"stall_s": 300, "probe_interval_s": 60, "peer_lost_s": 60, "ready_timeout": 3600},
+        **{"log_level": "info", "stall_s": 300, "probe_interval_s": 60, "peer_lost_s": 60, "ready_timeout": 3600},
         **{"guard": "", "takes": 64_000_000_000, "share": 0.0},
         **{"generation": f"0123456789a{rank}", "beside": ["state", "trial"]},
         **{"checked": HASH, "trust": f"trust-{rank}"},
@@ -53,7 +53,7 @@ def spark(rank: int, **changes: t.Any) -> dict[str, t.Any]:
     }
 
 
-def serve_script(script: dict[str, t.Any], recipe: dict[str, t.Any]) -> str:
+def serve_script(script: dict[str, t.Any]) -> str:
     """The script of the head, as Ansible writes it."""
     environment = jinja2.Environment(trim_blocks=True)
     environment.filters.update(quote=shlex.quote, comment=lambda text: f"#\n# {text}\n#")
@@ -61,10 +61,6 @@ def serve_script(script: dict[str, t.Any], recipe: dict[str, t.Any]) -> str:
     written = environment.from_string(source).render(
         ansible_managed="Ansible managed",
         script=script,
-        node={
-            **{"reference": recipe["image"], "port": recipe["port"], "log_level": "info"},
-            "environment": recipe["environment"],
-        },
     )
     return normal.text(written.rstrip())
 
@@ -107,7 +103,7 @@ def test_what_was_asked_for_is_asked_for(name: str) -> None:
         assert record["container"] == once.ASKED
         scripts = expected[host]["files"].get(f"{normal.text(directory)}/generations/<hash>/serve.sh")
         if scripts:
-            assert serve_script(planned["script"], recipe) == scripts["text"].rstrip()
+            assert serve_script(planned["script"]) == scripts["text"].rstrip()
         # Only the head has one.
         assert bool(scripts) == (host == next(iter(expected)))
         own = {key: value for key, value in record["pair"].items() if key != "ranks"}

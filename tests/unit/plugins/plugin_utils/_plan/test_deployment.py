@@ -55,6 +55,7 @@ def planned(**changes: t.Any) -> Deployment:
         },
         "container": {"image": "r:1", "labels": LABELS, "mounts": []},
         "kept": False,
+        "script": {},
         "pair": {},
         **changes,
     }

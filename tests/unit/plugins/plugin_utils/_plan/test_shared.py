@@ -87,8 +87,8 @@ def test_models_that_are_not_known_are_named(programs: Path) -> None:
         shared.brought(asked(programs=str(programs), models={}), PLAN, {})
 
 
-def render(script: t.Mapping[str, t.Any], head: t.Mapping[str, t.Any]) -> str:
-    return f"export LEVEL={head['log_level']}\nexec trtllm-serve {script['target']} --ranks {script['ranks']}\n"
+def render(script: t.Mapping[str, t.Any]) -> str:
+    return f"export LEVEL={script['log_level']}\nexec trtllm-serve {script['target']} --ranks {script['ranks']}\n"
 
 
 def test_only_the_head_starts_the_server(programs: Path) -> None:
@@ -103,13 +103,18 @@ def test_only_the_head_starts_the_server(programs: Path) -> None:
 
 def test_what_is_recorded_for_the_same_is_known(programs: Path) -> None:
     first = shared.brought(asked(programs=str(programs)), PLAN, {})
-    ((_node, files),) = shared.completed([first], render)
-    texts = {**files, "options.yml": first["config"]["text"]}
-    own = {"files": texts, "models": {"a/target": {"commit": COMMIT}}, "container": {"image": "r:1"}}
+    (node,) = containers.read([first["node"]])
+    own = {
+        "files": {"options.yml": first["config"]["text"]},
+        "script": containers.script([node], node),
+        "models": {"a/target": {"commit": COMMIT}},
+        "container": {"image": "r:1"},
+        "listens_on": "127.0.0.1",
+    }
     for record, known in ((own, {"image": "r:1"}), ({**own, "models": {}}, None)):
         brought = shared.brought(asked(programs=str(programs), own=record), PLAN, {})
-        ((node, _files),) = shared.completed([brought], render)
-        assert node["recorded"] == known
+        ((made, _files),) = shared.completed([brought], render)
+        assert made["recorded"] == known
 
 
 def test_a_spark_gets_its_part(programs: Path) -> None:

@@ -11,62 +11,11 @@ import typing as t
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import wish
 
-SCRIPT = """#
-# Ansible managed
-# image: release:1
-set -euo pipefail
-export HF_HUB_OFFLINE=1
-export MINE='a b'
-mkdir -p /tmp/models
-exec trtllm-serve /tmp/models/m \\
-  --tp_size 1 \\
-  --extra_llm_api_options "${DGX_SPARK_OPTIONS:-/deployment/options.yml}"
-"""
-RANKS = SCRIPT.replace("exec ", "exec python3 /deployment/RANKS serve \\\n  --head a \\\n  -- trtllm-llmapi-launch ")
-TEXTS = {"serve.sh": SCRIPT, "options.yml": "# Managed\nmax_batch_size: 1\n", "entrypoint.py": "pass\n"}
+TEXTS = {"options.yml": "# Managed\nmax_batch_size: 1\n", "serve.sh": "exec trtllm-serve /tmp/models/m\n"}
+SCRIPT = {"served": "/tmp/models/m", "environment": {"MINE": "a b"}}
 HOST = "127.0.0.1"
 COMMIT = {"a/model": {"commit": "0123", "bytes": 1}}
 DIRECTORY = {"/srv/model": {"commit": None, "fingerprint": "one"}}
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"entrypoint.py": "print()\n", "server/head.py": ""},
-        {"options.yml": "max_batch_size: 1  # a word\n"},
-        {"serve.sh": SCRIPT.replace("# image", "# the image").replace("mkdir", "install")},
-    ],
-)
-def test_programs_and_words_are_no_wish(changes: dict[str, str]) -> None:
-    assert wish.same_texts(TEXTS, {**TEXTS, **changes})
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"options.yml": "max_batch_size: 2\n"},
-        {"serve.sh": SCRIPT.replace("tp_size 1", "tp_size 2")},
-        {"serve.sh": SCRIPT.replace("'a b'", "c")},
-        {"serve.sh": SCRIPT.replace("'a b'", "'a b\n# c'")},
-        {"serve.sh": SCRIPT.replace("export HF_HUB_OFFLINE=1\n", "")},
-        {"serve.sh": SCRIPT.replace("export MINE", "export TRTLLM_NO_USAGE_STATS=0\nexport MINE")},
-        {"serve.sh": ""},
-    ],
-)
-def test_what_the_server_is_told_is(changes: dict[str, str]) -> None:
-    assert not wish.same_texts(TEXTS, {**TEXTS, **changes})
-
-
-def test_how_ranks_are_started_is_the_programs_own() -> None:
-    before, now = RANKS.replace("RANKS", "ranks.py"), RANKS.replace("RANKS", "entrypoint.py ranks")
-    assert before != now
-    assert wish.same_texts({**TEXTS, "serve.sh": before}, {**TEXTS, "serve.sh": now})
-    assert not wish.same_texts({**TEXTS, "serve.sh": before}, {**TEXTS, "serve.sh": now.replace("size 1", "size 2")})
-
-
-def test_a_worker_has_no_script() -> None:
-    (files,) = [{name: text for name, text in TEXTS.items() if name != "serve.sh"}]
-    assert wish.same_texts(files, files)
 
 
 @pytest.mark.parametrize(
@@ -83,20 +32,41 @@ def test_models_are_what_they_hold(before: t.Any, now: t.Any, same: bool) -> Non
     assert wish.same_models(before, now) is same
 
 
-def test_only_a_record_has_a_container() -> None:
-    record = {"files": TEXTS, "models": COMMIT, "container": {"image": "release:1"}}
-    assert wish.container(record, TEXTS, COMMIT, HOST) == {"image": "release:1"}
-    assert wish.container(record, {**TEXTS, "options.yml": "x: 1\n"}, COMMIT, HOST) is None
-    assert wish.container(record, TEXTS, {}, HOST) is None
-    # What somebody has spoilt says nothing.
-    for name, text in (("options.yml", "a: [\n"), ("serve.sh", "exec trtllm-serve 'm\n")):
-        assert wish.container({**record, "files": {**TEXTS, name: text}}, TEXTS, COMMIT, HOST) is None
-    # Nor before it is known what the files say.
-    for own, texts in ((None, TEXTS), ({}, TEXTS), (record, {"options.yml": ""})):
-        assert wish.container(own, texts, COMMIT, HOST) is None
-    # Where it listens may not be told by anything else.
-    for host, found in ((HOST, {"image": "release:1"}), ("0.0.0.0", None)):
-        assert wish.container({**record, "listens_on": HOST}, TEXTS, COMMIT, host) == found
+RECORD: dict[str, t.Any] = {
+    "files": TEXTS,
+    "script": SCRIPT,
+    "models": COMMIT,
+    "container": {"image": "release:1"},
+    "listens_on": HOST,
+}
+
+
+@pytest.mark.parametrize(
+    ("texts", "script", "models", "host", "same"),
+    [
+        (TEXTS, SCRIPT, COMMIT, HOST, True),
+        # Programs and words are another release's.
+        ({**TEXTS, "serve.sh": "true\n", "entrypoint.py": "pass\n"}, SCRIPT, COMMIT, HOST, True),
+        ({**TEXTS, "options.yml": "max_batch_size: 1  # a word\n"}, SCRIPT, COMMIT, HOST, True),
+        ({**TEXTS, "options.yml": "max_batch_size: 2\n"}, SCRIPT, COMMIT, HOST, False),
+        # Nor is it before it is known what the files say.
+        ({**TEXTS, "options.yml": ""}, SCRIPT, COMMIT, HOST, False),
+        (TEXTS, {**SCRIPT, "environment": {}}, COMMIT, HOST, False),
+        (TEXTS, {**SCRIPT, "served": "/tmp/models/n"}, COMMIT, HOST, False),
+        (TEXTS, SCRIPT, {}, HOST, False),
+        # Where it listens may not be told by anything else.
+        (TEXTS, SCRIPT, COMMIT, "0.0.0.0", False),
+    ],
+)
+def test_what_was_recorded_for_the_same(
+    texts: dict[str, str], script: dict[str, t.Any], models: t.Any, host: str, same: bool
+) -> None:
+    assert wish.container(RECORD, texts, script, models, host) == (RECORD["container"] if same else None)
+
+
+@pytest.mark.parametrize("record", [None, {}, {**RECORD, "files": {**TEXTS, "options.yml": "a: [\n"}}])
+def test_only_a_record_has_a_container(record: t.Any) -> None:
+    assert wish.container(record, TEXTS, SCRIPT, COMMIT, HOST) is None
 
 
 def test_settings_are_what_somebody_asks_for() -> None:
