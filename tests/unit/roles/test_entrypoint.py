@@ -379,6 +379,7 @@ def test_the_last_words_of_a_server_that_ends_between_two_looks_are_heard(
 ) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "serve.sh").write_text("sleep 0.3; echo out of memory; exit 1\n", encoding="utf-8")
+    monkeypatch.setenv("DGX_SPARK_GUARD", "off")
     found = supervisor.Supervisor(tmp_path, "http://127.0.0.1:1")
     look = select.select
 

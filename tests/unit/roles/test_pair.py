@@ -22,6 +22,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 from server import cluster, health, loading, verbs
 from server import head as heads
 from server import launch as launching
@@ -269,8 +270,14 @@ def test_with_the_default_inputs_a_paused_worker_is_lost_in_the_promised_time(
     monkeypatch: pytest.MonkeyPatch, ready: bool
 ) -> None:
     """The promise is 60 s, and counts from the end of the pause: what is found while it lasts is found in time."""
-    addresses = {"DGX_SPARK_FABRIC_ADDRESSES": HEAD, "DGX_SPARK_PEER_ADDRESSES": WORKER}
-    peer = heads.Peer(WORKER, cluster.Cluster.from_environment({"DGX_SPARK_RANK": "0", **addresses}))
+    defaults = yaml.safe_load((FILES.parent / "defaults/main.yml").read_text(encoding="utf-8"))
+    given = {
+        "DGX_SPARK_RANK": "0",
+        "DGX_SPARK_FABRIC_ADDRESSES": HEAD,
+        "DGX_SPARK_PEER_ADDRESSES": WORKER,
+        "DGX_SPARK_PEER_LOST_S": str(defaults["speculative_serve_peer_lost_s"]),
+    }
+    peer = heads.Peer(WORKER, cluster.Cluster.from_environment(given))
     peer.greets = ready
     now = 0.0
     lost_at: list[float] = []
@@ -554,6 +561,7 @@ def how_it_is(worker: PairContainer, port: int, capsys: pytest.CaptureFixture[st
         "DGX_SPARK_FABRIC_ADDRESSES": WORKER,
         "DGX_SPARK_PEER_ADDRESSES": HEAD,
         "DGX_SPARK_SSH_PORT": str(port),
+        "DGX_SPARK_PEER_LOST_S": "60",
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():

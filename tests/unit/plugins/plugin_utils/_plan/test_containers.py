@@ -45,7 +45,7 @@ def spark(rank: int, **changes: t.Any) -> dict[str, t.Any]:
         "environment": {},
         **{"models": {"a/target": {"commit": COMMIT}, "a/draft": {"commit": COMMIT}}, "rails": rails, "ssh_port": 2233},
         **{"log_level": "info", "stall_s": 300, "probe_interval_s": 60, "peer_lost_s": 60, "ready_timeout": 3600},
-        **{"guard": "", "takes": 64_000_000_000, "share": 0.0},
+        **{"guard": f"floor={4 * 2**30} seconds=3", "takes": 64_000_000_000, "share": 0.0},
         **{"generation": f"0123456789a{rank}", "beside": ["state", "trial"]},
         **{"checked": HASH, "trust": f"trust-{rank}"},
         **{"devices": [], "settings": {}, "slot": None, "recorded": None},

@@ -136,9 +136,9 @@ def test_what_does_not_fit_is_no_failure() -> None:
 
 def test_the_memory_guard_is_told_its_limits_and_what_the_server_takes() -> None:
     plan = made()
-    assert (plan["guard"], plan["takes"], plan["share"]) == ("", plan["needed"], 0.0)
+    assert (plan["guard"], plan["takes"], plan["share"]) == (f"floor={4 * GIB} seconds=3", plan["needed"], 0.0)
     # Where less is kept for everything else, it leaves as much of it.
-    assert made(reserve_gib="6")["guard"] == f"floor={2 * GIB}"
+    assert made(reserve_gib="6")["guard"] == f"floor={2 * GIB} seconds=3"
     assert made(guard=False, reserve_gib=6)["guard"] == "off"
     with pytest.raises(PlanError, match=r"guard\.floor_gib is 7, but must be a number from 0\.5 to 6"):
         made(guard={"floor_gib": 7}, reserve_gib=6)
