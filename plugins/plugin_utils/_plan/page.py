@@ -48,7 +48,7 @@ def plan(
     """Say where the page is published and reached, what it asks, and what its container is told.
 
     reach is how the controller gets to the host. The lines are for the end of a run; the last of them,
-    sees, is to be completed by the models that its container sees.
+    sees, is to be completed by the models that a container sees.
     """
     shown, url = in_brackets(address), url_of(address, port)
     asks = f"{re.sub(r'/(v1/?)?$', '', endpoint)}/v1"
@@ -75,5 +75,5 @@ def plan(
                 "  ",
             ),
         ],
-        "sees": f"  It asks {asks} with the key 'open-webui', and its container sees there: ",
+        "sees": f"  It asks {asks} with the key 'open-webui', and a container sees there: ",
     }

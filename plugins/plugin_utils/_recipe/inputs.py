@@ -35,6 +35,7 @@ OUTPUTS = (
     "docker_permissions_become_method",
     "huggingface_cache_hub",
     "huggingface_cache_view",
+    "open_webui_upstream",
     "spark_network_bandwidth",
     "spark_network_before",
     "spark_network_compared",

@@ -63,7 +63,7 @@ def test_the_data_outlive_a_cleanup_unless_they_shall_go_too(spark: Spark) -> No
     playbook.succeed("cleanup")
     assert spark.exec(["docker", "container", "inspect", NAME]).returncode != 0
     assert NAME in spark.exec(["docker", "volume", "ls", "--quiet"]).stdout
-    assert "Deploy a model first" in playbook.fail("open_webui").message
+    assert "Serve a model first" in playbook.fail("open_webui").message
 
     playbook.succeed("cleanup", variables={"open_webui_data": True})
     assert spark.exec(["docker", "ps", "--all", "--quiet"]).stdout == ""
