@@ -148,7 +148,6 @@ RECIPE: dict[str, Field] = {
         required=True,
         fields={**MODEL, "chat": Field(bool, default=True), "tools": Field(bool, default=False)},
     ),
-    # By whose makers it is recommended in place of those.
     "draft_model": Field(dict, fields=MODEL),
     # Tokens of one conversation, prompt and answer together, and how many conversations there may be at once.
     "context": Field(int, default=32768, least=1),
