@@ -24,6 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.upda
     nothing,
     report,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import RANGES
 
 
 def recipe_of(record: t.Mapping[str, t.Any], asked: str) -> tuple[str, dict[str, t.Any]]:
@@ -58,7 +59,11 @@ class ActionModule(ActionBase):
             path, recipe = recipe_of(record, str(arguments.pop("recipe", "")))
         except RecipeError as error:
             raise AnsibleActionFail(f"{host}: {error}") from None
-        arguments |= {"image": record["image"]["reference"], "models": deployed_models(record, recipe)}
+        arguments |= {
+            "image": record["image"]["reference"],
+            "families": RANGES,
+            "models": deployed_models(record, recipe),
+        }
         answer = dict(self._execute_module(module_args=arguments, task_vars=task_vars))
         if "rows" not in answer:
             return answer

@@ -11,13 +11,20 @@ short_description: Find newer versions of a deployment's image and models
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.
-  - Asks the registry for newer releases of the image's line, and the Hub for newer commits of the models.
+  - Asks the registry for newer releases of the image's minor version, and the Hub for newer commits of the models.
   - A registry or Hub that does not answer is a note of its row, and not a failure.
 options:
   record: {type: dict, default: {}, description: "The record of the deployment. Empty if there is none."}
   recipe: {type: str, default: "", description: "The name or path of its recipe, if it is not the shipped one."}
   image: {type: str, default: "", description: "The image. The controller fills it in."}
   models: {type: list, elements: dict, default: [], description: "The models. The controller fills them in."}
+  families:
+    description:
+      - The ranges of releases whose engine options are known, each with its first and last release.
+      - No other release is proposed. The controller fills them in.
+    type: list
+    elements: list
+    default: []
   endpoint: {type: str, default: "https://huggingface.co", description: "The Hub's address."}
   token: {type: str, description: "A token for the Hub, used only for a model that needs one."}
 author:
@@ -50,7 +57,7 @@ def rows(module: AnsibleModule) -> list[Row]:
     tokens = ["", *([module.params["token"]] if module.params["token"] else [])]
     hubs = [Hub(module.params["endpoint"], token, delays=DELAYS) for token in tokens]
     return [
-        image_row(module.params["image"], own_platform(), registry_of),
+        image_row(module.params["image"], own_platform(), module.params["families"], registry_of),
         *(model_row(model["commit"], Wanted.of(model), hubs) for model in module.params["models"]),
     ]
 
@@ -62,6 +69,7 @@ def main() -> None:
             "recipe": {"type": "str", "default": ""},
             "image": {"type": "str", "default": ""},
             "models": {"type": "list", "elements": "dict", "default": []},
+            "families": {"type": "list", "elements": "list", "default": []},
             "endpoint": {"type": "str", "default": "https://huggingface.co"},
             "token": {"type": "str", "no_log": True},
         },

@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Ask what is newer than a deployment: a release of its image's line, a commit of a model."""
+"""Ask what is newer than a deployment: a release of the same minor version, a commit of a model."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.regi
     parse_reference,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import (
+    Range,
     Version,
     is_nightly,
+    range_of,
     version_of,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import (
@@ -65,8 +67,8 @@ class Row:
 # --- The image -------------------------------------------------------------------------------------------------------
 
 
-def is_same_line(now: Version, other: Version) -> bool:
-    """Return whether both are candidates of the same release, or releases of the same minor version."""
+def is_same_minor(now: Version, other: Version) -> bool:
+    """Return whether both are releases of the same minor version, or candidates of the same release."""
     if now[3] == math.inf:
         return other[3] == math.inf and now[:2] == other[:2]
     return other[3] != math.inf and now[:3] == other[:3]
@@ -77,9 +79,10 @@ def suffix_of(tag: str) -> str:
     return "".join(re.findall(r"[-+].*$", tag))
 
 
-def newer_tags(tag: str, tags: t.Iterable[str]) -> tuple[list[str], str | None]:
-    """Return the newer tags of the same line, newest first, and the newest tag of another line.
+def newer_tags(tag: str, tags: t.Iterable[str], families: t.Sequence[Range]) -> tuple[list[str], str | None]:
+    """Return the newer tags to propose, newest first, and the newest tag if it is none of them.
 
+    A tag is proposed if it has the same minor version and its engine options are those of a known release family.
     Only a nightly build is compared with nightly builds.
     """
     now = version_of(tag)
@@ -91,13 +94,15 @@ def newer_tags(tag: str, tags: t.Iterable[str]) -> tuple[list[str], str | None]:
         reverse=True,
     )
     offered = [pair for pair in newer if is_nightly(now) or not is_nightly(pair[0])]
-    line = [other for version, other in offered if is_same_line(now, version)]
-    beyond = [other for version, other in offered if not is_same_line(now, version)]
-    return line, beyond[0] if beyond else None
+    proposed = [other for version, other in offered if is_same_minor(now, version) and range_of(version, families)]
+    newest = offered[0][1] if offered else None
+    return proposed, newest if newest not in proposed else None
 
 
-def image_row(image: str, platform: str, registry_of: t.Callable[[Reference], Registry]) -> Row:
-    """Ask the registry about the image of a deployment."""
+def image_row(
+    image: str, platform: str, families: t.Sequence[Range], registry_of: t.Callable[[Reference], Registry]
+) -> Row:
+    """Ask the registry about the image of a deployment; `families` are the ranges of releases with known options."""
     row = Row("image", image.partition("@")[0])
     try:
         reference = parse_reference(image)
@@ -108,7 +113,7 @@ def image_row(image: str, platform: str, registry_of: t.Callable[[Reference], Re
             row.notes.append(f"{reference.tag} names no release, so no newer one can be found.")
         else:
             row.name = row.name.removesuffix(f":{reference.tag}")
-            _compare_tags(row, reference, platform, registry_of(reference))
+            _compare_tags(row, reference, platform, families, registry_of(reference))
     except RegistryError as error:
         row.notes.append(str(error))
     except STRANGE as error:
@@ -116,10 +121,12 @@ def image_row(image: str, platform: str, registry_of: t.Callable[[Reference], Re
     return row
 
 
-def _compare_tags(row: Row, reference: Reference, platform: str, registry: Registry) -> None:
-    line, beyond = newer_tags(reference.tag, registry.tags())
+def _compare_tags(
+    row: Row, reference: Reference, platform: str, families: t.Sequence[Range], registry: Registry
+) -> None:
+    proposed, beyond = newer_tags(reference.tag, registry.tags(), families)
     row.newest, row.verdict = reference.tag, NEWEST
-    for tag in line[:MOST_CANDIDATES]:
+    for tag in proposed[:MOST_CANDIDATES]:
         found = describe(registry, dataclasses.replace(reference, tag=tag), platform)
         if found["exists"] and (not found["platforms"] or found["platform_digest"]):
             row.newest, row.verdict, row.bytes = tag, NEWER, found["compressed_bytes"]
@@ -128,8 +135,8 @@ def _compare_tags(row: Row, reference: Reference, platform: str, registry: Regis
         row.notes.append(f"{tag} is not there for {platform}.")
     if beyond:
         row.notes.append(
-            f"{beyond} is the newest release beyond the line of {reference.tag}. It may need other engine options; to "
-            f"try it: -e trtllm_container_image={row.name}:{beyond}."
+            f"{beyond} is the newest release. It is not proposed, because it may need other engine options; to try it: "
+            f"-e trtllm_container_image={row.name}:{beyond}."
         )
 
 
@@ -208,4 +215,4 @@ def _compare_branch(row: Row, wanted: Wanted, hubs: t.Sequence[Hub]) -> None:
     row.bytes = sum(file.size for file in changed)
     if all(is_documentation(file.path) for file in changed):
         row.verdict, row.proposed, row.bytes = NEWEST, None, None
-        row.notes.append(f"{wanted.id} has the commit {short(commit)}, which changes only documentation.")
+        row.notes.append(f"{wanted.id} has the commit {short(commit)}, which changes no file that is used.")

@@ -76,8 +76,8 @@ def table(rows: t.Iterable[Row]) -> list[str]:
 def closing(recipe: Mapping, rows: t.Sequence[Row]) -> list[str]:
     """Return what a user can do next, for a run that changed nothing."""
     if not any(row.proposed for row in rows):
-        unknown = any(row.verdict == UNKNOWN for row in rows)
-        return [f"Nothing newer to deploy{', as far as registry and Hub answered' if unknown else ''}."]
+        unknown = " and ".join(row.name for row in rows if row.verdict == UNKNOWN)
+        return [f"Nothing newer to deploy{unknown and f', but what is newest is unknown for {unknown}'}."]
     if not recipe:
         return [
             "Nothing was changed. The recipe of this deployment is none of the shipped ones: give it with",
@@ -86,6 +86,15 @@ def closing(recipe: Mapping, rows: t.Sequence[Row]) -> list[str]:
     return [
         "Nothing was changed. To deploy it: update.yml -e apply=true; to roll back: serve.yml -e previous=true.",
         "Inputs that were given with -e when it was deployed have to be given again.",
+    ]
+
+
+def afterwards(rows: t.Iterable[Row]) -> list[str]:
+    """Return what a user can do once the newer versions are deployed."""
+    images = [row.proposed for row in rows if row.kind == "image" and row.proposed]
+    return [
+        *(f"To keep this image, set trtllm_container_image: {image} in the inventory." for image in images),
+        "To roll back: serve.yml -e previous=true",
     ]
 
 
@@ -99,6 +108,7 @@ def report(host: str, record: Mapping, recipe: Mapping, rows: t.Sequence[Row]) -
         "overrides": overrides(record, recipe, rows) if recipe and newer else {},
         "lines": [heading, *table(rows), *notes],
         "closing": closing(recipe, rows),
+        "afterwards": afterwards(rows),
     }
 
 
@@ -108,4 +118,5 @@ def nothing(host: str) -> dict[str, t.Any]:
         f"{host}: nothing is deployed here that could be newer.",
         "Run a playbook such as single_eagle3.yml.",
     ]
-    return {"changed": False, "newer": False, "rows": [], "lines": lines, "closing": [], "overrides": {}, "path": ""}
+    empty = {"rows": [], "closing": [], "afterwards": [], "overrides": {}, "path": ""}
+    return {"changed": False, "newer": False, "lines": lines, **empty}

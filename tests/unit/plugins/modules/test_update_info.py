@@ -17,6 +17,7 @@ from ansible_collections.dgx_spark.speculative.plugins.modules import update_inf
 
 from tests.unit.hub_server import ACCEPTED, Fault, HubServer, Model, running
 
+FAMILIES = [["1.2.0rc1", "1.2.1"], ["1.3.0rc3", None]]
 OLD, NEW, PIN = "1" * 40, "2" * 40, "3" * 40
 TARGET, DRAFT = "openai/gpt-oss-120b", "nvidia/gpt-oss-120b-Eagle3-long-context"
 
@@ -96,7 +97,10 @@ Ask = t.Callable[..., list[dict[str, t.Any]]]
 @pytest.fixture(name="ask")
 def fixture_ask(hub: HubServer, capsys: pytest.CaptureFixture[str]) -> Ask:
     def ask(**arguments: t.Any) -> list[dict[str, t.Any]]:
-        with patch_module_args({"endpoint": hub.endpoint, **arguments}), pytest.raises(SystemExit):
+        with (
+            patch_module_args({"endpoint": hub.endpoint, "families": FAMILIES, **arguments}),
+            pytest.raises(SystemExit),
+        ):
             update_info.main()
         rows: list[dict[str, t.Any]] = json.loads(capsys.readouterr().out)["rows"]
         return rows
@@ -108,7 +112,7 @@ def seen(row: dict[str, t.Any]) -> tuple[str, ...]:
     return tuple(row[key] for key in ("kind", "current", "newest", "verdict", "proposed"))
 
 
-def test_the_next_candidate_of_the_line_that_is_there_for_the_platform(registry: Registry, ask: Ask) -> None:
+def test_the_next_candidate_that_is_there_for_the_platform(registry: Registry, ask: Ask) -> None:
     image, target, draft = ask(image=f"{registry.image}:1.3.0rc12", models=[model(), model(DRAFT, PIN, PIN)])
     assert seen(image) == ("image", "1.3.0rc12", "1.3.0rc13", "newer", f"{registry.image}:1.3.0rc13")
     assert (image["name"], image["bytes"]) == (registry.image, 17_500_000_000)
@@ -117,13 +121,16 @@ def test_the_next_candidate_of_the_line_that_is_there_for_the_platform(registry:
     assert seen(draft) == ("model", PIN, PIN, "pinned", None)
 
 
-def test_a_release_beyond_the_line_is_only_a_note(registry: Registry, ask: Ask) -> None:
-    registry.tags = {"1.3.0rc12": "arm64", "1.4.0rc1": "arm64"}
-    (image,) = ask(image=f"{registry.image}:1.3.0rc12")
+@pytest.mark.parametrize(("tag", "newest"), [("1.3.0rc12", "1.4.0rc1"), ("1.2.1", "1.2.2")])
+def test_a_release_of_another_minor_version_or_without_rules_is_only_a_note(
+    registry: Registry, ask: Ask, tag: str, newest: str
+) -> None:
+    registry.tags = {tag: "arm64", newest: "arm64"}
+    (image,) = ask(image=f"{registry.image}:{tag}")
     assert (image["verdict"], image["proposed"]) == ("newest", None)
     assert image["notes"] == [
-        "1.4.0rc1 is the newest release beyond the line of 1.3.0rc12. It may need other engine options; to try it: "
-        f"-e trtllm_container_image={registry.image}:1.4.0rc1."
+        f"{newest} is the newest release. It is not proposed, because it may need other engine options; to try it: "
+        f"-e trtllm_container_image={registry.image}:{newest}."
     ]
 
 
@@ -134,7 +141,7 @@ def test_a_release_beyond_the_line_is_only_a_note(registry: Registry, ask: Ask) 
         ("spark-single-gpu-dev", "spark-single-gpu-dev", "unknown"),
     ],
 )
-def test_an_image_without_a_line_of_releases(
+def test_an_image_for_which_no_newer_release_is_looked_for(
     registry: Registry, ask: Ask, tag: str, current: str, verdict: str
 ) -> None:
     (image,) = ask(image=f"{registry.image}:{tag}")
@@ -147,13 +154,15 @@ def test_a_newer_commit(registry: Registry, ask: Ask, hub: HubServer, monkeypatc
     assert (seen(target), target["bytes"]) == (("model", OLD, NEW, "newer", NEW), 1200)
 
 
-def test_a_commit_of_documentation_is_not_proposed(
-    registry: Registry, ask: Ask, hub: HubServer, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("changes", [{"README.md": b"longer"}, {"metal/model.bin": b"excluded"}, {}])
+def test_a_commit_that_changes_no_file_that_is_used_is_not_proposed(
+    registry: Registry, ask: Ask, hub: HubServer, monkeypatch: pytest.MonkeyPatch, changes: dict[str, bytes]
 ) -> None:
-    later(hub, monkeypatch, {**hub.models[TARGET].files, "README.md": b"longer"})
-    _image, target = ask(image=f"{registry.image}:1.3.0rc13", models=[model()])
+    hub.models[TARGET].files["metal/model.bin"] = b"also excluded"
+    later(hub, monkeypatch, {**hub.models[TARGET].files, **changes})
+    _image, target = ask(image=f"{registry.image}:1.3.0rc13", models=[{**model(), "exclude": ["metal/*"]}])
     assert seen(target) == ("model", OLD, NEW, "newest", None)
-    assert target["notes"] == [f"{TARGET} has the commit 22222222, which changes only documentation."]
+    assert target["notes"] == [f"{TARGET} has the commit 22222222, which changes no file that is used."]
 
 
 def later(hub: HubServer, monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes]) -> None:

@@ -14,8 +14,11 @@ TAGS = [
 ]
 
 
+FAMILIES: list[list[str | None]] = [["1.2.0rc1", "1.2.1"], ["1.3.0rc3", None]]
+
+
 @pytest.mark.parametrize(
-    ("tag", "tags", "line", "beyond"),
+    ("tag", "tags", "proposed", "beyond"),
     [
         # rc9 is older than rc12, though its text comes after it.
         ("1.3.0rc12", TAGS, ["1.3.0rc13", "1.3.0rc12.post1"], None),
@@ -28,10 +31,16 @@ TAGS = [
         ("1.3.0rc13", [*TAGS, "1.3.0rc15.dev1"], [], None),
         ("1.3.0rc14.dev1", ["1.3.0rc14.dev2", "1.3.0rc15.dev1"], ["1.3.0rc15.dev1"], None),
         ("1.3.0rc12", [], [], None),
+        # No rules cover 1.2.2; those of 1.3 cover each later release.
+        ("1.2.0", ["1.2.1", "1.2.2"], ["1.2.1"], "1.2.2"),
+        ("1.2.1", ["1.2.1.post1", "1.2.2"], ["1.2.1.post1"], "1.2.2"),
+        ("1.3.0", ["1.3.9"], ["1.3.9"], None),
+        # A candidate of a release that is proposed is not the newest one.
+        ("1.3.0", ["1.3.1rc1", "1.3.1"], ["1.3.1"], None),
     ],
 )
-def test_newer_tags(tag: str, tags: list[str], line: list[str], beyond: str | None) -> None:
-    assert updates.newer_tags(tag, tags) == (line, beyond)
+def test_newer_tags(tag: str, tags: list[str], proposed: list[str], beyond: str | None) -> None:
+    assert updates.newer_tags(tag, tags, FAMILIES) == (proposed, beyond)
 
 
 def test_differing_files_are_the_wanted_ones() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.updates import Row
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import updates
 
@@ -74,12 +75,20 @@ def test_without_its_recipe_nothing_can_be_deployed() -> None:
     assert "give it with -e recipe=PATH" in " ".join(found["closing"])
 
 
+@pytest.mark.parametrize(("rows", "keeps_image"), [([MODEL], False), ([IMAGE, MODEL], True)])
+def test_only_a_newer_image_has_to_be_kept(rows: list[Row], keeps_image: bool) -> None:
+    keep = ["To keep this image, set trtllm_container_image: nvcr.io/x:1.3.0rc14 in the inventory."]
+    back = ["To roll back: serve.yml -e previous=true"]
+    assert updates.report("spark-1", RECORD, RECIPE, rows)["afterwards"] == keep * keeps_image + back
+
+
 def test_nothing_is_newer() -> None:
     found = updates.report("spark-1", RECORD, RECIPE, [LOCAL])
     assert (found["newer"], found["overrides"]) == (False, {})
     assert found["closing"] == ["Nothing newer to deploy."]
-    assert updates.closing(RECIPE, [Row("image", "x")]) == [
-        "Nothing newer to deploy, as far as registry and Hub answered."
+    # Of a tag such as latest the registry is not asked.
+    assert updates.closing(RECIPE, [Row("image", "x:latest"), LOCAL, Row("model", "a/target")]) == [
+        "Nothing newer to deploy, but what is newest is unknown for x:latest and a/target."
     ]
 
 
