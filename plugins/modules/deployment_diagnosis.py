@@ -303,7 +303,7 @@ def act(params: dict[str, t.Any], machine: Machine, check_mode: bool) -> dict[st
         machine,
     )
     labels = ((evidence.slot or {}).get("Config") or {}).get("Labels") or {}
-    require_format(evidence.state_directory, labels)
+    require_format(labels, evidence.record)
     # Lines of a log are shown on a screen. A secret of several lines is found only while they stand together.
     redactor = Redactor(secrets_of(machine.home, cache, (), evidence.user))
     diagnosis = diagnose(hidden(evidence, redactor), params["host"] or "")

@@ -26,7 +26,7 @@ options:
   any_format:
     type: bool
     default: false
-    description: "Whether V(records) returns what an unreleased state of this collection deployed."
+    description: "Whether V(records) returns records and containers of another format."
   docker:
     type: dict
     description: "What V(docker) inspects besides the Engine."
@@ -88,6 +88,7 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
     FormatError,
+    queried,
     remembered,
     require_format,
 )
@@ -144,7 +145,7 @@ def look(
     if subset == "records":
         labels = (found.get("docker", {}).get("slot") or {"labels": {}})["labels"]
         if not params["any_format"]:
-            require_format(state, labels)
+            require_format(labels, *queried(state, params["deployment"], labels))
         return remembered(state, params["deployment"], labels)
     from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import PairLook
 

@@ -407,16 +407,40 @@ def deployments(state_directory: Path) -> dict[str, Record]:
     return found
 
 
-def require_format(state_directory: Path, labels: t.Mapping[str, str]) -> None:
-    """Raise FormatError unless a container with these labels and all records have the format."""
-    recorded = [*deployments(state_directory).values(), *filter(None, [previous(state_directory)])]
-    names = [record["deployment"] for record in recorded if record.get("format") != FORMAT]
-    if f"{LABEL}deployment" in labels and labels.get(f"{LABEL}format") != str(FORMAT):
-        names.insert(0, labels[f"{LABEL}deployment"])
-    if names:
-        raise FormatError(
-            f"{names[0]} was deployed by an unreleased state of this collection. Remove it with cleanup.yml."
-        )
+def queried(state_directory: Path, deployment: str | None, labels: t.Mapping[str, str]) -> list[Record | None]:
+    """Return the records that remembered() uses, whole or not: of the slot, of the named deployment, the previous."""
+    directory = deployment_directory(state_directory, labels)
+    directories = [directory, state_directory / deployment if deployment else None]
+    return [*(read_record(one / "record.json") for one in directories if one), previous(state_directory)]
+
+
+def require_format(labels: t.Mapping[str, str], *used: Record | None) -> None:
+    """Raise FormatError unless a container with these labels and the used records have the format."""
+    found = [(record["deployment"], "record", record.get("format")) for record in used if record]
+    if f"{LABEL}deployment" in labels:
+        label = labels.get(f"{LABEL}format") or None
+        number = int(label) if label and label.isdecimal() else label
+        found.insert(0, (labels[f"{LABEL}deployment"], "container", number))
+    others: dict[tuple[str, str], str] = {}
+    for name, kind, number in found:
+        if number != FORMAT:
+            others.setdefault((name, json.dumps(number)), kind)
+    if not others:
+        return
+    unreleased = [name for name, number in others if number == "null"]
+    verb = "was" if len(unreleased) == 1 else "were"
+    said = (
+        [f"{' and '.join(unreleased)} {verb} deployed by an unreleased state of this collection"] if unreleased else []
+    )
+    said += [
+        f"the {kind} of {name} has format {number}, but this release reads format {FORMAT}"
+        for (name, number), kind in others.items()
+        if number != "null"
+    ]
+    is_later = any(isinstance(number, int) and number > FORMAT for _name, _kind, number in found)
+    fix = f"Remove {'it' if len({name for name, _number in others}) == 1 else 'them'} with cleanup.yml"
+    fix += ", or use the release that deployed it" if is_later else ""
+    raise FormatError(f"{'; '.join(said)}. {fix}. Nothing was changed.")
 
 
 def models_of(record: Record | None) -> dict[str, str]:

@@ -133,11 +133,11 @@ class StatusLook:
     def gather(self) -> Status:
         status = self._status
         slot = self._docker.slot(self._params["container"])
-        records.require_format(self._state_directory, (slot or {}).get("labels") or {})
+        record = self._record(slot)
+        records.require_format((slot or {}).get("labels") or {}, record)
         status.container = self._container(slot)
         status.beside = self._docker.beside()
         status.endpoint = exposed(self._state_directory / "proxy") if status.beside.get("proxy") == "running" else None
-        record = self._record(slot)
         environment = self._docker.environments.get(self._params["container"], {})
         self._pair = pair_of((slot or {}).get("labels") or {}, environment, record)
         self._describe(slot, record)

@@ -168,8 +168,16 @@ def unpack(path: Path) -> dict[str, str]:
 
 def test_another_format_is_refused(diagnose: Diagnose, engine: DockerServer) -> None:
     engine.pages[f"/containers/{NAME}/json"]["Config"]["Labels"]["dgx_spark.speculative.format"] = "2"
-    result = diagnose()
-    assert result["msg"] == "mine was deployed by an unreleased state of this collection. Remove it with cleanup.yml."
+    assert diagnose()["msg"].startswith("the container of mine has format 2, but this release reads format 1.")
+
+
+@pytest.mark.usefixtures("engine")
+def test_another_format_of_what_does_not_run_is_no_obstacle(diagnose: Diagnose, home: Path) -> None:
+    idle = home / "state/idle/record.json"
+    idle.parent.mkdir()
+    idle.write_text('{"deployment": "idle"}')
+    (home / "state/previous.json").write_text('{"deployment": "idle"}')
+    assert diagnose()["verdict"] == "healthy"
 
 
 @pytest.mark.usefixtures("engine")

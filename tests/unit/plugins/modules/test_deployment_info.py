@@ -985,7 +985,15 @@ def test_another_format_is_refused(serving: Spark, look: Look) -> None:
     del serving.labels["dgx_spark.speculative.format"]
     serving.slot("running")
     result = look(fails=True)
-    assert result["msg"] == "mine was deployed by an unreleased state of this collection. Remove it with cleanup.yml."
+    assert result["msg"].startswith("mine was deployed by an unreleased state of this collection.")
+
+
+def test_another_format_of_what_does_not_run_is_no_obstacle(serving: Spark, look: Look) -> None:
+    idle = {"deployment": "idle"}
+    (serving.state / "idle").mkdir()
+    serving.write("idle/record.json", idle)
+    serving.write("previous.json", idle)
+    assert look()["state"] == "ready"
 
 
 def test_where_the_roles_have_things_is_the_default(

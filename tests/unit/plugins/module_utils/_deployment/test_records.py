@@ -186,37 +186,53 @@ def test_what_labels_a_container_needs(tmp_path: Path, label: str) -> None:
     assert read(tmp_path, "mine", {})["own"] is None
 
 
-UNRELEASED = "mine was deployed by an unreleased state of this collection. Remove it with cleanup.yml."
 FORMAT_LABEL = {"dgx_spark.speculative.format": "1"}
+OTHER_LABEL = {"dgx_spark.speculative.format": "2"}
+UNRELEASED = "deployed by an unreleased state of this collection"
+READS = "but this release reads format 1"
+REMOVE = "with cleanup.yml. Nothing was changed."
+LATER = "Remove it with cleanup.yml, or use the release that deployed it. Nothing was changed."
+OLD = {**RECORD, "deployment": "old"}
 
 
 @pytest.mark.parametrize(
-    ("labels", "record", "previous", "refused"),
+    ("labels", "used", "text"),
     [
-        ({}, None, None, False),
-        ({**LABELS, **FORMAT_LABEL}, {**RECORD, "format": 1}, {**RECORD, "format": 1}, False),
-        # A container of another user's, and a damaged file.
-        ({"other": "label"}, {}, None, False),
-        (LABELS, None, None, True),
-        ({**LABELS, "dgx_spark.speculative.format": "2"}, None, None, True),
-        ({}, RECORD, None, True),
-        ({}, {**RECORD, "format": 2}, None, True),
-        ({}, None, RECORD, True),
+        ({}, [None], None),
+        ({**LABELS, **FORMAT_LABEL}, [{**RECORD, "format": 1}], None),
+        # A container of another user's.
+        ({"other": "label"}, [], None),
+        (LABELS, [], f"mine was {UNRELEASED}. Remove it {REMOVE}"),
+        # Of a container and its record it is told once.
+        (LABELS, [RECORD], f"mine was {UNRELEASED}. Remove it {REMOVE}"),
+        ({}, [RECORD, OLD], f"mine and old were {UNRELEASED}. Remove them {REMOVE}"),
+        ({**LABELS, **OTHER_LABEL}, [{**RECORD, "format": 2}], f"the container of mine has format 2, {READS}. {LATER}"),
+        ({}, [{**RECORD, "format": 2}], f"the record of mine has format 2, {READS}. {LATER}"),
+        # A user has edited it.
+        ({}, [{**RECORD, "format": "1"}], f'the record of mine has format "1", {READS}. Remove it {REMOVE}'),
+        (
+            {**LABELS, **FORMAT_LABEL},
+            [OLD, {**RECORD, "format": 0}],
+            f"old was {UNRELEASED}; the record of mine has format 0, {READS}. Remove them {REMOVE}",
+        ),
     ],
 )
-def test_another_format_is_refused(
-    tmp_path: Path, labels: dict[str, str], record: t.Any, previous: t.Any, refused: bool
-) -> None:
-    if record is not None:
-        store(tmp_path, json.dumps(record))
-    if previous is not None:
-        (tmp_path / "previous.json").write_text(json.dumps(previous), encoding="utf-8")
-    if not refused:
-        records.require_format(tmp_path, labels)
+def test_another_format_is_refused(labels: dict[str, str], used: list[t.Any], text: str | None) -> None:
+    if text is None:
+        records.require_format(labels, *used)
         return
     with pytest.raises(records.FormatError) as error:
-        records.require_format(tmp_path, labels)
-    assert str(error.value) == UNRELEASED
+        records.require_format(labels, *used)
+    assert str(error.value) == text
+
+
+def test_the_records_of_a_query_are_of_slot_name_and_previous(tmp_path: Path) -> None:
+    for name in ("mine", "named", "idle"):
+        store(tmp_path, json.dumps({**RECORD, "deployment": name}), name)
+    (tmp_path / "previous.json").write_text(json.dumps(OLD), encoding="utf-8")
+    used = records.queried(tmp_path, "named", LABELS)
+    assert [record["deployment"] for record in used if record] == ["mine", "named", "old"]
+    assert [record["deployment"] for record in records.queried(tmp_path, None, {}) if record] == ["old"]
 
 
 PAIR = {"rank": 0, "nodes": ["a", "b"], "image": "r/pair:1", "rails": [], "ranks": []}
