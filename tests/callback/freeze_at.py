@@ -49,7 +49,7 @@ def freeze() -> None:
 
 def is_meant(action: t.Any) -> bool:
     task, host = action._task.get_name(include_role_fqcn=False).rpartition(" : ")[2], os.environ.get("FREEZE_ON")
-    return task in os.environ["FREEZE_AT"].splitlines() and host in (None, action._connection.get_option("host"))
+    return task in os.environ["FREEZE_AT"].splitlines() and (not host or host == action._connection.get_option("host"))
 
 
 def send(action: t.Any, *arguments: t.Any, **more: t.Any) -> t.Any:
