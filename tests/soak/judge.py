@@ -317,9 +317,12 @@ def status_is_true(history: History) -> t.Iterator[Finding]:
         unserved = wanted and not history.answered_between(begin - allowed, end)
         just = is_unbroken(history, begin - BREAK_S, end + BREAK_S)
         long = is_unbroken(history, begin - SETTLED_S, end + BREAK_S)
+        head = (line["hosts"].get(names[0]) or {}).get("state")
         for name in names:
             state = (line["hosts"].get(name) or {}).get("state")
-            if state in SERVING and unserved:
+            # A worker's rank runs already while its head loads, and says so.
+            loads = name != names[0] and head not in (None, *SERVING, *DOWN)
+            if state in SERVING and unserved and not loads:
                 yield history.finding(
                     "false status", begin, f"{name} {state}, though nobody was served for {allowed:.0f} s"
                 )

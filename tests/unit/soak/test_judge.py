@@ -197,6 +197,16 @@ def test_status_says_that_it_serves_though_nobody_is_served() -> None:
     assert "false status" not in rules([*lines, status(FAULT_AT + 5, "ready")])
 
 
+@pytest.mark.parametrize(("head", "is_a_lie"), [("loading", False), ("dead", True), ("ready", True)])
+def test_a_worker_says_that_it_serves_though_nobody_is_served(head: str, is_a_lie: bool) -> None:
+    until = FAULT_AT + truth_within(INPUTS) + 10
+    lines = [line for line in history() if line["kind"] != "answered" or not FAULT_AT < line["at"] < until + 5]
+    hosts = {"spark-1": {"state": head}, "spark-2": {"state": "serving"}}
+    begin = [{**line, "sparks": 2} if line["kind"] == "begin" else line for line in lines]
+    found = judge([*begin, {**status(until, "ready"), "hosts": hosts}])
+    assert any(one.what.startswith("spark-2 serving, though") for one in found) == is_a_lie
+
+
 @pytest.mark.parametrize("state", ["absent", "stopped", "dead", "failed", "unhealthy"])
 def test_status_says_that_it_is_down_though_it_serves(state: str) -> None:
     assert rules([*history(), status(230, state)]) == {"false status"}
