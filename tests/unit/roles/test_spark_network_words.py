@@ -64,7 +64,7 @@ FAILURES: list[tuple[str, dict[str, t.Any] | None, str]] = [
         "card",
         None,
         "spark-1: what is done about a network card that comes late or leaves may be half done, because that failed on "
-        "the other Spark. Run again.",
+        "another Spark. Run again.",
     ),
 ]
 
