@@ -164,7 +164,7 @@ class Remembered(t.TypedDict):
     # Of the deployment in the serving container, and its directory.
     slot_directory: str | None
     slot: Record | None
-    # The same if it is of just the container's configuration.
+    # The record of the slot, if its configuration label is the container's.
     present: Record | None
     previous: Record | None
     previous_damaged: bool
