@@ -257,12 +257,6 @@ def code(text: str) -> str:
     return "\n".join(kept.values())
 
 
-def rooms(root: Path) -> Measured:
-    """What one meets on opening module_utils and plugin_utils: files and packages."""
-    found = texts(root, "plugins/module_utils/**/*.py", "plugins/plugin_utils/**/*.py")
-    return count({"/".join(name.split("/")[:3]) for name in found if not name.endswith("_utils/__init__.py")})
-
-
 def import_circles(root: Path) -> Measured:
     """The groups of Python files that import each other, at the top or within a function."""
     found = python_files(root)
@@ -332,7 +326,6 @@ FIGURES = {
         f"modules and actions of more than {MODULE_LINES} lines without documentation", 0, long_modules
     ),
     "long_tasks": Figure(f"task files of more than {TASK_LINES} lines", 0, long_tasks),
-    "rooms": Figure("files and packages at the top of module_utils and plugin_utils", 16, rooms),
     "import_circles": Figure("circles of imports", 0, import_circles),
     "draft_length_files": Figure("files that spell the draft length", 15, draft_length_files),
     "readme_lines": Figure("lines of README", 80, readme_lines),

@@ -48,7 +48,7 @@ from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
 PLUGINS = Path(__file__).resolve().parent.parent
-JOBS = PLUGINS / "plugin_utils" / "_report" / "jobs"
+JOBS = PLUGINS / "plugin_utils" / "_jobs"
 # What a module has in common with a job; it must need nothing else of the collection.
 SHARED = "ansible_collections.dgx_spark.speculative.plugins."
 # The parts come in an order in which none needs a later one; the last is the program itself.

@@ -47,16 +47,16 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.field import reboot
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.field.link import sensors
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.field.machine import MACHINE
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.field.sensor import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._field import reboot
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.link import sensors
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.machine import MACHINE
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
     NotMeasured,
     Sensor,
     World,
     measured,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.field.serving import SERVING, watch
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.serving import SERVING, watch
 
 ROOT = Path("/")
 

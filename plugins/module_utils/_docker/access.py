@@ -31,7 +31,7 @@ DAEMON_PATH = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin",
 CDI_FOLDERS = ["/etc/cdi", "/var/run/cdi"]
 GPU_HOOK = "nvidia-container-runtime-hook"
 ROOTLESS_HOST = "unix:///run/user/"
-# What served is called so until its successor was seen to answer, as plugin_utils/_report/jobs/switch.py names it.
+# What served is called so until its successor was seen to answer, as plugin_utils/_jobs/switch.py names it.
 ASIDE = "-aside"
 
 

@@ -61,7 +61,7 @@ def test_packages_do_not_need_each_other_in_a_circle() -> None:
 
 def test_a_silence_is_known_by_its_name_of_python_3_9() -> None:
     """There a socket raises `socket.timeout`, which is no TimeoutError before 3.10."""
-    here = [*PLUGINS.glob("module*/**/*.py"), *PLUGINS.glob("plugin_utils/_report/jobs/*.py")]
+    here = [*PLUGINS.glob("module*/**/*.py"), *PLUGINS.glob("plugin_utils/_jobs/*.py")]
     handlers = [
         (path.name, node.lineno)
         for path in here

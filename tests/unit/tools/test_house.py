@@ -153,12 +153,6 @@ def test_documentation_is_free(tmp_path: Path, write: Write) -> None:
     assert house.long_modules(tmp_path).places == ["plugins/modules/long.py"]
 
 
-def test_rooms_are_files_and_packages(tmp_path: Path, write: Write) -> None:
-    for name in ("module_utils/__init__.py", "module_utils/_a.py", "plugin_utils/_b/c.py", "plugin_utils/_b/d.py"):
-        write(f"plugins/{name}", "")
-    assert house.rooms(tmp_path).places == ["plugins/module_utils/_a.py", "plugins/plugin_utils/_b"]
-
-
 @pytest.mark.parametrize(
     ("there", "back"),
     [

@@ -17,7 +17,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker impo
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Engine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import ports
 from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import bandwidth
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import bandwidth
 
 from tests.unit.docker_server import DockerServer
 

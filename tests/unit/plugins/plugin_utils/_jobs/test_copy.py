@@ -29,13 +29,13 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub 
     read_receipt,
     receipt_covers,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.cluster import sshd_config
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import (
     load_image,
     receive,
     send,
     serve_copies,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.cluster import sshd_config
 
 from tests.twin.spark.meminfo import resident_bytes
 from tests.unit.programs import standalone

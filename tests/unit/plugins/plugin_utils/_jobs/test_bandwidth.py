@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import measured
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import bandwidth
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import bandwidth
 
 from tests.unit.programs import standalone
 from tests.unit.waiting import WITHIN_S

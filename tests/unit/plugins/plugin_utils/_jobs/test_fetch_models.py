@@ -17,7 +17,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import (
     fetch_models,
 )
 

@@ -19,8 +19,8 @@ import pytest
 from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible_collections.dgx_spark.speculative.plugins.lookup.job import program
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view as pairs
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.field import link, machine, serving
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.field.sensor import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._field import link, machine, serving
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
     NotMeasured,
     Sensor,
     World,

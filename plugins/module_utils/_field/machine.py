@@ -14,7 +14,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import functions, read_text
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.field.sensor import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
     NotMeasured,
     Sensor,
     World,

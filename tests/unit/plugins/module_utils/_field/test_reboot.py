@@ -14,8 +14,8 @@ from http.client import IncompleteRead
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.field import reboot
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.field.sensor import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._field import reboot
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
     NotMeasured,
     World,
     measured,

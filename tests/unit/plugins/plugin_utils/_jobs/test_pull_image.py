@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import pull_image
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import pull_image
 
 from tests.unit.docker_server import DockerServer, Handler
 from tests.unit.programs import standalone

@@ -19,7 +19,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import (
     load_image,
     serve_copies,
 )

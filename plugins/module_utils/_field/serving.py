@@ -22,7 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import memory_curve
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.memory_curve import GIB
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.field.sensor import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
     NotMeasured,
     Sensor,
     World,

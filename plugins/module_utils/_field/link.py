@@ -14,7 +14,7 @@ import sys
 import time
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.field.sensor import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
     NotInstalled,
     NotMeasured,
     Sensor,

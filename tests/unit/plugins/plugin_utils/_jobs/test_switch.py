@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import access
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lease, lock
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import switch
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs.engine import Engine, EngineError
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import switch
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs.engine import Engine, EngineError
 
 from tests.unit.docker_server import DockerServer, Handler
 from tests.unit.waiting import WITHIN_S, Clock, until
@@ -631,7 +631,7 @@ def test_an_engine_that_is_not_there_is_told(tmp_path: Path) -> None:
 def test_it_is_left_behind_as_a_process_of_its_own_session(tmp_path: Path) -> None:
     program = (
         "import os, sys, time; sys.path.insert(0, sys.argv[1])\n"
-        "from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import switch\n"
+        "from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import switch\n"
         "def main():\n"
         "    while not os.path.exists(sys.argv[3]): time.sleep(0.02)\n"
         "    open(sys.argv[2], 'w').write(f'{os.getsid(0)} {len(os.listdir(\"/proc/self/fd\"))}')\n"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.jobs import said
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import said
 
 
 @pytest.mark.parametrize(
