@@ -99,10 +99,11 @@ soak: dev engine  ## Random faults on the twin while clients stream, and a verdi
 	  $(if $(ANEW),--anew) $(if $(DETACH),--detach)
 
 .PHONY: lint
-lint: dev  ## Format, types, YAML, Ansible, changelog, licence headers, field reports, figures of the house
+lint: dev  ## Format, types, imports, YAML, Ansible, changelog, licence headers, field reports, figures of the house
 	ruff format --check .
 	ruff check .
 	mypy $(TYPED)
+	PYTHONPATH=collections:roles/speculative_serve/files lint-imports --no-cache --no-logo
 	yamllint --strict .
 	ansible-lint
 	antsibull-changelog lint

@@ -121,64 +121,11 @@ def test_position_is_not_asked(tmp_path: Path, write: Write, line: str) -> None:
     assert house.position_lines(tmp_path) == (0, [])
 
 
-def test_hostvars(tmp_path: Path, write: Write) -> None:
-    write(TASKS, "# hostvars\na: hostvars[x].y\nb: names | map('extract', hostvars)\n")
-    assert house.hostvars_lines(tmp_path).value == 2
-
-
-def test_files_are_counted(tmp_path: Path, write: Write) -> None:
-    write("plugins/modules/a.py", "")
-    write("plugins/filter/b.py", "")
-    write("plugins/filter/b.yml", "")
-    write("roles/speculative_serve/tasks/main.yml", "a: 1\n" * 71)
-    write("roles/speculative_serve/tasks/sub/stop.yml", "a: 1\n" * 70)
-    assert house.modules(tmp_path).places == ["plugins/modules/a.py"]
-    assert house.filters(tmp_path).places == ["plugins/filter/b.py"]
-    assert house.serve_tasks(tmp_path).value == 2
-    assert house.long_tasks(tmp_path).places == ["roles/speculative_serve/tasks/main.yml"]
-
-
-def test_long_functions(tmp_path: Path, write: Write) -> None:
-    write(
-        "plugins/action/a.py",
-        "class A:\n  def fits(self):\n" + "    1\n" * 59 + "  async def long(self):\n" + "    1\n" * 60,
-    )
-    assert house.long_functions(tmp_path).places == ["plugins/action/a.py: long"]
-
-
 def test_documentation_is_free(tmp_path: Path, write: Write) -> None:
     code = "x = 1\n" * 350
     write("plugins/modules/fits.py", 'DOCUMENTATION = r"""\n' + "a\n" * 500 + '"""\n' + code)
     write("plugins/modules/long.py", code + "y = 2\n")
     assert house.long_modules(tmp_path).places == ["plugins/modules/long.py"]
-
-
-@pytest.mark.parametrize(
-    ("there", "back"),
-    [
-        ("import b", "import a"),
-        (
-            "from ansible_collections.dgx_spark.speculative.roles.kitchen.files.b import x",
-            "def f():\n    from a import y",
-        ),
-        ("from . import b", "from .a import y"),
-    ],
-)
-def test_circles(tmp_path: Path, write: Write, there: str, back: str) -> None:
-    write("roles/kitchen/files/a.py", there)
-    write("roles/kitchen/files/b.py", back)
-    write("roles/kitchen/files/c.py", "import a\n")
-    assert house.import_circles(tmp_path).places == ["roles/kitchen/files/a.py and roles/kitchen/files/b.py"]
-
-
-def test_an_arrow_is_no_circle(tmp_path: Path, write: Write) -> None:
-    write(
-        "plugins/module_utils/_a/__init__.py",
-        "from ansible_collections.dgx_spark.speculative.plugins.module_utils import _b",
-    )
-    write("plugins/module_utils/_b.py", "import json\nimport a\nfrom ..module_utils import _c\n")
-    write("plugins/module_utils/_c.py", "")
-    assert house.import_circles(tmp_path).places == []
 
 
 def test_draft_length(tmp_path: Path, write: Write) -> None:
@@ -191,21 +138,6 @@ def test_draft_length(tmp_path: Path, write: Write) -> None:
         "roles/x/meta/argument_specs.yml",
         "roles/x/templates/t.j2",
     ]
-
-
-def test_readme(tmp_path: Path, write: Write) -> None:
-    write("README.md", "# One\n\ntwo three\n")
-    assert (house.readme_lines(tmp_path).value, house.readme_words(tmp_path).value) == (3, 4)
-
-
-def test_a_figure_that_stands_still_is_not_mentioned() -> None:
-    assert house.judge("modules", house.Measured(2, ["a", "b"]), 2) == ""
-
-
-def test_a_risen_figure_names_both_numbers_and_what_is_new() -> None:
-    said = house.judge("modules", house.Measured(3, ["a", "a", "b"]), 2, ["a", "c"])
-    assert said.startswith("modules: the modules have risen from 2 to 3: take as much away, or say why not.")
-    assert said.endswith("\n    new: a\n    new: b")
 
 
 def test_a_fallen_figure_is_to_be_written_down() -> None:

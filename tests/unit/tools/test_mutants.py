@@ -89,7 +89,9 @@ def test_those_of_the_twin_are_asked_for(tree: t.Callable[..., Path], capsys: py
 
 
 def test_the_defects_fit_the_tree() -> None:
-    for mutant in mutants.read(mutants.ROOT):
+    defects = mutants.read(mutants.ROOT)
+    assert defects
+    for mutant in defects:
         mutants.mutated(mutant, mutants.content_of(mutants.ROOT, mutant))
         for test in mutant.tests:
             assert test.startswith("-") or (mutants.ROOT / test.partition("::")[0]).exists(), mutant.name

@@ -22,18 +22,7 @@ def test_each_table_is_on_a_page() -> None:
     assert [name for name in tables.TABLES if f"<!-- {name} -->" not in text] == []
 
 
-def test_a_promise_says_how_long_and_by_whom() -> None:
-    assert "| the server's process is killed | both | 5 s + a load | nobody |" in tables.promises()
-    assert "| somebody removes the container | both | a load | the same playbook |" in tables.promises()
-
-
 def test_a_table_takes_the_place_of_the_one_before() -> None:
     made = tables.written("before\n<!-- methods -->\nold\n<!-- end -->\nbehind")
     assert made == f"before\n<!-- methods -->\n\n{tables.methods()}\n\n<!-- end -->\nbehind"
     assert "| `eagle3` | EAGLE-3 | drafts with an EAGLE-3 head made for the target model |" in made
-
-
-def test_families_say_their_releases() -> None:
-    assert (
-        "| 1.2 | 1.2.0rc1 to 1.2.1, `spark-single-gpu-dev`, which moves | 1.2.0rc1 and 1.2.0rc6 |" in tables.families()
-    )

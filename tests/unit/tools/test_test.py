@@ -10,7 +10,6 @@ import pathlib
 import subprocess
 import sys
 import threading
-import types
 
 import pytest
 
@@ -76,33 +75,6 @@ def test_a_failed_stage_keeps_no_other_from_running(capsys: pytest.CaptureFixtur
     assert text.endswith("2 passed, 1 failed")
 
 
-def test_the_slowest_come_first_in_the_summary() -> None:
-    lines = test.summary([test.Result(str(number), number, True) for number in range(12)], 66).splitlines()
-    assert lines[0] == "==> Wall times, slowest ten of 12 stages in 66 s"
-    assert [line.split()[-1] for line in lines[1:11]] == [str(number) for number in range(11, 1, -1)]
-    assert lines[-1] == "12 passed, 0 failed"
-
-
-def test_what_it_took_is_held_against_the_limits() -> None:
-    time_line, disk_line = test.taken(30 * 60, 25_100_000_000).splitlines()
-    assert time_line == "Time: 30 min, within the limit of 30 min"
-    assert disk_line.startswith("Disk: 25.1 GB, OVER the limit of 25 GB (what .venv and .cache held at first, ")
-
-
-def test_the_most_that_the_disk_grew_counts_and_each_file_system_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    used = iter([1000, 1400, 1300])
-    monkeypatch.setattr(test.shutil, "disk_usage", lambda _place: types.SimpleNamespace(used=next(used)))
-    disk = test.Disk(200, [test.ROOT, test.ROOT / "tests"])
-    for _ in range(2):
-        disk.look()
-    assert disk.most == 600
-
-
-def test_what_is_held_is_counted_on_the_disk(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "file").write_bytes(bytes(100_000))
-    assert 100_000 <= test.size_of(str(tmp_path), str(tmp_path / "nothing")) < 200_000
-
-
 def test_stop_ends_what_has_left_its_process_group(tmp_path: pathlib.Path) -> None:
     # A stage that minds no signal, and what it started in a session of its own.
     script = f"trap '' TERM; setsid sh -c \"echo \\$\\$ >{tmp_path}/pid; exec sleep 600\" & sleep 600 & wait; sleep 600"
@@ -138,10 +110,5 @@ def test_the_twin_of_a_lane_shares_only_what_all_share() -> None:
     shared_b, own_b = told("b")
     assert shared == shared_b
     assert not set(own) & set(own_b)
-    assert own_b[1:] == [
-        *("172.30.59.0/24", "dgx-spark-twin-b-internet", "dgx-spark-twin-b-registry"),
-        *("dgx-spark-twin-b-1", "172.30.59.12", "dgx-spark-twin-b-neighbour"),
-    ]
-    assert own[1:5] == ["172.30.57.0/24", "dgx-spark-twin-internet", "dgx-spark-twin-registry", "dgx-spark-twin-1"]
     with pytest.raises(subprocess.CalledProcessError):
         told("ab")

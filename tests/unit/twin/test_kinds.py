@@ -10,7 +10,6 @@ import pathlib
 import pytest
 
 from tests.twin import groups, lifecycle
-from tests.twin.__main__ import parser
 from tests.twin.lifecycle import Delivery, deliveries
 from tests.twin.names import TwinError
 
@@ -53,38 +52,6 @@ def test_what_there_is_not_is_refused(
     with pytest.raises(TwinError) as caught:
         deliveries(sparks, system, stores, network)
     assert str(caught.value) == message
-
-
-def test_stores_are_named_one_after_the_other() -> None:
-    options = parser().parse_args(["up", "--sparks", "2", "--store", "overlay2", "containerd"])
-    assert (options.system, options.store) == ("trixie", ["overlay2", "containerd"])
-
-
-@pytest.mark.parametrize(
-    ("kinds", "layout", "options"),
-    [
-        (("cgroup2fs", ""), groups.V2, ("--cgroupns", "private")),
-        (("tmpfs", "cgroup2fs"), groups.HYBRID, ("--cgroupns", "host", "--volume", "--env", "TWIN_GROUP=one")),
-        (("tmpfs", ""), groups.V1, ("--cgroupns", "private")),
-    ],
-)
-def test_a_spark_starts_by_what_the_machine_has(
-    kinds: tuple[str, str],
-    layout: str,
-    options: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(groups, "kind", dict(zip((groups.ROOT, groups.BESIDE), kinds, strict=True)).get)
-    assert groups.layout() == layout
-    assert set(options) <= set(groups.options("one"))
-    groups.announce()
-    assert ("has not been tried" in capsys.readouterr().out) is (layout == groups.V2)
-
-
-def test_the_kind_of_a_file_system_is_asked_of_the_kernel(tmp_path: pathlib.Path) -> None:
-    assert groups.kind(pathlib.Path("/proc")) == "proc"
-    assert groups.kind(tmp_path / "absent") == ""
 
 
 def test_groups_are_removed_with_those_below(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,6 @@ import pytest
 
 from tests import perf, perf_two_sparks
 from tests.perf import Limit
-from tests.twin import lifecycle
-from tests.twin.registry import Registry
 
 
 @pytest.mark.parametrize(
@@ -56,15 +54,3 @@ def test_a_figure_beyond_its_limit_fails_the_run_at_its_end(
     else:
         with pytest.raises(SystemExit, match="1 of the figures missed their limits: the figure"):
             perf.conclude()
-
-
-def test_one_copy_of_an_image_has_each_blob_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    layers = [
-        {"digest": "sha256:1", "size": 100},
-        {"digest": "sha256:2", "size": 20},
-        {"digest": "sha256:1", "size": 100},
-    ]
-    manifest = {"config": {"digest": "sha256:3", "size": 3}, "layers": layers}
-    monkeypatch.setattr(lifecycle, "registry", lambda: "127.0.0.1:9")
-    monkeypatch.setattr(Registry, "_image", lambda _self, _tag: (manifest, "kind"))
-    assert perf_two_sparks.image_bytes() == 123

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import subprocess
 import sys
@@ -17,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.twin import models
-from tests.twin.trtllm.server import calls, checkpoint, machine, release
-from tests.unit.waiting import WITHIN_S, until
+from tests.twin.trtllm.server import checkpoint, machine
 
 pydantic = pytest.importorskip("pydantic")
 from tests.twin.trtllm.server import options_1_2  # noqa: E402
@@ -34,87 +32,11 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_repositories_are_described(hub: Path) -> None:
-    draft = json.loads((hub / f"{models.DRAFT}.json").read_text())
-    assert draft == {
-        "id": models.DRAFT,
-        "sha": models.DRAFT_COMMIT,
-        "lfs": ["*.safetensors"],
-        "refs": {"main": models.DRAFT_COMMIT},
-    }
-    target = json.loads((hub / f"{models.TARGET}.json").read_text())
-    assert len(target["sha"]) == 40
-    assert target["refs"] == {"main": target["sha"]}
-
-
-def test_content_is_the_same_every_time(hub: Path, tmp_path: Path) -> None:
-    def digests(directory: Path) -> dict[str, str]:
-        files = (path for path in directory.rglob("*") if path.is_file())
-        return {str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-    models.write_models(tmp_path)
-    assert digests(tmp_path) == digests(hub)
-
-
-def test_checkpoints_belong_together(hub: Path) -> None:
-    target = checkpoint.inspect(hub / models.TARGET)
-    draft = checkpoint.inspect(hub / models.DRAFT)
-    assert len(target.shards) == 5
-    for shard in target.shards:
-        assert checkpoint.read_shard(target, shard)
-    checkpoint.read_shard(draft, draft.shards[0])
-    checkpoint.check_tokenizer(target.directory)
-    checkpoint.check_draft(target, draft, eagle=True)
-    assert target.real_size == models.TARGET_REAL_BYTES
-    assert draft.real_size == models.DRAFT_REAL_BYTES
-    assert checkpoint.kv_bytes_per_token(target.config) == 73728
-
-
-# Layers x KV heads x head size x 2 (key and value) x 2 bytes, from the configurations.
-@pytest.mark.parametrize(
-    ("identifier", "real_size", "kv_bytes"),
-    [
-        (models.LLAMA_TARGET, 42_700_000_000, 80 * 8 * 128 * 4),
-        (models.LLAMA_DRAFT, 6_000_000_000, 32 * 8 * 128 * 4),
-        (models.SMALL_TARGET, 13_761_264_768, 24 * 8 * 64 * 4),
-        (models.QWEN, 18_100_000_000, 48 * 4 * 128 * 4),
-        (models.LARGE_DRAFT, 600_000_000, 4 * 128 * 4),
-        (models.THROUGHPUT_DRAFT, models.DRAFT_REAL_BYTES, 8 * 64 * 4),
-        (models.THIRD_DRAFT, models.DRAFT_REAL_BYTES, 8 * 64 * 4),
-    ],
-)
-def test_other_models_tell_the_size_of_the_real_ones(hub: Path, identifier: str, real_size: int, kv_bytes: int) -> None:
-    model = checkpoint.inspect(hub / identifier)
-    for shard in model.shards:
-        assert checkpoint.read_shard(model, shard)
-    assert (model.real_size, checkpoint.kv_bytes_per_token(model.config)) == (real_size, kv_bytes)
-    assert model.size < 2_000_000
-    if "Eagle3" not in identifier:
-        checkpoint.check_tokenizer(model.directory)
-
-
-def test_the_pair_for_two_sparks(hub: Path) -> None:
-    target, draft = (checkpoint.inspect(hub / name) for name in (models.LARGE_TARGET, models.LARGE_DRAFT))
-    checkpoint.check_draft(target, draft, eagle=True)
-    checkpoint.check_tokenizer(target.directory)
-    assert (target.real_size, checkpoint.kv_bytes_per_token(target.config)) == (134_000_000_000, 94 * 4 * 128 * 4)
-    # Enough for a copy that can be cut, in files that can be copied side by side.
-    assert len(target.shards) == 27
-    assert 60_000_000 < target.size < 70_000_000
-    for shard in target.shards:
-        assert checkpoint.read_shard(target, shard)
-
-
 def test_target_and_draft_of_one_family_share_the_vocabulary(hub: Path) -> None:
     target, draft = (checkpoint.inspect(hub / name) for name in (models.LLAMA_TARGET, models.LLAMA_DRAFT))
     checkpoint.check_draft(target, draft, eagle=False)
     with pytest.raises(ValueError, match=r"vocab_size of the draft model \(128256\)"):
         checkpoint.check_draft(checkpoint.inspect(hub / models.TARGET), draft, eagle=False)
-
-
-def test_without_an_index_the_files_are_what_they_are(hub: Path) -> None:
-    stranger = checkpoint.inspect(hub / models.STRANGER)
-    assert stranger.real_size == stranger.size
 
 
 def test_the_target_is_no_draft_of_itself(hub: Path) -> None:
@@ -146,23 +68,6 @@ def test_vocabularies_are_checked(tmp_path: Path, content: bytes | None) -> None
         (tmp_path / "o200k_base.tiktoken").write_bytes(content)
     with pytest.raises(checkpoint.HarmonyError, match="error downloading or loading vocab file"):
         checkpoint.check_vocabularies({"TIKTOKEN_ENCODINGS_BASE": str(tmp_path)})
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"speculative_config": EAGLE3, "kv_cache_config": {"enable_block_reuse": False}},
-        {"speculative_config": {"decoding_type": "Eagle", "max_draft_len": 1, "speculative_model_dir": "/draft"}},
-        {"speculative_config": {"decoding_type": "Draft_Target", "max_draft_len": 4, "speculative_model": "/draft"}},
-        {"speculative_config": {**EAGLE3, "max_concurrency": 4}},
-        {"moe_config": {"backend": "CUTLASS"}, "cuda_graph_config": None},
-    ],
-)
-def test_options_that_are_accepted(options: dict[str, t.Any]) -> None:
-    args = TorchLlmArgs(model="m", **options)
-    if args.speculative_config is not None:
-        assert args.speculative_config.decoding_type in ("Eagle3", "Draft_Target")
 
 
 @pytest.mark.parametrize(
@@ -222,48 +127,6 @@ def test_options_that_are_refused(options: dict[str, t.Any], where: str, message
     problem = failure.value.errors()[0]
     assert ".".join(map(str, problem["loc"])) == where
     assert message in problem["msg"]
-
-
-def test_the_simulated_gpu_comes_from_the_twin_and_the_environment(tmp_path: Path) -> None:
-    (tmp_path / "gpu.json").write_text('{"memory_bytes": 1e9, "pass_ms": 5, "other": true}')
-    gpu = machine.read_gpu(tmp_path, {"STANDIN_PASS_MS": "7"})
-    assert (gpu.memory_bytes, gpu.pass_ms, gpu.draft_ms) == (1e9, 7.0, 1.5)
-
-
-def test_faults_come_from_the_twin(tmp_path: Path) -> None:
-    assert machine.read_faults(tmp_path) == machine.Faults()
-    (tmp_path / "engine.json").write_text('{"nonsense": true}')
-    assert machine.read_faults(tmp_path) == machine.Faults(nonsense=True)
-
-
-def test_no_gpu_without_a_driver(tmp_path: Path) -> None:
-    assert machine.count_gpus(tmp_path / "nvidia-smi") == 0
-
-
-def test_a_held_gpu_is_let_go_when_its_server_ends() -> None:
-    holder = machine.occupy(5e9)
-    command = Path(f"/proc/{holder.pid}/cmdline")
-    # Its command line is there once it has become that program.
-    until(lambda: b"STANDIN_GPU_BYTES=5000000000" in command.read_bytes().split(b"\0"))
-    assert holder.stdin is not None
-    holder.stdin.close()
-    holder.wait(timeout=WITHIN_S)
-
-
-@pytest.mark.parametrize(
-    ("release_", "family", "early"),
-    [
-        ("1.1.0rc5", "1.2", True),
-        ("1.2.0rc1", "1.2", True),
-        ("1.2.0rc1.post1", "1.2", True),
-        ("1.2.0rc6", "1.2", False),
-        ("1.2.0", "1.2", False),
-        ("1.3.0rc3", "1.3", False),
-        ("1.3.0rc13", "1.3", False),
-    ],
-)
-def test_releases(release_: str, family: str, early: bool) -> None:
-    assert (release.family_of(release_), release.early(release_)) == (family, early)
 
 
 class Refusal(t.NamedTuple):
@@ -407,47 +270,6 @@ def test_options_that_a_release_refuses(release_: str, options: dict[str, t.Any]
 def test_only_objects_are_sections_of_1_2() -> None:
     with pytest.raises(pydantic.ValidationError, match="should be an instance of a decoding config"):
         options_1_2.TorchLlmArgs(model="m", speculative_config=EAGLE)
-
-
-WEATHER = {
-    "type": "function",
-    "function": {
-        "name": "get_weather",
-        "description": "Get the current weather in a city",
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "city": {"type": "string"},
-                "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]},
-                "days": {"type": "integer"},
-            },
-            "required": ["city"],
-        },
-    },
-}
-
-
-@pytest.mark.parametrize(
-    ("choice", "question", "call"),
-    [
-        ("auto", "What is the weather in New York right now?", calls.Call("get_weather", '{"city": "New York"}')),
-        (None, "Weather please, Berlin", calls.Call("get_weather", '{"city": "Berlin"}')),
-        ("auto", "What is the capital of France?", None),
-        ("none", "What is the weather in Paris?", None),
-        ("required", "Hello from Rome", calls.Call("get_weather", '{"city": "Rome"}')),
-        ({"type": "function", "function": {"name": "other"}}, "What is the weather in Paris?", None),
-    ],
-)
-def test_tool_calls_that_questions_ask_for(choice: t.Any, question: str, call: calls.Call | None) -> None:
-    assert calls.choose([WEATHER], choice, question) == call
-
-
-def test_arguments_fit_their_types() -> None:
-    function = json.loads(json.dumps(WEATHER))
-    function["function"]["parameters"]["required"] = ["city", "unit", "days"]
-    call = calls.choose([function], "auto", "The weather in Rome for 3 days, in Fahrenheit")
-    assert call is not None
-    assert json.loads(call.arguments) == {"city": "Rome", "unit": "fahrenheit", "days": 3}
 
 
 @pytest.mark.parametrize(

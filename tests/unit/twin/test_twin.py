@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
-import ctypes
 import dataclasses
 import hashlib
 import http.client
@@ -16,7 +14,6 @@ import io
 import json
 import os
 import pathlib
-import resource
 import subprocess
 import threading
 import time
@@ -27,10 +24,9 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machi
 
 from tests.twin import engine, machine
 from tests.twin.control import Internet
-from tests.twin.images import digest_of
 from tests.twin.internet import hub
-from tests.twin.names import PACKAGE, SERVED_NAMES, TwinError
-from tests.twin.spark import clamp_limits, gpu_hook, meminfo
+from tests.twin.names import PACKAGE, TwinError
+from tests.twin.spark import gpu_hook, meminfo
 from tests.unit.waiting import WITHIN_S
 
 MODEL = "nvidia/tiny"
@@ -128,57 +124,6 @@ def bearer(token: str | None) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
-def test_hub_serves_every_name_the_twin_answers_for() -> None:
-    world = hub.World(pathlib.Path("/nowhere"), pathlib.Path("/nowhere"))
-    assert set(world.hosts()) == set(SERVED_NAMES)
-
-
-def test_tree_lists_files_as_git_and_lfs_know_them(twin: TwinWorld) -> None:
-    listing = twin.ask(f"huggingface.co/api/models/{MODEL}/tree/main?recursive=true&expand=false").json()
-    by_path = {entry["path"]: entry for entry in listing}
-    assert by_path["config.json"] == {
-        "type": "file",
-        "oid": hashlib.sha1(b"blob 9\0" + CONFIG).hexdigest(),
-        "size": 9,
-        "path": "config.json",
-    }
-    oid = hashlib.sha256(WEIGHTS).hexdigest()
-    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize 10240\n".encode()
-    assert by_path["model.safetensors"]["lfs"] == {"oid": oid, "size": 10240, "pointerSize": len(pointer)}
-    assert by_path["model.safetensors"]["oid"] == hashlib.sha1(b"blob %d\0" % len(pointer) + pointer).hexdigest()
-    assert by_path["original"]["type"] == "directory"
-    assert set(by_path) == {"config.json", "model.safetensors", "original", "original/notes.txt"}
-
-
-@pytest.mark.parametrize(
-    ("path", "names"),
-    [
-        ("tree/main", ["config.json", "model.safetensors", "original"]),
-        (f"tree/{COMMIT}/original", ["original/notes.txt"]),
-    ],
-)
-def test_tree_lists_one_level(twin: TwinWorld, path: str, names: list[str]) -> None:
-    listing = twin.ask(f"huggingface.co/api/models/{MODEL}/{path}").json()
-    assert sorted(entry["path"] for entry in listing) == names
-
-
-def test_model_facts(twin: TwinWorld) -> None:
-    facts = twin.ask(f"huggingface.co/api/models/{MODEL}/revision/main?blobs=true").json()
-    assert (facts["id"], facts["sha"], facts["gated"]) == (MODEL, COMMIT, False)
-    assert [(file["rfilename"], file["size"], "lfs" in file) for file in facts["siblings"]] == [
-        ("config.json", 9, False),
-        ("model.safetensors", 10240, True),
-        ("original/notes.txt", 6, False),
-    ]
-
-
-def test_paths_info(twin: TwinWorld) -> None:
-    body = json.dumps({"paths": ["config.json", "nothing"], "expand": False}).encode()
-    url = f"huggingface.co/api/models/{MODEL}/paths-info/main"
-    reply = twin.ask(url, {"Content-Type": "application/json"}, "POST", body)
-    assert [entry["path"] for entry in reply.json()] == ["config.json"]
-
-
 @pytest.mark.parametrize(
     ("path", "token", "status", "code", "message"),
     [
@@ -200,14 +145,6 @@ def test_hub_refusals(
     assert reply.headers.get("X-Error-Code") == code
     assert reply.headers["X-Error-Message"] == message
     assert reply.json() == {"error": message}
-
-
-def test_small_file(twin: TwinWorld) -> None:
-    reply = twin.resolve("config.json")
-    assert reply.body == CONFIG
-    blob = hashlib.sha1(b"blob 9\0" + CONFIG).hexdigest()
-    assert reply.headers["ETag"] == f'"{blob}"'
-    assert reply.headers["X-Repo-Commit"] == COMMIT
 
 
 def test_large_file_comes_by_a_signed_link(twin: TwinWorld) -> None:
@@ -263,15 +200,6 @@ def test_gated_repository(twin: TwinWorld, token: str | None, status: int, messa
         assert (reply.status, reply.headers.get("X-Error-Message")) == (status, message)
     # The facts of a gated repository are public.
     assert twin.ask(f"huggingface.co/api/models/{MODEL}").json()["gated"] == "manual"
-
-
-def test_vocabulary_host(twin: TwinWorld) -> None:
-    host = "openaipublic.blob.core.windows.net"
-    reply = twin.ask(f"{host}/encodings/o200k_base.tiktoken")
-    assert (reply.status, reply.body) == (200, b"IQ== 0\n")
-    missing = twin.ask(f"{host}/encodings/none")
-    assert missing.status == 404
-    assert b"BlobNotFound" in missing.body
 
 
 def test_package_host(twin: TwinWorld) -> None:
@@ -385,64 +313,6 @@ def test_a_limit_says_how_long_it_lasts(twin: TwinWorld) -> None:
     assert limited.headers["RateLimit"] == '"resolvers";r=0;t=240'
 
 
-def test_a_huge_file_is_listed(twin: TwinWorld) -> None:
-    twin.internet.set_faults([{"path": "*/model.safetensors", "action": "huge", "bytes": 60_000_000_000}])
-    listing = twin.ask(f"huggingface.co/api/models/{MODEL}/tree/main?recursive=true").json()
-    sizes = {entry["path"]: (entry["size"], entry.get("lfs", {}).get("size")) for entry in listing}
-    assert sizes["model.safetensors"] == (60_000_000_000, 60_000_000_000)
-    assert sizes["config.json"] == (len(CONFIG), None)
-
-
-def test_cut_fault_breaks_the_connection(twin: TwinWorld) -> None:
-    # The fault names the file at the Hub and strikes where its bytes come from.
-    path = f"/{MODEL}/resolve/*/model.safetensors"
-    twin.internet.set_faults([{"host": "huggingface.co", "path": path, "action": "cut", "after_bytes": 1000}])
-    with pytest.raises(http.client.IncompleteRead) as caught:
-        twin.resolve("model.safetensors")
-    assert caught.value.partial == WEIGHTS[:1000]
-
-
-def test_corrupt_fault_changes_one_byte(twin: TwinWorld) -> None:
-    twin.internet.set_faults([{"path": "*/model.safetensors", "action": "corrupt", "after_bytes": 7}])
-    body = twin.resolve("model.safetensors").body
-    assert [position for position in range(len(WEIGHTS)) if body[position] != WEIGHTS[position]] == [7]
-
-
-def test_slow_fault_takes_its_time(twin: TwinWorld) -> None:
-    twin.internet.set_faults([{"path": "*/model.safetensors", "action": "slow", "bytes_per_second": 50_000}])
-    started = hub.time.monotonic()
-    assert twin.resolve("model.safetensors").body == WEIGHTS
-    assert hub.time.monotonic() - started > 0.15
-
-
-def test_a_slow_transfer_is_fast_as_soon_as_the_fault_is_gone(twin: TwinWorld) -> None:
-    twin.internet.set_faults([{"path": "*/model.safetensors", "action": "slow", "bytes_per_second": 50}])
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        reply = pool.submit(twin.resolve, "model.safetensors")
-        while not twin.internet.counters()["bytes"]:
-            assert not reply.done()
-        twin.internet.set_faults([])
-        # Its other bytes would take minutes.
-        assert reply.result(timeout=WITHIN_S).body == WEIGHTS
-
-
-@pytest.mark.parametrize(
-    ("path", "status", "word"),
-    [
-        (f"huggingface.co/{MODEL}/resolve/main/config.json", 404, b"Entry not found"),
-        ("openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken", 404, b"BlobNotFound"),
-        ("nvcr.io/v2/nvidia/x/manifests/1", 404, b"MANIFEST_UNKNOWN"),
-    ],
-)
-def test_missing_fault_hides_one_file(twin: TwinWorld, path: str, status: int, word: bytes) -> None:
-    host, _, rest = path.partition("/")
-    twin.internet.set_faults([{"host": host, "path": f"/{rest}", "action": "missing"}])
-    reply = twin.ask(path)
-    assert reply.status == status
-    assert word in reply.body
-    assert twin.ask(f"huggingface.co/{MODEL}/resolve/main/original/notes.txt").status == 200
-
-
 def test_unauthorized_fault_refuses_as_each_host_does(twin: TwinWorld) -> None:
     twin.internet.set_faults([{"action": "unauthorized"}])
     token = twin.ask("nvcr.io/proxy_auth")
@@ -451,13 +321,6 @@ def test_unauthorized_fault_refuses_as_each_host_does(twin: TwinWorld) -> None:
     assert manifest.status == 401
     assert 'scope="repository:nvidia/x:pull"' in manifest.headers["WWW-Authenticate"]
     assert twin.resolve("config.json").headers["X-Error-Message"] == "Invalid username or password."
-
-
-def test_down_fault_hangs_up_at_once(twin: TwinWorld) -> None:
-    twin.internet.set_faults([{"host": "huggingface.co", "action": "down", "times": 1}])
-    with pytest.raises((http.client.RemoteDisconnected, ConnectionError)):
-        twin.resolve("config.json")
-    assert twin.resolve("config.json").status == 200
 
 
 @pytest.mark.parametrize(
@@ -487,50 +350,6 @@ def test_absent_internet_is_one_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "path"),
-    [
-        (["--root", "/r", "create", "--bundle", "/b", "--pid-file", "/p", "id"], "/b/config.json"),
-        (["create", "--bundle=/b", "id"], "/b/config.json"),
-        (["--log", "/l", "exec", "--process", "/p.json", "id"], "/p.json"),
-        (["delete", "--force", "id"], None),
-    ],
-)
-def test_limits_are_found(arguments: list[str], path: str | None) -> None:
-    assert clamp_limits.configuration(arguments) == (pathlib.Path(path) if path else None)
-
-
-def test_limits_are_lowered_to_what_the_machine_allows() -> None:
-    process = {"rlimits": [{"type": "RLIMIT_MEMLOCK", "soft": 2**64 - 1, "hard": 2**64 - 1}]}
-    assert clamp_limits.clamp(process, lambda kind: 8192)
-    assert process["rlimits"] == [{"type": "RLIMIT_MEMLOCK", "soft": 8192, "hard": 8192}]
-    assert not clamp_limits.clamp(process, lambda kind: 8192)
-    assert not clamp_limits.clamp({}, lambda kind: 0)
-
-
-def test_a_container_on_the_sparks_network_sees_its_cards() -> None:
-    own: dict[str, t.Any] = {"linux": {"namespaces": [{"type": "mount"}, {"type": "network"}]}, "mounts": []}
-    assert not clamp_limits.show_devices(own)
-    assert not clamp_limits.show_devices({"rlimits": []})
-    network = {"type": "network", "path": clamp_limits.OWN_NETWORK}
-    document: dict[str, t.Any] = {"linux": {"namespaces": [{"type": "mount"}, network]}, "mounts": []}
-    assert clamp_limits.show_devices(document)
-    assert [mount["destination"] for mount in document["mounts"]] == list(clamp_limits.SYSFS)
-
-
-def test_a_container_sees_the_memory_of_the_spark() -> None:
-    document: dict[str, t.Any] = {"mounts": [{"destination": "/proc"}]}
-    assert clamp_limits.show_memory(document)
-    assert document["mounts"][-1]["destination"] == document["mounts"][-1]["source"] == "/proc/meminfo"
-    # A process that joins a container has what that has.
-    assert not clamp_limits.show_memory({"rlimits": []})
-
-
-def test_own_limit_is_a_number() -> None:
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    assert clamp_limits.own_hard_limit("RLIMIT_NOFILE") == hard
-
-
-@pytest.mark.parametrize(
     ("environment", "asked"),
     [
         (["NVIDIA_VISIBLE_DEVICES=all"], True),
@@ -543,86 +362,10 @@ def test_gpu_is_given_to_who_asks(environment: list[str], asked: bool) -> None:
     assert gpu_hook.asked_for_gpu(environment) is asked
 
 
-def test_gpu_hook_furnishes_the_container(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    facts, bundle = tmp_path / "facts", tmp_path / "bundle"
-    facts.mkdir()
-    (facts / "gpu.json").write_text("{}")
-    (bundle / "rootfs" / "run" / "dgx-spark-twin").mkdir(parents=True)
-    (bundle / "rootfs" / "run" / "dgx-spark-twin" / "engine.json").write_text("of an earlier start")
-    environment = ["NVIDIA_VISIBLE_DEVICES=all"]
-    configuration = {"root": {"path": "rootfs"}, "process": {"env": environment}}
-    (bundle / "config.json").write_text(json.dumps(configuration))
-    (tmp_path / "meminfo").write_text("MemTotal:              9 kB\nMemFree:               7 kB\n")
-    monkeypatch.setattr(gpu_hook, "MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(gpu_hook, "NVIDIA_SMI", PACKAGE / "spark" / "nvidia-smi")
-    monkeypatch.setattr(gpu_hook, "LIBRARY", PACKAGE / "trtllm" / "tiny_library.py")
-    monkeypatch.setattr(gpu_hook, "FACTS", facts)
-    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"bundle": str(bundle)})))
-    gpu_hook.main()
-    assert (bundle / "rootfs" / "usr" / "bin" / "nvidia-smi").is_file()
-    assert [path.name for path in (bundle / "rootfs" / "run" / "dgx-spark-twin").iterdir()] == ["gpu.json"]
-    library = next((bundle / "rootfs" / "usr" / "lib").glob("*/libcuda.so.1"))
-    assert ctypes.CDLL(str(library)).cuInit(0) == 0
-    free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    assert ctypes.CDLL(str(library)).cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0
-    assert (free.value, total.value) == (7 * 1024, 9 * 1024)
-
-
-def test_gpu_hook_fails_as_it_is_told(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "gpu.json").write_text('{"hook_error": "nvidia-container-cli: no"}')
-    configuration = {"root": {"path": "rootfs"}, "process": {"env": ["NVIDIA_VISIBLE_DEVICES=all"]}}
-    (tmp_path / "config.json").write_text(json.dumps(configuration))
-    monkeypatch.setattr(gpu_hook, "FACTS", tmp_path)
-    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"bundle": str(tmp_path)})))
-    with pytest.raises(SystemExit, match="nvidia-container-cli: no"):
-        gpu_hook.main()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "output"),
-    [
-        (["-L"], 0, "GPU 0: NVIDIA GB10 (UUID: GPU-5ba4d1f2-70aa-4f3c-9d2e-1e0c2b7d9a11)\n"),
-        (
-            ["--query-gpu=name,driver_version,memory.total", "--format=csv,noheader,nounits"],
-            0,
-            "NVIDIA GB10, 580.95.05, [N/A]\n",
-        ),
-        (["--query-gpu=name, memory.used", "--format=csv"], 0, "name, memory.used\nNVIDIA GB10, [N/A]\n"),
-        (["--query-gpu=colour", "--format=csv"], 2, 'Field "colour" is not a valid field to query.\n'),
-    ],
-)
-def test_nvidia_smi(arguments: list[str], status: int, output: str) -> None:
-    program = PACKAGE / "spark" / "nvidia-smi"
-    result = subprocess.run(["sh", str(program), *arguments], capture_output=True, text=True, check=False)
-    assert (result.returncode, result.stdout) == (status, output)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "output"),
-    [
-        ("pid,process_name,used_gpu_memory --format=csv,noheader,nounits", "{pid}, a b, 4768\n"),
-        ("pid,used_memory --format=csv", "pid, used_memory\n{pid}, 4768 MiB\n"),
-    ],
-)
-def test_nvidia_smi_lists_who_holds_memory(arguments: str, output: str) -> None:
-    marks = ["STANDIN_GPU_NAME=a b", "STANDIN_GPU_BYTES=5000000000"]
-    program = ["sh", str(PACKAGE / "spark" / "nvidia-smi"), *f"--query-compute-apps={arguments}".split()]
-    with subprocess.Popen(["sh", "-c", "read _", *marks], stdin=subprocess.PIPE) as holder:
-        lines = subprocess.run(program, capture_output=True, text=True, check=True).stdout.splitlines(keepends=True)
-    # A twin that runs beside this test has holders of its own.
-    expected = output.format(pid=holder.pid).splitlines(keepends=True)
-    assert [line for line in lines if line in expected] == expected
-
-
 def process(directory: pathlib.Path, number: int, *arguments: str) -> None:
     place = directory / str(number)
     place.mkdir(parents=True)
     (place / "cmdline").write_bytes(b"".join(argument.encode() + b"\0" for argument in arguments))
-
-
-@pytest.mark.parametrize(("age", "held"), [(-1, 5), (0, 5), (9, 5), (15, 50), (19, 86), (20, 95), (99, 95)])
-def test_memory_by_a_curve(age: float, held: float) -> None:
-    assert meminfo.on_curve("0:5,10:5,20:95", age) == pytest.approx(held)
 
 
 def test_meminfo_leaves_what_system_and_gpu_do_not_hold(tmp_path: pathlib.Path) -> None:
@@ -670,20 +413,6 @@ def test_nvidia_smi_knows_the_fields_of_processes() -> None:
     assert (result.returncode, result.stdout) == (2, 'Field "colour" is not a valid field to query.\n')
 
 
-def test_digest_sees_content_and_mode(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "a" / "file"
-    path.parent.mkdir()
-    path.write_text("one")
-    first = digest_of(tmp_path)
-    (tmp_path / "__pycache__").mkdir()
-    (tmp_path / "__pycache__" / "x.pyc").write_text("")
-    assert digest_of(tmp_path) == first
-    path.chmod(0o755)
-    second = digest_of(tmp_path)
-    path.write_text("two")
-    assert len({first, second, digest_of(tmp_path)}) == 3
-
-
 def test_of_new_control_groups_only_empty_ones_are_a_twins(tmp_path: pathlib.Path) -> None:
     for name, processes in {"left": "", "somebody": "4711\n"}.items():
         (tmp_path / name).mkdir()
@@ -701,11 +430,6 @@ def test_machine_differences_are_readable() -> None:
         "routes: ['default', 'b'] is new",
     ]
     assert machine.differences(before, before) == []
-
-
-@pytest.mark.parametrize(("output", "line"), [("a\nb \n\n", "b"), ("", "")])
-def test_last_line(output: str, line: str) -> None:
-    assert engine.last_line(output) == line
 
 
 def test_missing_docker_is_one_sentence(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
