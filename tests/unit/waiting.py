@@ -33,6 +33,7 @@ class Clock:
     def __init__(self, step: float = 0.0) -> None:
         self._began, self._passed, self._step = time.time(), 0.0, step
         self.looks = 0
+        self.slept: list[float] = []
         self._due: list[tuple[float, t.Callable[[], object]]] = []
 
     def __getattr__(self, name: str) -> t.Any:
@@ -51,6 +52,7 @@ class Clock:
         self._due = sorted([*self._due, (moment, do)], key=lambda one: one[0])
 
     def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
         until = self._passed + max(0.0, seconds)
         while self._due and self._due[0][0] <= until:
             self._passed, do = self._due.pop(0)

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import look
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import hub, look
 from ansible_collections.dgx_spark.speculative.plugins.modules import huggingface_snapshot
 
 from tests.unit.another_user import another_user
 from tests.unit.hub_server import ACCEPTED, COMMIT, Fault, HubServer, Model, running
+from tests.unit.waiting import Clock
 
 
 @pytest.fixture
@@ -27,6 +28,15 @@ def server() -> t.Iterator[HubServer]:
     }
     with running(HubServer(models)) as server:
         yield server
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The module's own clock: `time` is everybody's, and threads of other tests sleep, too."""
+    clock = Clock()
+    monkeypatch.setattr(huggingface_snapshot, "time", clock)
+    monkeypatch.setattr(hub, "time", clock)
+    return clock
 
 
 def run(
@@ -88,30 +98,26 @@ def test_a_limit_of_the_hub_is_waited_out_and_told(
     capsys: pytest.CaptureFixture[str],
     server: HubServer,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    clock: Clock,
     seconds: str,
     text: str,
 ) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr("time.sleep", slept.append)
     server.faults = [Fault("/api/*", status=429, headers={"Retry-After": seconds}, times=1)]
     result = run(capsys, server, tmp_path, [{"id": "lab/open"}], follow=True)
     assert (result["finished"], result["progress"]) == (False, {"text": f"the Hub limits requests: goes on in {text}"})
-    assert slept == [min(15, float(seconds))]
+    assert clock.slept == [min(15, float(seconds))]
     result = run(capsys, server, tmp_path, [{"id": "lab/open"}], follow=True)
     assert (result["finished"], result["bytes_missing"]) == (True, 12)
 
 
 def test_a_limit_of_no_seconds_is_waited_out_too(
-    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, clock: Clock
 ) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr("time.sleep", slept.append)
     server.faults = [Fault("/api/*", status=429, headers={"Retry-After": "0"})]
     result = run(capsys, server, tmp_path, [{"id": "lab/open"}], follow=True)
     assert (result["finished"], "failed" in result) == (False, False)
     # Besides what it waited between its own tries: whoever follows it does not call again at once.
-    assert slept[-1] == 1.0
+    assert clock.slept[-1] == 1.0
 
 
 @pytest.mark.parametrize(

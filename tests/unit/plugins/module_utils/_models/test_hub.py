@@ -34,7 +34,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub 
 
 from tests.unit.another_user import another_user
 from tests.unit.hub_server import ACCEPTED, COMMIT, UNACCEPTED, Fault, HubServer, Model, running
-from tests.unit.waiting import WITHIN_S
+from tests.unit.waiting import WITHIN_S, Clock
 
 MODEL = "lab/small"
 
@@ -165,13 +165,13 @@ def test_a_limit_that_is_not_announced_lasts_a_window(server: HubServer, said: s
 def test_a_limit_of_no_seconds_is_neither_run_against_nor_waited_for_ever(
     server: HubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr("time.sleep", slept.append)
+    clock = Clock()
+    monkeypatch.setattr(hub_module, "time", clock)
     server.faults = [Fault("/api/*", status=429, headers={"Retry-After": "0"})]
     asking = Hub(server.endpoint, "", delays=(2.0, 4.0), timeout=WITHIN_S)
     with pytest.raises(GeneralHubError, match="answers again in 1 s"):
         asking.resolve(MODEL, "main")
-    assert (slept, len(server.requests), asking.limited_s) == ([2.0, 4.0], 3, 1.0)
+    assert (clock.slept, len(server.requests), asking.limited_s) == ([2.0, 4.0], 3, 1.0)
 
 
 def test_a_lasting_failure_is_reported(server: HubServer) -> None:
