@@ -221,16 +221,28 @@ def healthcheck(node: Node) -> dict[str, t.Any]:
     }
 
 
+def asked(nodes: t.Sequence[Node], rank: int) -> dict[str, t.Any]:
+    """What Docker is asked for, but for labels. Only the head, which has the API, starts ranks."""
+    node = nodes[rank]
+    return {
+        "image": node.pair_image if node.rails else node.reference,
+        "command": [*ENTRYPOINT, *(["worker"] if rank else [])],
+        "devices": list(dict.fromkeys([*node.devices, *(RDMA if node.rails else ())])),
+        "environment": environment(nodes, rank),
+        "mounts": mounts(node),
+        "healthcheck": healthcheck(node),
+    }
+
+
 def configuration(nodes: t.Sequence[Node], node: Node) -> str:
-    """What a container was created for: when any Spark's files, keys or wishes have changed, all are made anew."""
+    """Return a hash of what a container was created for: when it changes for any Spark, all are made anew.
+
+    Two containers of which Docker makes one anew must not share it: the old one would not be put aside.
+    """
     # A commit never changes; the files of a directory may, and on each Spark at another time.
     models = [str(model.get("fingerprint", "")) for model in node.models.values()]
-    wishes = [
-        [environment(nodes, rank), healthcheck(each), list(each.devices), each.settings]
-        for rank, each in enumerate(nodes)
-    ]
-    parts = [*models, *(each.generation for each in nodes), *(each.trust for each in nodes)]
-    return hashlib.sha256("".join([*parts, json.dumps(wishes, sort_keys=True, default=str)]).encode()).hexdigest()
+    wishes = [[each.deployment, asked(nodes, rank), each.settings, each.trust] for rank, each in enumerate(nodes)]
+    return hashlib.sha256(json.dumps([models, wishes], sort_keys=True, default=str).encode()).hexdigest()
 
 
 def labels(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
@@ -249,17 +261,8 @@ def labels(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
 
 
 def container(nodes: t.Sequence[Node], rank: int) -> Container:
-    """The container of a Spark. Only the head, which has the API, starts ranks."""
-    node = nodes[rank]
-    return Container(
-        image=node.pair_image if node.rails else node.reference,
-        command=[*ENTRYPOINT, *(["worker"] if rank else [])],
-        devices=list(dict.fromkeys([*node.devices, *(RDMA if node.rails else ())])),
-        environment=environment(nodes, rank),
-        mounts=mounts(node),
-        labels=labels(nodes, rank),
-        healthcheck=healthcheck(node),
-    )
+    """The container of a Spark."""
+    return Container(**asked(nodes, rank), labels=labels(nodes, rank))
 
 
 def serves_already(node: Node, wanted: Container) -> bool:

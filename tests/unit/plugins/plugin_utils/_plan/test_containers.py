@@ -190,8 +190,9 @@ def test_ways_that_one_of_them_lacks_are_told() -> None:
         containers.plan([head, worker])
 
 
-@pytest.mark.parametrize("key", ["generation", "trust"])
+@pytest.mark.parametrize("key", ["generation", "trust", "deployment", "directory", "cache", "pair_image"])
 def test_what_changes_on_one_spark_makes_all_containers_anew(key: str) -> None:
+    """By its label, so that what serves is put aside and not just replaced, also where only its name is another one."""
     before, changed = sparks(3), sparks(3)
     changed[1][key] = "another"
     for old, new in zip(containers.plan(before).values(), containers.plan(changed).values()):
