@@ -208,11 +208,11 @@ def _compare_branch(row: Row, wanted: Wanted, hubs: t.Sequence[Hub]) -> None:
     if commit == current:
         row.verdict = NEWEST
         return
-    row.verdict, row.proposed = NEWER, commit
     old = ask(hubs, lambda hub: hub.files(wanted.id, current))
     new = ask(hubs, lambda hub: hub.files(wanted.id, commit))
     changed = differing(old, new, wanted)
-    row.bytes = sum(file.size for file in changed)
     if all(is_documentation(file.path) for file in changed):
-        row.verdict, row.proposed, row.bytes = NEWEST, None, None
+        row.verdict = NEWEST
         row.notes.append(f"{wanted.id} has the commit {short(commit)}, which changes no file that is used.")
+    else:
+        row.verdict, row.proposed, row.bytes = NEWER, commit, sum(file.size for file in changed)

@@ -19,9 +19,10 @@ ROOT = Path(__file__).parents[3]
 NAME = "dgx-spark-speculative"
 SOCKET = "/var/run/docker.sock"
 FORMAT = "dgx_spark.speculative.format"
+OWN = "dgx_spark.speculative.deployment"
 LABELS = {
     FORMAT: "1",
-    "dgx_spark.speculative.deployment": "mine",
+    OWN: "mine",
     "dgx_spark.speculative.url": "http://127.0.0.1:8000",
 }
 SERVES: dict[str, t.Any] = {
@@ -88,11 +89,14 @@ def fixture_check(tmp_path: Path) -> t.Callable[..., Said]:
         name: str = NAME,
         *arguments: str,
         inputs: dict[str, t.Any] | None = None,
-        labels: dict[str, str] | None = None,
+        labels: dict[str, str | None] | None = None,
         **play: t.Any,
     ) -> Said:
         (doubles / "docker_container.py").write_text(CONTAINER % name, encoding="utf-8")
-        config = {**SERVES["Config"], "Labels": {**LABELS, **(labels or {})}}
+        config = {
+            **SERVES["Config"],
+            "Labels": {name: text for name, text in {**LABELS, **(labels or {})}.items() if text is not None},
+        }
         pages = {**PAGES, f"/containers/{name}/json": {**SERVES, "Name": f"/{name}", "Config": config}}
         include = {"name": f"dgx_spark.speculative.{role}", "tasks_from": entry}
         run = {"name": "Do it", "ansible.builtin.include_role": include}

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from tests.unit import plays
-from tests.unit.playbooks.conftest import FORMAT, NAME, Said
+from tests.unit.playbooks.conftest import FORMAT, NAME, OWN, Said
 
 ROOT = Path(__file__).parents[3]
 INCLUDE = "ansible.builtin.include_role"
@@ -27,11 +27,12 @@ def test_it_is_looked_before_anything_is_removed() -> None:
         for task in play["tasks"]
         if (role := task.get(INCLUDE, {}).get("name", "").rpartition(".")[2])
     ]
-    models, access, container, network, *removing = included
+    models, access, container, network, unused, *removing = included
     # Of the models not even Docker is needed, nor is another run ended for it.
     assert (models, access[0]) == (("huggingface_cache", True), "docker_permissions")
     assert container == ("speculative_serve", True)
     assert network == ("spark_network", True)
+    assert unused == ("speculative_serve", True)
     assert ("huggingface_cache", False) in removing
     assert play["tasks"][1]["ansible.builtin.include_role"]["apply"] == {"any_errors_fatal": True}
 
@@ -114,6 +115,13 @@ def test_another_format_is_refused(check: t.Callable[..., Said], entry: str) -> 
 def test_another_format_does_not_keep_unused_images(check: t.Callable[..., Said]) -> None:
     said = check("speculative_serve", "unused", labels={FORMAT: ""})
     assert said.code == 0, said.text
+
+
+def test_somebody_elses_container_keeps_unused_models_and_images(check: t.Callable[..., Said]) -> None:
+    inputs = {"speculative_serve_only_look": True}
+    said = check("speculative_serve", "unused", labels={OWN: None}, inputs=inputs)
+    assert f"the container {NAME} (image release:1) was not made by this collection and is left alone" in said.text
+    assert (said.code != 0, "changed=0" in said.text) == (True, True)
 
 
 def test_another_format_is_removed(tmp_path: Path, check: t.Callable[..., Said]) -> None:

@@ -165,6 +165,16 @@ def test_a_commit_that_changes_no_file_that_is_used_is_not_proposed(
     assert target["notes"] == [f"{TARGET} has the commit 22222222, which changes no file that is used."]
 
 
+def test_a_commit_whose_files_cannot_be_listed_is_not_proposed(
+    registry: Registry, ask: Ask, hub: HubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later(hub, monkeypatch, hub.models[TARGET].files)
+    hub.faults = [Fault("*/tree/*", status=500)]
+    _image, target = ask(image=f"{registry.image}:1.3.0rc13", models=[model()])
+    assert seen(target) == ("model", OLD, NEW, "unknown", None)
+    assert "could not be asked" in target["notes"][0]
+
+
 def later(hub: HubServer, monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes]) -> None:
     """Let the Hub's branch go on to another commit; the old one can still be listed."""
     old = hub.models[TARGET]
