@@ -17,22 +17,20 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.e
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.facts import FACTS, superseded, undone
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import (
     CATALOGUE,
+    CAUSE,
     DOCKER,
+    HINT,
+    INFORMATION,
     JOB,
     KERNEL,
     LOG,
+    MACHINE,
     MEMORY,
     RECORD,
-    Row,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.signals import (
-    CAUSE,
-    HINT,
-    INFORMATION,
-    SIGNALS,
     WARNING,
     WRAPPER,
-    Signal,
+    KnownProblem,
+    known,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import (
     Reason,
@@ -54,7 +52,7 @@ FAILURE = "message"
 BENIGN = ("trial", "still_loading", "busy", "stopped", "download_under_way", "waits_for_other")
 # When the server's log and its last exit say nothing of what is wrong: a trial's end is the benchmark's to tell of.
 PAST = ("running", "stopped", WORKER_SERVING, TRIAL_FAILED)
-PLACES = {DOCKER: "Docker", RECORD: "the deployment", "machine": "this machine", FAILURE: "the message"}
+PLACES = {DOCKER: "Docker", RECORD: "the deployment", MACHINE: "this machine", FAILURE: "the message"}
 HEADLINES = {
     "healthy": "healthy: the server generates",
     "warning": "no fault found, but something to know",
@@ -69,21 +67,29 @@ WORKER_HEALTHY = "healthy: rank {rank} runs; whether the server generates, its h
 class Finding:
     """A row that was recognised, with what shows it."""
 
-    id: str
-    cause: str
-    fix: str
+    row: KnownProblem
     evidence: str
     where: str
-    source: str
     severity: str
     order: int = 0
-    explains: tuple[str, ...] = ()
     consequence: bool = False
-    context: bool = False
+
+    @property
+    def id(self) -> str:
+        """Return the row's."""
+        return self.row.id
 
     def as_result(self) -> dict[str, str]:
-        names = ("id", "cause", "fix", "evidence", "where", "source", "severity")
-        return {name: getattr(self, name) for name in names}
+        row = self.row
+        return {
+            "id": row.id,
+            "cause": row.cause,
+            "fix": row.fix,
+            "evidence": self.evidence,
+            "where": self.where,
+            "source": row.source,
+            "severity": self.severity,
+        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,9 +101,10 @@ class Diagnosis:
     lines: tuple[str, ...]
 
 
+ORDER = {row.id: 10 * number for number, row in enumerate(CATALOGUE)}
 # The server's own log tells more than what is seen from outside, and less than Docker and the kernel.
-_LOG_ORDER = 10 * next(number for number, row in enumerate(CATALOGUE) if row.id == "loading_stalled_at_0") - 5
-_LAST = 10 * len(CATALOGUE) + len(SIGNALS)
+LOG_ORDER = ORDER[next(row.id for row in CATALOGUE if row.where == LOG)]
+LAST = 10 * len(CATALOGUE)
 
 
 def shorten(text: str) -> str:
@@ -105,26 +112,16 @@ def shorten(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 
 
-def of_row(row: Row, evidence: str, where: str, order: int) -> Finding:
-    return Finding(
-        row.id,
-        row.cause,
-        row.fix,
-        shorten(evidence),
-        where,
-        row.source,
-        row.severity,
-        order,
-        row.explains,
-        row.consequence,
-        row.context,
-    )
+def finding_of(row: KnownProblem, evidence: str, where: str, order: int) -> Finding:
+    return Finding(row, shorten(evidence), where, row.severity, order, row.consequence)
 
 
-def of_signal(signal: Signal, line: str, where: str) -> Finding:
-    severity = HINT if signal.kind == WRAPPER else signal.kind
-    order = _LAST if signal.kind == WRAPPER else _LOG_ORDER
-    return Finding(signal.id, signal.cause, signal.fix, shorten(line), where, signal.source, severity, order)
+def of_log(row: KnownProblem, line: str, where: str) -> Finding:
+    """Return the finding of a line of the server's log; one that names no reason is the last to be told."""
+    found = finding_of(row, line, where, LOG_ORDER)
+    if row.severity == WRAPPER:
+        found.severity, found.order = HINT, LAST
+    return found
 
 
 class Diagnoser:
@@ -144,36 +141,34 @@ class Diagnoser:
         self._kernel()
         self._jobs()
         self._state()
-        for number, row in enumerate(CATALOGUE):
-            shown = FACTS[row.fact](self._evidence) if row.fact else None
+        for row in CATALOGUE:
+            shown = FACTS[row.id](self._evidence) if row.id in FACTS else None
             if shown:
-                self._add(of_row(row, shown, row.where, 10 * number))
+                self._add(finding_of(row, shown, row.where, ORDER[row.id]))
         return list(self._found.values())
 
     def _add(self, finding: Finding) -> None:
         self._found.setdefault(finding.id, finding)
 
-    def _rows(self, text: str, where: str, kinds: t.Container[str], first: int = 0) -> bool:
+    def _rows(self, text: str, where: str, places: t.Container[str], first: int = 0) -> bool:
         """Add the rows that know a line of a text; whether there was one."""
-        known = False
-        for number, row in enumerate(CATALOGUE):
-            if row.where in kinds and row.knows(text):
-                self._add(of_row(row, matching_line(text, row), where, first + 10 * number))
-                known = True
-        return known
+        rows = list(known(text, places))
+        for row in rows:
+            self._add(finding_of(row, matching_line(text, row), where, first + ORDER[row.id]))
+        return bool(rows)
 
     def _failure(self) -> None:
         text = self._evidence.failure
         if not text:
             return
-        known = self._rows(text, FAILURE, {row.where for row in CATALOGUE}, -2 * _LAST)
-        for signal in SIGNALS:
-            if signal.kind == CAUSE and any(part in text for part in signal.substrings):
-                finding = of_signal(signal, text, FAILURE)
-                finding.order = -_LAST
-                self._add(finding)
-                known = True
-        if not known:
+        rows = [row for row in CATALOGUE if row.knows(text) and (row.where != LOG or row.severity == CAUSE)]
+        for row in rows:
+            if row.where == LOG:
+                # An option that is refused stands in the line before.
+                self._add(finding_of(row, text, FAILURE, -LAST))
+            else:
+                self._add(finding_of(row, matching_line(text, row), FAILURE, ORDER[row.id] - 2 * LAST))
+        if not rows:
             self.unexplained.append((FAILURE, shorten(text)))
 
     def _logs(self) -> None:
@@ -191,14 +186,14 @@ class Diagnoser:
         elif evidence.docker_log:
             self._log(evidence.docker_log, "container output", not evidence.running)
         for remark in remarks(evidence.server_log):
-            if remark.signal and not remark.signal.standing:
-                self._add(of_signal(remark.signal, remark.line, "server.log"))
+            if remark.problem and not remark.problem.standing:
+                self._add(of_log(remark.problem, remark.line, "server.log"))
 
     def _log(self, text: str, where: str, ended: bool) -> None:
         found: Reason | None = reason(text)
-        if found and found.signal:
-            self._add(of_signal(found.signal, found.line, where))
-            if found.signal.kind == WRAPPER:
+        if found and found.problem:
+            self._add(of_log(found.problem, found.line, where))
+            if found.problem.severity == WRAPPER:
                 self.tail = last_lines(text, SHOWN_LINES)
         elif ended and text.strip():
             self.unexplained.append((where, found.line if found else "it does not say why it ended"))
@@ -207,7 +202,7 @@ class Diagnoser:
     def _docker(self) -> None:
         evidence = self._evidence
         error = str(((evidence.slot or {}).get("State") or {}).get("Error") or "")
-        if error and not self._rows(error, DOCKER, {DOCKER, KERNEL, "machine"}):
+        if error and not self._rows(error, DOCKER, {DOCKER, KERNEL, MACHINE}):
             self.unexplained.append((DOCKER, shorten(error)))
         if evidence.said not in ("running", WORKER_SERVING):
             self._rows(evidence.docker_log, "container output", {DOCKER})
@@ -223,7 +218,7 @@ class Diagnoser:
             error = str(job.get("error") or "")
             if not error or superseded(self._evidence, job):
                 continue
-            places = {JOB, DOCKER, "machine"}
+            places = {JOB, DOCKER, MACHINE}
             tail = "\n".join(self._evidence.job_logs.get(name, "").splitlines()[-20:])
             # The log also tells of passing errors, so it is asked only where the last word says nothing.
             if not self._rows(error, f"job {name}", places) and not self._rows(tail, f"job {name}", places):
@@ -234,10 +229,10 @@ class Diagnoser:
         last_exit = state.get("last_exit")
         said = [state.get("reason"), last_exit.get("reason") if isinstance(last_exit, dict) else None]
         if self._evidence.said not in PAST:
-            self._rows("\n".join(str(one) for one in said if one), "state.json", {RECORD, DOCKER, LOG})
+            self._rows("\n".join(str(one) for one in said if one), "state.json", {RECORD, DOCKER})
 
 
-def matching_line(text: str, row: Row) -> str:
+def matching_line(text: str, row: KnownProblem) -> str:
     """The last line that a row knows."""
     lines = [line for line in text.splitlines() if row.knows(line)]
     return lines[-1].strip() if lines else text
@@ -257,9 +252,9 @@ def consequences(findings: t.Sequence[Finding]) -> set[str]:
     by_id = {finding.id: finding for finding in findings}
     found = set()
     for finding in findings:
-        for other in (by_id[name] for name in finding.explains if name in by_id):
-            beyond = set(other.explains) & set(by_id) - set(finding.explains) - {finding.id}
-            if not beyond and finding.id not in other.explains:
+        for other in (by_id[name] for name in finding.row.explains if name in by_id):
+            beyond = set(other.row.explains) & set(by_id) - set(finding.row.explains) - {finding.id}
+            if not beyond and finding.id not in other.row.explains:
                 found.add(other.id)
     return found
 
@@ -269,7 +264,7 @@ def put_root_first(findings: t.Sequence[Finding]) -> None:
     by_id = {finding.id: finding for finding in findings}
     explained_away = consequences(findings)
     for finding in findings:
-        explained = [by_id[name] for name in finding.explains if name in by_id]
+        explained = [by_id[name] for name in finding.row.explains if name in by_id]
         if finding.id in explained_away:
             finding.severity, finding.consequence = HINT, True
         elif explained:
@@ -281,7 +276,7 @@ def promote(findings: t.Sequence[Finding], failure: str) -> None:
     """The best hint is the cause where nothing better was found."""
     if any(finding.severity == CAUSE for finding in findings):
         return
-    hints = [one for one in findings if one.severity == HINT and not one.consequence and not one.context]
+    hints = [one for one in findings if one.severity == HINT and not one.consequence and not one.row.context]
     if failure:
         # A run that failed has perhaps not come so far as to make the container.
         hints = [one for one in hints if one.id != "container_missing"]
@@ -325,15 +320,14 @@ def verdict_of(evidence: Evidence, findings: t.Sequence[Finding], unexplained: b
 def unknown_finding(unexplained: t.Sequence[tuple[str, str]], tail: t.Sequence[str]) -> Finding:
     """Nobody is helped by a guess, but everybody by the lines that somebody else may know."""
     where, line = unexplained[0] if unexplained else ("", "")
-    return Finding(
+    row = KnownProblem(
         "unknown",
+        where,
         "No known cause fits what was found" if line else "Nothing was found that says what is wrong",
         "Read the server's log with logs.yml; 'diagnose.yml -e bundle=report.tar.gz' gathers everything for a report.",
-        line or (tail[-1] if tail else ""),
-        where,
         "",
-        HINT,
     )
+    return Finding(row, line or (tail[-1] if tail else ""), where, HINT)
 
 
 def diagnose(evidence: Evidence, host: str = "") -> Diagnosis:
@@ -364,8 +358,8 @@ def row_of_text(name: str, text: str) -> list[str]:
 def describe(finding: Finding) -> list[str]:
     where = PLACES.get(finding.where, finding.where)
     seen = f"{where}: {finding.evidence}" if where else finding.evidence
-    lines = row_of_text("cause", finding.cause)
-    return lines + row_of_text("seen in", seen) + row_of_text("do", finding.fix) + row_of_text("source", finding.source)
+    lines = row_of_text("cause", finding.row.cause) + row_of_text("seen in", seen)
+    return lines + row_of_text("do", finding.row.fix) + row_of_text("source", finding.row.source)
 
 
 def render(
@@ -381,7 +375,7 @@ def render(
         main = [finding for finding in findings if finding.id == "unknown"]
     for finding in main:
         lines += describe(finding)
-    if tail and (verdict == "unknown" or (main and main[0].order == _LAST)):
+    if tail and (verdict == "unknown" or (main and main[0].row.severity == WRAPPER)):
         lines += ["  its last lines:", *(f"    {line[: WIDTH - 4]}" for line in tail)]
     known = [finding for finding in findings if finding not in main]
     worth = (WARNING, HINT) if verdict == "unknown" else (WARNING,)
@@ -389,7 +383,9 @@ def render(
     for finding in known:
         beside = finding.id in ("page_cache", "kernel_no_memory") and memory
         if finding.severity in worth or finding.id == "earlier_attempt" or beside:
-            lines += row_of_text("also" if main else "note", f"{finding.cause} ({finding.evidence}). {finding.fix}")
+            lines += row_of_text(
+                "also" if main else "note", f"{finding.row.cause} ({finding.evidence}). {finding.row.fix}"
+            )
     unread = [f"{source.name} ({source.detail})" for source in evidence.sources if not source.read]
     if unread and verdict in ("problem", "unknown"):
         lines += row_of_text("not read", "; ".join(unread))

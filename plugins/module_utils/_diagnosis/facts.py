@@ -4,7 +4,7 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""The facts that rows of the catalogue ask for: questions to the evidence, answered with what shows it, or None."""
+"""How the evidence shows what no text does: by the id of a row of the catalogue, what shows it, or None."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import memory_curve
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.holders import memory_holders
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.signals import STAGES, START_MARKERS
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import (
     reason,
     remarks,
@@ -48,6 +47,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look
     seconds_of,
     trial_of,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.marks import STAGES, START_MARKERS
 
 Answer = t.Optional[str]
 Fact = t.Callable[[Evidence], Answer]
@@ -121,7 +121,7 @@ def port_taken(evidence: Evidence) -> Answer:
     port = evidence.port
     if not port or not port["in_use"] or port["container"] == evidence.container:
         return None
-    collided = any(found and found.signal and found.signal.id == "port_in_use" for found in _reasons(evidence))
+    collided = any(found and found.problem and found.problem.id == "port_in_use" for found in _reasons(evidence))
     # The server itself listens, as far as anybody can see.
     if evidence.running and not collided:
         return None
@@ -165,11 +165,11 @@ def progress_of(job: t.Mapping[str, t.Any]) -> str:
     return str((job.get("progress") or {}).get("text") or "no progress yet")
 
 
-def _loading_stands(signal: str) -> Fact:
+def _loading_stands(row: str) -> Fact:
     def fact(evidence: Evidence) -> Answer:
         if evidence.said != "loading" or _said_for(evidence) < STALLS_AFTER_S:
             return None
-        line = next((one.line for one in remarks(evidence.server_log) if one.signal and one.signal.id == signal), None)
+        line = next((one.line for one in remarks(evidence.server_log) if one.problem and one.problem.id == row), None)
         return f"{line} for {_said_for(evidence) / 60:.0f} minutes" if line else None
 
     return fact
@@ -594,7 +594,7 @@ def rdma_partly(evidence: Evidence) -> Answer:
 def ranks_not_started(evidence: Evidence) -> Answer:
     problem = _ranks(evidence).get("problem")
     # What mpirun or ssh said is nearer to the cause.
-    if not problem or any(found and found.signal for found in _reasons(evidence)):
+    if not problem or any(found and found.problem for found in _reasons(evidence)):
         return None
     return str(problem)
 
@@ -697,8 +697,8 @@ FACTS: dict[str, Fact] = {
     "cache_foreign": cache_foreign,
     "job_cut_off": job_cut_off,
     "download_under_way": download_under_way,
-    "loading_stalled": _loading_stands("loading_stalled"),
-    "all_reduce_stalled": _loading_stands("all_reduce_stalled"),
+    "loading_stalled_at_0": _loading_stands("loading_stalled"),
+    "all_reduce_hangs": _loading_stands("all_reduce_stalled"),
     "engine_hangs": engine_hangs,
     "memory_held_by_others": memory_held_by_others,
     "memory_not_given_back": memory_not_given_back,

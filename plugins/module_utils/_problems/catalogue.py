@@ -4,32 +4,19 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""What can be wrong on a Spark outside of the server's own log, as data; the log's rows are in signals.py.
+"""What can be wrong, as data: each known problem with its cause, its fix and a public source.
 
-CATALOGUE is in order of priority: of several causes the first one is the root. A row is recognised by a substring of
-a text, or by a fact, a named question to the evidence that _diagnosis/facts.py answers.
+CATALOGUE is in order of priority: of several causes the first one is the root. A row is recognised by a part of a text,
+by the function that FACTS of _diagnosis/facts.py has under its id, or by both. docs/troubleshooting.md is made of it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
+import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.signals import (
-    ALL_REDUCE,
-    CAUSE,
-    HINT,
-    INFORMATION,
-    NCCL,
-    NCCL_DOCS,
-    SPARKS,
-    SPECULATIVE,
-    TRT_LLM,
-    USERS_OF_TWO,
-    WARNING,
-)
-
-# Where the evidence of a row is.
+# Where the evidence of a row is. LOG is what the server itself writes; texts around a match differ between releases.
 LOG = "log"
 KERNEL = "kernel"
 DOCKER = "docker"
@@ -38,14 +25,41 @@ MACHINE = "machine"
 RECORD = "record"
 MEMORY_LOG = "memory.log"
 
+# The row says why the server does not serve.
+CAUSE = "cause"
+# Something failed, and the reason stands elsewhere in the log.
+WRAPPER = "wrapper"
+# It is the cause only if there is nothing better.
+HINT = "hint"
+# It does not stop a server, but a user may want to know it.
+WARNING = "warning"
+# It is harmless and often taken for an error.
+INFORMATION = "information"
+
+TENSORRT_LLM = "NVIDIA/TensorRT-LLM, source code"
+ARGUMENTS = "NVIDIA/TensorRT-LLM tensorrt_llm/llmapi/llm_args.py"
+SERVE = "NVIDIA/TensorRT-LLM tensorrt_llm/commands/serve.py"
+SERVER = "NVIDIA/TensorRT-LLM tensorrt_llm/serve/openai_server.py"
+EXECUTOR = "NVIDIA/TensorRT-LLM tensorrt_llm/_torch/pyexecutor/py_executor_creator.py"
+OPEN_MPI = "Open MPI documentation"
+PRRTE = "openpmix/prrte, source code"
+OPEN_SSH = "OpenSSH manual pages ssh(1) and sshd(8)"
+NCCL = "NVIDIA/nccl, source code"
+NCCL_DOCS = "NVIDIA NCCL documentation, troubleshooting"
+ALL_REDUCE = "NVIDIA/TensorRT-LLM issue 12715, pull request 15559"
+SPARKS = "NVIDIA DGX Spark playbook 'Connect Two Sparks', troubleshooting"
+SPECULATIVE = "NVIDIA DGX Spark playbook 'Speculative Decoding', troubleshooting"
+TRT_LLM = "NVIDIA DGX Spark playbook 'TRT LLM for Inference', troubleshooting"
 NIM = "NVIDIA DGX Spark playbook 'NIM on Spark', troubleshooting"
 VLLM = "NVIDIA DGX Spark playbook 'vLLM for Inference', troubleshooting"
+NEMOTRON = "NVIDIA DGX Spark playbook 'Nemotron', troubleshooting"
 DOCKER_DOCS = "Docker documentation"
 KERNEL_DOCS = "Linux kernel documentation"
 XID_DOCS = "NVIDIA documentation 'XID Errors'"
 HUB_DOCS = "Hugging Face Hub documentation"
 # Told by several without a thread that could be named.
 USERS = "reports of DGX Spark users"
+USERS_OF_TWO = "reports of users of two DGX Sparks"
 THIS = "dgx_spark.speculative documentation"
 LESS_MEMORY = (
     "Stop other users of the memory, or serve less: a smaller speculative_serve_context or speculative_serve_parallel,"
@@ -57,8 +71,8 @@ KEEP_AWAKE = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
-    """One thing that can be wrong."""
+class KnownProblem:
+    """One row."""
 
     id: str
     where: str
@@ -66,20 +80,28 @@ class Row:
     fix: str
     source: str
     severity: str = CAUSE
+    # Parts of a line, and a pattern where no part is the same in each case.
     substrings: tuple[str, ...] = ()
-    # Where no substring is the same in each case.
     pattern: str = ""
-    fact: str = ""
     # Rows that are only consequences when this one is found.
     explains: tuple[str, ...] = ()
     # Says that something is broken, and not why.
     consequence: bool = False
     # Usual enough to mean nothing by itself; it is never the cause unless it explains another row.
     context: bool = False
+    # In a server's log: pydantic names the option in the line before; part of a line after it that says more.
+    before: bool = False
+    after: str = ""
+    # It means something only as long as its count stands at 0, or, without a count, nothing follows it.
+    standing: bool = False
 
     def knows(self, text: str) -> bool:
-        found = any(part in text for part in self.substrings)
-        return found or bool(self.pattern and re.search(self.pattern, text))
+        """Return whether the row is recognised by a text."""
+        # Each line of a log is shown to each row: a generator would take twice as long.
+        for part in self.substrings:
+            if part in text:
+                return True
+        return bool(self.pattern and re.search(self.pattern, text))
 
 
 _NETWORK = ("pull_network", "hub_network", "certificate_refused")
@@ -105,54 +127,49 @@ _FABRIC = (
 )
 MEMORY = ("memory_executor", "memory_cuda", "oom_killed", "oom_container", "oomd_killed", "exit_killed")
 
-CATALOGUE: tuple[Row, ...] = (
+CATALOGUE: tuple[KnownProblem, ...] = (
     # Docker.
-    Row(
+    KnownProblem(
         "docker_denied",
         DOCKER,
         "This user may not use Docker",
         "Add the user with 'sudo usermod -aG docker <user>' and log in again; serve.yml does it with -K.",
         SPECULATIVE,
         substrings=("permission denied while trying to connect to the Docker", "Got permission denied while trying"),
-        fact="docker_denied",
     ),
-    Row(
+    KnownProblem(
         "docker_not_installed",
         DOCKER,
         "Docker is not installed",
         "Install Docker Engine and the NVIDIA container toolkit.",
         DOCKER_DOCS,
         substrings=("Docker is not installed",),
-        fact="docker_not_installed",
     ),
-    Row(
+    KnownProblem(
         "docker_not_running",
         DOCKER,
         "Docker is installed and does not run",
         "Start it with 'sudo systemctl start docker'; 'journalctl -u docker' says why it ended.",
         DOCKER_DOCS,
         substrings=("Cannot connect to the Docker daemon", "Docker is installed and does not answer"),
-        fact="docker_not_running",
     ),
-    Row(
+    KnownProblem(
         "docker_unsupported",
         DOCKER,
         "Something else than the Docker Engine that root runs answers here",
         "Install Docker Engine from the distribution or from Docker; Podman, rootless Docker and the snap do not do.",
         THIS,
-        fact="docker_unsupported",
     ),
-    Row(
+    KnownProblem(
         "gpu_driver",
         MACHINE,
         "The GPU's driver does not work",
         "Reboot; if that does not help, install the driver of DGX OS again.",
         "NVIDIA DGX Spark user guide",
         substrings=("NVIDIA-SMI has failed because", "couldn't communicate with the NVIDIA driver", "nvml error"),
-        fact="gpu_driver",
         explains=("docker_no_gpu", "gpu_absent"),
     ),
-    Row(
+    KnownProblem(
         "cdi_stale",
         DOCKER,
         "The specification by which Docker hands out the GPU (CDI) does not fit the driver, as after an update",
@@ -163,7 +180,7 @@ CATALOGUE: tuple[Row, ...] = (
         pattern=r"nvidia\S*\.so[.\d]*\W+no such file",
         explains=("docker_no_gpu", "gpu_absent"),
     ),
-    Row(
+    KnownProblem(
         "cuda_broken",
         DOCKER,
         "A container gets the GPU, and CUDA does not start in it",
@@ -173,7 +190,7 @@ CATALOGUE: tuple[Row, ...] = (
         substrings=("cuInit(0) failed", "cuInit(0) gave no answer"),
         explains=("docker_no_gpu", "gpu_absent"),
     ),
-    Row(
+    KnownProblem(
         "docker_no_gpu",
         DOCKER,
         "Docker cannot give the GPU to a container",
@@ -187,71 +204,64 @@ CATALOGUE: tuple[Row, ...] = (
             "CUDA cannot be loaded",
             "Docker cannot give the GPU to a container",
         ),
-        fact="docker_no_gpu",
         explains=("gpu_absent",),
     ),
     # What explains other failures, where one is found.
-    Row(
+    KnownProblem(
         "clock_wrong",
         MACHINE,
         "The clock of this machine is wrong, so no certificate is valid for it",
         "Set it with 'sudo timedatectl set-ntp true'.",
         TRT_LLM,
-        fact="clock_wrong",
         explains=_NETWORK,
     ),
-    Row(
+    KnownProblem(
         "no_default_route",
         MACHINE,
         "This machine has no route to the internet",
         "Connect it ('nmcli device status' shows how it stands); a deployment that has served before starts without.",
-        "NVIDIA DGX Spark playbook 'Connect Two Sparks', troubleshooting",
-        HINT,
-        fact="no_default_route",
-        context=True,
+        SPARKS,
+        severity=HINT,
         explains=_NETWORK,
+        context=True,
     ),
-    Row(
+    KnownProblem(
         "no_name_server",
         MACHINE,
         "This machine knows no name server",
         "Correct /etc/resolv.conf ('resolvectl status' shows how it stands).",
         "Ubuntu Server documentation",
-        HINT,
-        fact="no_name_server",
-        context=True,
+        severity=HINT,
         explains=_NETWORK,
+        context=True,
     ),
-    Row(
+    KnownProblem(
         "disk_full",
         MACHINE,
         "A disk is full",
         "Make room there: 'cleanup.yml -e unused=true' removes models that nothing uses, 'docker image prune' images.",
         NIM,
         substrings=("no space left on device", "No space left on device", "Disk quota exceeded", "The disk under "),
-        fact="disk_full",
     ),
     # The memory guard.
-    Row(
+    KnownProblem(
         "memory_froze",
         MEMORY_LOG,
         "The memory ran out so fast that the Spark froze",
         LESS_MEMORY,
         "vllm-project/vllm issue 56824",
-        fact="memory_froze",
         explains=("memory_guarded", "machine_restarted", *MEMORY, "container_exited"),
     ),
-    Row(
+    KnownProblem(
         "memory_guarded",
         RECORD,
         "The memory guard ended the server before it froze the Spark",
         f"{LESS_MEMORY} If it was mistaken, speculative_serve_guard sets its limits.",
         "vllm-project/vllm issue 56824",
-        fact="memory_guarded",
         explains=(*MEMORY, "crash_loop", "exit_native", "worker_failed"),
     ),
     # Kernel.
-    Row(
+    KnownProblem(
         "oom_killed",
         KERNEL,
         "The memory ran out, and the kernel killed a process",
@@ -261,18 +271,18 @@ CATALOGUE: tuple[Row, ...] = (
         substrings=("Out of memory: Killed process", "oom-kill:", "Memory cgroup out of memory"),
         explains=("exit_killed", "oom_container"),
     ),
-    Row(
+    KnownProblem(
         "kernel_no_memory",
         KERNEL,
         "The GPU's driver was refused memory, which healthy starts log, too",
         "It means something only beside another cause; if 'uname -r' says 7.0.0-1019-nvidia, boot the 6.17 kernel of"
         " DGX OS.",
         "vllm-project/vllm issue 56824; NVIDIA/open-gpu-kernel-modules issue 1358",
-        INFORMATION,
+        severity=INFORMATION,
         substrings=("NV_ERR_NO_MEMORY",),
         context=True,
     ),
-    Row(
+    KnownProblem(
         "gpu_lost",
         KERNEL,
         "The GPU has fallen off the bus",
@@ -280,26 +290,26 @@ CATALOGUE: tuple[Row, ...] = (
         XID_DOCS,
         substrings=("GPU has fallen off the bus",),
     ),
-    Row(
+    KnownProblem(
         "gpu_xid",
         KERNEL,
         "The GPU's driver reported an error (Xid)",
         "Look the number up in NVIDIA's list of Xid errors; restart the server, and reboot if it comes again.",
         XID_DOCS,
-        HINT,
+        severity=HINT,
         substrings=("NVRM: Xid",),
     ),
-    Row(
+    KnownProblem(
         "kernel_hang",
         KERNEL,
         "The machine hung, as it does when weights are read under memory pressure",
         "Stop other users of the memory and drop the page cache before loading ('sync', then"
         " 'echo 3 | sudo tee /proc/sys/vm/drop_caches').",
         "NVIDIA/dgx-spark-playbooks issue 78",
-        HINT,
+        severity=HINT,
         substrings=("blocked for more than", "soft lockup"),
     ),
-    Row(
+    KnownProblem(
         "slept",
         KERNEL,
         "The machine went to sleep while the server ran",
@@ -307,7 +317,7 @@ CATALOGUE: tuple[Row, ...] = (
         "Linux kernel source, kernel/power/suspend.c",
         substrings=("PM: suspend entry (",),
     ),
-    Row(
+    KnownProblem(
         "disk_error",
         KERNEL,
         "The disk reports errors",
@@ -315,7 +325,7 @@ CATALOGUE: tuple[Row, ...] = (
         KERNEL_DOCS,
         substrings=("I/O error, dev ", "Remounting filesystem read-only", "EXT4-fs error", "critical medium error"),
     ),
-    Row(
+    KnownProblem(
         "overheated",
         KERNEL,
         "The machine got too hot and slowed down or shut off",
@@ -323,7 +333,7 @@ CATALOGUE: tuple[Row, ...] = (
         USERS,
         substrings=("critical temperature reached", "temperature above threshold"),
     ),
-    Row(
+    KnownProblem(
         "module_hot",
         KERNEL,
         "The module at the QSFP cable's end got too hot and was switched off",
@@ -332,7 +342,7 @@ CATALOGUE: tuple[Row, ...] = (
         substrings=("Cable error, High Temperature",),
         explains=(*_FABRIC, "link_down"),
     ),
-    Row(
+    KnownProblem(
         "cable_error",
         KERNEL,
         "The network card reports an error of the QSFP cable",
@@ -348,18 +358,18 @@ CATALOGUE: tuple[Row, ...] = (
         ),
         explains=(*_FABRIC, "link_down"),
     ),
-    Row(
+    KnownProblem(
         "cable_out",
         KERNEL,
         "The QSFP cable was taken out, or the Spark at its other end was switched off",
         "Put it in and switch both on; the pair comes back by itself.",
         SPARKS,
-        HINT,
+        severity=HINT,
         substrings=(", Cable unplugged",),
-        context=True,
         explains=(*_FABRIC, "link_down"),
+        context=True,
     ),
-    Row(
+    KnownProblem(
         "card_removed",
         KERNEL,
         "DGX OS took the network card off the bus, since it saw no cable: the cable is out, or the other Spark is off",
@@ -367,13 +377,12 @@ CATALOGUE: tuple[Row, ...] = (
         " To keep the card, for 18 to 20 W, run the playbook that deployed it again with -K and -e"
         " spark_network_keep_card=true.",
         "NVIDIA/NV-Kernels pull request 271",
-        INFORMATION,
+        severity=INFORMATION,
         substrings=("MTKP0001:00: Cable removal",),
-        fact="card_removed",
-        context=True,
         explains=(*_FABRIC, "link_down", "cable_out", "fabric_address_gone", "card_late", "machine_restarted"),
+        context=True,
     ),
-    Row(
+    KnownProblem(
         "card_lost",
         KERNEL,
         "The network card failed on its PCIe bus, which may hang the Spark",
@@ -382,53 +391,49 @@ CATALOGUE: tuple[Row, ...] = (
         substrings=("mlx5_pci_err_detected", "mlx5_pci_slot_reset"),
         explains=(*_FABRIC, "link_down", "kernel_hang"),
     ),
-    Row(
+    KnownProblem(
         "card_plugged_in",
         KERNEL,
         "The network card came back while the Spark ran; such a card may carry 13 Gb/s only",
         "If the pair is slow, reboot both with the cable in. Other Sparks print this line, too, so it alone proves"
         " nothing.",
         "NVIDIA/dgx-spark-playbooks pull request 108",
-        INFORMATION,
+        severity=INFORMATION,
         substrings=("PCIe slot power capability was not advertised",),
         context=True,
     ),
     # Two Sparks as one.
-    Row(
+    KnownProblem(
         "link_down",
         MACHINE,
         "A way through the cable to the other Spark is down",
         "Switch the other Spark on and see that the cable is in at both ends; if it stays down, reboot both.",
         SPARKS,
-        fact="link_down",
         explains=_FABRIC,
     ),
-    Row(
+    KnownProblem(
         "fabric_address_gone",
         MACHINE,
         "This Spark no longer has its address for the other one",
         "Run 'sudo netplan apply', or two_sparks.yml again, which gives it and writes it down for the next boot.",
         SPARKS,
-        fact="fabric_address_gone",
         explains=_FABRIC,
     ),
-    Row(
+    KnownProblem(
         "peer_unreachable",
         MACHINE,
         "The other Spark does not answer through the cable",
         "Switch it on. If it is on, see with 'ip -br addr' that it has its address, and that no firewall keeps this"
         " Spark out.",
         SPARKS,
-        fact="peer_unreachable",
         explains=tuple(name for name in _FABRIC if name != "peer_unreachable"),
     ),
-    Row(
+    KnownProblem(
         "worker_ssh_absent",
         MACHINE,
         "The other Spark is there, and no SSH server listens in its container",
         "Start both with start.yml; 'diagnose.yml' tells for the worker why its container does not run.",
         SPECULATIVE,
-        fact="worker_ssh_absent",
         explains=(
             "ssh_refused",
             "peer_lost",
@@ -439,7 +444,7 @@ CATALOGUE: tuple[Row, ...] = (
             "mpi_lost",
         ),
     ),
-    Row(
+    KnownProblem(
         "worker_port_taken",
         RECORD,
         "Something else on this Spark listens at the port at which the head is to log in",
@@ -449,7 +454,7 @@ CATALOGUE: tuple[Row, ...] = (
         substrings=("is taken by another program of this Spark",),
         explains=("worker_failed",),
     ),
-    Row(
+    KnownProblem(
         "image_without_sshd",
         RECORD,
         "The container's image has no SSH server, so it is not one that was made for two Sparks",
@@ -458,44 +463,40 @@ CATALOGUE: tuple[Row, ...] = (
         substrings=("there is no sshd in this image",),
         explains=("worker_failed",),
     ),
-    Row(
+    KnownProblem(
         "ranks_differ",
         RECORD,
         "The two ranks are not set up alike",
         "Run two_sparks.yml again, which writes both; settings of your own belong into speculative_serve_environment.",
         USERS_OF_TWO,
-        fact="ranks_differ",
         explains=("exit_usage", "mpi_rank_died"),
     ),
-    Row(
+    KnownProblem(
         "ranks_not_started",
         RECORD,
         "The two ranks could not be started",
         "Do what it says; two_sparks.yml looks at link, keys, image and files of both again.",
         THIS,
-        fact="ranks_not_started",
     ),
-    Row(
+    KnownProblem(
         "ranks_on_one_host",
         RECORD,
         "Both ranks were started on one machine",
         "Run two_sparks.yml again; the two addresses in the hostfile have to be of different Sparks.",
         TRT_LLM,
-        fact="ranks_on_one_host",
         explains=("gpus_too_few",),
     ),
     # Containers.
-    Row(
+    KnownProblem(
         "port_taken",
         MACHINE,
         "Something else listens on the server's port",
         "Choose another port with speculative_serve_port, or stop what listens there.",
         SPECULATIVE,
         substrings=("port is already allocated",),
-        fact="port_taken",
         explains=("port_in_use",),
     ),
-    Row(
+    KnownProblem(
         "card_late",
         DOCKER,
         "The network card was not there when Docker was to start the container, which Docker does not try again",
@@ -505,7 +506,7 @@ CATALOGUE: tuple[Row, ...] = (
         substrings=('adding custom device "/dev/infiniband',),
         explains=(*_FABRIC, "machine_restarted", "link_down", "fabric_address_gone"),
     ),
-    Row(
+    KnownProblem(
         "mount_missing",
         DOCKER,
         "A file or directory that the container needs is not there",
@@ -513,7 +514,7 @@ CATALOGUE: tuple[Row, ...] = (
         TRT_LLM,
         substrings=("invalid mount config for type", "bind source path does not exist"),
     ),
-    Row(
+    KnownProblem(
         "entrypoint_broken",
         DOCKER,
         "The container's first program could not be run",
@@ -521,7 +522,7 @@ CATALOGUE: tuple[Row, ...] = (
         TRT_LLM,
         substrings=("OCI runtime create failed", 'exec: "python3"', "can't open file '/deployment/entrypoint.py'"),
     ),
-    Row(
+    KnownProblem(
         "image_architecture",
         DOCKER,
         "The image is made for another processor than the Spark's (arm64)",
@@ -534,7 +535,7 @@ CATALOGUE: tuple[Row, ...] = (
             "is made for linux/amd64",
         ),
     ),
-    Row(
+    KnownProblem(
         "serve_script_stale",
         RECORD,
         "The files of the deployment do not belong to the container",
@@ -543,7 +544,7 @@ CATALOGUE: tuple[Row, ...] = (
         substrings=("serve.sh was rendered for image", "serve.sh cannot be read"),
     ),
     # Pulling the image, fetching the models.
-    Row(
+    KnownProblem(
         "certificate_refused",
         JOB,
         "A certificate was refused: the clock is wrong, or something on the way reads along",
@@ -551,7 +552,7 @@ CATALOGUE: tuple[Row, ...] = (
         TRT_LLM,
         substrings=("x509: certificate", "error validating root CA", "CERTIFICATE_VERIFY_FAILED"),
     ),
-    Row(
+    KnownProblem(
         "pull_denied",
         JOB,
         "The registry does not hand out the image to this user",
@@ -559,7 +560,7 @@ CATALOGUE: tuple[Row, ...] = (
         NIM,
         substrings=("The registry does not hand out", "unauthorized: authentication required", "Invalid credentials"),
     ),
-    Row(
+    KnownProblem(
         "pull_unknown",
         JOB,
         "The registry has no such image",
@@ -567,7 +568,7 @@ CATALOGUE: tuple[Row, ...] = (
         DOCKER_DOCS,
         substrings=("There is no image ", "the registry has no image ", "manifest unknown"),
     ),
-    Row(
+    KnownProblem(
         "pull_too_many",
         JOB,
         "The registry answers no more for now",
@@ -575,7 +576,7 @@ CATALOGUE: tuple[Row, ...] = (
         DOCKER_DOCS,
         substrings=("toomanyrequests", "because of too many requests"),
     ),
-    Row(
+    KnownProblem(
         "pull_network",
         JOB,
         "The registry could not be reached",
@@ -589,7 +590,7 @@ CATALOGUE: tuple[Row, ...] = (
             "network is unreachable",
         ),
     ),
-    Row(
+    KnownProblem(
         "fetch_gated",
         JOB,
         "The model's licence is not accepted for the account of the Hugging Face token",
@@ -601,7 +602,7 @@ CATALOGUE: tuple[Row, ...] = (
             "does not let anybody without a token download",
         ),
     ),
-    Row(
+    KnownProblem(
         "fetch_token",
         JOB,
         "The Hub refuses the Hugging Face token",
@@ -609,7 +610,7 @@ CATALOGUE: tuple[Row, ...] = (
         TRT_LLM,
         substrings=("refuses the token as invalid", "Invalid user token"),
     ),
-    Row(
+    KnownProblem(
         "fetch_gone",
         JOB,
         "The Hub does not have this model, revision or file",
@@ -617,7 +618,7 @@ CATALOGUE: tuple[Row, ...] = (
         HUB_DOCS,
         substrings=("The Hub no longer has", "RevisionNotFoundError", "EntryNotFoundError"),
     ),
-    Row(
+    KnownProblem(
         "fetch_checksum",
         JOB,
         "What was downloaded is not what the Hub has",
@@ -625,7 +626,7 @@ CATALOGUE: tuple[Row, ...] = (
         HUB_DOCS,
         substrings=("is not the Hub's, though it was fetched again",),
     ),
-    Row(
+    KnownProblem(
         "hub_limited",
         JOB,
         "The Hugging Face Hub limits the requests of this network",
@@ -633,7 +634,7 @@ CATALOGUE: tuple[Row, ...] = (
         HUB_DOCS,
         substrings=("limits the requests of this network",),
     ),
-    Row(
+    KnownProblem(
         "hub_network",
         JOB,
         "The Hugging Face Hub could not be reached",
@@ -647,525 +648,1180 @@ CATALOGUE: tuple[Row, ...] = (
             "Network is unreachable",
         ),
     ),
-    Row(
+    KnownProblem(
         "cache_foreign",
         MACHINE,
         "The Hugging Face cache cannot be written, because parts of it belong to another user",
         "Give it back with 'sudo chown -R', or run serve.yml with -K, which does it for what it needs.",
         TRT_LLM,
         substrings=("cannot be written (Permission denied", "give it back to the login user"),
-        fact="cache_foreign",
     ),
-    Row(
+    KnownProblem(
         "job_cut_off",
         JOB,
         "A download was cut off",
         "Run the same again, which continues where it ended.",
         NIM,
-        fact="job_cut_off",
+    ),
+    # What the server's log says.
+    KnownProblem(
+        "cli_option_unknown",
+        LOG,
+        "The command line has an option that this release of trtllm-serve does not know",
+        "Put the setting into the engine options, or use the image that the recipe names.",
+        SERVE,
+        substrings=("No such option:",),
+    ),
+    KnownProblem(
+        "engine_option_unknown",
+        LOG,
+        "The engine options have a key that this release does not know",
+        "Remove or rename the key.",
+        ARGUMENTS,
+        substrings=("Extra inputs are not permitted",),
+        before=True,
+    ),
+    KnownProblem(
+        "eagle_option_unknown",
+        LOG,
+        "The section speculative_config has a key that this release does not know under Eagle",
+        "Remove or rename the key; releases up to 1.2 know speculative_model_dir, not speculative_model.",
+        ARGUMENTS,
+        substrings=("object has no field",),
+    ),
+    KnownProblem(
+        "decoding_type_wrong_1_2",
+        LOG,
+        "This release (1.2 or older) does not know the decoding_type",
+        "Write Eagle or DraftTarget, or use a 1.3 image.",
+        ARGUMENTS,
+        substrings=("Invalid decoding type:",),
+    ),
+    KnownProblem(
+        "decoding_type_wrong_1_3",
+        LOG,
+        "This release (1.3 or newer) does not know the decoding_type, or it is missing",
+        "Write Eagle3 or Draft_Target.",
+        ARGUMENTS,
+        substrings=("does not match any of the expected tags", "Unable to extract tag using discriminator"),
+        before=True,
+    ),
+    KnownProblem(
+        "draft_model_missing",
+        LOG,
+        "The engine options name no draft model",
+        "Set speculative_model (releases up to 1.2: speculative_model_dir) in speculative_config.",
+        ARGUMENTS,
+        substrings=(
+            "Path to EAGLE3 weights must be specified",
+            "Draft model must be provided for EAGLE",
+            "speculative_model must be specified for DraftTarget",
+            "Path to draft model must be specified",
+        ),
+    ),
+    KnownProblem(
+        "backend_unsupported",
+        LOG,
+        "This kind of speculation does not work on the pytorch backend",
+        "Use EAGLE-3 or draft target.",
+        ARGUMENTS,
+        substrings=("does not support backend",),
+    ),
+    KnownProblem(
+        "concurrency_and_schedule",
+        LOG,
+        "max_concurrency meets draft_len_schedule, or decoding_type Eagle on 1.3",
+        "Keep one of them, and write Eagle3.",
+        ARGUMENTS,
+        substrings=("max_concurrency and draft_len_schedule are mutually exclusive",),
+    ),
+    KnownProblem(
+        "cuda_graph_batch_sizes",
+        LOG,
+        "cuda_graph_config has both batch_sizes and max_batch_size",
+        "Keep one of them.",
+        ARGUMENTS,
+        substrings=("Please don't set both cuda_graph_config.batch_sizes",),
+    ),
+    KnownProblem(
+        "engine_option_value",
+        LOG,
+        "An engine option has a value of the wrong type or outside its range",
+        "Correct the value.",
+        ARGUMENTS,
+        substrings=("[type=",),
+        before=True,
+    ),
+    KnownProblem(
+        "port_in_use",
+        LOG,
+        "Something else listens on the server's port",
+        "Stop it (an older container perhaps), or choose another port.",
+        SERVE,
+        substrings=("Failed to bind socket to", "address already in use"),
+    ),
+    KnownProblem(
+        "memory_executor",
+        LOG,
+        "The GPU's memory does not suffice",
+        "KV cache: lower free_gpu_memory_fraction; model or draft: lower max_num_tokens or use two Sparks;"
+        " drafter: lower max_seq_len or the draft length.",
+        EXECUTOR,
+        substrings=("Executor creation failed due to insufficient GPU memory.",),
+        after="The following component could not be created:",
+    ),
+    KnownProblem(
+        "memory_cuda",
+        LOG,
+        "The GPU's memory does not suffice",
+        "Drop the page cache (speculative_serve_drop_caches), stop other users of the memory, or lower"
+        " free_gpu_memory_fraction.",
+        SPECULATIVE,
+        substrings=("CUDA out of memory", "torch.OutOfMemoryError"),
+    ),
+    KnownProblem(
+        "gpus_too_few",
+        LOG,
+        "tp_size asks for more GPUs than there are, or the server was not started by mpirun",
+        "Check tp_size, the launcher and the hostfile.",
+        TENSORRT_LLM,
+        substrings=("GPUs are available, but",),
+    ),
+    KnownProblem(
+        "gpu_absent",
+        LOG,
+        "The container has no GPU",
+        "Check the container's GPU flag and the NVIDIA container toolkit.",
+        TENSORRT_LLM,
+        substrings=("No GPU devices found on the node",),
+    ),
+    KnownProblem(
+        "all_reduce_crashed",
+        LOG,
+        "The all-reduce of this release crashes between two Sparks",
+        "Use the image 1.2.0rc6, which was seen to work on two, or 1.3.0rc22 or newer, which have pull request 15559.",
+        ALL_REDUCE,
+        substrings=("ncclGinGdakiQueryLastError", "ncclCommGroupRegisterSymmetric", "ncclCommWindowRegister"),
+    ),
+    KnownProblem(
+        "nccl_collectives",
+        LOG,
+        "NCCL crashed, as 2.28.9 does on two Sparks after about a million collective operations",
+        "The server is started again by itself; an image with another NCCL may not do it.",
+        "NVIDIA/nccl issue 2213",
+        substrings=("ncclLocalOpAppend",),
+    ),
+    # Two Sparks: what the network card says is nearer to the root than what NCCL makes of it.
+    KnownProblem(
+        "ibv_memory_lock",
+        LOG,
+        "The network card may not lock the memory that it is to send from",
+        "Leave trtllm_container_ulimits at memlock -1; kernels whose CMA total is 0 cannot do it either.",
+        "NVIDIA developer forum, DGX Spark, and NCCL documentation, troubleshooting",
+        substrings=(
+            "ibv_reg_mr failed",
+            "ibv_reg_mr_iova2 failed",
+            "ibv_create_cq failed with error Cannot allocate memory",
+            "ibv_create_qp failed with error Cannot allocate memory",
+        ),
+    ),
+    KnownProblem(
+        "ibv_no_answer",
+        LOG,
+        "What a network card sent through the cable was not acknowledged by the other Spark",
+        "Ping both addresses of the other Spark once and start again; if it comes again, the other rank died, the link"
+        " went down, or MTU or GID index differ: two_sparks.yml proves the link.",
+        NCCL_DOCS,
+        substrings=("IBV_WC_RETRY_EXC_ERR", "with status=12 ", "with error 12,"),
+    ),
+    KnownProblem(
+        "ibv_request_refused",
+        LOG,
+        "The other rank did not understand what this one sent, as with two builds of NCCL",
+        "Run the same image on both Sparks (two_sparks.yml compares them), and set no other NCCL by LD_PRELOAD.",
+        "eugr/spark-vllm-docker issue 150",
+        substrings=("IBV_WC_REM_INV_REQ_ERR", "with status=9 ", "with error 9,"),
+    ),
+    KnownProblem(
+        "ibv_gid",
+        LOG,
+        "The two network cards cannot agree on a way: a wrong GID index, or twins in one network",
+        "Take NCCL_IB_GID_INDEX out of speculative_serve_environment and run two_sparks.yml, which gives each twin a"
+        " network of its own.",
+        NCCL_DOCS,
+        substrings=("ibv_modify_qp failed", "invalid GID", "Invalid GID"),
+    ),
+    KnownProblem(
+        "nccl_interface",
+        LOG,
+        "NCCL finds no interface of the name that NCCL_SOCKET_IFNAME says",
+        "Run two_sparks.yml again, which looks up the names; take your own out of speculative_serve_environment.",
+        NCCL_DOCS,
+        substrings=("no socket interface found", "NET/Socket : no interface found"),
+    ),
+    KnownProblem(
+        "nccl_library",
+        LOG,
+        "NCCL is missing in the container of one of the two Sparks",
+        "Run two_sparks.yml again, which brings the same image to both.",
+        "NVIDIA DGX Spark playbook 'NCCL for Two Sparks', troubleshooting",
+        substrings=("libnccl.so.2: cannot open shared object file",),
+    ),
+    KnownProblem(
+        "ucx_refused",
+        LOG,
+        "The two ranks chose different UCX transports, so that one of them listens where the other one does not ask",
+        "Leave OMPI_MCA_pml and UCX_TLS out of speculative_serve_environment: MPI starts over TCP.",
+        USERS_OF_TWO,
+        substrings=("connect(fd=",),
+    ),
+    KnownProblem(
+        "nccl",
+        LOG,
+        "The GPUs or the two Sparks cannot communicate",
+        "Check the interface names, the link and that both Sparks run the same image; NCCL_DEBUG=INFO shows more.",
+        EXECUTOR,
+        substrings=(
+            "Executor creation failed with NCCL error:",
+            "Failed, NCCL error",
+            "unhandled cuda error (run with NCCL_DEBUG=INFO",
+        ),
+    ),
+    KnownProblem(
+        "xqa_kernels",
+        LOG,
+        "The image has no attention kernel for speculative decoding on this GPU",
+        "Use a newer image, or no speculation.",
+        "NVIDIA/TensorRT-LLM pull request 12795",
+        substrings=("No available XQA kernels are found for speculative decoding mode",),
+    ),
+    KnownProblem(
+        "illegal_instruction",
+        LOG,
+        "A GPU kernel of the image is broken on this GPU",
+        "Use another image and the MoE backend CUTLASS, and report it to NVIDIA.",
+        "NVIDIA/TensorRT-LLM issue 11313",
+        substrings=("an illegal instruction was encountered",),
+    ),
+    KnownProblem(
+        "illegal_memory_access",
+        LOG,
+        "A GPU kernel of the image is broken on this GPU",
+        "Switch off the autotuner and the CUDA graphs, one at a time, to isolate it.",
+        "NVIDIA/TensorRT-LLM issue 10679",
+        substrings=("illegal memory access",),
+    ),
+    KnownProblem(
+        "hub_gated",
+        LOG,
+        "The model's licence is not accepted for the account of the Hugging Face token",
+        "Accept it on the model's page on the Hub, and set the token.",
+        SPECULATIVE,
+        substrings=("Cannot access gated repo for url", "GatedRepoError", "403 Client Error"),
+    ),
+    KnownProblem(
+        "hub_token",
+        LOG,
+        "The Hugging Face token is missing or wrong, or the model's name is wrong",
+        "Set a valid token and check the name.",
+        SPECULATIVE,
+        substrings=("Invalid username or password", "Repository Not Found", "401 Client Error"),
+    ),
+    KnownProblem(
+        "vocabularies_absent",
+        LOG,
+        "The vocabulary files of gpt-oss are absent",
+        "Put both tiktoken files where TIKTOKEN_ENCODINGS_BASE points, on every Spark.",
+        "NVIDIA/dgx-spark-playbooks issue 17",
+        substrings=(
+            "error downloading or loading vocab file",
+            "failed to download or load vocab file",
+            "Error in harmony chat completion:",
+        ),
+    ),
+    KnownProblem(
+        "ptxas",
+        LOG,
+        "Triton compiles kernels while the server runs, and its assembler does not know this GPU",
+        "Set TRITON_PTXAS_PATH to the ptxas of the image's CUDA, and pass it on with mpirun -x.",
+        TRT_LLM,
+        substrings=("ptxas fatal",),
+    ),
+    KnownProblem(
+        "jit_cache",
+        LOG,
+        "A kernel could not be compiled at the start",
+        "Remove the volume with the compiled kernels and start again; with several ranks, give each its own cache.",
+        "NVIDIA/TensorRT-LLM release notes of 1.3.0rc24",
+        substrings=("Ninja build failed", "Error building extension"),
+    ),
+    KnownProblem(
+        "backend_tensorrt",
+        LOG,
+        "The backend tensorrt is not supported by this image",
+        "Use --backend pytorch.",
+        "NVIDIA/TensorRT-LLM issue 15941",
+        substrings=(
+            "tensorrt backend is not supported",
+            "backend tensorrt is not supported",
+            "Unsupported backend: tensorrt",
+        ),
+    ),
+    KnownProblem(
+        "package_broken",
+        LOG,
+        "Python in the container cannot import tensorrt_llm",
+        "Restart Docker with 'sudo systemctl restart docker'; if that does not help, pull the image again.",
+        TRT_LLM,
+        substrings=("No module named 'tensorrt_llm", "cannot import name 'LLM' from 'tensorrt_llm"),
+    ),
+    KnownProblem(
+        "checkpoint_truncated",
+        LOG,
+        "A file of a model's weights is cut off or damaged",
+        "Run the playbook again, which checks every file and fetches the wrong ones once more.",
+        "huggingface/safetensors, source code",
+        substrings=(
+            "Error while deserializing header",
+            "MetadataIncompleteBuffer",
+            "incomplete metadata, file not fully covered",
+        ),
+    ),
+    KnownProblem(
+        "checkpoint_layout",
+        LOG,
+        "The image cannot read the model's weights: the two do not fit together",
+        "Use the image and the models of one recipe.",
+        NEMOTRON,
+        substrings=(
+            "size mismatch for ",
+            "Missing key(s) in state_dict",
+            "Unexpected key(s) in state_dict",
+            "must match the size of tensor",
+        ),
+    ),
+    KnownProblem(
+        "cache_incomplete",
+        LOG,
+        "The server runs offline and does not find a model in the Hugging Face cache",
+        "Run the playbook again, which completes the cache; a cache copied by hand lacks refs/ or snapshots/.",
+        "Hugging Face Hub documentation, environment variable HF_HUB_OFFLINE",
+        substrings=(
+            "LocalEntryNotFoundError",
+            "OfflineModeIsEnabled",
+            "outgoing traffic has been disabled",
+            "couldn't find them in the cached files",
+            "is not a local folder and is not a valid model identifier",
+        ),
+    ),
+    KnownProblem(
+        "interface_wrong",
+        LOG,
+        "A network interface of the fabric has a wrong name in the container's environment",
+        "Compare the names with those that 'ip link' shows on each Spark.",
+        SPECULATIVE,
+        substrings=("Socket operation on non-socket",),
+    ),
+    # mpirun reaches the worker through ssh; what ssh says is the root of what mpirun says after it.
+    KnownProblem(
+        "ssh_host_key",
+        LOG,
+        "The worker shows another host key than the one that was agreed on",
+        "Run two_sparks.yml again, which makes and exchanges the keys. If the other Spark was not set up anew, make"
+        " sure which machine is at the other end of the cable.",
+        OPEN_SSH,
+        substrings=("REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed", "host key is known for"),
+    ),
+    KnownProblem(
+        "ssh_key_unreadable",
+        LOG,
+        "A key of the deployment belongs to somebody else, may be read by others, or is damaged, so ssh refuses it",
+        "Run two_sparks.yml again, which puts owner and mode right.",
+        OPEN_SSH,
+        substrings=("UNPROTECTED PRIVATE KEY FILE", 'Load key "/pair/', "bad ownership or modes for"),
+    ),
+    KnownProblem(
+        "ssh_publickey",
+        LOG,
+        "The head's container may not log in to the worker's container",
+        "Run two_sparks.yml again, which gives both the same deployment's keys; a worker of another deployment refuses"
+        " them.",
+        SPECULATIVE,
+        substrings=("Permission denied (publickey",),
+    ),
+    KnownProblem(
+        "ssh_refused",
+        LOG,
+        "No SSH server listens in the worker's container",
+        "Start both with start.yml; on the worker status.yml and logs.yml say why its container does not run.",
+        SPECULATIVE,
+        substrings=("port 2233: Connection refused",),
+    ),
+    KnownProblem(
+        "ssh_banner",
+        LOG,
+        "The other Spark takes connections and does not get on, as one does whose memory has run out",
+        "Look at its memory with status.yml; if it does not recover, switch it off and on.",
+        USERS_OF_TWO,
+        substrings=("timed out during banner exchange",),
+    ),
+    KnownProblem(
+        "ssh_unreachable",
+        LOG,
+        "The other Spark does not answer at its fabric address",
+        "See that it is on and the cable is in, then run two_sparks.yml, which proves the link; a firewall has to let"
+        " the other Spark in on its fabric addresses.",
+        SPARKS,
+        substrings=(
+            "port 2233: No route to host",
+            "port 2233: Connection timed out",
+            "port 2233: Network is unreachable",
+            "port 2233: Operation timed out",
+        ),
+    ),
+    KnownProblem(
+        "sshd_port_taken",
+        LOG,
+        "Something else listens on port 2233 of the worker's fabric address",
+        "Find it there with 'sudo ss -tlnp sport = :2233' and stop it; a container made by hand is a likely one.",
+        TRT_LLM,
+        substrings=("failed: Address already in use.",),
+    ),
+    KnownProblem(
+        "sshd_no_address",
+        LOG,
+        "The worker's fabric address has gone, or has not come yet",
+        "Put the cable in; 'ip -br addr' shows it, and two_sparks.yml gives it again.",
+        SPARKS,
+        substrings=("failed: Cannot assign requested address.",),
+    ),
+    KnownProblem(
+        "mpi_interface",
+        LOG,
+        "Open MPI finds no interface in the networks that it is told to use",
+        "Run two_sparks.yml again, which looks up the addresses; take your own OMPI_MCA_ settings out.",
+        OPEN_MPI,
+        substrings=(
+            "An invalid value was given for btl_tcp_if_include",
+            "An invalid value was given for oob_tcp_if_include",
+            "networks specified to be included",
+        ),
+    ),
+    KnownProblem(
+        "mpi_absent",
+        LOG,
+        "The worker's container has no Open MPI in the same place, or lacks one of its libraries",
+        "Run two_sparks.yml again, which brings the same image to both.",
+        USERS_OF_TWO,
+        substrings=(
+            "orted: command not found",
+            "prted: command not found",
+            "orted: No such file or directory",
+            "prted: No such file or directory",
+            "orted: error while loading shared libraries",
+            "prted: error while loading shared libraries",
+            # What the worker's login says by itself.
+            "cannot be run on the worker",
+        ),
+    ),
+    KnownProblem(
+        "rank_undying",
+        LOG,
+        "What is left of an earlier rank on the worker cannot be ended, and holds its memory",
+        "Reboot the worker; the pair comes back by itself.",
+        USERS_OF_TWO,
+        substrings=("an earlier rank on the worker cannot be ended",),
+    ),
+    KnownProblem(
+        "launch_refused",
+        LOG,
+        "The worker's login starts Open MPI's daemon and nothing else, and was asked for something else",
+        "Run the image that the recipe names; take OMPI_MCA_plm_ and PRTE_MCA_plm_ settings of your own out.",
+        OPEN_MPI,
+        substrings=("only mpirun may log in here",),
+    ),
+    KnownProblem(
+        "mpi_program_absent",
+        LOG,
+        "A program of the deployment is missing on one of the two Sparks",
+        "Run two_sparks.yml again, which brings the same image and files to both.",
+        OPEN_MPI,
+        substrings=(
+            "the specified application as it could not access",
+            "unable to find the specified executable file",
+            "could not find an executable",
+        ),
+    ),
+    KnownProblem(
+        "mpi_callback",
+        LOG,
+        "mpirun's daemon on the other Spark cannot call back: an address is missing, or a firewall is in the way",
+        "Let each Spark in on the other one's fabric addresses, on all ports ('sudo ufw allow from ADDRESS'), and see"
+        " with status.yml that both have theirs.",
+        PRRTE,
+        substrings=(
+            "unable to complete a TCP connection",
+            "after launch and before",
+            "failed to report back",
+            "No OOB path",
+        ),
+    ),
+    KnownProblem(
+        "mpi_slots",
+        LOG,
+        "The hostfile has fewer slots than ranks are asked for",
+        "Correct the hostfile or the number of ranks.",
+        OPEN_MPI,
+        substrings=("There are not enough slots available",),
+    ),
+    KnownProblem(
+        "mpi_daemons",
+        LOG,
+        "mpirun could not start its daemon on the other Spark",
+        "Check ssh between the containers and that both Sparks run the same image.",
+        OPEN_MPI,
+        substrings=("was unable to reliably start one or more daemons",),
+    ),
+    KnownProblem(
+        "rank_killed",
+        LOG,
+        "A rank was killed from outside, usually because the memory of its Spark ran out",
+        "Run diagnose.yml for both: the kernel's log of the one that the line names tells. Stop other users of the"
+        " memory there, or lower free_gpu_memory_fraction.",
+        TRT_LLM,
+        substrings=("exited on signal 9", "signal 9 (Killed)"),
+    ),
+    KnownProblem(
+        "rank_crashed",
+        LOG,
+        "A rank crashed in native code",
+        "Run the same image and driver on both Sparks; use another image if it comes again.",
+        OPEN_MPI,
+        substrings=("exited on signal 11", "exited on signal 6", "signal 11 (Segmentation fault", "signal 6 (Aborted"),
+    ),
+    KnownProblem(
+        "mpi_lost",
+        LOG,
+        "mpirun lost its daemon on the other Spark",
+        "Look there, with status.yml and diagnose.yml: its container ended, the link went down, or image and files are"
+        " not the same.",
+        USERS_OF_TWO,
+        substrings=("lost communication with a remote daemon",),
+    ),
+    KnownProblem(
+        "rank_hung_up",
+        LOG,
+        "The other rank has hung up",
+        "Read why in the other Spark's log, with logs.yml or diagnose.yml.",
+        NCCL,
+        severity=HINT,
+        substrings=("Connection closed by remote peer", "socketProgress: Connection closed"),
+    ),
+    KnownProblem(
+        "fp4_gemm",
+        LOG,
+        "The image's kernels for matrices in NVFP4 need more shared memory than a GB10 has",
+        "Leave enable_autotuner on, which passes them over, or use a release with pull request 12141.",
+        "NVIDIA/TensorRT-LLM issue 11368",
+        severity=HINT,
+        # In the autotuner's own lines it is a tactic that is left out.
+        substrings=("Failed to run cutlass FP4 gemm", "nvfp4_gemm"),
+    ),
+    KnownProblem(
+        "file_missing",
+        LOG,
+        "A file is missing in the container; with two Sparks perhaps on one of them only",
+        "Copy it to every Spark.",
+        TENSORRT_LLM,
+        severity=HINT,
+        substrings=("No such file or directory",),
+    ),
+    KnownProblem(
+        "arguments_refused",
+        LOG,
+        "The engine options or the command line were refused",
+        "Read the lines that follow.",
+        SERVE,
+        severity=WRAPPER,
+        substrings=("Failed to parse the arguments for the LLM constructor",),
+    ),
+    KnownProblem(
+        "executor_worker_died",
+        LOG,
+        "The process that drives the GPU crashed",
+        "Read the traceback above.",
+        TENSORRT_LLM,
+        severity=WRAPPER,
+        substrings=(
+            "Executor worker died during initialization",
+            "Executor worker initialization error:",
+            "Executor worker returned error",
+        ),
+    ),
+    KnownProblem(
+        "engine_dead",
+        LOG,
+        "The engine died behind a live port",
+        "Restart the server and read the lines above.",
+        SERVER,
+        severity=WRAPPER,
+        substrings=(
+            # The longer one first: what follows a match is taken for the reason.
+            "Health check detected fatal engine error, initiating server shutdown",
+            "Health check detected fatal engine error",
+            "LLM is unavailable. Please check the server logs for more details.",
+            "LLM is unavailable.",
+        ),
+    ),
+    KnownProblem(
+        "mpi_rank_died",
+        LOG,
+        "One of the ranks died",
+        "Read the lines above.",
+        OPEN_MPI,
+        severity=WRAPPER,
+        substrings=(
+            # Open MPI 5 says prterun.
+            "detected that one or more processes exited with non-zero status",
+            # The two spaces are Open MPI's.
+            "Primary job  terminated normally, but 1 process returned",
+        ),
+    ),
+    KnownProblem(
+        "loading_stalled",
+        LOG,
+        "Some images never get past the first weight on this GPU when the count stands at 0",
+        "Use 1.3.0rc12 or 1.3.0rc13.",
+        "NVIDIA/TensorRT-LLM issue 14500",
+        severity=WARNING,
+        substrings=("Loading weights concurrently:",),
+        standing=True,
+    ),
+    KnownProblem(
+        "all_reduce_stalled",
+        LOG,
+        "The all-reduce of some releases never ends between two Sparks when the log stands here",
+        "Use the image 1.2.0rc6, which was seen to work on two, or 1.3.0rc22 or newer, which have pull request 15559.",
+        ALL_REDUCE,
+        severity=WARNING,
+        substrings=("finalMNNVL=0",),
+        standing=True,
+    ),
+    KnownProblem(
+        "eagle_renamed",
+        LOG,
+        "The decoding_type is in the old spelling",
+        "Write Eagle3.",
+        ARGUMENTS,
+        severity=WARNING,
+        substrings=("'Eagle' is treated as 'Eagle3'",),
+    ),
+    KnownProblem(
+        "ucx_device",
+        LOG,
+        "UCX_NET_DEVICES names a device that is not there",
+        "Harmless as long as the server answers; else correct the name.",
+        "NVIDIA/TensorRT-LLM issue 2594",
+        severity=WARNING,
+        substrings=("UCX  WARN  network device", "UCX WARN network device"),
+    ),
+    KnownProblem(
+        "nccl_over_socket",
+        LOG,
+        "NCCL goes through the cable by TCP and not by RDMA, which costs most of its speed",
+        "Run two_sparks.yml again, which gives the container /dev/infiniband and sets NCCL_IB_HCA to both devices.",
+        NCCL_DOCS,
+        severity=WARNING,
+        substrings=("NET/IB : No device found", "Using network Socket", "via NET/Socket/"),
+    ),
+    KnownProblem(
+        "gpu_direct_rdma",
+        LOG,
+        "A Spark has no GPU Direct RDMA, since CPU and GPU share one memory",
+        "Nothing to do.",
+        "NVIDIA developer forum, thread 348787",
+        severity=INFORMATION,
+        substrings=("GPU Direct RDMA Disabled",),
+    ),
+    KnownProblem(
+        "nvml_memory",
+        LOG,
+        "NVML cannot tell the GPU's memory on a Spark, where CPU and GPU share one pool",
+        "Nothing to do; MemAvailable in /proc/meminfo tells.",
+        "NVIDIA/gpu-operator issue 1794",
+        severity=INFORMATION,
+        substrings=("NVMLError_NotSupported", "NVML_ERROR_NOT_SUPPORTED"),
+    ),
+    KnownProblem(
+        "fp4_experts",
+        LOG,
+        "The autotuner meets kernels for experts in NVFP4 that do not fit a GB10, and passes them over",
+        "Nothing to do. If the server ends so, or is slow, use another image, such as 1.3.0rc17.",
+        "NVIDIA/TensorRT-LLM pull request 12899 and issue 14575",
+        severity=INFORMATION,
+        substrings=("Failed to initialize cutlass TMA WS grouped gemm",),
+    ),
+    KnownProblem(
+        "adjusted",
+        LOG,
+        "The server adjusted an option to the kind of speculation",
+        "Nothing to do.",
+        EXECUTOR,
+        severity=INFORMATION,
+        substrings=(
+            "Disable overlap scheduler for speculation mode",
+            "Falling back to greedy decoding for",
+            "disable enable_block_reuse for SM",
+        ),
     ),
     # What happened to the server.
-    Row(
+    KnownProblem(
         "loading_stalled_at_0",
         LOG,
         "The server does not get past the first weight, as some images do on this GPU",
         "Use 1.3.0rc12 or 1.3.0rc13.",
         "NVIDIA/TensorRT-LLM issue 14500",
-        fact="loading_stalled",
     ),
-    Row(
+    KnownProblem(
         "all_reduce_hangs",
         LOG,
         "The two Sparks do not get past their first all-reduce, as with some images",
         "Use the image 1.2.0rc6, which was seen to work on two, or 1.3.0rc22 or newer, which have pull request 15559.",
         ALL_REDUCE,
-        fact="all_reduce_stalled",
     ),
-    Row(
+    KnownProblem(
         "engine_hangs",
         RECORD,
         "The server listens and generates nothing",
         "Restart it with stop.yml and start.yml; the container does so by itself after some minutes.",
         "NVIDIA/TensorRT-LLM pull request 16338",
-        fact="engine_hangs",
     ),
-    Row(
+    KnownProblem(
         "peer_lost",
         RECORD,
         "The server has lost its other half, and generates nothing",
         "It comes back by itself when the other Spark does; status.yml says for both how they stand.",
         THIS,
-        fact="peer_lost",
         explains=("server_refuses", "engine_hangs", "mpi_lost", "rank_hung_up"),
     ),
-    Row(
+    KnownProblem(
         "worker_missing",
         RECORD,
         "The head waits for its worker, which does not come",
         "See with status.yml what the other Spark does; start.yml starts both.",
         THIS,
-        fact="worker_missing",
     ),
-    Row(
+    KnownProblem(
         "fabric_missing",
         RECORD,
         "The worker waits for its address on the fabric, which does not come",
         "Put the cable in; two_sparks.yml gives the address again.",
         SPARKS,
-        fact="fabric_missing",
     ),
-    Row(
+    KnownProblem(
         "head_missing",
         RECORD,
         "This worker runs for a head that does not start its rank",
         "If the head serves something else or is gone, give the memory back with stop.yml and --limit for this Spark;"
         " else start both with start.yml.",
         USERS_OF_TWO,
-        fact="head_missing",
     ),
-    Row(
+    KnownProblem(
         "ranks_silent",
         RECORD,
         "mpirun was started, and neither rank has said a word",
         "It waits for the other Spark: see that both have their fabric addresses (status.yml), that no firewall is"
         " between them, and that no older rank runs there; then stop.yml and start.yml.",
         SPECULATIVE,
-        HINT,
-        fact="ranks_silent",
+        severity=HINT,
     ),
-    Row(
+    KnownProblem(
         "worker_failed",
         RECORD,
         "The worker's container cannot run a rank",
         "Remove the cause that it names, then run two_sparks.yml again, or start.yml.",
         THIS,
-        HINT,
-        fact="worker_failed",
+        severity=HINT,
         consequence=True,
     ),
-    Row(
+    KnownProblem(
         "memory_held_by_others",
         MACHINE,
         "Others hold the memory that the server needs",
         "Stop them, for example with 'docker stop <name>'.",
         SPECULATIVE,
-        HINT,
-        fact="memory_held_by_others",
-        context=True,
+        severity=HINT,
         explains=MEMORY,
+        context=True,
     ),
-    Row(
+    KnownProblem(
         "memory_not_given_back",
         MACHINE,
         "Most of the memory is in use though nothing seems to use it, as after a hard stop of a GPU program",
         "Reboot the Spark; stop servers with stop.yml, which lets them give the memory back.",
         USERS,
-        HINT,
-        fact="memory_not_given_back",
-        context=True,
+        severity=HINT,
         explains=MEMORY,
+        context=True,
     ),
-    Row(
+    KnownProblem(
         "page_cache",
         MACHINE,
         "The page cache fills the memory that the GPU shares",
         "Drop it with 'sync' and 'echo 3 | sudo tee /proc/sys/vm/drop_caches', and start again.",
         SPECULATIVE,
-        HINT,
-        fact="page_cache",
+        severity=HINT,
         context=True,
     ),
-    Row(
+    KnownProblem(
         "oom_container",
         DOCKER,
         "The container's memory ran out",
         "Stop other users of the memory or lower free_gpu_memory_fraction.",
         TRT_LLM,
-        fact="oom_container",
         explains=("exit_killed",),
     ),
-    Row(
+    KnownProblem(
         "oomd_killed",
         DOCKER,
         "The memory or swap ran short, and systemd-oomd killed the container",
         "Stop other users of the memory or lower free_gpu_memory_fraction; 'oomctl' shows what systemd-oomd watches.",
         "systemd source, src/oom/oomd-manager.c",
-        fact="oomd_killed",
         explains=("exit_killed", "oom_container"),
     ),
-    Row(
+    KnownProblem(
         "may_sleep",
         MACHINE,
         "The machine may go to sleep when nobody sits at it",
         KEEP_AWAKE,
         USERS,
-        HINT,
-        fact="may_sleep",
+        severity=HINT,
         context=True,
     ),
-    Row(
+    KnownProblem(
         "machine_restarted",
         MACHINE,
         "The machine went down while the server ran",
         "Start the server with start.yml; if it happens under load, cap the GPU's clocks with 'sudo nvidia-smi -lgc'.",
         USERS,
-        HINT,
-        fact="machine_restarted",
+        severity=HINT,
     ),
-    Row(
+    KnownProblem(
         "exit_killed",
         RECORD,
         "The server was killed from outside, usually because the memory ran out",
         "Stop other users of the memory, or lower free_gpu_memory_fraction.",
         TRT_LLM,
-        HINT,
-        fact="exit_killed",
+        severity=HINT,
     ),
-    Row(
+    KnownProblem(
         "exit_native",
         RECORD,
         "The server crashed in native code",
         "Use another image, and report the crash to NVIDIA.",
         "Linux manual page signal(7)",
-        HINT,
-        fact="exit_native",
+        severity=HINT,
     ),
-    Row(
+    KnownProblem(
         "exit_usage",
         RECORD,
         "The server refused its command line",
         "Use the image that the recipe names.",
-        "NVIDIA/TensorRT-LLM tensorrt_llm/commands/serve.py",
-        HINT,
-        fact="exit_usage",
+        SERVE,
+        severity=HINT,
     ),
-    Row(
+    KnownProblem(
         "container_exited",
         DOCKER,
         "The container has ended by itself",
         "Run the playbook again; 'docker logs' shows what it said last.",
         TRT_LLM,
-        HINT,
-        fact="container_exited",
+        severity=HINT,
         consequence=True,
     ),
-    Row(
+    KnownProblem(
         "container_missing",
         DOCKER,
         "A deployment is recorded here, and its container is gone",
         "Run the playbook that made it again; nothing is downloaded twice.",
         THIS,
-        HINT,
-        fact="container_missing",
+        severity=HINT,
     ),
-    Row(
+    KnownProblem(
         "state_contradicts",
         RECORD,
         "The container runs, and its first program does not say what the server does",
         "Stop and start it with stop.yml and start.yml.",
         USERS,
-        HINT,
-        fact="state_contradicts",
+        severity=HINT,
     ),
-    Row(
+    KnownProblem(
         "crash_loop",
         RECORD,
         "The server died several times within an hour and is not started again",
         "Remove the cause (server.log tells it), then run the playbook again, or start.yml.",
         THIS,
-        HINT,
-        fact="crash_loop",
+        severity=HINT,
         consequence=True,
     ),
-    Row(
+    KnownProblem(
         "server_refuses",
         RECORD,
         "The server answers requests with an error",
         "Read its log with logs.yml, and restart it with stop.yml and start.yml.",
         "NVIDIA/TensorRT-LLM issue 18663",
-        HINT,
-        fact="server_refuses",
+        severity=HINT,
         consequence=True,
     ),
-    Row(
+    KnownProblem(
         "server_silent",
         MACHINE,
         "The server is said to run, and nothing answers at its address",
         "Look whether a firewall is in the way; else restart it with stop.yml and start.yml.",
         SPECULATIVE,
-        HINT,
-        fact="server_silent",
+        severity=HINT,
     ),
     # Serves, but.
-    Row(
+    KnownProblem(
         "forced_acceptance",
         DOCKER,
         "TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS is set: wrong drafts are accepted, so answers are nonsense",
         "Remove the variable; it is meant for measurements only.",
-        "NVIDIA/TensorRT-LLM, source code",
-        WARNING,
-        fact="forced_acceptance",
+        TENSORRT_LLM,
+        severity=WARNING,
     ),
-    Row(
+    KnownProblem(
         "endless_text",
         RECORD,
         "The answer repeated itself, which EAGLE-3 with gpt-oss is known for on some images",
         "Use the image that the recipe names, or another draft head.",
         "NVIDIA/TensorRT-LLM issue 8615",
-        WARNING,
-        fact="endless_text",
+        severity=WARNING,
     ),
-    Row(
+    KnownProblem(
         "gibberish",
         RECORD,
         "The answer was garbled, which EAGLE-3 is known for on 1.2.0rc8",
         "Use another image.",
         "NVIDIA/TensorRT-LLM issue 11125",
-        WARNING,
-        fact="gibberish",
+        severity=WARNING,
     ),
-    Row(
+    KnownProblem(
         "tool_calls_missing",
         RECORD,
         "Tool calls or the answer's text went missing, which EAGLE-3 is known for on 1.3.0rc13",
         "Use 1.3.0rc12, or serve chat without drafts.",
         "NVIDIA/TensorRT-LLM issue 16377",
-        WARNING,
-        fact="tool_calls_missing",
+        severity=WARNING,
     ),
-    Row(
+    KnownProblem(
         "drafts_useless",
         RECORD,
         "Drafts cost more than they bring",
         "Try a shorter draft length, or method none.",
         "arXiv 2211.17192 'Fast Inference from Transformers via Speculative Decoding'",
-        WARNING,
-        fact="drafts_useless",
+        severity=WARNING,
     ),
-    Row(
+    KnownProblem(
         "served_name_differs",
         RECORD,
         "The model is served under another name than the record says",
         "Ask for the name that /v1/models lists.",
-        "NVIDIA DGX Spark playbook 'Nemotron', troubleshooting",
-        WARNING,
-        fact="served_name_differs",
+        NEMOTRON,
+        severity=WARNING,
     ),
-    Row(
+    KnownProblem(
         "cache_not_mounted",
         DOCKER,
         "The container has no Hugging Face cache from outside, so it fetches its models at each start",
         "Run the playbook again, which mounts it.",
-        "NVIDIA DGX Spark playbook 'Nemotron', troubleshooting",
-        WARNING,
-        fact="cache_not_mounted",
+        NEMOTRON,
+        severity=WARNING,
     ),
-    Row(
+    KnownProblem(
         "shared_memory_large",
         DOCKER,
         "The container has a large shared memory of its own, which counts twice on unified memory",
         "Leave out shm_size and use the host's IPC.",
         USERS,
-        WARNING,
-        fact="shared_memory_large",
+        severity=WARNING,
     ),
-    Row(
+    KnownProblem(
         "kernel_version",
         MACHINE,
         "The running kernel is one in which the GPU's driver is known to get no memory",
         "Boot the 6.17 kernel of DGX OS.",
         "NVIDIA/open-gpu-kernel-modules issue 1358",
-        WARNING,
-        fact="kernel_version",
+        severity=WARNING,
     ),
-    Row(
+    KnownProblem(
         "disk_nearly_full",
         MACHINE,
         "A disk is nearly full",
         "Make room there: 'cleanup.yml -e unused=true' removes models that nothing uses, 'docker image prune' images.",
         NIM,
-        WARNING,
-        fact="disk_nearly_full",
+        severity=WARNING,
     ),
-    Row(
+    KnownProblem(
         "fabric_slower",
         MACHINE,
         "The link to the other Spark runs slower than it did",
         "Take both Sparks off the power for a minute, cable out, and start them again; else use another cable.",
         "NVIDIA/dgx-spark-playbooks pull request 108",
-        WARNING,
-        fact="fabric_slower",
+        severity=WARNING,
     ),
-    Row(
+    KnownProblem(
         "fabric_mtu",
         MACHINE,
         "Packets to the other Spark may no longer be as large as they were",
         "Run two_sparks.yml again, which sets the MTU and proves it in both directions.",
         USERS_OF_TWO,
-        WARNING,
-        fact="fabric_mtu",
+        severity=WARNING,
         explains=("ibv_no_answer",),
     ),
-    Row(
+    KnownProblem(
         "twins_in_one_network",
         MACHINE,
         "Both ways through the cable are in one network, so that one may answer for the other",
         "Give each a network of its own: take the addresses away and let two_sparks.yml choose (spark_network_plan).",
         "eugr/spark-vllm-docker issue 270",
-        WARNING,
-        fact="twins_in_one_network",
+        severity=WARNING,
         explains=("ibv_gid",),
     ),
-    Row(
+    KnownProblem(
         "ranks_unequal",
         RECORD,
         "The two Sparks differ, and the slower one sets the pace",
         "Bring both to the same release of DGX OS; a Spark with less memory needs a smaller free_gpu_memory_fraction.",
         USERS_OF_TWO,
-        WARNING,
-        fact="ranks_unequal",
+        severity=WARNING,
     ),
-    Row(
+    KnownProblem(
         "rank_on_one_core",
         RECORD,
         "A rank may use one core only, on which NCCL's threads starve",
         "Run two_sparks.yml again, which starts ranks without binding; take OMPI_MCA_ settings of your own out.",
         USERS_OF_TWO,
-        WARNING,
-        fact="rank_on_one_core",
+        severity=WARNING,
     ),
-    Row(
+    KnownProblem(
         "infiniband_not_passed",
         DOCKER,
         "The container cannot use RDMA",
         "Leave trtllm_container_devices alone and run two_sparks.yml again.",
         USERS_OF_TWO,
-        WARNING,
-        fact="infiniband_not_passed",
+        severity=WARNING,
         explains=("nccl_over_socket",),
     ),
-    Row(
+    KnownProblem(
         "link_capped",
         MACHINE,
         "The cable carries far less than it can, as the test of its bandwidth has measured since the start",
         "Run the playbook that deployed it again with -K and -e spark_network_keep_card=true and reboot both with the"
         " cable in; if that does not help, switch both off and take the power plugs out for a minute.",
         "NVIDIA/dgx-spark-playbooks pull request 108",
-        WARNING,
-        fact="link_capped",
+        severity=WARNING,
     ),
-    Row(
+    KnownProblem(
         "pair_by_tcp",
         RECORD,
         "The two Sparks go through the cable by TCP and not by RDMA, which costs most of its speed",
         "Take NCCL_ variables of your own, such as NCCL_IB_DISABLE, NCCL_NET or NCCL_IB_HCA, out of"
         " speculative_serve_environment and run two_sparks.yml again. status.yml says what else can be done.",
         NCCL_DOCS,
-        WARNING,
-        fact="pair_by_tcp",
+        severity=WARNING,
         explains=("nccl_over_socket",),
     ),
-    Row(
+    KnownProblem(
         "rdma_partly",
         RECORD,
         "NCCL does not use all RDMA devices of the link, which makes it slower",
         "Check the cable and 'rdma link' on this Spark, then run two_sparks.yml again.",
         NCCL,
-        WARNING,
-        fact="rdma_partly",
+        severity=WARNING,
     ),
-    Row(
+    KnownProblem(
         "memory_lock_limited",
         DOCKER,
         "The container may not lock all the memory that the network card is to read",
         "Leave trtllm_container_ulimits at memlock -1 and run two_sparks.yml again.",
         NCCL_DOCS,
-        WARNING,
-        fact="memory_lock_limited",
+        severity=WARNING,
         explains=("ibv_memory_lock",),
     ),
-    Row(
+    KnownProblem(
         "fabric_not_pinned",
         DOCKER,
         "NCCL is not told to use both ways through the cable, and may take a slower one",
         "Take NCCL_ settings of your own out of speculative_serve_environment and run two_sparks.yml again.",
         USERS_OF_TWO,
-        WARNING,
-        fact="fabric_not_pinned",
+        severity=WARNING,
         explains=("nccl_over_socket",),
     ),
     # Serves not yet, or not now, and nothing is wrong.
-    Row(
+    KnownProblem(
         "waits_for_other",
         RECORD,
         "One of the two Sparks waits for the other one",
         "Wait some minutes; status.yml says how both stand.",
         THIS,
-        WARNING,
-        fact="waits_for_other",
+        severity=WARNING,
     ),
-    Row(
+    KnownProblem(
         "trial",
         RECORD,
         "A benchmark tries other engine options than the deployment's own",
         "Wait; the deployment's own options are served again when it ends. status.yml shows how far it is.",
         THIS,
-        WARNING,
-        fact="trial",
+        severity=WARNING,
     ),
-    Row(
+    KnownProblem(
         "still_loading",
         RECORD,
         "The server still loads",
         "Wait; status.yml shows how far it is.",
         SPECULATIVE,
-        WARNING,
-        fact="still_loading",
+        severity=WARNING,
     ),
-    Row(
+    KnownProblem(
         "busy",
         RECORD,
         "The server is up and was busy with others while it was asked",
         "Nothing to do; ask again later to be sure.",
         THIS,
-        WARNING,
-        fact="busy",
+        severity=WARNING,
     ),
-    Row(
+    KnownProblem(
         "stopped",
         DOCKER,
         "The server was stopped",
         "Start it with start.yml.",
         THIS,
-        WARNING,
-        fact="stopped",
+        severity=WARNING,
     ),
-    Row(
+    KnownProblem(
         "download_under_way",
         JOB,
         "A download is under way",
         "Wait, or run the playbook again to watch it.",
         NIM,
-        WARNING,
-        fact="download_under_way",
+        severity=WARNING,
     ),
-    Row(
+    KnownProblem(
         "earlier_attempt",
         LOG,
         "A later deployment did not get ready and was undone",
         "Read why in failed.log.",
         THIS,
-        INFORMATION,
-        fact="earlier_attempt",
+        severity=INFORMATION,
     ),
-    Row(
+    KnownProblem(
         "image_without_digest",
         RECORD,
         "The image was loaded from a file, so there is no digest to compare it by",
         "Nothing to do; its id identifies it on this machine.",
         DOCKER_DOCS,
-        INFORMATION,
-        fact="image_without_digest",
+        severity=INFORMATION,
     ),
 )
 
@@ -1173,7 +1829,12 @@ CATALOGUE: tuple[Row, ...] = (
 GPU_CAUSES = ("gpu_driver", "cdi_stale", "image_architecture", "cuda_broken", "docker_no_gpu")
 
 
-def cause_of(text: str, ids: tuple[str, ...]) -> Row:
-    """The first of these rows that knows a text, or the last of them."""
+def known(text: str, places: t.Container[str]) -> t.Iterator[KnownProblem]:
+    """Return the rows of these places that know a text, by their priority."""
+    return (row for row in CATALOGUE if row.where in places and row.knows(text))
+
+
+def cause_of(text: str, ids: tuple[str, ...]) -> KnownProblem:
+    """Return the first of these rows that knows a text, or the last of them."""
     rows = {row.id: row for row in CATALOGUE}
     return next((rows[one] for one in ids if rows[one].knows(text)), rows[ids[-1]])

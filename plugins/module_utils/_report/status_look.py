@@ -44,6 +44,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cach
     removals,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import free_space
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import cause_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import (
     Disk,
     Job,
@@ -86,9 +87,6 @@ class Docker:
             return ask()
         except PermissionError:
             self.problem = f"the user {user_name(self._machine.uid)} may not open {self._socket}"
-            # Only here: the catalogue is long, and nothing keeps what Python compiles for the next call.
-            from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import cause_of
-
             self.remedy = f" {cause_of(self.problem, ('docker_denied',)).fix}"
         except OSError as e:
             self.problem = f"it does not answer on {self._socket} ({e.strerror or e})"

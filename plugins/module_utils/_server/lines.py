@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.signals import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import strip_noise
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.marks import (
     END_MARKER,
     ENTRYPOINT_MARK,
     START_MARKERS,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import strip_noise
 
 # The files are rotated at 20 MB; what a person reads stands at the end.
 LEAST_BYTES = 4 * 1024 * 1024

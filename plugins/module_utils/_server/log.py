@@ -11,20 +11,24 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.signals import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import (
+    CATALOGUE,
     CAUSE,
-    END_MARKER,
-    ENTRYPOINT_MARK,
     HINT,
     INFORMATION,
-    SIGNALS,
-    STAGES,
-    START_MARKERS,
+    LOG,
     WARNING,
     WRAPPER,
-    Signal,
+    KnownProblem,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.marks import (
+    END_MARKER,
+    ENTRYPOINT_MARK,
+    STAGES,
+    START_MARKERS,
 )
 
+ROWS = tuple(row for row in CATALOGUE if row.where == LOG)
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _MPIRUN = re.compile(r"^\[\d+,\d+\]<\w+>:", re.MULTILINE)
 # What TensorRT-LLM and uvicorn put before a message.
@@ -48,10 +52,10 @@ _LONGEST_LINE = 20_000
 
 
 class Reason(t.NamedTuple):
-    """Why a server died: a line of its log, and the row of the table that knows it, if one does."""
+    """Why a server died: a line of its log, and the row of the catalogue that knows it, if one does."""
 
     line: str
-    signal: Signal | None
+    problem: KnownProblem | None
 
 
 class Progress(t.NamedTuple):
@@ -81,26 +85,26 @@ def clean_line(line: str) -> str:
     return _PREFIX.sub("", line.strip()).strip()
 
 
-def signal_for(line: str) -> Signal | None:
-    """The first row of the table that knows the line."""
-    return next((signal for signal in SIGNALS if any(part in line for part in signal.substrings)), None)
+def problem_for(line: str) -> KnownProblem | None:
+    """Return the first row of the catalogue that knows the line."""
+    return next((row for row in ROWS if row.knows(line)), None)
 
 
 def _shorten(line: str) -> str:
     return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."
 
 
-def _by_table(lines: list[str], kind: str) -> Reason | None:
-    for signal in SIGNALS:
-        if signal.kind != kind:
+def _by_catalogue(lines: list[str], severity: str) -> Reason | None:
+    for row in ROWS:
+        if row.severity != severity:
             continue
-        found = [index for index, line in enumerate(lines) if any(part in line for part in signal.substrings)]
+        found = [index for index, line in enumerate(lines) if row.knows(line)]
         for index in reversed(found):
-            if signal.after and signal.after in "".join(lines[index + 1 : index + 2]):
-                return Reason(f"{clean_line(lines[index])} {clean_line(lines[index + 1])}", signal)
+            if row.after and row.after in "".join(lines[index + 1 : index + 2]):
+                return Reason(f"{clean_line(lines[index])} {clean_line(lines[index + 1])}", row)
         if found:
-            line = _with_option(lines, found[-1]) if signal.before else clean_line(lines[found[-1]])
-            return Reason(line, signal)
+            line = _with_option(lines, found[-1]) if row.before else clean_line(lines[found[-1]])
+            return Reason(line, row)
     return None
 
 
@@ -122,8 +126,8 @@ def _last_exception(lines: list[str]) -> str | None:
             in_traceback = True
         elif in_traceback and _EXCEPTION.match(line):
             in_traceback = False
-            signal = signal_for(line)
-            if signal is None or signal.kind != WRAPPER:
+            row = problem_for(line)
+            if row is None or row.severity != WRAPPER:
                 found = line
     return found
 
@@ -131,26 +135,26 @@ def _last_exception(lines: list[str]) -> str | None:
 def _after_wrapper(lines: list[str]) -> str | None:
     """What a generic line says after its colon, or the line that follows it."""
     for index in range(len(lines) - 1, -1, -1):
-        signal = signal_for(lines[index])
-        if signal is None or signal.kind != WRAPPER:
+        row = problem_for(lines[index])
+        if row is None or row.severity != WRAPPER:
             continue
         line = clean_line(lines[index])
-        part = next(part for part in signal.substrings if part in line)
+        part = next(part for part in row.substrings if part in line)
         rest = line.split(part, 1)[1].strip(" :.")
         if rest:
             return rest
         follower = clean_line(lines[index + 1]) if index + 1 < len(lines) else ""
-        if signal.id == "arguments_refused" and follower and not follower.startswith("Traceback"):
+        if row.id == "arguments_refused" and follower and not follower.startswith("Traceback"):
             return follower
     return None
 
 
 def _last_error(lines: list[str]) -> str | None:
     for raw in reversed(lines):
-        signal = signal_for(raw)
+        row = problem_for(raw)
         if (_ERROR_LEVEL.search(raw) or _ERROR_LEVEL.search(clean_line(raw))) and not (
             # Harmless lines are often taken for an error.
-            signal and signal.kind in (WRAPPER, INFORMATION)
+            row and row.severity in (WRAPPER, INFORMATION)
         ):
             return clean_line(raw)
     return None
@@ -164,17 +168,17 @@ def _last_start(lines: list[str]) -> list[str]:
 
 
 def _cause_in(lines: list[str]) -> Reason | None:
-    known = _by_table(lines, CAUSE)
+    known = _by_catalogue(lines, CAUSE)
     if known:
         return known
     exception = _last_exception(lines)
     if exception:
-        return Reason(exception, signal_for(exception))
-    hint = _by_table(lines, HINT)
+        return Reason(exception, problem_for(exception))
+    hint = _by_catalogue(lines, HINT)
     if hint:
         return hint
     line = _after_wrapper(lines) or _last_error(lines)
-    return Reason(line, signal_for(line)) if line else None
+    return Reason(line, problem_for(line)) if line else None
 
 
 def reason(text: str) -> Reason | None:
@@ -185,8 +189,8 @@ def reason(text: str) -> Reason | None:
     answer only when there is nothing else.
     """
     run = _last_ended_run(strip_noise(text).split("\n"))
-    found = _cause_in(_last_start(run)) or _cause_in(run) or _by_table(run, WRAPPER)
-    return Reason(_shorten(found.line), found.signal) if found else None
+    found = _cause_in(_last_start(run)) or _cause_in(run) or _by_catalogue(run, WRAPPER)
+    return Reason(_shorten(found.line), found.problem) if found else None
 
 
 def cause_line(text: str) -> str | None:
@@ -196,14 +200,14 @@ def cause_line(text: str) -> str | None:
 
 
 def remarks(text: str) -> list[Reason]:
-    """The lines of the last run that do not stop a server and that the table knows, each row once."""
+    """The lines of the last run that do not stop a server and that the catalogue knows, each row once."""
     lines = _last_start([line for line in _collapse(text) if not line.startswith(ENTRYPOINT_MARK)])
     found = []
-    for signal in SIGNALS:
-        if signal.kind in (WARNING, INFORMATION):
-            matching = [line for line in lines if any(part in line for part in signal.substrings)]
-            if matching and (not signal.standing or _stands(matching[-1], lines)):
-                found.append(Reason(_shorten(clean_line(matching[-1])), signal))
+    for row in ROWS:
+        if row.severity in (WARNING, INFORMATION):
+            matching = [line for line in lines if row.knows(line)]
+            if matching and (not row.standing or _stands(matching[-1], lines)):
+                found.append(Reason(_shorten(clean_line(matching[-1])), row))
     return found
 
 

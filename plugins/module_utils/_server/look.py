@@ -25,14 +25,18 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     WORKER_SERVING,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import user_name
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import CATALOGUE, DOCKER
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.signals import CAUSE, EXIT_HINTS, HINT
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import (
+    CAUSE,
+    DOCKER,
+    HINT,
+    known,
+)
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import read_end
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import (
     cause_line,
     loading_progress,
-    signal_for,
+    problem_for,
 )
 
 SERVING = ("ready", "ready_without_speculation", "busy")
@@ -55,6 +59,13 @@ NOT_JUDGED = ("repetition", "unfinished", "wrong_answer")
 SMALLER_CONTEXT = "smaller_context"
 # The findings that a restart may change: the server that runs now is looked at for them.
 OF_THE_MOMENT = (SMALLER_CONTEXT, nccl.BY_TCP, nccl.PARTLY)
+# What an exit status says when the log is silent.
+EXIT_HINTS: dict[int, str] = {
+    1: "a Python error",
+    2: "a wrong command line",
+    137: "killed, usually because the memory ran out",
+    139: "a crash in native code",
+}
 # The restart policy of what serves, and what stop.yml makes of it.
 KEPT, STAYS_DOWN = "unless-stopped", "no"
 
@@ -172,9 +183,9 @@ def why_ended(last_exit: t.Mapping[str, t.Any], log: str) -> str:
         return f"The container's memory guard ended the server: {reason.rstrip('.')}."
     line = cause_line(log) or reason or "its log does not say why"
     sentence = f"The server ended with {describe_exit(last_exit)}: {line.rstrip('.')}."
-    signal = signal_for(line)
-    if signal is not None and signal.kind in (CAUSE, HINT):
-        sentence += f" {signal.cause}. {signal.fix}"
+    row = problem_for(line)
+    if row is not None and row.severity in (CAUSE, HINT):
+        sentence += f" {row.cause}. {row.fix}"
     return sentence
 
 
@@ -236,7 +247,7 @@ def of_container(slot: t.Mapping[str, t.Any], files: Files) -> Look | None:
 def not_started(name: str, error: str) -> str:
     """Why Docker did not start a container, and what to do if that is known."""
     sentence = f"Docker could not start the container {name}: {error.rstrip('.')}."
-    row = next((row for row in CATALOGUE if row.where == DOCKER and row.knows(error)), None)
+    row = next(known(error, (DOCKER,)), None)
     return f"{sentence} {row.cause}. {row.fix}" if row else sentence
 
 

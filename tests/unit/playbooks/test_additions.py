@@ -59,7 +59,14 @@ invented-1:
   message: three inventions are one too many
   url: https://example.org/1
 """
-ROW = """    Signal("invented_end", ("It ended as invented",), "It was invented", "Invent something else.", SERVE),
+ROW = """    KnownProblem(
+        "invented_end",
+        LOG,
+        "It was invented",
+        "Invent something else.",
+        SERVE,
+        substrings=("It ended as invented",),
+    ),
 """
 # Whatever else is not known of the model, the plan counts.
 FACTS = {"weights_bytes": 8_000_000_000, "layers": 32, "kv_heads": 8, "head_dim": 128, "max_context": 131_072}
@@ -121,9 +128,9 @@ def fixture_collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file.write(ISSUE)
     (copy / TRTLLM / "families/9.9.yml").write_text(FAMILY, encoding="utf-8")
     (copy / "playbooks/recipes/invented.yml").write_text(RECIPE, encoding="utf-8")
-    signals = copy / "plugins/module_utils/_problems/signals.py"
-    begin = "SIGNALS: tuple[Signal, ...] = (\n"
-    signals.write_text(signals.read_text(encoding="utf-8").replace(begin, begin + ROW), encoding="utf-8")
+    catalogue = copy / "plugins/module_utils/_problems/catalogue.py"
+    begin = "CATALOGUE: tuple[KnownProblem, ...] = (\n"
+    catalogue.write_text(catalogue.read_text(encoding="utf-8").replace(begin, begin + ROW), encoding="utf-8")
     return copy
 
 
@@ -167,7 +174,7 @@ def test_what_they_do_not_have_is_refused(collection: Path, tmp_path: Path, argu
 def test_an_end_is_told_by_its_row(collection: Path) -> None:
     program = (
         "from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import reason\n"
-        "print(reason('It ended as invented\\n[entrypoint] the server ended with exit code 1\\n').signal.id)"
+        "print(reason('It ended as invented\\n[entrypoint] the server ended with exit code 1\\n').problem.id)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems import signals
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import CAUSE, HINT, KnownProblem
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import log as server_log
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
@@ -75,27 +75,19 @@ def test_cause_line_of_small_logs(text: str, line: str | None) -> None:
     assert server_log.cause_line(text) == line
 
 
-@pytest.mark.parametrize("signal", [s for s in signals.SIGNALS if s.kind in (signals.CAUSE, signals.HINT)])
-def test_every_cause_is_found_between_wrappers(signal: signals.Signal) -> None:
-    for part in signal.substrings:
+@pytest.mark.parametrize("row", [row for row in server_log.ROWS if row.severity in (CAUSE, HINT)])
+def test_every_cause_is_found_between_wrappers(row: KnownProblem) -> None:
+    for part in row.substrings:
         text = f"Loading weights\n{part} x\nExecutor worker returned error\nmpirun detected that one or more\n"
         line = server_log.cause_line(text)
         assert line is not None
         assert line.startswith(part) or part == "[type="
 
 
-def test_table_is_consistent() -> None:
-    ids = [signal.id for signal in signals.SIGNALS]
-    assert len(ids) == len(set(ids))
-    for signal in signals.SIGNALS:
-        assert signal.substrings
-        assert signal.cause
-        assert signal.fix.endswith(".")
-        assert not signal.cause.endswith(".")
-        for part in signal.substrings:
-            found = server_log.signal_for(part)
-            assert found is not None
-            assert found.id == signal.id
+def test_each_part_of_a_line_is_known_by_its_own_row() -> None:
+    for row in server_log.ROWS:
+        for part in row.substrings:
+            assert server_log.problem_for(part) is row
 
 
 @pytest.mark.parametrize(
