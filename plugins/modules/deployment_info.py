@@ -213,7 +213,7 @@ url:
   sample: http://127.0.0.1:8000
 beside:
   description:
-    - Docker's word for the state of the containers of the roles api_proxy (C(proxy)) and open_webui (C(Open WebUI)).
+    - Docker's word for the state of the containers of the proxy (C(proxy)) and of Open WebUI (C(Open WebUI)).
       Those that do not exist are left out.
   returned: with V(status) in O(gather)
   type: dict

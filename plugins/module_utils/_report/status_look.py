@@ -64,7 +64,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watch
 JOBS = ("pull", "fetch", "benchmark")
 LOGS = ("*/state/*.log", "*/state/*.log.1", "*/state/nccl.*", "*/failed.log", "jobs/*/log")
 MEMINFO = Path("/proc/meminfo")
-# As the roles api_proxy and open_webui name their containers.
+# The names of the containers that the role api_proxy and open_webui.yml run by default.
 BESIDE = {"proxy": "dgx-spark-speculative-proxy", "Open WebUI": "dgx-spark-speculative-open-webui"}
 
 

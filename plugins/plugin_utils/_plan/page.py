@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import re
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import command, wrapped
@@ -48,10 +47,10 @@ def plan(
     """Say where the page is published and reached, what it asks, and what its container is told.
 
     reach is how the controller gets to the host. The lines are for the end of a run; the last of them,
-    sees, is to be completed by the models that a container sees.
+    sees, is to be completed by the models that its container sees.
     """
     shown, url = in_brackets(address), url_of(address, port)
-    asks = f"{re.sub(r'/(v1/?)?$', '', endpoint)}/v1"
+    asks = f"{endpoint}/v1"
     if address.startswith("127.") or address == "::1":
         where = [f"{host}: Open WebUI is at {url}"]
         if not reach.local:
@@ -75,5 +74,5 @@ def plan(
                 "  ",
             ),
         ],
-        "sees": f"  It asks {asks} with the key 'open-webui', and a container sees there: ",
+        "sees": f"  It asks {asks} with the key 'open-webui', and its container sees there: ",
     }

@@ -9,6 +9,7 @@ values that are none, which it would notice late, or take for something else."""
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import re
 import typing as t
@@ -35,7 +36,6 @@ OUTPUTS = (
     "docker_permissions_become_method",
     "huggingface_cache_hub",
     "huggingface_cache_view",
-    "open_webui_upstream",
     "spark_network_bandwidth",
     "spark_network_before",
     "spark_network_compared",
@@ -62,8 +62,19 @@ OUTPUTS = (
     "trtllm_container_started_at",
 )
 
+# The inputs of open_webui.yml and cleanup.yml for Open WebUI, which has no role.
+OPEN_WEBUI = {
+    "open_webui_address": "address",
+    "open_webui_data": "bool",
+    "open_webui_environment": "dict",
+    "open_webui_image": "str",
+    "open_webui_name": "str",
+    "open_webui_port": "int",
+}
+
 # The least and the most that a number may be whose mistake would only be noticed late.
 LIMITS = {
+    "open_webui_port": (1, 65535),
     "spark_network_copy_port": (1, 65535),
     "spark_network_copy_streams": (1, 64),
     "spark_network_ssh_port": (1, 65535),
@@ -84,12 +95,13 @@ RESERVED = {
     "deployment": ("state_directory", "the name of a deployment is speculative_serve_deployment"),
     "deployment_hosts": ("joined", "choose Sparks with --limit, or in the inventory"),
     "deployment_missing_for": ("joined", "what is missing is found out by a look"),
+    "open_webui": ("image", "the inputs of Open WebUI begin with open_webui_"),
 }
 
 
 def inputs(roles: Path) -> dict[str, dict[str, str]]:
-    """The inputs of every role, each with its type, from its argument specs."""
-    found: dict[str, dict[str, str]] = {}
+    """Return the inputs with their types: of every role from its argument specs, and of Open WebUI."""
+    found: dict[str, dict[str, str]] = {"open_webui": OPEN_WEBUI}
     for path in sorted(roles.glob("*/meta/argument_specs.yml")):
         specs = yaml_load(path.read_text(encoding="utf-8"))["argument_specs"]
         options = (option for spec in specs.values() for option in (spec.get("options") or {}).items())
@@ -125,6 +137,11 @@ def _is_number(value: t.Any) -> bool:
     return not isinstance(value, bool) and math.isfinite(float(value))
 
 
+def _is_address(value: t.Any) -> bool:
+    ipaddress.ip_address(value if isinstance(value, str) else "")
+    return True
+
+
 def _is_decided(value: t.Any) -> bool:
     boolean(value)
     return True
@@ -143,6 +160,7 @@ def _is_path(value: t.Any) -> bool:
 
 # By type, what a value has to be, and that in words. Whatever is none of these raises, too.
 KINDS: dict[str, tuple[t.Callable[[t.Any], bool], str]] = {
+    "address": (_is_address, "an IP address"),
     "bool": (_is_decided, "true or false"),
     "dict": (_is_mapping, "a mapping"),
     "float": (_is_number, "a number"),

@@ -48,6 +48,9 @@ def test_its_key_is_not_told(spark: Spark) -> None:
     facts = spark.exec(["docker", "container", "inspect", NAME]).stdout
     assert key("open-webui") not in facts
     assert "/run/secrets/api_key" in facts
+    secret = spark.exec(["docker", "exec", NAME, "cat", "/app/backend/data/.webui_secret_key"]).stdout.strip()
+    assert secret
+    assert secret not in facts
     assert json.loads(facts)[0]["HostConfig"]["PortBindings"]["8080/tcp"] == [
         {"HostIp": "127.0.0.1", "HostPort": "3000"}
     ]
@@ -63,7 +66,7 @@ def test_the_data_outlive_a_cleanup_unless_they_shall_go_too(spark: Spark) -> No
     playbook.succeed("cleanup")
     assert spark.exec(["docker", "container", "inspect", NAME]).returncode != 0
     assert NAME in spark.exec(["docker", "volume", "ls", "--quiet"]).stdout
-    assert "Serve a model first" in playbook.fail("open_webui").message
+    assert "Deploy a model first" in playbook.fail("open_webui").message
 
     playbook.succeed("cleanup", variables={"open_webui_data": True})
     assert spark.exec(["docker", "ps", "--all", "--quiet"]).stdout == ""

@@ -15,8 +15,11 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).parents[3]
-READ = ("api_proxy_become", "api_proxy_become_method", "api_proxy_expose", "api_proxy_upstream", "open_webui_endpoint")
-ROLES = ("docker_permissions", "api_proxy", "open_webui")
+READ = (
+    *("api_proxy_become", "api_proxy_become_method", "api_proxy_expose", "api_proxy_upstream"),
+    "(deployment | default({})).endpoint | default('')",
+)
+ROLES = ("docker_permissions", "api_proxy")
 
 
 def shown(directory: Path, *tasks: dict[str, t.Any], given: dict[str, t.Any], **play: t.Any) -> list[t.Any]:
@@ -48,7 +51,7 @@ FOUND = {
 def test_a_role_alone_has_its_own_defaults(tmp_path: Path) -> None:
     local = "http://127.0.0.1:8000"
     found = shown(tmp_path, FOUND, given={})
-    assert found == [False, "ansible.builtin.sudo", "local", local, "http://172.17.0.1:8000"]
+    assert found == [False, "ansible.builtin.sudo", "local", local, ""]
 
 
 def test_what_is_handed_over_without_a_recipe(tmp_path: Path) -> None:
@@ -56,7 +59,7 @@ def test_what_is_handed_over_without_a_recipe(tmp_path: Path) -> None:
     files = [str(ROOT / "playbooks/group_vars/all.yml")]
     given = {"speculative_serve_port": 8100, "speculative_serve_expose": "lan"}
     found = shown(tmp_path, given=given, vars_files=files)
-    assert found == [False, "ansible.builtin.sudo", "lan", "http://127.0.0.1:8100", "http://172.17.0.1:8100"]
+    assert found == [False, "ansible.builtin.sudo", "lan", "http://127.0.0.1:8100", ""]
     found = shown(tmp_path, FOUND, given=given, vars_files=files)
     assert found == [True, "dgx_spark.speculative.sg", "lan", "http://127.0.0.1:8100", "http://172.17.0.1:8200"]
 
@@ -64,4 +67,4 @@ def test_what_is_handed_over_without_a_recipe(tmp_path: Path) -> None:
 def test_a_deployment_of_ones_own_may_say_a_part(tmp_path: Path) -> None:
     own = {"deployment": {"become": "{{ docker_permissions_become }}", "port": 8300}}
     found = shown(tmp_path, FOUND, given={}, vars=own)
-    assert found == [True, "ansible.builtin.sudo", "local", "http://127.0.0.1:8300", "http://172.17.0.1:8300"]
+    assert found == [True, "ansible.builtin.sudo", "local", "http://127.0.0.1:8300", ""]

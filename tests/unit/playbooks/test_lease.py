@@ -85,7 +85,7 @@ def test_what_changes_a_spark_asks_there_whether_the_run_still_has_it() -> None:
     assert [path for path, action, task in everything if "delegate_to" in task] == []
     # Each kind is there, or the list is too long.
     assert {action for _path, action, _task in everything} == GUARDED | {"ansible.builtin.reboot"}
-    assert sum(action == CONTAINER for _path, action, _task in everything) >= 11
+    assert sum(action == CONTAINER for _path, action, _task in everything) >= 10
 
 
 def test_each_reason_to_ask_nothing_is_needed() -> None:

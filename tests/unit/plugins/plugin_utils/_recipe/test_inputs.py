@@ -29,8 +29,9 @@ TYPES = {name: kind for options in inputs(ROLES).values() for name, kind in opti
 
 
 def test_a_misspelt_input_gets_the_nearest_name() -> None:
-    assert misspelt(["speculative_serve_prot"], inputs(ROLES)) == [
-        "speculative_serve_prot is not an input of any role; did you mean 'speculative_serve_port'?"
+    assert misspelt(["speculative_serve_prot", "open_webui_prot", "open_webui"], inputs(ROLES)) == [
+        "open_webui_prot is not an input of any role; did you mean 'open_webui_port'?",
+        "speculative_serve_prot is not an input of any role; did you mean 'speculative_serve_port'?",
     ]
 
 
@@ -88,6 +89,7 @@ def test_neither_yes_nor_no_is_not_taken_for_no() -> None:
 @pytest.mark.parametrize(
     ("kind", "usable", "refused"),
     [
+        ("address", ["127.0.0.1", "0.0.0.0", "::1"], ["", "localhost", "127.0.0.1:80", [], ["127.0.0.1"], 5]),
         ("int", ["8000", 8000, "-1", 0], ["1e3", "banana", "", 1.5, float("inf"), True, [1], {}, " 1", "1_000"]),
         ("float", ["1.5", 2, "1e3", 0], ["banana", "nan", float("inf"), False, [1], {}, 10**400]),
         ("list", ["a,b", ["a"], [], 1], [{"a": 1}, {}, True]),
@@ -114,6 +116,7 @@ def test_a_value_of_another_type_is_named(kind: str, usable: list[t.Any], refuse
         ("speculative_serve_draft_length", "2000", "2000, but must be from 0 to 1024"),
         ("speculative_serve_port", "1e3", "'1e3', but must be a whole number"),
         ("speculative_serve_port", float("inf"), "inf, but must be a whole number"),
+        ("open_webui_port", "70000", "70000, but must be from 1 to 65535"),
         ("trtllm_container_published_ports", {"8000": 1}, "{'8000': 1}, but must be a list"),
         # It may hold a token.
         ("speculative_serve_options", "eager", "something else, but must be a mapping"),
