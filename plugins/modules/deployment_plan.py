@@ -13,6 +13,8 @@ description:
   - This module is internal to the collection. Its interface may change at any time.
   - Answers one query about a deployment on one or more Sparks. A Spark that serves alone is a cluster of one.
   - This is an action plugin. It runs on the controller and needs no connection to the host.
+requirements:
+  - netaddr >= 1.0, for O(fabric) on several Sparks
 extends_documentation_fragment:
   - dgx_spark.speculative._of_all
 options:

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-import ipaddress
+import contextlib
 import itertools
 import typing as t
 
@@ -26,20 +26,24 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links 
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import count, listed
 
+# Where it is missing, `fabric.plan` says so before anything of it is used.
+with contextlib.suppress(ImportError):
+    import netaddr
+
 # NVIDIA's page since July 2026; each twin has a subnet of its own, or the source address would be ambiguous.
 FIRST_HOST = 10
 DEFAULT_THIRD = (*range(100, 254, 2), *range(2, 100, 2))
 # So many pairs of networks are looked for others' addresses at once, of which the first free one is taken.
 ASKED_NETWORKS = 6
-# RFC 1122: 'this' network, of which no address is a host's.
-THIS_NETWORK = ipaddress.IPv4Network("0.0.0.0/8")
+# Of which no address is a host's on a cable: 'this' network, loopback, what hosts give themselves, multicast, reserved.
+NOT_OF_HOSTS = ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")
 
 
 def meeting(members: Members) -> Target | None:
     """The first addresses of all that are in the same network, none of them twice."""
     head, *others = map(usable, members)
     for own in head:
-        for target in itertools.product([own], *([a for a in one if a.network == own.network] for one in others)):
+        for target in itertools.product([own], *([a for a in one if a.cidr == own.cidr] for one in others)):
             if len({address.ip for address in target}) == len(members):
                 return target
     return None
@@ -57,11 +61,16 @@ def working(subnets: t.Sequence[Members]) -> list[Joined]:
     return best
 
 
-def others_networks(spark: Spark, own: t.Collection[str]) -> list[tuple[ipaddress.IPv4Network, str]]:
+def overlap(one: netaddr.IPNetwork, other: netaddr.IPNetwork) -> bool:
+    """Return whether two networks have addresses in common: then one is in the other."""
+    return one in other or other in one
+
+
+def others_networks(spark: Spark, own: t.Collection[str]) -> list[tuple[netaddr.IPNetwork, str]]:
     """What the host uses elsewhere; what is ours on its other port is from before the cable was moved."""
     own = [*own, *(one["name"] for one in spark.interfaces if is_own(one))]
     return [
-        (ipaddress.IPv4Network(row["network"]), str(row["interface"]))
+        (netaddr.IPNetwork(row["network"]), str(row["interface"]))
         for row in spark.info.get("networks") or []
         if row["interface"] not in own
     ]
@@ -71,22 +80,23 @@ def _of_rank(rails: t.Sequence[Members], rank: int) -> list[str]:
     return [members[rank]["name"] for members in rails]
 
 
-Subnets = list[ipaddress.IPv4Network]
+Subnets = list["netaddr.IPNetwork"]
 
 
 def free_networks(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> t.Iterator[Subnets]:
     """The neighbouring /24s of 192.168.0.0/16 that neither host uses elsewhere, one for each twin."""
-    taken = [row for rank, spark in enumerate(sparks) for row in others_networks(spark, _of_rank(rails, rank))]
+    used = [row for rank, spark in enumerate(sparks) for row in others_networks(spark, _of_rank(rails, rank))]
+    taken = netaddr.IPSet(network for network, _interface in used)
     for third in DEFAULT_THIRD:
-        subnets = [ipaddress.IPv4Network(f"192.168.{third + number}.0/24") for number in range(len(rails))]
-        if not any(network.overlaps(subnet) for subnet in subnets for network, _interface in taken):
+        subnets = [netaddr.IPNetwork(f"192.168.{third + number}.0/24") for number in range(len(rails))]
+        if taken.isdisjoint(netaddr.IPSet(subnets)):
             yield subnets
 
 
 def _defaults(subnets: Subnets, many: int) -> list[Target]:
     """Addresses for so many Sparks in each subnet."""
     return [
-        tuple(ipaddress.IPv4Interface(f"{subnet[FIRST_HOST + rank]}/{subnet.prefixlen}") for rank in range(many))
+        tuple(netaddr.IPNetwork(f"{subnet[FIRST_HOST + rank]}/{subnet.prefixlen}") for rank in range(many))
         for subnet in subnets
     ]
 
@@ -219,8 +229,10 @@ def _rows_by_host(plan: t.Mapping[t.Any, t.Any], sparks: t.Sequence[Spark]) -> l
 
 def _within(subnet: t.Any, texts: t.Sequence[str], number: int) -> None:
     try:
-        network = ipaddress.IPv4Network(str(subnet))
-    except ValueError as error:
+        network = netaddr.IPNetwork(str(subnet), version=4)
+        if network.ip != network.network:
+            raise netaddr.AddrFormatError(f"it is an address of {network.cidr}")
+    except netaddr.AddrFormatError as error:
         raise PlanError(f"spark_network_plan, entry {number}: '{subnet}' is no IPv4 subnet ({error}).") from None
     for text in texts:
         if _address(text, number).ip not in network:
@@ -230,24 +242,16 @@ def _within(subnet: t.Any, texts: t.Sequence[str], number: int) -> None:
             )
 
 
-def _address(text: str, number: int) -> ipaddress.IPv4Interface:
+def _address(text: str, number: int) -> netaddr.IPNetwork:
     try:
         if "/" not in text:
-            raise ValueError("it has no prefix length, such as /24")
-        address = ipaddress.IPv4Interface(text)
-    except ValueError as error:
+            raise netaddr.AddrFormatError("it has no prefix length, such as /24")
+        address = netaddr.IPNetwork(text, version=4)
+    except netaddr.AddrFormatError as error:
         raise PlanError(f"spark_network_plan, entry {number}: '{text}' is no IPv4 address ({error}).") from None
-    network = address.network
-    edges = (network.network_address, network.broadcast_address) if network.prefixlen < 31 else ()
-    if (
-        address.is_multicast
-        or address.is_loopback
-        or address.is_link_local
-        or address.is_reserved
-        or address.ip in THIS_NETWORK
-        or address.ip in edges
-        or network.prefixlen > 31
-    ):
+    # Two addresses are a network without edges (RFC 3021), which then has no broadcast.
+    edges = (address.network, address.broadcast) if address.broadcast else ()
+    if address.ip in netaddr.IPSet(NOT_OF_HOSTS) or address.ip in edges or address.prefixlen > 31:
         raise PlanError(
             f"spark_network_plan, entry {number}: {text} cannot be the address of a host. Give another one."
         )
@@ -259,7 +263,7 @@ def own_plan(sparks: t.Sequence[Spark], rails: t.Sequence[Members], plan: t.Any)
     targets: list[Target] = []
     for number, texts in enumerate(_rows_of(plan, sparks), start=1):
         target = tuple(_address(text, number) for text in texts)
-        if len({address.network for address in target}) > 1:
+        if len({address.cidr for address in target}) > 1:
             raise PlanError(
                 f"spark_network_plan, entry {number}: {listed(map(str, target))} are not in one subnet, so "
                 f"{together(sparks)} would not find each other. Correct an address or a prefix length."
@@ -277,8 +281,8 @@ def own_plan(sparks: t.Sequence[Spark], rails: t.Sequence[Members], plan: t.Any)
         raise PlanError(
             f"spark_network_plan gives {listed(double)} more than once. Each interface needs an address of its own."
         )
-    for one, other in itertools.combinations((target[0].network for target in targets), 2):
-        if one != other and one.overlaps(other):
+    for one, other in itertools.combinations((target[0].cidr for target in targets), 2):
+        if one != other and overlap(one, other):
             raise PlanError(
                 f"spark_network_plan: {one} and {other} overlap. Give the interfaces subnets that have "
                 "nothing in common."
@@ -291,8 +295,8 @@ def refuse_clashes(sparks: t.Sequence[Spark], rails: t.Sequence[Members], target
     reasons = []
     for rank, spark in enumerate(sparks):
         used = others_networks(spark, _of_rank(rails, rank))
-        for subnet in dict.fromkeys(target[rank].network for target in targets):
-            clash = next(((network, name) for network, name in used if network.overlaps(subnet)), None)
+        for subnet in dict.fromkeys(target[rank].cidr for target in targets):
+            clash = next(((network, name) for network, name in used if overlap(network, subnet)), None)
             if clash:
                 where = f"by {clash[1]}" if clash[1] else "by a route"
                 reasons.append(

@@ -12,8 +12,9 @@ Planned are subnets with members, one interface of each Spark: two on a cable, a
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
+import importlib.util
 import itertools
+import sys
 import typing as t
 
 import yaml
@@ -63,6 +64,9 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links 
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
 
+if t.TYPE_CHECKING:
+    import netaddr
+
 MODES = ("auto", "adopt", "configure")
 RENDERERS = ("auto", "NetworkManager", "networkd")
 # IPv6 needs 1280; the header of a full jumbo frame leaves no card more than this.
@@ -77,7 +81,7 @@ Rail = dict[str, t.Any]
 # What has to be configured
 
 
-def has_target(interface: Interface, address: ipaddress.IPv4Interface) -> bool:
+def has_target(interface: Interface, address: netaddr.IPNetwork) -> bool:
     return any(f"{a['address']}/{a['prefix']}" == str(address) for a in interface["addresses"])
 
 
@@ -259,7 +263,8 @@ def adopt(sparks: t.Sequence[Spark], rails: t.Sequence[Members], wish: Wish, fin
 
 
 def matches(found: t.Sequence[Joined], targets: t.Sequence[Target]) -> bool:
-    return sorted(target for _members, target in found) == sorted(targets)
+    # As text: two addresses of one network are equal to netaddr.
+    return sorted(map(str, (target for _members, target in found))) == sorted(map(str, targets))
 
 
 def decide(sparks: t.Sequence[Spark], rails: list[Members], wish: Wish, findings: list[str]) -> Decision:
@@ -334,7 +339,7 @@ def check_wish(wish: Wish) -> None:
         )
 
 
-def gid_index(interface: Interface, address: ipaddress.IPv4Interface) -> int | None:
+def gid_index(interface: Interface, address: netaddr.IPNetwork) -> int | None:
     return next((gid["index"] for gid in interface["gids"] if gid["address"] == str(address.ip)), None)
 
 
@@ -348,8 +353,8 @@ def rail(members: Members, target: Target, rank: int, mtu: int) -> Rail:
         "rdma": interface["rdma"],
         "port": interface["port"],
         "address": str(address.ip),
-        "prefix": address.network.prefixlen,
-        "subnet": str(address.network),
+        "prefix": address.prefixlen,
+        "subnet": str(address.cidr),
         "peer_address": str(target[after].ip),
         "peer_interface": peer["name"],
         "peer_rdma": peer["rdma"],
@@ -416,11 +421,22 @@ def refuse_no_rdma(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> Non
         raise PlanError(*without)
 
 
+def require_netaddr() -> None:
+    """Raise PlanError where Ansible's Python does not have it; one Spark alone needs none."""
+    if importlib.util.find_spec("netaddr") is None:
+        raise PlanError(
+            f"The addresses between the Sparks cannot be planned: {sys.executable}, which runs Ansible, does not have "
+            "the library netaddr. Run 'make setup' in the clone, or install netaddr 1.0 or newer there. Nothing was "
+            "changed."
+        )
+
+
 def plan(hosts: t.Mapping[str, Info], wish: Wish) -> dict[str, t.Any]:
     """The plan for all hosts, in the order of the ranks; one alone has nothing to be joined with. Raises PlanError."""
     check_wish(wish)
     if len(hosts) < 2:
         return {**NOTHING, "hosts": {name: {"rank": rank, **ALONE} for rank, name in enumerate(hosts)}}
+    require_netaddr()
     sparks = look_together(hosts)
     findings: list[str] = []
     choices = choose(sparks, wish)

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-import ipaddress
+import contextlib
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import (
@@ -23,6 +23,10 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links 
     usable,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import by_value, listed
+
+# Where it is missing, `fabric.plan` says so before anything of it is used.
+with contextlib.suppress(ImportError):
+    import netaddr
 
 # Each of a port's two interfaces hangs on four lanes of PCIe 5.
 PCIE_WIDTH, PCIE_GTS = 4, 32
@@ -74,7 +78,7 @@ def rail_findings(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], wish: W
                     f"{spark.name}: {interface['name']} has {target[rank].ip} from DHCP. A fixed one is safer, since "
                     "the deployment is bound to it."
                 )
-    subnets = [target[0].network for _ends, target in joined]
+    subnets = [target[0].cidr for _ends, target in joined]
     if len(set(subnets)) < len(subnets):
         found.append(
             f"{together(sparks)}: the twin interfaces share {subnets[0]}. It works, but which of "
@@ -109,7 +113,7 @@ def self_given(sparks: t.Sequence[Spark], joined: t.Sequence[Joined]) -> list[st
             if interface["port"] in used.values()
             and interface["name"] not in used
             and interface["addresses"]
-            and all(ipaddress.IPv4Address(a["address"]).is_link_local for a in interface["addresses"])
+            and all(netaddr.IPAddress(a["address"]).is_link_local() for a in interface["addresses"])
         ]
         if alone:
             found.append(

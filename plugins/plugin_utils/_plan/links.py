@@ -7,14 +7,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import ipaddress
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netplan import PENDING
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotplug import ASIDE, HANDLER, MARKER
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import did_you_mean
+
+# Where it is missing, `fabric.plan` says so before anything of it is used.
+with contextlib.suppress(ImportError):
+    import netaddr
 
 Interface = dict[str, t.Any]
 Info = dict[str, t.Any]
@@ -83,7 +87,7 @@ def is_own(interface: Interface) -> bool:
 # One interface of each Spark in the order of the ranks, which share a subnet, and their addresses in it. Two on a cable
 # are two members, four on a switch are four.
 Members = tuple[Interface, ...]
-Target = tuple[ipaddress.IPv4Interface, ...]
+Target = tuple["netaddr.IPNetwork", ...]
 Joined = tuple[Members, Target]
 # One port of each Spark.
 Choice = tuple[Port, ...]
@@ -107,10 +111,10 @@ def every(sparks: t.Sequence[Spark]) -> str:
     return "both" if len(sparks) == 2 else "all"
 
 
-def usable(interface: Interface) -> list[ipaddress.IPv4Interface]:
+def usable(interface: Interface) -> list[netaddr.IPNetwork]:
     """Its addresses, without those that hosts give themselves."""
-    found = [ipaddress.IPv4Interface(f"{a['address']}/{a['prefix']}") for a in interface["addresses"]]
-    return [address for address in found if not address.is_link_local and address.network.prefixlen < 32]
+    found = [netaddr.IPNetwork(f"{a['address']}/{a['prefix']}") for a in interface["addresses"]]
+    return [address for address in found if not address.is_link_local() and address.prefixlen < 32]
 
 
 # Ports and links
@@ -278,7 +282,7 @@ def reaching(sparks: t.Sequence[Spark], choices: t.Sequence[Choice]) -> list[Cho
 def meets(spark: Spark, port: Port, other: Spark) -> bool:
     """Whether a port is known to lead to another Spark: by what it has heard, or by their addresses."""
     return any(
-        spark.hears(own, its) or any(a.network == b.network and a.ip != b.ip for a in usable(own) for b in usable(its))
+        spark.hears(own, its) or any(a.cidr == b.cidr and a.ip != b.ip for a in usable(own) for b in usable(its))
         for own in port["interfaces"]
         for its in other.interfaces
     )

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 import typing as t
 
 import pytest
@@ -131,6 +133,22 @@ class Pair:
 @pytest.fixture(name="pair")
 def fixture_pair() -> Pair:
     return Pair()
+
+
+def test_without_netaddr_several_sparks_are_refused_and_one_is_planned() -> None:
+    program = """
+import sys
+sys.modules["netaddr"] = None
+sys.path[:0] = sys.argv[1:]
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import fabric, links
+assert fabric.plan({"spark-1": {}}, links.Wish())["configure"] is False
+try:
+    fabric.plan({"spark-1": {}, "spark-2": {}}, links.Wish())
+except links.PlanError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program, *sys.path], capture_output=True, text=True, check=False)
+    assert f"{sys.executable}, which runs Ansible, does not have the library netaddr" in done.stdout, done.stderr
 
 
 # A port without addresses
