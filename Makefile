@@ -99,7 +99,7 @@ soak: dev engine  ## Random faults on the twin while clients stream, and a verdi
 	  $(if $(ANEW),--anew) $(if $(DETACH),--detach)
 
 .PHONY: lint
-lint: dev  ## Format, types, imports, YAML, Ansible, changelog, licence headers, field reports, figures of the house
+lint: dev  ## Format, types, imports, YAML, Ansible, changelog, licence headers, field reports, generated pages, figures of the house
 	ruff format --check .
 	ruff check .
 	mypy $(TYPED)
@@ -109,6 +109,7 @@ lint: dev  ## Format, types, imports, YAML, Ansible, changelog, licence headers,
 	antsibull-changelog lint
 	$(PYTHON) -m tools.check_files
 	$(PYTHON) -m tools.check_reports
+	PYTHONPATH=collections $(PYTHON) -m tools.tables --check
 	$(PYTHON) -m tools.house
 
 .PHONY: units

@@ -4,11 +4,14 @@
 
 """Write the tables of the pages in docs/ from the data that they show. Run as: make docs
 
-A table stands between `<!-- name -->` and `<!-- end -->`. A test says when one is not what the data say.
+A table, or a list of entries, stands between `<!-- name -->` and `<!-- end -->`. --check only names the pages that do not
+show what the data say.
 """
 
 from __future__ import annotations
 
+import argparse
+import sys
 import typing as t
 from pathlib import Path
 
@@ -19,9 +22,10 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rele
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import FAMILIES
 
 from tests.soak.promises import NOBODY, PROMISES, SAME
+from tools.troubleshooting import known_issues, problems
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = tuple(ROOT / "docs" / name for name in ("recipes.md", "recovery.md"))
+PAGES = tuple(ROOT / "docs" / name for name in ("recipes.md", "recovery.md", "troubleshooting.md"))
 
 Rows = t.Iterable[t.Sequence[str]]
 
@@ -89,7 +93,14 @@ def promises() -> str:
     return table(("what goes wrong", "Sparks", "it serves again after", "by"), rows)
 
 
-TABLES = {"recipes": recipes, "methods": methods, "families": families, "promises": promises}
+TABLES = {
+    "recipes": recipes,
+    "methods": methods,
+    "families": families,
+    "promises": promises,
+    "problems": problems,
+    "known_issues": known_issues,
+}
 
 
 def written(text: str) -> str:
@@ -101,6 +112,22 @@ def written(text: str) -> str:
     return text
 
 
-if __name__ == "__main__":
+def main(arguments: t.Sequence[str] | None = None) -> int:
+    """Write the pages, or name those that are not what they would be."""
+    parser = argparse.ArgumentParser(prog="python -m tools.tables", description="The tables of the pages in docs/.")
+    parser.add_argument("--check", action="store_true", help="only name the pages that are out of date")
+    check = parser.parse_args(arguments).check
+    stale = 0
     for page in PAGES:
-        page.write_text(written(page.read_text(encoding="utf-8")), encoding="utf-8")
+        before = page.read_text(encoding="utf-8")
+        after = written(before)
+        if after != before and check:
+            print(f"docs/{page.name} does not show what its data say: make docs", file=sys.stderr)
+            stale += 1
+        elif after != before:
+            page.write_text(after, encoding="utf-8")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

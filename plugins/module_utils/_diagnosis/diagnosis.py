@@ -48,6 +48,9 @@ SHOWN_LINES = 8
 # Without a container there is no saying since when a line of the kernel's log matters.
 KERNEL_WINDOW_S = 3600.0
 FAILURE = "message"
+# What no row of the catalogue knows; all others have an anchor on the page that is generated from the catalogue.
+UNKNOWN = "unknown"
+PAGE = "docs/troubleshooting.md"
 # Nothing is wrong: the server only does not generate now.
 BENIGN = ("trial", "still_loading", "busy", "stopped", "download_under_way", "waits_for_other")
 # When the server's log and its last exit say nothing of what is wrong: a trial's end is the benchmark's to tell of.
@@ -321,7 +324,7 @@ def unknown_finding(unexplained: t.Sequence[tuple[str, str]], tail: t.Sequence[s
     """Nobody is helped by a guess, but everybody by the lines that somebody else may know."""
     where, line = unexplained[0] if unexplained else ("", "")
     row = KnownProblem(
-        "unknown",
+        UNKNOWN,
         where,
         "No known cause fits what was found" if line else "Nothing was found that says what is wrong",
         "Read the server's log with logs.yml; 'diagnose.yml -e bundle=report.tar.gz' gathers everything for a report.",
@@ -359,7 +362,8 @@ def describe(finding: Finding) -> list[str]:
     where = PLACES.get(finding.where, finding.where)
     seen = f"{where}: {finding.evidence}" if where else finding.evidence
     lines = row_of_text("cause", finding.row.cause) + row_of_text("seen in", seen)
-    return lines + row_of_text("do", finding.row.fix) + row_of_text("source", finding.row.source)
+    lines += row_of_text("do", finding.row.fix) + row_of_text("source", finding.row.source)
+    return lines + (row_of_text("more", f"{PAGE}#{finding.id}") if finding.id != UNKNOWN else [])
 
 
 def render(
@@ -372,7 +376,7 @@ def render(
     lines = [f"{host}: {headline}" if host else headline]
     main = [finding for finding in findings if finding.severity == CAUSE][:MOST_CAUSES]
     if verdict == "unknown":
-        main = [finding for finding in findings if finding.id == "unknown"]
+        main = [finding for finding in findings if finding.id == UNKNOWN]
     for finding in main:
         lines += describe(finding)
     if tail and (verdict == "unknown" or (main and main[0].row.severity == WRAPPER)):

@@ -1610,7 +1610,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "tool_calls_missing",
         RECORD,
         "Tool calls or the answer's text went missing, which EAGLE-3 is known for on 1.3.0rc13",
-        "Use 1.3.0rc12, or serve chat without drafts.",
+        "If you use tools, serve without drafts (method none), or use another image.",
         "NVIDIA/TensorRT-LLM issue 16377",
         severity=WARNING,
     ),

@@ -670,13 +670,7 @@ def try_tool_call(client: Client, model: str, seconds: float) -> tuple[ToolCall 
     try:
         return read_tool_call(reply), []
     except ValueError as exc:
-        message = f"The model made no tool call: {str(exc).rstrip('.')}."
-        if reply.status == 200:
-            message += (
-                " With EAGLE-3 on TensorRT-LLM 1.3.0rc13 this is a known bug (TensorRT-LLM issue 16377);"
-                " serve it without drafts or with another image if you need tools."
-            )
-        return None, [Finding("no_tool_call", message)]
+        return None, [Finding("no_tool_call", f"The model made no tool call: {str(exc).rstrip('.')}.")]
 
 
 class Verdict(t.NamedTuple):

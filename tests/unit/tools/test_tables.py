@@ -7,14 +7,27 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import CATALOGUE
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.known_issues import KNOWN_ISSUES
 
-from tools import tables
+from tools import tables, troubleshooting
 
 
-@pytest.mark.parametrize("page", tables.PAGES, ids=lambda page: page.name)
-def test_a_page_shows_what_the_data_say(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    assert tables.written(text) == text, "what a table is written from has changed: make docs"
+def test_the_pages_show_what_the_data_say(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (tables.main(["--check"]), capsys.readouterr().err) == (0, "")
+
+
+def test_a_page_that_does_not_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "recipes.md"
+    page.write_text("<!-- methods -->\nold\n<!-- end -->\n", encoding="utf-8")
+    monkeypatch.setattr(tables, "PAGES", (page,))
+    assert tables.main(["--check"]) == 1
+    assert "docs/recipes.md" in capsys.readouterr().err
+    assert "old" in page.read_text(encoding="utf-8")
+    assert tables.main([]) == 0
+    assert tables.main(["--check"]) == 0
 
 
 def test_each_table_is_on_a_page() -> None:
@@ -26,3 +39,15 @@ def test_a_table_takes_the_place_of_the_one_before() -> None:
     made = tables.written("before\n<!-- methods -->\nold\n<!-- end -->\nbehind")
     assert made == f"before\n<!-- methods -->\n\n{tables.methods()}\n\n<!-- end -->\nbehind"
     assert "| `eagle3` | EAGLE-3 | drafts with an EAGLE-3 head made for the target model |" in made
+
+
+def test_each_problem_and_issue_has_an_anchor() -> None:
+    text = tables.problems() + tables.known_issues()
+    names = [*(row.id for row in CATALOGUE), *(issue.id for issue in KNOWN_ISSUES)]
+    assert [name for name in names if text.count(f'<a id="{name}"></a>') != 1] == []
+
+
+def test_a_placeholder_is_no_tag_and_a_command_is_code() -> None:
+    assert troubleshooting.prose("Add <user> with 'sudo adduser <user>', the Spark's.") == (
+        r"Add \<user> with `sudo adduser <user>`, the Spark's."
+    )

@@ -548,8 +548,8 @@ def test_a_tool_call(server: Server, probe: Probe) -> None:
 @pytest.mark.parametrize(
     ("status", "body", "words"),
     [
-        (200, tool_reply(content=""), "its answer is empty. With EAGLE-3 on TensorRT-LLM 1.3.0rc13 this is a known"),
-        (200, tool_reply(content="It is sunny."), "it said instead: It is sunny. With EAGLE-3"),
+        (200, tool_reply(content=""), "its answer is empty."),
+        (200, tool_reply(content="It is sunny."), "it said instead: It is sunny."),
         (200, {"choices": [{"message": {"content": None}, "finish_reason": "length"}]}, "not done after 512 tokens"),
         (200, called(arguments="{"), "the call is malformed"),
         (200, called(arguments={"city": "Paris"}), "the call is malformed"),
@@ -567,7 +567,6 @@ def test_no_tool_call(server: Server, probe: Probe, status: int, body: t.Any, wo
     assert (result["state"], result["healthy"], result["tool_call"]) == ("ready", False, None)
     assert [finding["id"] for finding in result["findings"]] == ["no_tool_call"]
     assert words in result["findings"][0]["message"]
-    assert ("16377" in result["findings"][0]["message"]) == (status == 200)
 
 
 def test_a_tool_call_that_takes_too_long(server: Server, probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,6 +172,13 @@ def test_lines_are_short_and_say_what_could_not_be_read() -> None:
     assert max(map(len, judged.lines)) <= 100
     assert len(judged.lines) < 25
     assert any("not read  kernel log (dmesg: read" in line for line in judged.lines)
+    assert f"  more      {diagnosis.PAGE}#memory_cuda" in judged.lines
+
+
+def test_what_is_unknown_has_no_entry_on_the_page() -> None:
+    judged = judge(failure="A run failed strangely")
+    assert judged.findings[0].id == diagnosis.UNKNOWN
+    assert diagnosis.PAGE not in " ".join(judged.lines)
 
 
 def test_demultiplex() -> None:

@@ -1,0 +1,140 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The entries of docs/troubleshooting.md, one for each known problem and known issue, with an anchor for its id."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import (
+    CATALOGUE,
+    DOCKER,
+    INFORMATION,
+    JOB,
+    KERNEL,
+    LOG,
+    MACHINE,
+    MEMORY_LOG,
+    RECORD,
+    WARNING,
+    KnownProblem,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.known_issues import (
+    KNOWN_ISSUES,
+    KnownIssue,
+    Values,
+)
+
+WIDTH = 100
+# Where the evidence of a problem is, as titles in the order of the page.
+SECTIONS = {
+    "Docker and the container": (DOCKER,),
+    "The Spark": (MACHINE,),
+    "The kernel's log": (KERNEL,),
+    "Downloads of images and models": (JOB,),
+    "The server's log": (LOG,),
+    "The deployment": (RECORD, MEMORY_LOG),
+}
+HARMLESS = {WARNING: "The server runs.", INFORMATION: "The server runs, and this is often taken for an error."}
+THREAD = re.compile(r"\b([\w.-]+/[\w.-]+) (issue|pull request) (\d+)\b")
+
+
+def item(name: str, text: str) -> str:
+    """Put a text into an item of a list. Code stays on one line, so that it is found by a search."""
+    whole = re.sub("`[^`]+`", lambda found: found[0].replace(" ", "\0"), text)
+    lines = textwrap.wrap(
+        f"- **{name}:** {whole}", WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(lines).replace("\0", " ")
+
+
+def entry(anchor: str, title: str, rows: t.Iterable[tuple[str, str]]) -> str:
+    """Put a title, which has an anchor, above the items that say something."""
+    items = "\n".join(item(name, text) for name, text in rows if text)
+    return f'### <a id="{anchor}"></a>{title}\n\n{items}'
+
+
+def prose(text: str) -> str:
+    """Show a sentence of the catalogue: a command in quotes becomes code, and a placeholder is no tag."""
+    parts = re.split(r"(?<!\w)'([^']+)'(?!\w)", text)
+    return "".join(f"`{part}`" if number % 2 else part.replace("<", r"\<") for number, part in enumerate(parts))
+
+
+def code(words: t.Iterable[t.Any]) -> str:
+    """Show words as code, as alternatives."""
+    return " or ".join(f"`{word}`" for word in words)
+
+
+def linked(source: str) -> str:
+    """Make a link of each thread that a source names."""
+
+    def link(found: re.Match[str]) -> str:
+        kind = "issues" if found[2] == "issue" else "pull"
+        return f"[{found[0]}](https://github.com/{found[1]}/{kind}/{found[3]})"
+
+    return THREAD.sub(link, source)
+
+
+def symptom(row: KnownProblem) -> str:
+    """Say how a problem shows."""
+    texts = [text.strip() for text in (*row.substrings, row.pattern) if text]
+    shown = f"a message or log contains {code(texts)}" if texts else f"`diagnose.yml` reports `{row.id}`"
+    return f"{shown}. {HARMLESS[row.severity]}" if row.severity in HARMLESS else shown
+
+
+def problems() -> str:
+    """Tell of each known problem, by where its evidence is."""
+    parts = []
+    for title, places in SECTIONS.items():
+        parts.append(f"## {title}")
+        for row in CATALOGUE:
+            if row.where in places:
+                rows = (("Symptom", symptom(row)), ("Fix", prose(row.fix)), ("Source", linked(row.source)))
+                parts.append(entry(row.id, prose(row.cause), rows))
+    return "\n\n".join(parts)
+
+
+def span(first: t.Any, last: t.Any) -> str:
+    """Name a range of versions, which may be open."""
+    if first == last:
+        return str(first)
+    return f"{first} to {last}" if last else f"{first} and later"
+
+
+def options(values: Values, conjunction: str) -> str:
+    """Name the values of engine options, as YAML has them; null is an option that is not given."""
+    rows = []
+    for path, found in values.items():
+        words = ["not given" if one is None else str(one).lower() if isinstance(one, bool) else one for one in found]
+        rows.append(f"`{path}` is {code(words)}")
+    return conjunction.join(rows)
+
+
+def applies(issue: KnownIssue) -> str:
+    """Say which deployments have a known issue."""
+    facts = [
+        f"releases {span(issue.first, issue.last)}" if issue.first else "",
+        f"NCCL {span(*issue.nccl)}" if issue.nccl else "",
+        f"method `{issue.method}`" if issue.method else "",
+        f"target models that match `{issue.models}`" if issue.models else "",
+        f"{issue.sparks} or more Sparks" if issue.sparks > 1 else "",
+        options(issue.options, " and "),
+    ]
+    unless = f", unless {options(issue.unless, ' or ')}" if issue.unless else ""
+    return ("; ".join(filter(None, facts)) or "any deployment") + unless
+
+
+def known_issues() -> str:
+    """Tell of each known issue."""
+    return "\n\n".join(
+        entry(
+            issue.id,
+            f"`{issue.id}`",
+            (("Applies to", applies(issue)), ("Effect", prose(f"{issue.message}.")), ("Source", f"<{issue.url}>")),
+        )
+        for issue in KNOWN_ISSUES
+    )
