@@ -4,8 +4,8 @@
 
 """Write the tables of the pages in docs/ from the data that they show. Run as: make docs
 
-A table, or a list of entries, stands between `<!-- name -->` and `<!-- end -->`. --check only names the pages that do not
-show what the data say.
+A table, or a list of entries, stands between `<!-- name -->` and `<!-- end -->`. --check only names the pages that do
+not show what the data say.
 """
 
 from __future__ import annotations
