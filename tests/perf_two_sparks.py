@@ -29,6 +29,8 @@ from tests.twin.registry import Registry
 
 HOME = "/home/spark/.local/share/dgx-spark-speculative"
 HUB = "/home/spark/.cache/huggingface/hub"
+# What lets copies in has to be where the run has put it, which the head's key opens.
+PROGRAMS = {"send": "/tmp/send.pyz", "serve_copies": f"{HOME}/jobs/copies/program.pyz"}
 NAME = "qwen3_235b_a22b_eagle3"
 ADDRESSES = ["192.168.100.11", "192.168.101.11"]
 BIG_MODEL = Path(__file__).parent / "big_model.py"
@@ -117,7 +119,7 @@ def raw_stream(head: Spark, worker: Spark) -> float:
 def copy(head: Spark, worker: Spark) -> float:
     """Bytes a second of the role's own copy of a model."""
     worker.exec(f"rm -rf {HUB}/models--big--model {HOME}/models/models--big--model.json")
-    serve = ["python3", "/tmp/serve_copies.py", "/usr/sbin/sshd", f"{HOME}/pair/copy/sshd_config", "5", "perf"]
+    serve = ["python3", PROGRAMS["serve_copies"], "/usr/sbin/sshd", f"{HOME}/pair/copy/sshd_config", "5", "perf"]
     service = threading.Thread(target=lambda: worker.exec(serve, user="spark"))
     service.start()
     time.sleep(2)
@@ -135,7 +137,7 @@ def copy(head: Spark, worker: Spark) -> float:
         "repositories": [{"id": "big/model", "commit": "b" * 40}],
         "vocabularies": [],
     }
-    done = head.exec(["python3", "/tmp/send.py", json.dumps(wanted)], user="spark", timeout=300)
+    done = head.exec(["python3", PROGRAMS["send"], json.dumps(wanted)], user="spark", timeout=300)
     service.join()
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     result: dict[str, t.Any] = next((line["result"] for line in reversed(lines) if "result" in line), {})
@@ -146,8 +148,8 @@ def copy(head: Spark, worker: Spark) -> float:
 
 def copy_rate(head: Spark, worker: Spark) -> None:
     for spark in (head, worker):
-        for name in ("send", "serve_copies"):
-            spark.write_file(f"/tmp/{name}.py", program(name), user="spark")
+        for name, path in PROGRAMS.items():
+            spark.write_file(path, program(name), user="spark")
     made = head.exec(
         ["python3", "-c", BIG_MODEL.read_text(encoding="utf-8"), str(SHARDS), str(SHARD_BYTES)], user="spark"
     )

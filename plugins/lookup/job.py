@@ -6,12 +6,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: job
-short_description: The text of a program for long work on a Spark
+short_description: A program for long work on a Spark
 version_added: 0.1.0
 description:
-  - Programs that outlive the run that starts them have parts in common, and run where nothing of Ansible is. Each is
-    handed out as one text with the parts that it needs, for M(dgx_spark.speculative.watched_job) or to be written to a
-    file. The text is the same as long as program and parts are.
+  - A program that outlives the run that starts it runs where nothing of Ansible is. It is handed out as a zip
+    application with all files of the collection that it imports, in base64, for
+    M(dgx_spark.speculative.watched_job).
+  - The same files make the same text.
 options:
   _terms:
     description:
@@ -41,63 +42,68 @@ _raw:
 """
 
 import ast
+import base64
+import io
 import typing as t
-from pathlib import Path
+import zipfile
+from importlib.util import resolve_name
+from pathlib import Path, PurePosixPath
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
 PLUGINS = Path(__file__).resolve().parent.parent
-JOBS = PLUGINS / "plugin_utils" / "_jobs"
-# What a module has in common with a job; it must need nothing else of the collection.
-SHARED = "ansible_collections.dgx_spark.speculative.plugins."
-# The parts come in an order in which none needs a later one; the last is the program itself.
-TEMPLATE = """# Written by dgx_spark.speculative: a program, and before it the parts that it shares with others.
-import sys
-import types
+COLLECTION = "ansible_collections.dgx_spark.speculative.plugins."
+JOBS = f"{COLLECTION}plugin_utils._jobs."
+MAIN = """# Written by dgx_spark.speculative.
+import runpy
 
-SOURCES = {{
-{sources}}}
-package = sys.modules["jobs"] = types.ModuleType("jobs")
-package.__path__ = []
-*parts, last = [(name, compile("\\n".join(lines), name + ".py", "exec")) for name, lines in SOURCES.items()]
-for name, code in parts:
-    name = name if "." in name else "jobs." + name
-    part = sys.modules[name] = types.ModuleType(name)
-    part.__package__ = "jobs"
-    exec(code, part.__dict__)
-__package__ = "jobs"
-exec(last[1])
+runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
 """
 
 
-def parts(name: str) -> dict[str, str]:
-    """The sources of a program and of the parts that it imports, each after those that it needs."""
-    path = PLUGINS / name.removeprefix(SHARED).replace(".", "/") if name.startswith(SHARED) else JOBS / name
-    try:
-        source = path.with_suffix(".py").read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise AnsibleLookupError(f"There is no job {name!r}.") from None
-    found: dict[str, str] = {}
+def file_of(module: str) -> Path:
+    """Return the file of a module of the collection, which may not exist."""
+    return PLUGINS.joinpath(*module.removeprefix(COLLECTION).split(".")).with_suffix(".py")
+
+
+def imported(module: str, source: str) -> t.Iterator[str]:
+    """Yield the modules of the collection that a module imports."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            shared = node.module.startswith(SHARED)
-            if shared or node.level:
-                found |= {part: text for part, text in parts(node.module).items() if part not in found}
-    return {**found, name: source}
+        if isinstance(node, ast.ImportFrom):
+            name = resolve_name("." * node.level + (node.module or ""), module.rpartition(".")[0])
+            if name.startswith(COLLECTION):
+                # What is imported is a name in a file, or a file of a package.
+                yield from [name] if file_of(name).exists() else [f"{name}.{alias.name}" for alias in node.names]
 
 
-def program(name: str) -> str:
-    """One text that runs by itself."""
-    sources = "".join(
-        f"    {part!r}: [\n{''.join(f'        {line!r},{chr(10)}' for line in text.splitlines())}    ],\n"
-        for part, text in parts(name).items()
-    )
-    return TEMPLATE.format(sources=sources)
+def sources(module: str) -> dict[str, str]:
+    """Return the sources of a module and of all modules of the collection that it needs, by their names."""
+    source = file_of(module).read_text(encoding="utf-8")
+    found = {module: source}
+    for name in imported(module, source):
+        found |= sources(name)
+    return found
+
+
+def program(name: str) -> bytes:
+    """Return a zip application, which Python runs without the collection."""
+    module = f"{JOBS}{name}"
+    if not file_of(module).exists():
+        raise AnsibleLookupError(f"There is no job {name!r}.")
+    files = {PurePosixPath(*part.split(".")).with_suffix(".py"): text for part, text in sources(module).items()}
+    packages = {package / "__init__.py": "" for file in files for package in file.parents if package.name}
+    everything = {PurePosixPath("__main__.py"): MAIN.format(module=module), **packages, **files}
+    content = io.BytesIO()
+    # Neither times nor compression, which is another one with another zlib: the same job is the same bytes.
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
+        for path, text in sorted(everything.items()):
+            archive.writestr(zipfile.ZipInfo(str(path)), text)
+    return content.getvalue()
 
 
 class LookupModule(LookupBase):
     """Read on the controller what is to run on a Spark."""
 
     def run(self, terms: list[str], variables: t.Any = None, **kwargs: t.Any) -> list[str]:
-        return [program(str(term)) for term in terms]
+        return [base64.b64encode(program(str(term))).decode("ascii") for term in terms]

@@ -17,7 +17,7 @@ options:
   container: {type: str, default: dgx-spark-speculative, description: "The name of the serving container."}
   state_directory: {type: path, required: true, description: "The directory of the deployments."}
   socket: {type: path, default: /var/run/docker.sock, description: "The socket of the Docker Engine."}
-  bandwidth_program: {type: str, description: "The text of the program that measures the link by TCP."}
+  bandwidth_program: {type: str, description: "The program of the lookup job that measures the link by TCP."}
   watch_until: {type: path, description: "Instead, sample the memory each second until this file exists."}
   deadline: {type: float, default: 3600, description: "Seconds after which to stop sampling or waiting."}
   samples: {type: list, elements: list, default: [], description: "The samples of O(watch_until), to be reported."}

@@ -16,7 +16,7 @@ description:
 options:
   name: {type: str, required: true, description: "The name of the job, of letters, digits, C(_), C(-) and C(.)."}
   directory: {type: path, required: true, description: "The directory of all jobs."}
-  program: {type: str, description: "The text of the Python program. Required with O(state=started)."}
+  program: {type: str, description: "The Python program, a text or a zip application, in base64, to start."}
   arguments: {type: list, elements: str, default: [], description: "The program's arguments, which all users can see."}
   stdin: {type: str, default: "", description: "The program's standard input, for secrets. It is not stored."}
   state: {type: str, choices: [started, absent], default: started, description: "Whether to run or to end the job."}
@@ -35,6 +35,7 @@ EXAMPLES = r"""
 RETURN = r"""
 """
 
+import base64
 import re
 import time
 import typing as t
@@ -64,7 +65,7 @@ class WatchedJob:
         params: dict[str, t.Any] = module.params
         self._check_mode: bool = module.check_mode
         self._job = Job(Path(params["directory"]), params["name"])
-        self._program: str = params["program"]
+        self._program = base64.b64decode(params["program"] or "")
         self._arguments: list[str] = params["arguments"]
         self._stdin: str = params["stdin"]
         self._state: str = params["state"]

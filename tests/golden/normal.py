@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import hashlib
 import json
 import re
 import subprocess
@@ -15,7 +16,7 @@ import typing as t
 from pathlib import Path
 
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.lookup.job import JOBS, program
+from ansible_collections.dgx_spark.speculative.plugins.lookup.job import JOBS, file_of, program
 
 from tests.twin.names import HOSTS
 
@@ -55,11 +56,12 @@ FLOW = 110
 
 @functools.cache
 def shipped() -> dict[str, str]:
-    """The programs of this repository, by their text."""
+    """The programs of this repository, by their text; the zip applications, by their checksum."""
     listed = ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run([*listed, "roles", "plugins"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     paths = [ROOT / name for name in names.split("\0") if name.endswith((".py", ".sh"))]
-    jobs = {program(path.stem).rstrip(): path.name for path in JOBS.glob("*.py")}
+    stems = [path.stem for path in file_of(f"{JOBS}x").parent.glob("*.py")]
+    jobs = {hashlib.sha256(program(name)).hexdigest(): f"{name}.pyz" for name in stems}
     return {path.read_text(encoding="utf-8").rstrip(): path.name for path in paths if path.is_file()} | jobs
 
 

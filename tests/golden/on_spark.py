@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import hashlib
 import json
 import os
 import pwd
@@ -104,10 +105,14 @@ def paths() -> t.Iterator[tuple[str, os.stat_result]]:
 
 
 def text_of(path: str, found: os.stat_result) -> str | None:
-    """What a file says, if it is one to read."""
+    """What a file says, if it is one to read; of a zip application its checksum."""
     if stat.S_ISREG(found.st_mode) and found.st_size <= READABLE:
-        with contextlib.suppress(UnicodeDecodeError, FileNotFoundError):
-            return Path(path).read_text(encoding="utf-8")
+        with contextlib.suppress(FileNotFoundError):
+            data = Path(path).read_bytes()
+            try:
+                return data.decode("utf-8")
+            except UnicodeDecodeError:
+                return hashlib.sha256(data).hexdigest() if path.endswith(".pyz") else None
     return None
 
 

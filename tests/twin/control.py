@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import subprocess
@@ -133,9 +134,10 @@ class Spark:
             raise TwinError(f"{self.container} has no container {container}: {found.stderr.strip()}")
         return next(mount["Source"] for mount in json.loads(found.stdout) if mount["Destination"] == "/deployment")
 
-    def write_file(self, path: str, text: str, user: str = "root") -> None:
+    def write_file(self, path: str, content: str | bytes, user: str = "root") -> None:
         """Write a file as this user, with the directories it needs."""
-        script = 'mkdir -p "$(dirname "$1")" && cat >"$1"'
+        script = 'mkdir -p "$(dirname "$1")" && base64 -d >"$1"'
+        text = base64.b64encode(content.encode() if isinstance(content, str) else content).decode()
         result = engine.attempt("exec", "-i", "--user", user, self.container, "sh", "-c", script, "-", path, text=text)
         if result.returncode:
             raise TwinError(f"{self.container} cannot write {path}: {result.stderr.strip()}")

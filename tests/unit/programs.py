@@ -12,7 +12,7 @@ import tempfile
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.lookup.job import program
+from ansible_collections.dgx_spark.speculative.plugins.lookup.job import JOBS, program
 
 # Removed at the end.
 _KEPT = tempfile.TemporaryDirectory()
@@ -20,10 +20,17 @@ _KEPT = tempfile.TemporaryDirectory()
 
 def standalone(name: str) -> Path:
     """The program of a watched job as one file."""
-    path = Path(_KEPT.name) / f"{name}.py"
+    path = Path(_KEPT.name) / f"{name}.pyz"
     if not path.exists():
-        path.write_text(program(name), encoding="utf-8")
+        path.write_bytes(program(name))
     return path
+
+
+def module(name: str) -> str:
+    """Python that has a file of a watched job's program, as it comes to a Spark, as `module`."""
+    holder = {"receive": "serve_copies", "fetch_models": "fetch_in_container"}.get(name, name)
+    path = [str(standalone(holder))]
+    return f"import sys\nsys.path[:0] = {path}\nfrom {JOBS.rstrip('.')} import {name} as module\n"
 
 
 def load(program: Path) -> t.Any:

@@ -8,9 +8,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import sys
+import tempfile
 import time
 import typing as t
 
@@ -48,8 +50,11 @@ def by_tcp(program: str) -> t.Callable[[World], list[str]]:
         streams = [f"{one['interface']}={one['address']}={one['peer_address']}" for one in ways]
         task = ["receive", str(PORT)] if rank else ["send", str(PORT), str(SECONDS), str(BYTES), "0"]
         # By TCP alone it leaves nothing behind.
-        command = (sys.executable, "-c", program, "tcp", str(world.state_directory), *task, *streams)
-        code, said, complaint = world.run(command, deadline=DEADLINE_S)
+        with tempfile.NamedTemporaryFile(suffix=".pyz") as file:
+            file.write(base64.b64decode(program))
+            file.flush()
+            command = (sys.executable, file.name, "tcp", str(world.state_directory), *task, *streams)
+            code, said, complaint = world.run(command, deadline=DEADLINE_S)
         if not said.strip():
             raise NotMeasured(" ".join(complaint.split())[-200:] or f"the test ended with {code}")
         answer = json.loads(said.splitlines()[-1])

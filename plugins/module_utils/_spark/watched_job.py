@@ -26,6 +26,8 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.detached import OK, start_detached
 
+# A zip application or a plain text, which Python tells apart by itself.
+PROGRAM = "program.pyz"
 POLL_S = 0.25
 # A program that prints progress in a tight loop must not make the supervisor write a file each time.
 WRITE_EVERY_S = 0.5
@@ -59,9 +61,9 @@ class WatchedJobError(Exception):
     """The job could not be started, read or stopped; the text is one sentence for the user."""
 
 
-def job_key(program: str, arguments: t.Sequence[str]) -> str:
+def job_key(program: bytes, arguments: t.Sequence[str]) -> str:
     """What makes two jobs the same work. The standard input is left out: a renewed token is no other work."""
-    return hashlib.sha256(json.dumps([program, list(arguments)]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([hashlib.sha256(program).hexdigest(), *arguments]).encode()).hexdigest()
 
 
 def boot_id() -> str:
@@ -221,7 +223,7 @@ class Job:
         return self.read(), False
 
     def start(
-        self, key: str, program: str, arguments: t.Sequence[str], stdin: bytes, replaced: State | None = None
+        self, key: str, program: bytes, arguments: t.Sequence[str], stdin: bytes, replaced: State | None = None
     ) -> State:
         """Start the job detached from this process, its terminal and its session. Call it with the lock held."""
         if replaced is not None and not replaced["finished"]:
@@ -230,8 +232,8 @@ class Job:
         self.directory.mkdir(mode=0o700, exist_ok=True)
         self.directory.chmod(0o700)
         give_to_owner(self.directory)
-        program_file = self.directory / "program.py"
-        write_private(program_file, program.encode())
+        program_file = self.directory / PROGRAM
+        write_private(program_file, program)
         state = of_any({"id": secrets.token_hex(8), "key": key, "boot": boot_id(), "started": time.time()})
         command = [sys.executable, "-u", str(program_file), *arguments]
         stuck = start_detached(lambda ready: supervise(self, state, command, stdin, ready))

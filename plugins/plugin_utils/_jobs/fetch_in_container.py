@@ -6,8 +6,9 @@
 
 """Run fetch_models.py in a container without a GPU and pass on what it says. A program for a watched job.
 
-The only argument is a JSON object: image, user (uid:gid), cache and receipts (directories of the host) and spec (the
-argument of fetch_models.py). The first line of the standard input is the token or empty, the rest is fetch_models.py.
+The only argument is a JSON object: image, user (uid:gid), cache and receipts (directories of the host) and spec (what
+fetch_models.py is told). The standard input is the token, or empty. In the container this same program runs, with the
+arguments `inside` and spec.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ import threading
 import typing as t
 from pathlib import Path
 
+from . import fetch_models
 from .said import emit
 
+INSIDE = "inside"
 CONTAINER = "dgx-spark-speculative-fetch"
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 
@@ -38,10 +41,10 @@ def command(job: dict[str, t.Any], program: Path, environment: t.Mapping[str, st
         *("--network", "host", "--cap-drop", "ALL", "--user", job["user"]),
         *("--volume", f"{job['cache']}:{job['spec']['cache']}"),
         *("--volume", f"{job['receipts']}:{job['spec']['receipts']}"),
-        *("--volume", f"{program}:/fetch_models.py:ro"),
+        *("--volume", f"{program}:/fetch.pyz:ro"),
         *("--env", "HOME=/tmp", "--env", "HF_HOME=/tmp/hf", *proxies),
         # The image's own entrypoint prints a banner.
-        *("--entrypoint", "python3", job["image"], "/fetch_models.py", json.dumps(job["spec"])),
+        *("--entrypoint", "python3", job["image"], "/fetch.pyz", INSIDE, json.dumps(job["spec"])),
     ]
 
 
@@ -85,14 +88,12 @@ def complaint(image: str, code: int, last: str) -> str:
 
 
 def main() -> int:
+    if sys.argv[1] == INSIDE:
+        return fetch_models.main(json.loads(sys.argv[2]), sys.stdin.readline().strip())
     job = json.loads(sys.argv[1])
     token = sys.stdin.readline()
-    program = Path(__file__).with_name("fetch_models.py")
-    program.write_text(sys.stdin.read(), encoding="utf-8")
-    # The job may run as root, its container does not, and the directory is the login user's.
-    program.chmod(0o644)
-    owner = program.parent.stat()
-    os.chown(program, owner.st_uid, owner.st_gid)
+    # The zip application that runs. It is the login user's, as whom the container runs.
+    program = Path(sys.path[0])
 
     def end(_number: int, _frame: object) -> t.NoReturn:
         remove_container()

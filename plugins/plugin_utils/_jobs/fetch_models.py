@@ -6,10 +6,9 @@
 
 """Download models into the Hugging Face cache and check them.
 
-Runs inside the fetch container with the image's huggingface_hub, as the login user. The only argument is a JSON object:
-endpoint, cache and receipts (directories in the container), host_cache (the cache's name for messages) and repositories
-(id, revision, commit, include, exclude, and verify if its receipt is not to be trusted). The first line of the standard
-input is the token, or empty.
+Runs inside the fetch container with the image's huggingface_hub, as the login user. It is told: endpoint, cache and
+receipts (directories in the container), host_cache (the cache's name for messages) and repositories (id, revision,
+commit, include, exclude, and verify if its receipt is not to be trusted).
 Prints one JSON object a line: progress, and at last a result or an error.
 """
 
@@ -29,7 +28,6 @@ import re
 import shutil
 import signal
 import ssl
-import sys
 import time
 import traceback
 import typing as t
@@ -40,14 +38,14 @@ from .said import Rate, Reports, amount, emit, log, pace, share
 
 # These are read when huggingface_hub is imported. Downloads by plain HTTP continue after an interruption; those by
 # Xet are not known to.
-os.environ.update(
-    HF_HUB_DISABLE_XET="1",
-    HF_HUB_DISABLE_TELEMETRY="1",
-    HF_HUB_DISABLE_PROGRESS_BARS="1",
-    HF_HUB_DISABLE_IMPLICIT_TOKEN="1",
-    HF_HUB_DOWNLOAD_TIMEOUT="30",
-    HF_HUB_ETAG_TIMEOUT="30",
-)
+SETTINGS = {
+    "HF_HUB_DISABLE_XET": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
+    "HF_HUB_DOWNLOAD_TIMEOUT": "30",
+    "HF_HUB_ETAG_TIMEOUT": "30",
+}
 
 TRIES = 5
 # The Hub counts requests in windows of five minutes, and mostly says when the next one begins.
@@ -560,11 +558,10 @@ class Fetch:
         write_whole(self.receipts / f"{repository.folder}.json", json.dumps(receipt, indent=1) + "\n")
 
 
-def main() -> int:
+def main(spec: dict[str, t.Any], token: str) -> int:
     # As the first process of a container this one gets no default action for SIGTERM. Parts stay for the next run.
     signal.signal(signal.SIGTERM, lambda _number, _frame: os._exit(143))
-    spec = json.loads(sys.argv[1])
-    token = sys.stdin.readline().strip()
+    os.environ.update(SETTINGS)
     fetch = Fetch(spec, token)
     try:
         result = fetch.run()
@@ -582,7 +579,3 @@ def main() -> int:
         return 1
     emit({"result": result})
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -6,8 +6,7 @@
 
 """Take in what the other Spark sends. The forced command of the key that the copy service knows, and nothing else.
 
-The only argument is a JSON file with the directories that may be written to: spool, and for models cache, receipts and
-vocabularies.
+It is told the directories that may be written to: spool, and for models cache, receipts and vocabularies.
 Whoever sends says one JSON object a line on the standard input, and is answered with one:
 
 {"put": "blob", "repository": ..., "blob": ..., "size": ..., "sha256": ...}   a file of a model
@@ -437,9 +436,9 @@ class Receiver:
         return f"{where} cannot be written ({error.strerror}): look at that disk, then run again"
 
 
-def main() -> int:
+def main(places: Message) -> int:
     os.umask(0o022)
-    receiver = Receiver(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    receiver = Receiver(places)
     try:
         receiver.run()
     except CutError as e:
@@ -457,7 +456,3 @@ def main() -> int:
         receiver.say(error=f"The other Spark does not speak as this one does ({e!r}); run the same again")
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,12 +10,15 @@ Runs the host's own sshd as the login user, with the deployment's configuration 
 has been connected for a while, and nothing comes in any more once it has ended. The arguments: sshd, its configuration
 file, the seconds, and a word that is another one when configuration or keys are, so that a job with the former ones is
 not taken for this one.
+
+For each connection sshd runs this same program with the arguments `receive` and a JSON file, which receive.py is told.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import signal
 import subprocess
@@ -24,6 +27,7 @@ import threading
 import time
 from pathlib import Path
 
+from . import receive
 from .said import emit
 
 POLL_S = 0.5
@@ -132,6 +136,8 @@ def serve(sshd: str, config: str, idle_s: float) -> str:
 
 
 def main() -> int:
+    if sys.argv[1] == "receive":
+        return receive.main(json.loads(Path(sys.argv[2]).read_text(encoding="utf-8")))
     sshd, config, idle, _word = sys.argv[1:5]
     # A service that ended is no result: the next run starts it anew.
     emit({"error": serve(sshd, config, float(idle))})

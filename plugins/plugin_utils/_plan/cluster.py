@@ -12,6 +12,7 @@ import typing as t
 from pathlib import PurePosixPath
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import KEY, LABEL, digest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import PROGRAM
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.room import is_copied
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import by_value, listed, share
 
@@ -380,8 +381,9 @@ def trust(
 
 def _copies(before: Facts, node: Facts, directory: str, port: int) -> Files:
     """Whom a node lets in while something is copied, and how."""
-    folder = f"{directory}/copy"
-    command = f"{node['python']} {folder}/receive.py {folder}/receive.json"
+    # The program of the job that lets copies in.
+    program = PurePosixPath(directory).parent / "jobs/copies" / PROGRAM
+    command = f"{node['python']} {program} receive {directory}/copy/receive.json"
     if any(character.isspace() or character == '"' for character in directory):
         raise ValueError(f"the state directory {directory} must have neither spaces nor quotation marks in its path")
     return [

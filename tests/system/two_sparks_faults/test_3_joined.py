@@ -27,7 +27,7 @@ KEYS = "/home/spark/.local/share/dgx-spark-speculative/pair"
 KEY_STEPS = ("spark_network/preflight", "spark_network/compare", "spark_network/trust")
 MEASURED = "/home/spark/.local/share/dgx-spark-speculative/bandwidth.json"
 PAIR = {"spark_network_base_image": IMAGE}
-SEND = program("send")
+SEND = "/tmp/send.pyz"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -216,8 +216,9 @@ def test_another_host_key_is_refused_and_that_of_a_new_installation_pinned(pair:
         "repositories": [],
         "vocabularies": [{"path": "/home/spark/vocabulary", "sha256": "0" * 64}],
     }
+    pair.head.write_file(SEND, program("send"))
     with impostor(pair):
-        sent = pair.head.exec(["python3", "-c", SEND, json.dumps(task)], user="spark")
+        sent = pair.head.exec(["python3", SEND, json.dumps(task)], user="spark")
     assert sent.returncode != 0
     assert "Copying to spark-2 stopped" in sent.stdout
     assert "it shows another host key than the one that this run has put there" in sent.stdout

@@ -63,7 +63,7 @@ class Playbook:
         args = {
             "name": "count",
             "directory": str(self.directory / "jobs"),
-            "program": "{{ lookup('ansible.builtin.file', 'program.py') }}",
+            "program": "{{ lookup('ansible.builtin.file', 'program.py') | b64encode }}",
             "arguments": [str(self.gate)],
             "stdin": "canary",
             "wait": 1,

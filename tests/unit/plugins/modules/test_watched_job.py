@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -44,8 +45,9 @@ class Caller:
         self.directory = directory
         self._capsys = capsys
 
-    def __call__(self, check_mode: bool = False, **args: t.Any) -> dict[str, t.Any]:
+    def __call__(self, check_mode: bool = False, program: str | None = None, **args: t.Any) -> dict[str, t.Any]:
         params = {"name": "pull", "directory": str(self.directory), **args, "_ansible_check_mode": check_mode}
+        params["program"] = None if program is None else base64.b64encode(program.encode()).decode()
         with patch_module_args(params), pytest.raises(SystemExit):
             watched_job.main()
         result: dict[str, t.Any] = json.loads(self._capsys.readouterr().out)
@@ -175,7 +177,8 @@ def test_two_calls_at_the_same_instant_start_one_job(call: Caller, tmp_path: Pat
     code = "import sys, json; from ansible.module_utils.testing import patch_module_args as p\n"
     code += "from ansible_collections.dgx_spark.speculative.plugins.modules import watched_job as m\n"
     code += "with p(json.loads(sys.argv[1])): m.main()"
-    params = {"name": "pull", "directory": str(call.directory), "program": PATIENT, "arguments": [str(gate)], "wait": 1}
+    program = base64.b64encode(PATIENT.encode()).decode()
+    params = {"name": "pull", "directory": str(call.directory), "program": program, "arguments": [str(gate)], "wait": 1}
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     processes = [
         subprocess.Popen([sys.executable, "-c", code, json.dumps(params)], stdout=subprocess.PIPE, env=environment)

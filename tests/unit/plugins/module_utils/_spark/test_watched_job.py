@@ -25,8 +25,8 @@ def fixture_job(tmp_path: Path) -> wj.Job:
 
 
 def test_job_key_depends_on_program_and_arguments_only() -> None:
-    assert wj.job_key("a", ["b"]) == wj.job_key("a", ("b",))
-    assert len({wj.job_key("a", ["b"]), wj.job_key("ab", []), wj.job_key("a", []), wj.job_key("a", ["b", ""])}) == 4
+    assert wj.job_key(b"a", ["b"]) == wj.job_key(b"a", ("b",))
+    assert len({wj.job_key(b"a", ["b"]), wj.job_key(b"ab", []), wj.job_key(b"a", []), wj.job_key(b"a", ["b", ""])}) == 4
 
 
 def test_process_stat_of_a_name_with_parentheses(tmp_path: Path) -> None:

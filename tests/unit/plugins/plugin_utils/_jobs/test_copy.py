@@ -38,7 +38,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.cluster import sshd_config
 
 from tests.twin.spark.meminfo import resident_bytes
-from tests.unit.programs import standalone
+from tests.unit.programs import module, standalone
 from tests.unit.waiting import WITHIN_S
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -103,7 +103,7 @@ class Pair:
         (self.worker / "connection.py").write_text(CONNECTION)
         self.connections = root / "connections"
         self.connections.mkdir()
-        self.receiver = [str(standalone("receive")), str(self.worker / "receive.json")]
+        self.receiver = [str(standalone("serve_copies")), "receive", str(self.worker / "receive.json")]
         monkeypatch.setattr(send, "ssh_command", self.command)
         monkeypatch.setattr(send, "FIRST_DELAY_S", 0.01)
 
@@ -366,12 +366,12 @@ def test_a_full_disk_is_named(pair: Pair) -> None:
     program = (pair.worker / "full.py").resolve()
     # A limit on a file's size stands in for the end of the disk; the error is another one.
     program.write_text(
-        f"import errno, runpy, sys\nmain = runpy.run_path({str(standalone('receive'))!r})['main']\n"
+        f"{module('receive')}import errno\n"
         "def write(file, buffer, count):\n"
         "    raise OSError(errno.ENOSPC, 'No space left on device', file.name)\n"
-        "main.__globals__['write'] = write\nsys.exit(main())\n"
+        f"module.write = write\nsys.exit(module.main({pair.places}))\n"
     )
-    pair.receiver[0] = str(program)
+    pair.receiver[:] = [str(program)]
     model = pair.model({"model.safetensors": LARGE})
     copy = pair.models(model, streams=3)
     with pytest.raises(send.CopyError) as caught:

@@ -23,7 +23,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import
 
 from tests.twin.spark.meminfo import resident_bytes
 from tests.unit.hub_server import ACCEPTED, COMMIT, UNACCEPTED, Fault, HubServer, Model, running
-from tests.unit.programs import standalone
+from tests.unit.programs import module, standalone
 from tests.unit.waiting import WITHIN_S
 
 MODEL = "lab/small"
@@ -319,10 +319,9 @@ def run_program(
 ) -> tuple[list[dict[str, t.Any]], str]:
     """Run the whole program with the real huggingface_hub; its lines and its log."""
     code = CLOCK + (
-        "import runpy, sys; "
-        f"program = runpy.run_path({str(standalone('fetch_models'))!r}); "
-        f"known = program['main'].__globals__; known['FIRST_DELAY_S'] = {delay}; known['time'] = Clock(); "
-        "sys.exit(program['main']())"
+        f"{module('fetch_models')}import json\n"
+        f"module.FIRST_DELAY_S = {delay}; module.time = Clock(); "
+        "sys.exit(module.main(json.loads(sys.argv[1]), sys.stdin.readline().strip()))"
     )
     process = subprocess.run(
         [sys.executable, "-c", code, json.dumps(specification)],
@@ -507,11 +506,9 @@ def run_in_container(tmp_path: Path, commands: str) -> tuple[int, list[t.Any], P
         "receipts": "/home/me/models",
         "spec": specification(Path("/cache")),
     }
-    program = tmp_path / "program.py"
-    program.write_text(standalone("fetch_in_container").read_text())
     process = subprocess.run(
-        [sys.executable, str(program), json.dumps(job)],
-        input="hf_secret\nprint('fetch')\n",
+        [sys.executable, str(standalone("fetch_in_container")), json.dumps(job)],
+        input="hf_secret\n",
         capture_output=True,
         text=True,
         check=False,
@@ -535,11 +532,10 @@ def test_the_container_gets_the_token_on_its_standard_input_only(tmp_path: Path)
     assert called[called.index("--user") + 1] == "1000:1000"
     assert "/home/me/hub:/cache/hub" in called
     assert "/home/me/models:/cache/models" in called
-    assert f"{tmp_path}/fetch_models.py:/fetch_models.py:ro" in called
-    assert (tmp_path / "fetch_models.py").read_text() == "print('fetch')\n"
+    assert f"{standalone('fetch_in_container')}:/fetch.pyz:ro" in called
     assert called[called.index("--log-driver") + 1] == "none"
     assert "https_proxy" in called
-    assert called[-3:-1] == ["registry/image:1", "/fetch_models.py"]
+    assert called[-4:-1] == ["registry/image:1", "/fetch.pyz", "inside"]
 
 
 @pytest.mark.parametrize(

@@ -300,9 +300,9 @@ def test_of_two_each_side_gets_the_other_ones_key() -> None:
     )
     settings, copies = worker["copies"]
     assert (settings["name"], worker["way"]) == ("sshd_config", {})
-    folder = "/s/pair/copy"
     assert copies["content"].startswith('restrict,from="10.0.0.1,10.0.1.1",')
-    assert f'command="/usr/bin/python3.11 {folder}/receive.py {folder}/receive.json" {key(0)}' in copies["content"]
+    command = "/usr/bin/python3.11 /s/jobs/copies/program.pyz receive /s/pair/copy/receive.json"
+    assert f'command="{command}" {key(0)}' in copies["content"]
     assert {file["mode"] for file in (known, container, settings, copies)} == {"0600"}
 
 
