@@ -42,7 +42,12 @@ display = Display()
 
 # Of the collection, in a clone and installed.
 ROOT = Path(__file__).resolve().parent.parent.parent
-LEAST = {"max_tokens": 1, "repetitions": 1, "warmup": 0, "prompt_lengths": 1}
+LEAST = {
+    "speculative_benchmark_max_tokens": 1,
+    "speculative_benchmark_repetitions": 1,
+    "speculative_benchmark_warmup": 0,
+    "speculative_benchmark_prompt_lengths": 1,
+}
 HOST_NAMES = ("inventory_hostname", "ansible_host", "ansible_ssh_host")
 USER_NAMES = ("ansible_user", "ansible_ssh_user")
 HOST_FACTS = ("hostname", "nodename", "fqdn")
@@ -102,11 +107,9 @@ def plan(host: str, given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.An
 def points(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """What is measured, and with what."""
     for name, least in LEAST.items():
-        values = given[name] if isinstance(given[name], list) else [given[name]]
-        if any(value < least for value in values):
-            raise planning.BenchmarkError(
-                f"speculative_benchmark_{name} is too small: {given[name]}; give {least} or more."
-            )
+        value = given[name.removeprefix("speculative_benchmark_")]
+        if any(one < least for one in (value if isinstance(value, list) else [value])):
+            raise planning.BenchmarkError(f"{name} is too small: {value}; give {least} or more.")
     lease_s = given["sweep"].get("lease_s")
     if lease_s is not None and not 1 <= lease_s <= LONGEST_LEASE_S:
         raise planning.BenchmarkError(

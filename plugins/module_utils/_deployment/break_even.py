@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import DRAFT_LENGTH
-
 NUMBERS = {"draft_cost": float, "expert_share": float, "experts": int, "active_experts": int}
 # What only the bound of a benchmark is made from.
 UNUSED = ("target_gb",)
@@ -79,7 +77,7 @@ def verdict(acceptance_length: float | None, bounds: Bounds) -> str | None:
     if acceptance_length < bounds.best:
         return (
             f"Speculation costs more than it brings here (acceptance length {acceptance_length:.2f}, "
-            f"break-even {bounds.best:.2f}): try a smaller speculative_serve_{DRAFT_LENGTH}, or "
+            f"break-even {bounds.best:.2f}): try a smaller speculative_serve_draft_length, or "
             "-e speculation=off."
         )
     return (

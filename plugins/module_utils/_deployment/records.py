@@ -20,7 +20,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment 
 Record = dict[str, t.Any]
 
 # How many tokens are drafted for each pass: the key of recipes, of records, and of what a benchmark has chosen.
-DRAFT_LENGTH = "draft_length"
 # The form of records and of container labels. Both carry it, as `format`.
 FORMAT = 1
 # Written when a deployment takes the place of another one: the whole record of the one that served before.
@@ -66,7 +65,7 @@ NUMBER = (int, float)
 SHAPE: dict[str, t.Any] = {
     **dict.fromkeys(("deployment", "deployed_at", "title", "source", "listens_on", "method"), str),
     **dict.fromkeys(("target_model", "draft_model", "served_model"), str),
-    **dict.fromkeys((DRAFT_LENGTH, "context"), int),
+    **dict.fromkeys(("draft_length", "context"), int),
     "url": has_port,
     # By value, who had the last word where that was not the recipe.
     "origins": dict,
@@ -110,7 +109,7 @@ NEEDED: dict[str, t.Any] = {
     },
     "files": {"options.yml": str, "entrypoint.py": str},
 }
-CHOICE = {DRAFT_LENGTH: int, **dict.fromkeys(("method", "date", "sentence", "recipe", "image"), str), "models": dict}
+CHOICE = {"draft_length": int, **dict.fromkeys(("method", "date", "sentence", "recipe", "image"), str), "models": dict}
 NEEDED_OF_PAIR: dict[str, t.Any] = {
     "rank": int,
     "nodes": [str],
@@ -304,7 +303,7 @@ def differences(record: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> 
     if record.get("deployment") != other.get("deployment"):
         return []
     found = [f"{name} {record.get(name)}" for name in COMPARED if record.get(name) != other.get(name)]
-    told = any(record.get(name) != other.get(name) for name in ("method", DRAFT_LENGTH))
+    told = any(record.get(name) != other.get(name) for name in ("method", "draft_length"))
     references = [(one.get("image") or {}).get("reference") for one in (record, other)]
     found += [f"image {references[0]}"] if references[0] != references[1] else []
     mine, theirs = (one.get("options") or {} for one in (record, other))

@@ -19,7 +19,6 @@ import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import statistics as figures
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import (
-    LENGTH,
     called,
     drafts,
     label,
@@ -244,7 +243,7 @@ def _describe(
     k = point.drafts
     return {
         "id": point.entry["id"],
-        LENGTH: k,
+        "draft_length": k,
         "label": label(k),
         "serving": k == serving,
         "error": point.error,
@@ -289,7 +288,7 @@ def _times(figure: Figure) -> str:
 
 
 def _verdict(kind: str, chosen: int | None, sentence: str) -> Report:
-    return {"kind": kind, LENGTH: chosen, "sentence": sentence}
+    return {"kind": kind, "draft_length": chosen, "sentence": sentence}
 
 
 def _not_compared(points: t.Sequence[Facts]) -> str:
@@ -462,7 +461,7 @@ def analyse(results: Facts, context: Facts) -> Report:
     off = next((point for point in points if not point.drafts and point.samples), None)
     acceptance = fit_acceptance({point.drafts: point.length for point in points if point.length is not None})
     roofline = context.get("roofline")
-    described = [_describe(point, off, context.get(LENGTH), acceptance, roofline) for point in points]
+    described = [_describe(point, off, context.get("draft_length"), acceptance, roofline) for point in points]
     sparks = (context.get("hardware") or {}).get("sparks") or 1
     return {
         **context,

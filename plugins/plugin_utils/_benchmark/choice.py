@@ -13,7 +13,7 @@ import json
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import LABEL
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import LENGTH, drafts
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import drafts
 
 
 def recipe_hash(recipe: t.Mapping[str, t.Any]) -> str:
@@ -40,7 +40,7 @@ def chosen(
         return {}
     drafted = drafts(verdict)
     return {
-        LENGTH: drafted,
+        "draft_length": drafted,
         "method": recipe["method"] if drafted else "none",
         "date": report["date"],
         "sentence": verdict["sentence"],
@@ -72,4 +72,4 @@ def honoured(
     measured = choice.get("models") or {}
     if any(now[name] != commit for name, commit in measured.items() if now.get(name)):
         return {}
-    return {key: choice[key] for key in (LENGTH, "method", "date", "sentence")}
+    return {key: choice[key] for key in ("draft_length", "method", "date", "sentence")}

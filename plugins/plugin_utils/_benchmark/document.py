@@ -18,7 +18,6 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.redaction import Redactor, Secrets
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import LENGTH
 
 Report = dict[str, t.Any]
 
@@ -66,7 +65,7 @@ def context(record: Report, plan: Report, machine: Report, results: Report, date
     gpu = machine["gpus"][0]
     return {
         "recipe": record["deployment"],
-        **{key: record[key] for key in ("title", "deployment", LENGTH, "method", "image")},
+        **{key: record[key] for key in ("title", "deployment", "draft_length", "method", "image")},
         "models": {name: model.get("commit") for name, model in record["models"].items()},
         "hardware": {
             "gpu": gpu["name"],
@@ -148,7 +147,7 @@ def mapping(value: t.Any) -> bool:
 
 FIGURE = {"mean": number, "low": Optional(number), "high": Optional(number), "n": count}
 POINT = {
-    LENGTH: count,
+    "draft_length": count,
     "serving": flag,
     "error": Optional(text),
     "n": count,
@@ -170,14 +169,14 @@ SHAPE = {
     "deployment": text,
     "date": text,
     "method": Optional(text),
-    LENGTH: Optional(count),
+    "draft_length": Optional(count),
     "image": Optional(mapping),
     "models": Optional(mapping),
     "hardware": Optional(mapping),
     "versions": Optional(mapping),
     "settings": Optional(mapping),
     "points": [POINT],
-    "verdict": {"kind": text, LENGTH: Optional(count), "sentence": text},
+    "verdict": {"kind": text, "draft_length": Optional(count), "sentence": text},
 }
 
 

@@ -31,7 +31,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.p
     plots,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import (
-    LENGTH,
     called,
     drafting,
     drafts,
@@ -87,7 +86,7 @@ def page(report: Report, before: Report | None = None) -> str:
         before=before,
         comparison=comparison,
         comparison_columns=COLUMNS,
-        headline=HEADLINES[report["verdict"]["kind"]].format(report["verdict"][LENGTH]),
+        headline=HEADLINES[report["verdict"]["kind"]].format(report["verdict"]["draft_length"]),
         header=list(header(report, comparison)),
         tiles=tiles(report),
         plots=plots(report, before),
@@ -183,10 +182,10 @@ def categories(report: Report) -> list[tuple[str, int]]:
 
 def drafts_of(report: Report) -> str:
     """How what was served drafts."""
-    if not report[LENGTH]:
+    if not report["draft_length"]:
         return "no drafts"
     method = str(report.get("method") or "drafts")
-    return f"{METHODS[method].words if method in METHODS else method}, {called(report[LENGTH])}"
+    return f"{METHODS[method].words if method in METHODS else method}, {called(report['draft_length'])}"
 
 
 def joined(values: t.Mapping[str, t.Any] | None) -> str:

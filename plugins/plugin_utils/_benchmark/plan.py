@@ -94,7 +94,7 @@ def read_length(value: t.Any) -> int | None:
 
 def wanted(given: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any]) -> list[Wish]:
     """What is measured of a deployment, as it was asked for."""
-    return wishes(given["draft_lengths"], given["quick"], int(record.get(point.LENGTH) or 0))
+    return wishes(given["draft_lengths"], given["quick"], int(record.get("draft_length") or 0))
 
 
 def wishes(given: t.Sequence[t.Any], quick: bool, serving: int) -> list[Wish]:
@@ -180,7 +180,7 @@ def points(
         found.append(
             {
                 "id": wish.id,
-                point.LENGTH: wish.length,
+                "draft_length": wish.length,
                 "always": wish.always,
                 "options": options,
                 "fingerprint": fingerprint(record, options, prompts, settings),

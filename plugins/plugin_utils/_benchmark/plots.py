@@ -19,7 +19,6 @@ import typing as t
 from xml.etree import ElementTree
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import (
-    LENGTH,
     Point,
     called,
     drafting,
@@ -173,7 +172,7 @@ def measured_without(report: Report) -> Point | None:
 def focus(report: Report) -> Point | None:
     """The point with drafts that is looked at most closely: the verdict's, or else the fastest."""
     fast = known(report, "tokens_per_second")
-    chosen = [point for point in fast if drafts(point) == report["verdict"][LENGTH]]
+    chosen = [point for point in fast if drafts(point) == report["verdict"]["draft_length"]]
     return max(chosen or fast, key=lambda p: (mean(p, "speedup") or 0, mean(p, "tokens_per_second")), default=None)
 
 

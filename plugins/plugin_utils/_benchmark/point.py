@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""How many tokens are drafted at once: the key of a report's points, of its verdict, and of what is kept of it.
+"""How many tokens are drafted at once: the key draft_length of a report's points, and of its verdict.
 
 0 is without drafts.
 """
@@ -13,16 +13,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import DRAFT_LENGTH
-
-LENGTH = DRAFT_LENGTH
-
 Point = t.Mapping[str, t.Any]
 
 
 def drafts(point: Point) -> int:
     """How many are drafted, which is nothing that a point may lack."""
-    return int(point[LENGTH])
+    return int(point["draft_length"])
 
 
 def label(drafted: int) -> str:

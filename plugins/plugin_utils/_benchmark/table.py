@@ -14,7 +14,7 @@ import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import width
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.comparison import Change, Comparison
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import LENGTH, Point, drafts, label
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import Point, drafts, label
 
 Report = t.Mapping[str, t.Any]
 
@@ -84,7 +84,7 @@ def acceptance_length(point: Point) -> t.Mapping[str, t.Any] | None:
 
 def is_chosen(point: Point, report: Report) -> bool:
     verdict = report["verdict"]
-    return verdict["kind"] in ("use", "off") and drafts(point) == verdict[LENGTH]
+    return verdict["kind"] in ("use", "off") and drafts(point) == verdict["draft_length"]
 
 
 def title(report: Report, point: Point) -> str:

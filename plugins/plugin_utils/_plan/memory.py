@@ -13,7 +13,6 @@ import math
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import width, wrapped
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import DRAFT_LENGTH
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.room import longest_prompt
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import (
@@ -199,7 +198,7 @@ def rows(wish: Wish, size: Sizes, made: Bill) -> list[dict[str, t.Any]]:
 
 
 def title(wish: Wish) -> str:
-    return f"{short_name(wish.target)} {drafting({'method': wish.method, DRAFT_LENGTH: wish.drafted})}"
+    return f"{short_name(wish.target)} {drafting({'method': wish.method, 'draft_length': wish.drafted})}"
 
 
 def held_by_others(wish: Wish, made: Bill) -> bool:

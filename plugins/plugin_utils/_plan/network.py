@@ -41,9 +41,12 @@ def wish(asked: t.Mapping[str, t.Any]) -> Wish:
 def ports(rails: t.Sequence[t.Mapping[str, t.Any]], ssh_port: int, copy_port: int) -> list[dict[str, t.Any]]:
     """The ports that others will connect to, on the first of the addresses that this Spark has or will have."""
     return [
-        {"address": rail["address"], "port": port, "input": f"spark_network_{name}_port", "use": use}
+        {"address": rail["address"], "port": port, "input": name, "use": use}
         for rail in rails[:1]
-        for name, port, use in (("ssh", ssh_port, "container"), ("copy", copy_port, "copies"))
+        for name, port, use in (
+            ("spark_network_ssh_port", ssh_port, "container"),
+            ("spark_network_copy_port", copy_port, "copies"),
+        )
     ]
 
 

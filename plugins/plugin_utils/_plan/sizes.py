@@ -16,7 +16,6 @@ import dataclasses
 import math
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import DRAFT_LENGTH
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import HEAD, draft_model, length_key
 
@@ -95,7 +94,7 @@ class Memory:
 
 
 # What is served that the plan of the memory counts with.
-SERVED = ("method", DRAFT_LENGTH, "context", "parallel", "kv_cache")
+SERVED = ("method", "draft_length", "context", "parallel", "kv_cache")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,12 +219,13 @@ def read(arguments: t.Mapping[str, t.Any]) -> Wish:
     memory = read_memory(arguments.get("memory"))
     errors = []
     numbers = {}
-    for key, unit in (("context", "tokens"), ("parallel", "conversations")):
+    for key, name, unit in (
+        ("context", "speculative_serve_context", "tokens"),
+        ("parallel", "speculative_serve_parallel", "conversations"),
+    ):
         numbers[key] = parse_whole(arguments[key])
         if numbers[key] is None:
-            errors.append(
-                f"speculative_serve_{key} is {arguments[key]!r}, but must be a whole number of {unit} above 0."
-            )
+            errors.append(f"{name} is {arguments[key]!r}, but must be a whole number of {unit} above 0.")
     reserve = parse_reserve(arguments["reserve_gib"])
     if reserve is None:
         errors.append(
@@ -241,7 +241,7 @@ def read(arguments: t.Mapping[str, t.Any]) -> Wish:
         *options.items(),
         *((f"kv_cache_config.{key}", value) for key, value in (cache if isinstance(cache, dict) else {}).items()),
     ]
-    given.append((DRAFT_LENGTH, arguments.get(DRAFT_LENGTH)))
+    given.append(("draft_length", arguments.get("draft_length")))
     errors += [
         f"{key} is a number of {len(str(value))} digits, which nothing can count with; correct it."
         for key, value in given
@@ -256,7 +256,7 @@ def read(arguments: t.Mapping[str, t.Any]) -> Wish:
         target=read_model(arguments["target"]),
         draft=read_model(draft, head=draft_model(method) == HEAD) if draft.get("name") else None,
         method=method,
-        drafted=max(0, int(arguments.get(DRAFT_LENGTH) or written or 0)),
+        drafted=max(0, int(arguments.get("draft_length") or written or 0)),
         context=t.cast(int, numbers["context"]),
         parallel=t.cast(int, numbers["parallel"]),
         kv_cache=arguments.get("kv_cache") or PLANNED,

@@ -19,7 +19,6 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import of_figures
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import DRAFT_LENGTH
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import honoured
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import MOST_DRAFTED
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import (
@@ -38,7 +37,7 @@ WORDS = {
     "target": "target model",
     "draft": "draft model",
     "method": "method",
-    DRAFT_LENGTH: "draft length",
+    "draft_length": "draft length",
     "context": "context",
     "parallel": "conversations at once",
     "kv_cache": "KV cache",
@@ -47,7 +46,7 @@ WORDS = {
 # The same of mappings and numbers that are somebody's own, with nothing of the recipe's in the plan's values.
 OTHERS = {"options": "engine options", "environment": "environment", "port": "port"}
 # What a benchmark may choose.
-OPEN = ("method", DRAFT_LENGTH)
+OPEN = ("method", "draft_length")
 
 
 def place(value: t.Any) -> str:
@@ -72,22 +71,22 @@ def length_of(value: t.Any) -> int:
             raise ValueError
         length = int(value)
     except (TypeError, ValueError):
-        raise ValueError(f"speculative_serve_{DRAFT_LENGTH} is {value!r}, but must be a whole number") from None
+        raise ValueError(f"speculative_serve_draft_length is {value!r}, but must be a whole number") from None
     if length > MOST_DRAFTED:
-        raise ValueError(f"speculative_serve_{DRAFT_LENGTH} is {length}, but must be {MOST_DRAFTED} or less")
+        raise ValueError(f"speculative_serve_draft_length is {length}, but must be {MOST_DRAFTED} or less")
     return length
 
 
 def check_name(name: str, value: t.Any, known: t.Sequence[str]) -> None:
     """Nothing is looked for under a name that nobody knows: off and no are false in YAML, and no method."""
     if value is not None and str(value) not in known:
-        raise ValueError(f"speculative_serve_{name} is {str(value)!r}, but must be one of {', '.join(known)}")
+        raise ValueError(f"{name} is {str(value)!r}, but must be one of {', '.join(known)}")
 
 
 def applies(choice: Mapping, given: Mapping) -> bool:
     """Whether a benchmark's choice is about what is left open. Who gives a length wants drafts."""
     other_method = given.get("method") not in (None, choice.get("method"))
-    drafts_after_all = choice.get("method") == NONE and given.get(DRAFT_LENGTH) is not None
+    drafts_after_all = choice.get("method") == NONE and given.get("draft_length") is not None
     return bool(choice) and not other_method and not drafts_after_all
 
 
@@ -96,7 +95,7 @@ def sources(recipe: Mapping, given: Mapping, choice: Mapping) -> dict[str, tuple
     found: dict[str, tuple[str, t.Any, str]] = {}
     chosen = f"chosen by the benchmark of {choice.get('date')}"
     for name in OPEN if choice else ():
-        if name == DRAFT_LENGTH or choice[name] != recipe.get(name):
+        if name == "draft_length" or choice[name] != recipe.get(name):
             found[name] = ("benchmark", choice[name], chosen)
     for name, value in ((name, given[name]) for name in WORDS if name in given):
         # What is not open is the recipe's by default.
@@ -108,7 +107,7 @@ def sources(recipe: Mapping, given: Mapping, choice: Mapping) -> dict[str, tuple
 def absent(method: str) -> dict[str, t.Any]:
     """What a method does without, whatever anybody says of it: without drafts there is neither a model nor a length."""
     if method == NONE:
-        return {"draft": "", DRAFT_LENGTH: 0}
+        return {"draft": "", "draft_length": 0}
     return {"draft": ""} if method in METHODS and not draft_model(method) else {}
 
 
@@ -166,21 +165,21 @@ def merge(
     comes that is not the recipe's, and says so in words; `lines` are the same for people.
     """
     # Empty is a method of one's own, in the engine options.
-    check_name("method", given.get("method") if given.get("method") != "" else None, CHOICES)
-    check_name("family", given.get("family"), (AUTO, *FAMILY_NAMES))
+    check_name("speculative_serve_method", given.get("method") if given.get("method") != "" else None, CHOICES)
+    check_name("speculative_serve_family", given.get("family"), (AUTO, *FAMILY_NAMES))
     choice = honoured(kept, recipe, str(given["image"]), models or {})
     found = sources(recipe, given, choice if applies(choice, given) else {})
     values = {
         **{name: recipe.get(name) for name in WORDS},
         **{name: value for name, (_who, value, _said) in found.items()},
     }
-    values[DRAFT_LENGTH] = length_of(values[DRAFT_LENGTH] or 0)
-    if values["method"] not in ("", NONE) and DRAFT_LENGTH in found and not values[DRAFT_LENGTH]:
+    values["draft_length"] = length_of(values["draft_length"] or 0)
+    if values["method"] not in ("", NONE) and "draft_length" in found and not values["draft_length"]:
         raise ValueError(
-            f"speculative_serve_{DRAFT_LENGTH} is 0, with which {values['method']} drafts nothing. Make it 1 or more, "
+            f"speculative_serve_draft_length is 0, with which {values['method']} drafts nothing. Make it 1 or more, "
             "or serve without drafts with -e speculation=off"
         )
-    chosen = found.get(DRAFT_LENGTH, ("",))[0] == "benchmark"
+    chosen = found.get("draft_length", ("",))[0] == "benchmark"
     without = absent(values["method"])
     values.update(without)
     found = {name: source for name, source in found.items() if name not in without}
@@ -197,7 +196,7 @@ def merge(
     return {
         **values,
         "benchmark": choice if chosen else {},
-        "break_even": of_figures(values[DRAFT_LENGTH], given.get("break_even")) if values["method"] else None,
+        "break_even": of_figures(values["draft_length"], given.get("break_even")) if values["method"] else None,
         "break_even_figures": given.get("break_even") or {},
         "origins": origins,
         "lines": [

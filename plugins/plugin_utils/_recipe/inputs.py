@@ -19,7 +19,6 @@ from ansible.module_utils.common.validation import check_type_dict
 from ansible.module_utils.common.yaml import yaml_load
 from ansible.module_utils.parsing.convert_bool import BOOLEANS, boolean
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
-    DRAFT_LENGTH,
     NOT_DEPLOYMENTS,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
@@ -78,7 +77,7 @@ LIMITS = {
     "spark_network_copy_port": (1, 65535),
     "spark_network_copy_streams": (1, 64),
     "spark_network_ssh_port": (1, 65535),
-    f"speculative_serve_{DRAFT_LENGTH}": (0, MOST_DRAFTED),
+    "speculative_serve_draft_length": (0, MOST_DRAFTED),
     "speculative_serve_port": (1, 65535),
 }
 ENVIRONMENT = "speculative_serve_environment"

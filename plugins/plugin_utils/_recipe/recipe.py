@@ -18,13 +18,12 @@ from pathlib import Path
 import yaml
 from ansible.utils.vars import merge_hash
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
-    DRAFT_LENGTH,
     NOT_DEPLOYMENTS,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import table as recipe_table
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import did_you_mean
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import CHOICES as METHOD_NAMES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import LENGTH, METHODS, NONE
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, NONE
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import build, failure, of_recipe
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import AUTO, FAMILY_NAMES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rows import (
@@ -51,7 +50,7 @@ MOST_PARTS = 10_000
 # What the rules of the engine options call these keys; all else is in the options.
 ENGINE_NAMES = {
     "release": "image",
-    LENGTH: DRAFT_LENGTH,
+    "max_draft_len": "draft_length",
     "world_size": "sparks",
     "family": "family",
     "method": "method",
@@ -142,7 +141,7 @@ RECIPE: dict[str, Field] = {
     "family": Field(str, default="auto", choices=(AUTO, *FAMILY_NAMES)),
     # Absent when options.speculative_config says everything itself.
     "method": Field(str, default="", choices=METHOD_NAMES),
-    DRAFT_LENGTH: Field(int, default=0, most=MOST_DRAFTED),
+    "draft_length": Field(int, default=0, most=MOST_DRAFTED),
     "target_model": Field(
         dict,
         required=True,
@@ -266,7 +265,7 @@ def check_models(recipe: t.Mapping[str, t.Any]) -> list[str]:
 
 def check_method(recipe: t.Mapping[str, t.Any]) -> list[str]:
     """The rules between method, draft model and draft length."""
-    method, length = recipe.get("method"), recipe.get(DRAFT_LENGTH)
+    method, length = recipe.get("method"), recipe.get("draft_length")
     raw = isinstance(recipe.get("options"), dict) and recipe["options"].get("speculative_config") is not None
     if raw and not (
         isinstance(recipe["options"]["speculative_config"], dict) and recipe["options"]["speculative_config"]
@@ -275,7 +274,7 @@ def check_method(recipe: t.Mapping[str, t.Any]) -> list[str]:
     if raw and method:
         return ["method and options.speculative_config both say how to draft: leave one of them out"]
     if raw:
-        return [f"{DRAFT_LENGTH} is given, but options.speculative_config says it"] if length else []
+        return ["draft_length is given, but options.speculative_config says it"] if length else []
     if not method:
         return [
             f"method is missing: it must be one of {', '.join(METHOD_NAMES)}, or options must have speculative_config"
@@ -287,9 +286,9 @@ def check_method(recipe: t.Mapping[str, t.Any]) -> list[str]:
     if not needs_model and recipe.get("draft_model"):
         errors.append(f"draft_model is given, but method is '{method}'")
     if method == NONE:
-        return [*errors, f"{DRAFT_LENGTH} is given, but method is 'none'"] if length else errors
+        return [*errors, "draft_length is given, but method is 'none'"] if length else errors
     if not isinstance(length, int) or length < 1:
-        errors.append(f"{DRAFT_LENGTH} must be 1 or more for method '{method}'")
+        errors.append(f"draft_length must be 1 or more for method '{method}'")
     return errors
 
 
@@ -358,7 +357,7 @@ def without_drafts(recipe: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     if recipe["method"] == NONE:
         return dict(recipe)
     options = {key: value for key, value in recipe["options"].items() if key != "speculative_config"}
-    changes = {"method": NONE, "draft_model": None, DRAFT_LENGTH: 0, "options": options}
+    changes = {"method": NONE, "draft_model": None, "draft_length": 0, "options": options}
     return with_models({**recipe, **changes, "title": f"{recipe['title']} without drafts"})
 
 

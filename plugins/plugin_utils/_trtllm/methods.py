@@ -22,7 +22,6 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
-    DRAFT_LENGTH,
     decoding_type,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rows import Field, load, refuse
@@ -33,7 +32,6 @@ HEAD, MODEL = "head", "model"
 # The name of no method: the target model alone.
 NONE = "none"
 # The key of speculative_config that says how many tokens are drafted, unless a method has another one.
-LENGTH = "max_draft_len"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Method:
     description: str
     decoding_type: t.Mapping[str, str]
     draft_model: str | None = None
-    length: str = LENGTH
+    length: str = "max_draft_len"
 
     def spelling(self, family: Family) -> str | None:
         """The decoding type in a family, if it has the method."""
@@ -94,17 +92,17 @@ def method_of(decoding_type: str | None) -> str:
 def length_key(decoding_type: t.Any) -> str:
     """Return the key of speculative_config that says how many tokens are drafted with this decoding type."""
     method = METHODS.get(method_of(decoding_type if isinstance(decoding_type, str) else None))
-    return method.length if method else LENGTH
+    return method.length if method else "max_draft_len"
 
 
 def called(how: t.Mapping[str, t.Any]) -> str:
     """A method and a draft length, as recipes and records have them, in words."""
-    return f"{METHODS[how['method']].words}, draft length {how[DRAFT_LENGTH]}"
+    return f"{METHODS[how['method']].words}, draft length {how['draft_length']}"
 
 
 def at_most(how: t.Mapping[str, t.Any]) -> int:
     """How many tokens a pass yields if each draft is accepted, and the target model's own."""
-    return int(how[DRAFT_LENGTH]) + 1
+    return int(how["draft_length"]) + 1
 
 
 def drafting(how: t.Mapping[str, t.Any]) -> str | None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import DRAFT_LENGTH
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.release import release_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.checker import ROOT, Checker
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import Finding, Report
@@ -26,7 +25,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.know
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import (
     CHOICES,
-    LENGTH,
     METHODS,
     NONE,
     Method,
@@ -53,7 +51,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "family": {"type": "str", "choices": [AUTO, *FAMILY_NAMES], "default": AUTO},
     "method": {"type": "str", "choices": list(CHOICES)},
     "draft_model": {"type": "str"},
-    LENGTH: {"type": "int"},
+    "max_draft_len": {"type": "int"},
     "target_model": {"type": "str"},
     "revision": {"type": "str"},
     "options": {"type": "dict", "default": {}},
@@ -146,7 +144,7 @@ def _as_parameters(findings: t.Iterable[Finding], request: Request, family: Fami
     """Findings about speculation that came from parameters, under the names of the parameters."""
     if request.method not in METHODS:
         return list(findings)
-    names = {spec(METHODS[request.method].length): LENGTH, spec(family["draft_model_key"]): "draft_model"}
+    names = {spec(METHODS[request.method].length): "max_draft_len", spec(family["draft_model_key"]): "draft_model"}
     return [dataclasses.replace(finding, path=names.get(finding.path, finding.path)) for finding in findings]
 
 
@@ -192,7 +190,7 @@ def render(options: t.Mapping[str, t.Any]) -> str:
 
 def requested(arguments: t.Mapping[str, t.Any]) -> Request:
     """The request in validated arguments."""
-    return Request(**{"drafted" if name == LENGTH else name: arguments[name] for name in ARGUMENTS})
+    return Request(**{"drafted" if name == "max_draft_len" else name: arguments[name] for name in ARGUMENTS})
 
 
 def of_recipe(recipe: t.Mapping[str, t.Any]) -> Request:
@@ -202,7 +200,7 @@ def of_recipe(recipe: t.Mapping[str, t.Any]) -> Request:
         release=recipe["image"],
         method=recipe["method"] or None,
         draft_model=recipe["draft"] or None,
-        drafted=recipe[DRAFT_LENGTH] or None,
+        drafted=recipe["draft_length"] or None,
         target_model=recipe["target"],
         world_size=recipe["sparks"],
     )

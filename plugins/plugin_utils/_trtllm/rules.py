@@ -15,7 +15,6 @@ import re
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import Report
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import LENGTH
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import Family
 
 PARALLEL_SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "context_parallel_size")
@@ -83,11 +82,11 @@ def draft_model_is_given(subject: Subject) -> None:
 def something_is_drafted(subject: Subject) -> None:
     if subject.decoding_type not in subject.family["needs_length"]:
         return
-    length = subject.speculation.get(LENGTH)
+    length = subject.speculation.get("max_draft_len")
     if length is None:
-        subject.report.error(spec(LENGTH), f"is missing; {subject.decoding_type} needs a draft length")
+        subject.report.error(spec("max_draft_len"), f"is missing; {subject.decoding_type} needs a draft length")
     elif length == 0 and not isinstance(length, bool):
-        subject.report.error(spec(LENGTH), f"must be at least 1 for {subject.decoding_type}")
+        subject.report.error(spec("max_draft_len"), f"must be at least 1 for {subject.decoding_type}")
 
 
 def schedule_or_concurrency(subject: Subject) -> None:
@@ -125,17 +124,17 @@ def _compare_schedule(subject: Subject, schedule: dict[int, int], where: str) ->
         subject.report.error(where, f"must have the batch size {start}")
         return
     smallest = min(schedule) if start is None else start
-    longest = _int_in(subject.speculation, LENGTH)
+    longest = _int_in(subject.speculation, "max_draft_len")
     if longest is None:
         return
     if schedule[smallest] != longest:
         subject.report.error(
             f"{where}.{smallest}",
-            f"must equal {LENGTH} ({longest}) at the smallest batch size, not {schedule[smallest]}",
+            f"must equal max_draft_len ({longest}) at the smallest batch size, not {schedule[smallest]}",
         )
     for size, length in schedule.items():
         if size != smallest and length > longest:
-            subject.report.error(f"{where}.{size}", f"must not exceed {LENGTH} ({longest}), but is {length}")
+            subject.report.error(f"{where}.{size}", f"must not exceed max_draft_len ({longest}), but is {length}")
 
 
 def dynamic_tree_is_complete(subject: Subject) -> None:
@@ -149,12 +148,13 @@ def dynamic_tree_is_complete(subject: Subject) -> None:
         subject.report.error(spec("dynamic_tree_max_topK"), "is missing; a dynamic tree needs its width")
     elif width is not None and width < 1:
         subject.report.error(spec("dynamic_tree_max_topK"), f"must be at least 1, not {width}")
-    length, nodes = _int_in(speculation, LENGTH), _int_in(speculation, "max_total_draft_tokens")
+    length, nodes = _int_in(speculation, "max_draft_len"), _int_in(speculation, "max_total_draft_tokens")
     bounded = subject.family["tree_by_width"]
     if bounded and width and length and nodes is not None and not length <= nodes <= width * length:
         subject.report.error(
             spec("max_total_draft_tokens"),
-            f"must be from {length} ({LENGTH}) to {width * length} (dynamic_tree_max_topK times {LENGTH}), not {nodes}",
+            f"must be from {length} (max_draft_len) to {width * length} (dynamic_tree_max_topK times max_draft_len), "
+            f"not {nodes}",
         )
 
 

@@ -50,7 +50,11 @@ GPU_QUERY = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw,temperature.gpu", "
 GPU_FIELDS = ("clock_mhz", "power_w", "temperature_c")
 # As the container has it.
 LONGEST_LEASE_S = 900.0
-LONGEST_S = {"lease_s": LONGEST_LEASE_S, "ready_timeout": 24 * 3600.0, "answer_timeout": 24 * 3600.0}
+LONGEST_S = {
+    "speculative_benchmark_lease_s": LONGEST_LEASE_S,
+    "speculative_benchmark_ready_timeout": 24 * 3600.0,
+    "speculative_benchmark_answer_timeout": 24 * 3600.0,
+}
 ROOM_BYTES = 50_000_000
 # Not among the prompts that are measured: their prefixes must not be in the server's cache yet.
 WARM_UP = "This is warm-up number {}. Tell the story of a lighthouse keeper who finds a letter in a bottle.\n\n"
@@ -147,11 +151,9 @@ class Task:
         if wrong:
             raise SweepError(f"The id {wrong[0]!r} of a point cannot be the name of a file.")
         for name, longest in LONGEST_S.items():
-            given = getattr(task, name)
+            given = getattr(task, name[len("speculative_benchmark_") :])
             if not 0 < given <= longest:
-                raise SweepError(
-                    f"speculative_benchmark_{name} is {given}, but must be above 0, and {longest:.0f} at most."
-                )
+                raise SweepError(f"{name} is {given}, but must be above 0, and {longest:.0f} at most.")
         return task
 
 
