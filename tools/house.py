@@ -8,7 +8,7 @@ A ratchet: tools/house.yml holds each figure as it was written down last. One th
 has fallen is to be written down: python -m tools.house --record. Comments, recipes and meta/ of roles do not count.
 
 Each figure is defined at the function that measures it. Left out is what has to be run (remote calls, the second run,
-the time of make test) or judged (where a value comes from, what a new method or recipe takes). How long a
+the time of make test) or judged (which files a value walks through, what a new method or recipe takes). How long a
 function is, and who imports whom, is judged by Ruff and import-linter: pyproject.toml.
 """
 
@@ -43,7 +43,6 @@ TASK_LINES = 70
 DOCUMENTATION = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
 
 INTERNAL = re.compile(r"(?<![\w.])__[a-z]\w+")
-DRAFT_LENGTH = re.compile(r"draft_length|max_draft_len")
 # Who am I of those that serve? A variable that says so, the rank, a place in a list of hosts, a task done by another.
 POSITION = re.compile(
     r"__\w+_(?:paired|head|worker|is_head|is_worker|fellows)\b|\brank\b"
@@ -246,17 +245,6 @@ def code(text: str) -> str:
     return "\n".join(kept.values())
 
 
-def draft_length_files(root: Path) -> Measured:
-    """The files of plugins, roles and playbooks that spell draft_length or max_draft_len.
-
-    What is written for people may: recipes, READMEs and the documentation of plugins.
-    """
-    programs = {name: code(text) for name, text in python_files(root).items()}
-    found = {**ansible_files(root, ".yml", ".j2", ".sh"), **programs, **texts(root, "plugins/**/*.j2")}
-    specifications = texts(root, "roles/*/meta/argument_specs.yml")
-    return count(name for name, text in {**found, **specifications}.items() if DRAFT_LENGTH.search(text))
-
-
 # The front page
 
 
@@ -284,7 +272,6 @@ FIGURES = {
         f"modules and actions of more than {MODULE_LINES} lines without documentation", 0, long_modules
     ),
     "long_tasks": Figure(f"task files of more than {TASK_LINES} lines", 0, long_tasks),
-    "draft_length_files": Figure("files that spell the draft length", 15, draft_length_files),
     "readme_lines": Figure("lines of README", 80, readme_lines),
     "readme_words": Figure("words of README", 700, readme_words),
 }

@@ -128,18 +128,6 @@ def test_documentation_is_free(tmp_path: Path, write: Write) -> None:
     assert house.long_modules(tmp_path).places == ["plugins/modules/long.py"]
 
 
-def test_draft_length(tmp_path: Path, write: Write) -> None:
-    for name in ("plugins/a.py", "roles/x/meta/argument_specs.yml", "roles/x/README.md", "playbooks/recipes/r.yml"):
-        write(name, "draft_length")
-    write("roles/x/templates/t.j2", "{{ max_draft_len }}")
-    write("plugins/modules/b.py", 'DOCUMENTATION = """\ndraft_length:\n"""\nx = 1\n')
-    assert house.draft_length_files(tmp_path).places == [
-        "plugins/a.py",
-        "roles/x/meta/argument_specs.yml",
-        "roles/x/templates/t.j2",
-    ]
-
-
 def test_a_fallen_figure_is_to_be_written_down() -> None:
     said = house.judge("modules", house.Measured(1, ["a"]), 2)
     assert said == "modules: the modules have fallen from 2 to 1: good. Write it down: python -m tools.house --record."
