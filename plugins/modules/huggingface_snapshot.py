@@ -730,7 +730,6 @@ class SnapshotSurvey:
             self.module.fail_json(
                 msg=f"What answers at {self.module.params['endpoint']} does not speak as the Hub does ({error!r}); "
                 "check huggingface_cache_endpoint and the way to it.",
-                exception=error,
             )
         return found, facts, problems
 

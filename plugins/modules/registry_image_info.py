@@ -150,7 +150,6 @@ def main() -> None:
         module.fail_json(
             msg=f"What answers for {module.params['image']} does not speak as a registry does ({e!r}); "
             "check the image's name and the way to its registry.",
-            exception=e,
         )
 
 
