@@ -50,6 +50,14 @@ def test_each_playbook_is_explained() -> None:
     assert sorted(name for name in PLAYBOOKS - INNER if not re.search(rf"\b{name}(?:\.yml|`)", said)) == []
 
 
+def test_modules_with_common_defaults_exist_and_are_explained() -> None:
+    groups = yaml.safe_load((ROOT / "meta/runtime.yml").read_text(encoding="utf-8"))["action_groups"]
+    page = (ROOT / "docs/plugins.md").read_text(encoding="utf-8")
+    for group, modules in groups.items():
+        assert f"group/dgx_spark.speculative.{group}:" in page
+        assert [name for name in modules if f"| `{name}` |" not in page] == []
+
+
 def test_the_readme_leads_to_each_page() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [page.name for page in sorted(ROOT.glob("docs/*.md")) if f"](docs/{page.name})" not in readme] == []
