@@ -158,7 +158,7 @@ def test_a_run_that_was_killed_while_it_took_the_lease_gives_it_back(of_the_run:
     said = of_the_run / "said"
     until(said.exists)
     # The keeper may have ended before the task has noted its number.
-    process = until(lambda: (held.Lease("spark-1").read() or {}).get("keeper"))
+    process = until(lambda: int((held.Lease("spark-1").read() or {}).get("keeper") or 0))
     until(lambda: keeper.stat(process) is None)
     assert said.read_text() == "release\n"
 
