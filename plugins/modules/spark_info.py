@@ -92,7 +92,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     remembered,
     require_format,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import EngineError, Machine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import EngineError
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.look import ARGUMENTS, DockerAccessInfo
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.arguments import PROOF
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import machine

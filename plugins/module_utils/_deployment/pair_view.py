@@ -12,18 +12,17 @@ import contextlib
 import dataclasses
 import errno
 import ipaddress
-import json
 import re
 import socket
 import typing as t
 from pathlib import Path
 
-RANK_LABEL = "dgx_spark.speculative.rank"
-OPTIONS_LABEL = "dgx_spark.speculative.options"
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
+
+RANK_LABEL = f"{LABEL}rank"
+OPTIONS_LABEL = f"{LABEL}options"
 ROLES = ("head", "worker")
 SSH_PORT = 2233
-# Where the test of the bandwidth writes down what it measured, below the collection's own directory.
-MEASURED = "bandwidth.json"
 # What ranks.json calls how the ranks talk.
 TRANSPORT = "transport"
 ASK_TIMEOUT_S = 2.0
@@ -188,22 +187,6 @@ def _read(path: Path) -> str | None:
         return path.read_text(encoding="ascii", errors="replace").strip()
     except OSError:
         return None
-
-
-def this_boot() -> str:
-    """Tells this start of the machine, or of the container that stands for one, from others."""
-    boot, first = _read(Path("/proc/sys/kernel/random/boot_id")), _read(Path("/proc/1/stat"))
-    return f"{boot} {(first or '').rpartition(')')[2].split()[19:20]}"
-
-
-def measured(directory: Path) -> list[dict[str, t.Any]]:
-    """What the cable has carried since this Spark was started, by interface; empty where nobody has measured."""
-    try:
-        data = json.loads((directory / MEASURED).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return []
-    rails = data.get("rails") if isinstance(data, dict) and data.get("boot") == this_boot() else None
-    return [rail for rail in rails if isinstance(rail, dict)] if isinstance(rails, list) else []
 
 
 def address_here(address: str) -> bool | None:

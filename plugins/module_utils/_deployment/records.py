@@ -16,15 +16,13 @@ import urllib.parse
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL, PREVIOUS
 
 Record = dict[str, t.Any]
 
 # How many tokens are drafted for each pass: the key of recipes, of records, and of what a benchmark has chosen.
 # The form of records and of container labels. Both carry it, as `format`.
 FORMAT = 1
-# Written when a deployment takes the place of another one: the whole record of the one that served before.
-PREVIOUS = "previous.json"
-LABEL = "dgx_spark.speculative."
 # Where a deployment has what its container has mounted, each time under another name, and one that is not written yet.
 GENERATIONS = "generations"
 DRAFT = ".draft-"

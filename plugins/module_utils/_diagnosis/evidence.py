@@ -20,10 +20,11 @@ import typing as t
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, records
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import bandwidth, nccl, records
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view as pairs
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import access as docker
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import holders
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import SOCKET, Engine, EngineError
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import store_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look import (
@@ -185,21 +186,16 @@ class Evidence:
         )
 
 
-class LoggingEngine(docker.Engine):
+class LoggingEngine(Engine):
     """An Engine that can also be asked for a container's output."""
 
     def logs(self, name: str, lines: int) -> str:
         """The end of what a container wrote to both its outputs."""
-        connection = docker._UnixConnection(self._path, self._timeout)
-        try:
-            path = f"/containers/{quote(name, safe='')}/logs?stdout=1&stderr=1&tail={lines}"
-            connection.request("GET", path)
-            response = connection.getresponse()
+        path = f"/containers/{quote(name, safe='')}/logs?stdout=1&stderr=1&tail={lines}"
+        with self.request("GET", path, self._timeout) as response:
             body = response.read()
-        finally:
-            connection.close()
         if response.status != 200:
-            raise docker.EngineError(f"the Engine answered {response.status} when asked for the container's output")
+            raise EngineError(f"the Engine answered {response.status} when asked for the container's output")
         return demultiplex(body).decode("utf-8", "replace")
 
 
@@ -342,7 +338,7 @@ class Gatherer:
     def _look(self, name: str, look: t.Callable[[], str | None]) -> None:
         try:
             self.evidence.sources.append(Source(name, True, look() or ""))
-        except (OSError, ValueError, docker.EngineError, completions.ProbeError) as e:
+        except (OSError, ValueError, EngineError, completions.ProbeError) as e:
             reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
             self.evidence.sources.append(Source(name, False, completions.one_line(reason) or type(e).__name__))
         except (AttributeError, KeyError, TypeError, RecursionError) as e:
@@ -435,7 +431,7 @@ class Gatherer:
         evidence.links = [pairs.look_at_rail(rail, self._machine.root) for rail in evidence.pair.rails]
         evidence.peer_answers = pairs.ask_peer(evidence.pair, next(iter(evidence.links), None))
         evidence.hotplug = _hotplug.look(self._machine.root)
-        evidence.measured = pairs.measured(evidence.state_directory)
+        evidence.measured = bandwidth.measured(evidence.state_directory)
         directory = evidence.directory
         if evidence.pair.rank == 0 and directory:
             self._look("ranks.json", lambda: self._ranks(directory))
@@ -594,7 +590,7 @@ def gather(
     container: str,
     state_directory: Path,
     cache_directory: Path,
-    socket: str = docker.SOCKET,
+    socket: str = SOCKET,
     ask: bool = True,
     failure: str = "",
     machine: docker.Machine | None = None,

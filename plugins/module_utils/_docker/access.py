@@ -10,108 +10,22 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import http.client
 import json
 import os
 import pwd
 import re
-import socket
 import typing as t
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import quote
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.published_ports import published_by
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.socket_cgroups import listening_cgroups
 
-SOCKET = "/var/run/docker.sock"
 # Where a dockerd that systemd started looks for programs.
 DAEMON_PATH = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
 CDI_FOLDERS = ["/etc/cdi", "/var/run/cdi"]
 GPU_HOOK = "nvidia-container-runtime-hook"
 ROOTLESS_HOST = "unix:///run/user/"
-# What served is called so until its successor was seen to answer, as plugin_utils/_jobs/switch.py names it.
-ASIDE = "-aside"
-
-
-class EngineError(Exception):
-    """The Engine answered, but not with what it was asked for; the text is one sentence for the user."""
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    """HTTP over the Engine's socket."""
-
-    def __init__(self, path: str, timeout: float) -> None:
-        super().__init__("localhost", timeout=timeout)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
-
-
-class Engine:
-    """A few reading requests to the Docker Engine. OSError means that it cannot be reached."""
-
-    def __init__(self, path: str = SOCKET, timeout: float = 30) -> None:
-        self._path = path
-        self._timeout = timeout
-
-    def find(self, path: str) -> t.Any:
-        """What the Engine says about a path, or None when it knows nothing of the kind."""
-        connection = _UnixConnection(self._path, self._timeout)
-        try:
-            connection.request("GET", path)
-            response = connection.getresponse()
-            body = response.read()
-        except http.client.HTTPException as e:
-            raise EngineError(f"Asking the Docker Engine for {path} failed: {type(e).__name__} {e}.") from e
-        finally:
-            connection.close()
-        if response.status == 404:
-            return None
-        try:
-            answer = json.loads(body)
-        except ValueError as e:
-            raise EngineError(f"Asking the Docker Engine for {path} failed: it did not answer with JSON.") from e
-        if response.status != 200:
-            reason = (answer.get("message") if isinstance(answer, dict) else None) or response.reason
-            raise EngineError(f"Asking the Docker Engine for {path} failed with status {response.status}: {reason}.")
-        return answer
-
-    def get(self, path: str) -> t.Any:
-        answer = self.find(path)
-        if answer is None:
-            raise EngineError(f"Asking the Docker Engine for {path} failed with status 404: it has no such page.")
-        return answer
-
-    def container(self, name: str) -> dict[str, t.Any] | None:
-        answer: dict[str, t.Any] | None = self.find(f"/containers/{quote(name, safe='')}/json")
-        return answer
-
-    def slot(self, name: str) -> dict[str, t.Any] | None:
-        """What is in the serving slot: what was put aside for a successor if it runs again, as after a power cut.
-
-        Two that run have one engine: its container is healthy, and the other one waits for it.
-        """
-        return max(filter(None, (self.container(name), self.aside(name))), key=_serves, default=None)
-
-    def aside(self, name: str) -> dict[str, t.Any] | None:
-        """Return what was put aside for a successor. Another user's container of that name has no label of ours."""
-        found = self.container(f"{name}{ASIDE}")
-        labels = ((found or {}).get("Config") or {}).get("Labels") or {}
-        return found if any(label.startswith(LABEL) for label in labels) else None
-
-    def image(self, name: str) -> dict[str, t.Any] | None:
-        answer: dict[str, t.Any] | None = self.find(f"/images/{quote(name, safe='/:@')}/json")
-        return answer
-
-
-def _serves(container: dict[str, t.Any]) -> tuple[bool, bool]:
-    state = container.get("State") or {}
-    return bool(state.get("Running")), (state.get("Health") or {}).get("Status") == "healthy"
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ import typing as t
 from dataclasses import dataclass
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine, user_name
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import GpuProcess
 
-OUR_LABEL = "dgx_spark.speculative."
 # The role whose container has more ports than a label names.
 PROXY = "api_proxy"
 # Who holds less than this is in nobody's way.
@@ -348,7 +348,7 @@ def _and(words: t.Sequence[str]) -> str:
 
 def describe_container(container: t.Mapping[str, t.Any]) -> str:
     """A running container in one sentence, for somebody whom it is in the way of."""
-    ours = any(label.startswith(OUR_LABEL) for label in container.get("labels") or {})
+    ours = any(label.startswith(LABEL) for label in container.get("labels") or {})
     up = container.get("up")
     about = [
         container.get("image"),
@@ -378,6 +378,6 @@ def is_slots(use: t.Mapping[str, t.Any], slot: t.Mapping[str, t.Any] | None) -> 
     """Whether it is the slot that has a port. Where only root can tell, its labels do: the proxy has several."""
     if slot is None:
         return False
-    url, role = (str(slot["labels"].get(f"{OUR_LABEL}{name}", "")) for name in ("url", "role"))
+    url, role = (str(slot["labels"].get(f"{LABEL}{name}", "")) for name in ("url", "role"))
     its = url.endswith(f":{use['port']}") or role == PROXY
     return bool(use["container"] == slot["name"] or (slot["name"] in use["suspects"] and its))

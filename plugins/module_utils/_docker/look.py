@@ -15,8 +15,8 @@ import pwd
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import (
-    Engine,
     Machine,
     answering_engine,
     brief_container,
@@ -29,8 +29,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.acce
     silent_engine,
     user_name,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.holders import (
-    OUR_LABEL,
     addresses_of,
     holdings,
     is_here,
@@ -190,7 +190,7 @@ def group_facts(uid: int) -> dict[str, bool]:
 
 def mounted_by(listed: t.Iterable[dict[str, t.Any]]) -> list[str]:
     """What this collection's containers have mounted of the host, whether they run or not."""
-    ours = [one for one in listed if any(label.startswith(OUR_LABEL) for label in one.get("Labels") or {})]
+    ours = [one for one in listed if any(label.startswith(LABEL) for label in one.get("Labels") or {})]
     return sorted({mount["Source"] for one in ours for mount in one.get("Mounts") or [] if mount.get("Source")})
 
 

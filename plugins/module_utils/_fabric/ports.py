@@ -18,7 +18,7 @@ import subprocess
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import measured
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.bandwidth import measured
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netplan import (
     FILE,
     PENDING,

@@ -20,7 +20,8 @@ from urllib.parse import urlsplit
 
 from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible.module_utils.urls import open_url
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import LABEL, leased_trial
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import leased_trial
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
     NotMeasured,
     Sensor,

@@ -19,7 +19,7 @@ from pathlib import Path
 from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible.module_utils.urls import open_url
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import LABEL
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import memory_curve
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.memory_curve import GIB
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (

@@ -22,15 +22,15 @@ import time
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import (
-    Engine,
-    EngineError,
     Machine,
     brief_container,
     brief_slot,
     mount_point,
     nearest_existing,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.holders import port_use
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import store_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import owner_name
@@ -48,7 +48,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watch
 SSHD_PLACES = ("/usr/sbin", "/usr/local/sbin", "/sbin", "/usr/bin")
 # What Docker, libvirt and others make.
 VIRTUAL = ("docker", "br-", "veth", "virbr", "lo", "tun", "tap", "wg", "tailscale")
-LABEL = "dgx_spark.speculative."
 # The image from which the pair's was made; another one means that it has to be made anew.
 BASE_LABEL = f"{LABEL}base"
 REPOSITORY = "dgx-spark-speculative/release"

@@ -15,6 +15,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import ASIDE
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
     OPTIONS_LABEL,
     SILENT,
@@ -28,14 +29,12 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     pair_of,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import (
-    ASIDE,
-    Engine,
-    EngineError,
     Machine,
     brief_slot,
     silent_engine,
     user_name,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import store_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.exposed import exposed
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import (

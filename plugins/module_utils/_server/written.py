@@ -12,7 +12,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import deployment_directory
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Engine, EngineError
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import last_lines
 
 LOG = Path("state/server.log")

@@ -12,7 +12,7 @@ import hashlib
 import json
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import LABEL
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import drafts
 
 

@@ -17,7 +17,6 @@ holds until the next start. If HOW is tcp, there is only that stream, and nothin
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import shutil
 import socket
@@ -27,6 +26,8 @@ import sys
 import time
 import typing as t
 from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import bandwidth as record
 
 from .said import emit
 
@@ -41,8 +42,6 @@ PERFTEST = "ib_write_bw"
 PERFTEST_S = 8.0
 # A card with a capped power carries 12.7 to 14 Gb/s (NVIDIA/dgx-spark-playbooks pull request 108 takes 8 to 25).
 CAPPED_FROM, CAPPED_TO = 8.0, 25.0
-# As module_utils/_deployment/pair_view.py reads it.
-RECORD = "bandwidth.json"
 NET = Path("/sys/class/net")
 
 
@@ -203,22 +202,6 @@ def findings(measured: t.Sequence[dict[str, t.Any]], minimum: float) -> list[str
     return [said for row in measured if (said := verdict(row, minimum))]
 
 
-def this_boot() -> str:
-    """As module_utils/_deployment/pair_view.py tells one start from another."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    first = Path("/proc/1/stat").read_text(encoding="utf-8", errors="replace")
-    return f"{boot} {first.rpartition(')')[2].split()[19:20]}"
-
-
-def record(measured: t.Sequence[dict[str, t.Any]], directory: Path) -> None:
-    """Write down what was measured, so that nobody does it again before the next start."""
-    with contextlib.suppress(OSError):
-        directory.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"boot": this_boot(), "rails": list(measured)}) + "\n"
-        (directory / RECORD).touch(mode=0o600)
-        (directory / RECORD).write_text(text, encoding="utf-8")
-
-
 def send_all(arguments: t.Sequence[str], directory: Path | None) -> dict[str, t.Any]:
     port, seconds, most, minimum = int(arguments[0]), float(arguments[1]), int(arguments[2]), float(arguments[3])
     wanted = rails(arguments[4:])
@@ -229,7 +212,7 @@ def send_all(arguments: t.Sequence[str], directory: Path | None) -> dict[str, t.
             if gbps is not None:
                 row.update(gbps=gbps, by="RDMA")
         known = [{key: row[key] for key in ("interface", "gbps", "by")} for row in measured]
-        record([{**row, "finding": verdict(row, minimum)} for row in known], directory)
+        record.write(directory, [{**row, "finding": verdict(row, minimum)} for row in known])
     lines = [f"{row['interface']} {row['gbps']:g} Gb/s by {row['by']}" for row in measured]
     return {"rails": measured, "lines": lines, "findings": findings(measured, minimum)}
 
@@ -237,7 +220,7 @@ def send_all(arguments: t.Sequence[str], directory: Path | None) -> dict[str, t.
 def receive_all(port: int, wanted: t.Sequence[Rail], directory: Path | None) -> dict[str, t.Any]:
     received = receive(port, wanted)
     if directory:
-        record([{"interface": rail.interface} for rail in wanted], directory)
+        record.write(directory, [{"interface": rail.interface} for rail in wanted])
         for rail in wanted:
             command = perftest(rail, port)
             if command:

@@ -160,7 +160,7 @@ def messages(engine: Engine, reference: str, dockerfile: str, arguments: t.Mappi
 
 def build(engine: Engine, reference: str, dockerfile: str) -> Message:
     """Build the image and say what came of it."""
-    arguments = proxies(os.environ, engine.ask("/info", "went away before it made the image")[1])
+    arguments = proxies(os.environ, engine.find("/info") or {})
     output = Output(secrets(arguments))
     with Reports(output.state, REPORT_EVERY_S):
         for message in messages(engine, reference, dockerfile, arguments):
@@ -168,7 +168,7 @@ def build(engine: Engine, reference: str, dockerfile: str) -> Message:
                 output.feed(str(message.get("stream") or ""))
                 if problem := error_in(message):
                     raise BuildError(output.explain(problem))
-    made = engine.find(reference, "went away when it had made the image")
+    made = engine.image(reference)
     if made is None:
         raise BuildError(f"the Docker Engine does not know {reference} after it made it")
     return {"id": made.get("Id"), "bytes": made.get("Size")}

@@ -8,36 +8,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import shutil
 import socket
 import typing as t
-from urllib.parse import quote
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import engine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import SOCKET, EngineError
 
 from .said import Message, amount
-
-SOCKET = "/var/run/docker.sock"
-# For an answer that takes no work.
-ASK_S = 30.0
-
-
-class EngineError(Exception):
-    """It does not answer, or no longer: why, in a few words."""
-
-
-class Connection(http.client.HTTPConnection):
-    """HTTP over the Engine's socket."""
-
-    def __init__(self, path: str, silence_s: float | None) -> None:
-        super().__init__("localhost", timeout=silence_s)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
 
 
 def reason_of(error: BaseException) -> str:
@@ -53,40 +33,17 @@ def message_of(body: str) -> str:
     return str(answer.get("message") or "") if isinstance(answer, dict) else body.strip()
 
 
-def image_path(reference: str, what: str) -> str:
-    return f"/images/{quote(reference, safe='/:@')}/{what}"
-
-
-class Engine:
-    """The Engine, and the directory where it keeps its images."""
+class Engine(engine.Engine):
+    """The Engine, if it is what the job works with: why it does not answer is a sentence, too."""
 
     def __init__(self, path: str = SOCKET, images: str = "") -> None:
-        self.path = path
+        super().__init__(path)
+        # Where it keeps its images.
         self._images = images
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        silence_s: float | None = None,
-        body: t.Any = None,
-        sent: t.Callable[[], None] = lambda: None,
-    ) -> http.client.HTTPResponse:
-        """Ask for something; a body is data, or an archive, in pieces if it is no bytes.
-
-        Raises socket.timeout after a silence.
-        """
-        connection = Connection(self.path, silence_s)
-        kind = "json" if isinstance(body, dict) else "x-tar"
-        headers = {"Content-Type": f"application/{kind}"} if body is not None else {}
-        body = json.dumps(body).encode() if isinstance(body, dict) else body
-        pieces = body is not None and not isinstance(body, bytes)
+    def request(self, *arguments: t.Any, **more: t.Any) -> http.client.HTTPResponse:
         try:
-            # Of pieces the Engine may refuse the rest and say why.
-            with contextlib.suppress(*([BrokenPipeError, ConnectionResetError] if pieces else [])):
-                connection.request(method, path, body, headers, encode_chunked=pieces)
-                sent()
-            return connection.getresponse()
+            return super().request(*arguments, **more)
         except socket.timeout:
             raise
         except (OSError, http.client.HTTPException) as e:
@@ -94,19 +51,11 @@ class Engine:
                 f"the Docker Engine does not answer on {self.path} ({reason_of(e)}); is it running?"
             ) from e
 
-    def ask(self, path: str, lost: str = "went away") -> tuple[int, Message]:
-        """The status and the answer, which is one object; what to say if it is cut."""
+    def find(self, path: str) -> t.Any:
         try:
-            response = self.request("GET", path, ASK_S)
-            answer = json.loads(response.read())
-        except (OSError, ValueError, http.client.HTTPException) as e:
-            raise EngineError(f"the Docker Engine {lost}") from e
-        return (response.status, answer) if isinstance(answer, dict) else (0, {})
-
-    def find(self, reference: str, lost: str = "went away") -> Message | None:
-        """An image, if it is there."""
-        status, answer = self.ask(image_path(reference, "json"), lost)
-        return answer if status == 200 else None
+            return super().find(path)
+        except OSError as e:
+            raise EngineError("the Docker Engine went away") from e
 
     def room(self) -> str:
         """How much space is left where it keeps its images, for an error message."""

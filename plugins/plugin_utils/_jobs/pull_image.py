@@ -207,7 +207,7 @@ def pull(engine: Engine, image: str, sizes: dict[str, int]) -> Message:
             with progress.lock:
                 progress.feed(message)
     try:
-        found = engine.find(image)
+        found = engine.image(image)
     except EngineError:
         found = None
     if found is None:

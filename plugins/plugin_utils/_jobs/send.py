@@ -35,8 +35,9 @@ import time
 import traceback
 import typing as t
 from pathlib import Path
+from urllib.parse import quote
 
-from .engine import Engine, EngineError, image_path
+from .engine import Engine, EngineError
 from .files import give_back, model_folder
 from .said import Message, Rate, Reports, amount, emit, log, pace, share
 
@@ -575,7 +576,7 @@ def silent() -> CopyError:
 def save(engine: Engine, reference: str) -> http.client.HTTPResponse:
     """Have the Engine pack an image."""
     try:
-        response = engine.request("GET", image_path(reference, "get"), SILENCE_S)
+        response = engine.request("GET", f"/images/{quote(reference, safe='/:@')}/get", SILENCE_S)
     except socket.timeout as e:
         raise silent() from e
     except EngineError as e:

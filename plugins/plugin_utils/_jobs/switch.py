@@ -26,6 +26,12 @@ import time
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import (
+    ASIDE,
+    LABEL,
+    PREVIOUS,
+    RECORD,
+)
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import (
     RUN,
     LockError,
@@ -39,9 +45,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock 
 from .engine import Engine, EngineError, message_of
 from .said import Message, emit
 
-# As module_utils/_docker/access.py names what was put aside.
-ASIDE = "-aside"
-LABEL = "dgx_spark.speculative."
 LOOK_S = 1.0
 # What a run had begun goes on without it, and without its lock, which may be killed, too: a module that makes a
 # container stops the one that has the name, which has to be the other one's yet.
@@ -96,11 +99,6 @@ def configuration(labels: t.Mapping[str, str]) -> str | None:
     return labels.get(f"{LABEL}configuration")
 
 
-def is_ours(container: Message) -> bool:
-    """Return whether this collection made it: a name alone may be anybody's."""
-    return any(label.startswith(LABEL) for label in container["Config"].get("Labels") or {})
-
-
 def recorded(path: Path) -> str:
     """The configuration of which a record is; nothing if it cannot be read."""
     try:
@@ -116,13 +114,13 @@ def is_kept(new: t.Mapping[str, str], old: t.Mapping[str, str] | None) -> bool:
     as it was has no other record.
     """
     directory, own = Path(new.get(f"{LABEL}directory") or "/nowhere"), configuration(new)
-    others = {own, recorded(directory.parent / "previous.json")}
-    return recorded(directory / "record.json") == own and (old is None or configuration(old) in others)
+    others = {own, recorded(directory.parent / PREVIOUS)}
+    return recorded(directory / RECORD) == own and (old is None or configuration(old) in others)
 
 
 def forget(serving: t.Mapping[str, str]) -> None:
     """Remove a way back that leads to what serves: a run that wrote no record has left it, and it proves nothing."""
-    way_back = Path(serving.get(f"{LABEL}directory") or "/nowhere").parent / "previous.json"
+    way_back = Path(serving.get(f"{LABEL}directory") or "/nowhere").parent / PREVIOUS
     if recorded(way_back) == configuration(serving):
         way_back.unlink(missing_ok=True)
 
@@ -161,7 +159,7 @@ class Switch:
         A run whose lease is gone will change nothing more, so that what it stopped would stay so.
         """
         with alone(self._directory), leased(run):
-            old = self._find(self.name)
+            old = self._engine.own(self.name)
             if old is None:
                 return ""
             if run:
@@ -180,7 +178,7 @@ class Switch:
             time.sleep(LOOK_S)
             # The Engine may be restarting.
             with contextlib.suppress(EngineError), alone(self._directory):
-                new, old = self._find(self.name), self._find(f"{self.name}{ASIDE}")
+                new, old = self._engine.own(self.name), self._engine.aside(self.name)
                 if old is None and (new is None or is_left_alone(new)):
                     return
                 now = time.monotonic()
@@ -195,7 +193,7 @@ class Switch:
             return self._finish()
 
     def _finish(self) -> str:
-        new, old = self._find(self.name), self._find(f"{self.name}{ASIDE}")
+        new, old = self._engine.own(self.name), self._engine.aside(self.name)
         if old is None and (new is None or is_left_alone(new)):
             return ""
         if new and is_kept(new["Config"]["Labels"], old and old["Config"]["Labels"]):
@@ -219,20 +217,8 @@ class Switch:
         self._up(old)
         return "back"
 
-    def _look(self, name: str) -> Message | None:
-        status, answer = self._engine.ask(f"/containers/{name}/json")
-        if status not in (200, 404):
-            raise EngineError(f"the Docker Engine does not say what {name} is ({answer.get('message') or status})")
-        return answer if status == 200 else None
-
-    def _find(self, name: str) -> Message | None:
-        """Return the container with that name, unless it is somebody else's."""
-        found = self._look(name)
-        return found if found and is_ours(found) else None
-
     def _refuse_foreign(self, name: str) -> None:
-        found = self._look(name)
-        if found and not is_ours(found):
+        if self._engine.container(name) and not self._engine.own(name):
             raise EngineError(
                 f"the container {name} was not made by this collection. Nothing was changed. Rename or remove that "
                 "container, then run again"
@@ -299,5 +285,5 @@ if __name__ == "__main__":
     try:
         emit({"result": main(sys.argv[1:])})
     except EngineError as error:
-        emit({"error": f"Switching from one container to the other failed: {error}."})
+        emit({"error": f"Switching from one container to the other failed: {str(error).rstrip('.')}."})
         sys.exit(1)

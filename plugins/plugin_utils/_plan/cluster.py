@@ -11,7 +11,8 @@ from __future__ import annotations
 import typing as t
 from pathlib import PurePosixPath
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import KEY, LABEL, digest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import KEY, digest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import PROGRAM
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.room import is_copied
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import by_value, listed, share

@@ -16,10 +16,11 @@ import hashlib
 import json
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import FORMAT
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import wish
 
-PREFIX = "dgx_spark.speculative"
+PREFIX = names.LABEL.rstrip(".")
 LABEL = f"{PREFIX}.configuration"
 # Where a container has its files from, below the deployment's directory, and where it finds them.
 GENERATIONS = "generations"

@@ -20,13 +20,13 @@ import urllib.parse
 from pathlib import PurePosixPath
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, pair_view
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import ASIDE
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
     FORMAT,
     NOT_COMPARED,
     PREVIOUS,
     nodes_of,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import ASIDE
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import (
     DEPLOYMENT,

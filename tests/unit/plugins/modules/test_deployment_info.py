@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Engine, Machine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import Disk, Previous, Status
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import look as look_of_server
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lease, lock

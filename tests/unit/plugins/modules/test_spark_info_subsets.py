@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import bandwidth
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import look as docker_look
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Engine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import ports
 from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import bandwidth
 
 from tests.unit.docker_server import DockerServer
 
@@ -117,7 +117,7 @@ def test_ports_that_cannot_be_looked_at_fail_who_asks_only_that(
 
 def test_what_was_measured_is_in_the_state_directory(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     rows = [{"interface": "enp1s0f1np1", "gbps": 97.3, "by": "RDMA", "finding": None}]
-    bandwidth.record(rows, tmp_path / "state")
+    bandwidth.write(tmp_path / "state", rows)
     found = gather(capsys, "fabric", state_directory=str(tmp_path / "state"))["fabric"]
     assert found["measured"] == rows
     assert isinstance(found["ports"], list)

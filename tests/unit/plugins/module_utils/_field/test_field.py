@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from ansible.module_utils.urls import ConnectionError as UrlsConnectionError
 from ansible_collections.dgx_spark.speculative.plugins.lookup.job import program
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view as pairs
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import bandwidth
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field import link, machine, serving
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._field.sensor import (
     NotMeasured,
@@ -348,7 +348,7 @@ def test_tcp(ends: Ends) -> None:
     assert re.fullmatch(r"rail0 [\d.]+ Gb/s by TCP", line)
     assert said == ["the head tells what has arrived here"]
     # A field check changes nothing, so the role measures as if nobody had.
-    assert [pairs.measured(spark.state_directory) for spark in ends] == [[], []]
+    assert [bandwidth.measured(spark.state_directory) for spark in ends] == [[], []]
 
 
 def test_tcp_that_cannot_be_measured(ends: Ends) -> None:

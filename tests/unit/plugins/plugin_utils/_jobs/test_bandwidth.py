@@ -14,7 +14,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import measured
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.bandwidth import measured
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import bandwidth
 
 from tests.unit.programs import standalone

@@ -16,7 +16,7 @@ import urllib.parse
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import access
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import engine as look
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lease, lock
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import switch
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs.engine import Engine, EngineError
@@ -208,10 +208,6 @@ def watchers(monkeypatch: pytest.MonkeyPatch) -> list[t.Callable[[], None]]:
     return found
 
 
-def test_the_name_is_that_which_the_collections_modules_use() -> None:
-    assert access.ASIDE == switch.ASIDE
-
-
 def test_what_serves_is_put_aside_and_comes_back_after_a_power_cut(
     scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]]
 ) -> None:
@@ -224,7 +220,7 @@ def test_what_serves_is_put_aside_and_comes_back_after_a_power_cut(
     scene.engine.power_cut()
     assert scene.engine.seen() == {f"{SLOT}-aside": ("a", True, "always"), SLOT: ("b", False, "no")}
     # As those see it who look at the slot.
-    slot = access.Engine(str(scene.engine.path)).slot(SLOT)
+    slot = look.Engine(str(scene.engine.path)).slot(SLOT)
     assert slot is not None
     assert slot["Id"] == OLD
     assert scene.switch.settle("") == "back"
@@ -246,7 +242,7 @@ def test_cut_off_while_it_is_put_aside_it_serves_after_a_power_cut_and_is_found(
     scene.engine.power_cut()
     ((_name, runs, _policy),) = scene.engine.seen().values()
     assert runs
-    slot = access.Engine(str(scene.engine.path)).slot(SLOT)
+    slot = look.Engine(str(scene.engine.path)).slot(SLOT)
     assert slot is not None
     assert slot["State"]["Running"]
     scene.switch.settle("")

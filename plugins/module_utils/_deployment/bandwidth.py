@@ -1,0 +1,48 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""What the cable has carried, written down by its test and read by whoever wants to know."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import typing as t
+from pathlib import Path
+
+# Below the collection's own directory.
+NAME = "bandwidth.json"
+
+Rails = list[dict[str, t.Any]]
+
+
+def this_boot() -> str:
+    """Tell this start of the machine, or of the container that stands for one, from others."""
+    boot, first = "", ""
+    with contextlib.suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii", errors="replace").strip()
+    with contextlib.suppress(OSError):
+        first = Path("/proc/1/stat").read_text(encoding="ascii", errors="replace")
+    return f"{boot} {first.rpartition(')')[2].split()[19:20]}"
+
+
+def write(directory: Path, rails: t.Sequence[dict[str, t.Any]]) -> None:
+    """Write down what was measured, so that nobody does it again before the next start."""
+    with contextlib.suppress(OSError):
+        directory.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"boot": this_boot(), "rails": list(rails)}) + "\n"
+        (directory / NAME).touch(mode=0o600)
+        (directory / NAME).write_text(text, encoding="utf-8")
+
+
+def measured(directory: Path) -> Rails:
+    """Return what the cable has carried since this Spark was started, by interface; nothing if it was not measured."""
+    try:
+        data = json.loads((directory / NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    rails = data.get("rails") if isinstance(data, dict) and data.get("boot") == this_boot() else None
+    return [rail for rail in rails if isinstance(rail, dict)] if isinstance(rails, list) else []

@@ -1,0 +1,17 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""What the labels, files and containers of a deployment are called."""
+
+from __future__ import annotations
+
+LABEL = "dgx_spark.speculative."
+# The container that served keeps this behind its name until its successor was seen to answer.
+ASIDE = "-aside"
+# What a deployment's directory says of it, once it was seen to answer.
+RECORD = "record.json"
+# Written beside the directories when a deployment takes the place of another one: the record of that one.
+PREVIOUS = "previous.json"

@@ -1,0 +1,128 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""The Docker Engine by its socket, for modules and for jobs."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import socket
+import typing as t
+from urllib.parse import quote
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import ASIDE, LABEL
+
+SOCKET = "/var/run/docker.sock"
+
+Answer = dict[str, t.Any]
+
+
+class EngineError(Exception):
+    """The Engine answered, but not with what it was asked for; the text is one sentence for the user."""
+
+
+class Connection(http.client.HTTPConnection):
+    """HTTP over the Engine's socket."""
+
+    def __init__(self, path: str, timeout: float | None) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+class Engine:
+    """Requests to the Docker Engine. OSError means that it cannot be reached."""
+
+    def __init__(self, path: str = SOCKET, timeout: float = 30) -> None:
+        self.path = path
+        self._timeout = timeout
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        silence_s: float | None = None,
+        body: t.Any = None,
+        sent: t.Callable[[], None] = lambda: None,
+    ) -> http.client.HTTPResponse:
+        """Ask for something; a body is data, or an archive, in pieces if it is no bytes.
+
+        Raise socket.timeout after a silence.
+        """
+        connection = Connection(self.path, silence_s)
+        kind = "json" if isinstance(body, dict) else "x-tar"
+        headers = {"Content-Type": f"application/{kind}"} if body is not None else {}
+        body = json.dumps(body).encode() if isinstance(body, dict) else body
+        pieces = body is not None and not isinstance(body, bytes)
+        # Of pieces the Engine may refuse the rest and say why.
+        with contextlib.suppress(*([BrokenPipeError, ConnectionResetError] if pieces else [])):
+            connection.request(method, path, body, headers, encode_chunked=pieces)
+            sent()
+        response = connection.getresponse()
+        if connection.sock:
+            # From here on the socket is the response's, and ends with it.
+            connection.sock.close()
+        return response
+
+    def find(self, path: str) -> t.Any:
+        """Return what the Engine says about a path, or None when it knows nothing of the kind."""
+        try:
+            with self.request("GET", path, self._timeout) as response:
+                body = response.read()
+        except http.client.HTTPException as e:
+            raise EngineError(f"Asking the Docker Engine for {path} failed: {type(e).__name__} {e}.") from e
+        if response.status == 404:
+            return None
+        try:
+            answer = json.loads(body)
+        except ValueError as e:
+            raise EngineError(f"Asking the Docker Engine for {path} failed: it did not answer with JSON.") from e
+        if response.status != 200:
+            reason = (answer.get("message") if isinstance(answer, dict) else None) or response.reason
+            raise EngineError(f"Asking the Docker Engine for {path} failed with status {response.status}: {reason}.")
+        return answer
+
+    def get(self, path: str) -> t.Any:
+        answer = self.find(path)
+        if answer is None:
+            raise EngineError(f"Asking the Docker Engine for {path} failed with status 404: it has no such page.")
+        return answer
+
+    def container(self, name: str) -> Answer | None:
+        answer: Answer | None = self.find(f"/containers/{quote(name, safe='')}/json")
+        return answer
+
+    def own(self, name: str) -> Answer | None:
+        """Return a container if this collection made it: a name alone may be anybody's."""
+        found = self.container(name)
+        labels = ((found or {}).get("Config") or {}).get("Labels") or {}
+        return found if any(label.startswith(LABEL) for label in labels) else None
+
+    def aside(self, name: str) -> Answer | None:
+        """Return what was put aside for a successor."""
+        return self.own(f"{name}{ASIDE}")
+
+    def slot(self, name: str) -> Answer | None:
+        """Return what is in the serving slot, or what was put aside if it runs again, as after a power cut.
+
+        Two that run have one engine: its container is healthy, and the other one waits for it.
+        """
+        return max(filter(None, (self.container(name), self.aside(name))), key=_serves, default=None)
+
+    def image(self, name: str) -> Answer | None:
+        answer: Answer | None = self.find(f"/images/{quote(name, safe='/:@')}/json")
+        return answer
+
+
+def _serves(container: Answer) -> tuple[bool, bool]:
+    state = container.get("State") or {}
+    return bool(state.get("Running")), (state.get("Health") or {}).get("Status") == "healthy"
