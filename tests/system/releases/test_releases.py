@@ -101,8 +101,7 @@ def test_an_image_that_cannot_be_asked_is_told(spark: Spark) -> None:
     with spark.gpu(import_seconds=-1):
         outcome = playbook.succeed("single_eagle3", variables={"speculative_serve_draft_length": 3})
     said = " ".join(outcome.output.split())
-    assert "could not be asked about the engine options (importing TensorRT-LLM failed: ValueError:" in said
-    assert "It is asked again in the next run" in said
+    assert "(importing TensorRT-LLM failed: ValueError:" in said
 
 
 def test_when_the_image_disagrees_nothing_is_touched(spark: Spark, internet: Internet) -> None:

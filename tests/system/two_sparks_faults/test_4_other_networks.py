@@ -36,9 +36,7 @@ def test_addresses_of_somebody_else_are_used_and_nothing_is_written(network: Non
     outcome = playbook.succeed(ROLES, variables={"steps": ["spark_network/main"]})
     assert outcome.changed == []
     text = " ".join(outcome.output.split())
-    assert (
-        "the cable is used with MTU 1500, not 9000. That is left as it is, since it was set up by somebody else" in text
-    )
+    assert "MTU 1500, not 9000" in text
     assert pair.look() == before
     assert pair.stages() == ["", ""]
     assert "10.77.1.2/24" in before[pair.worker.container]
@@ -62,8 +60,8 @@ def test_a_profile_that_networkmanager_keeps_is_refused_with_its_way_out(network
     before = pair.look()
     text = refused("spark_network/main")
     uuid = "0f3c2b1a-5d4e-4c3b-9a8f-7e6d5c4b3a21"
-    assert f"/etc/netplan/90-NM-{uuid}.yaml sets up enp1s0f1np1 and is not this collection's" in text
-    assert f"or delete NetworkManager's profile with 'sudo nmcli connection delete {uuid}', then run again" in text
+    assert f"/etc/netplan/90-NM-{uuid}.yaml sets up enp1s0f1np1" in text
+    assert f"'sudo nmcli connection delete {uuid}'" in text
     assert pair.look() == before
 
 

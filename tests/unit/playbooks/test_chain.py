@@ -7,14 +7,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import trusted
+
+from tests.unit import plays
 
 ROOT = Path(__file__).parents[3]
 KEY_FILE = (
@@ -55,19 +55,9 @@ PLAY = """
 def play(directory: Path, hosts: dict[str, dict[str, t.Any]], shown: str, *entries: str) -> dict[str, t.Any]:
     """What each host hands out at the end, by its name."""
     own = {name: {"spark_network_state_directory": str(directory / name), **values} for name, values in hosts.items()}
-    variables = {"ansible_python_interpreter": sys.executable, "entries": entries, "shown": shown}
-    inventory = {"sparks": {"hosts": own, "vars": variables}}
+    inventory = {"sparks": {"hosts": own, "vars": {"entries": entries, "shown": shown}}}
     (directory / "hosts.yml").write_text(json.dumps(inventory), encoding="utf-8")
-    (directory / "play.yml").write_text(PLAY, encoding="utf-8")
-    command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", str(directory / "hosts.yml")]
-    done = subprocess.run(
-        [*command, str(directory / "play.yml")],
-        cwd=ROOT,
-        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = plays.run(directory, yaml.safe_load(PLAY)[0], hosts=str(directory / "hosts.yml"))
     assert done.returncode == 0, done.stdout + done.stderr
     return {name: json.loads((directory / f"{name}.json").read_text(encoding="utf-8")) for name in hosts}
 

@@ -7,12 +7,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
-import yaml
+from tests.unit import plays
 
 ROOT = Path(__file__).parents[3]
 READ = (
@@ -29,12 +27,8 @@ def shown(directory: Path, *tasks: dict[str, t.Any], given: dict[str, t.Any], **
     ]
     content = "{{ [" + ", ".join(READ) + "] | to_json }}"
     show = {"ansible.builtin.copy": {"content": content, "dest": str(directory / "shown.json")}}
-    begin = {"hosts": "localhost", "connection": "local", "gather_facts": False}
-    (directory / "play.yml").write_text(yaml.safe_dump([{**begin, "tasks": [*roles, *tasks, show], **play}]))
-    program = Path(sys.executable).with_name("ansible-playbook")
-    extra = json.dumps({"ansible_python_interpreter": sys.executable, **given})
-    command = [str(program), "-i", "localhost,", str(directory / "play.yml"), "-e", extra]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    extra = json.dumps(given)
+    done = plays.run(directory, {"gather_facts": False, "tasks": [*roles, *tasks, show], **play}, "-e", extra)
     assert done.returncode == 0, done.stdout + done.stderr
     return t.cast(list[t.Any], json.loads((directory / "shown.json").read_text(encoding="utf-8")))
 

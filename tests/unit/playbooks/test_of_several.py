@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
 import pytest
+
+from tests.unit import plays
 
 ROOT = Path(__file__).parents[3]
 NAMES = ("spark-1", "spark-2", "spark-3")
@@ -21,13 +22,8 @@ NAMES = ("spark-1", "spark-2", "spark-3")
 def play(directory: Path, tasks: list[dict[str, t.Any]], **keywords: t.Any) -> subprocess.CompletedProcess[str]:
     hosts: dict[str, dict[str, t.Any]] = {name: {} for name in NAMES}
     hosts["spark-1"]["trtllm_container_registry"] = {"compressed_bytes": 13}
-    inventory = {"sparks": {"hosts": hosts, "vars": {"ansible_python_interpreter": sys.executable}}}
-    one = {"name": "Play", "hosts": "sparks", "connection": "local", "gather_facts": False, "tasks": tasks, **keywords}
-    (directory / "hosts.yml").write_text(json.dumps(inventory), encoding="utf-8")
-    (directory / "play.yml").write_text(json.dumps([one]), encoding="utf-8")
-    program = Path(sys.executable).with_name("ansible-playbook")
-    command = [str(program), "-i", str(directory / "hosts.yml"), str(directory / "play.yml")]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    (directory / "hosts.yml").write_text(json.dumps({"sparks": {"hosts": hosts}}), encoding="utf-8")
+    return plays.do(directory, *tasks, hosts=str(directory / "hosts.yml"), **keywords)
 
 
 def test_all_know_what_the_head_was_told_of_the_image(tmp_path: Path) -> None:

@@ -7,14 +7,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
 import pytest
 import yaml
+
+from tests.unit import plays
 
 ROOT = Path(__file__).parents[3]
 DOUBLE = """#!/usr/bin/python
@@ -55,7 +54,6 @@ PLAY = """
         tasks_from: "{{ item }}"
       loop: "{{ entries }}"
 """
-PYTHON = {"ansible_python_interpreter": sys.executable}
 RAIL = {"interface": "enp1s0f1np1", "rdma": "rocep1s0f1", "subnet": "192.168.100.0/24"}
 CONFIGURATION = "dgx_spark.speculative.configuration"
 
@@ -102,24 +100,15 @@ def fixture_play(tmp_path: Path) -> Play:
     place.mkdir(parents=True)
     calls = tmp_path / "calls"
     (place / "docker_container.py").write_text(DOUBLE % (", ".join(map(repr, OTHERS)), str(calls)), encoding="utf-8")
-    (tmp_path / "play.yml").write_text(PLAY, encoding="utf-8")
 
     def play(entries: t.Sequence[str], *arguments: str, sparks: int = 2, **variables: t.Any) -> Played:
         hosts = {f"spark-{rank + 1}": {**spark(rank), **variables} for rank in range(sparks)}
-        inventory = {"sparks": {"hosts": hosts, "vars": {"entries": entries, **PYTHON}}}
+        inventory = {"sparks": {"hosts": hosts, "vars": {"entries": entries}}}
         (tmp_path / "hosts.yml").write_text(json.dumps(inventory), encoding="utf-8")
         calls.unlink(missing_ok=True)
-        done = subprocess.run(
-            [
-                str(Path(sys.executable).with_name("ansible-playbook")),
-                *("-i", str(tmp_path / "hosts.yml"), str(tmp_path / "play.yml"), *arguments),
-            ],
-            cwd=ROOT,
-            env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": f"{tmp_path}:{ROOT / 'collections'}"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        where = f"{tmp_path}:{plays.COLLECTIONS}"
+        play = yaml.safe_load(PLAY)[0]
+        done = plays.run(tmp_path, play, *arguments, hosts=str(tmp_path / "hosts.yml"), where=where)
         lines = calls.read_text(encoding="utf-8").splitlines() if calls.exists() else []
         return Played(done.returncode, done.stdout + done.stderr, [json.loads(line) for line in lines])
 

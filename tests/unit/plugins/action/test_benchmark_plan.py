@@ -5,13 +5,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
 import pytest
+
+from tests.unit import plays
 
 REPOSITORY = Path(__file__).parents[4]
 RECORD: dict[str, t.Any] = {
@@ -53,23 +52,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, t.Any]:
     ]
     kept = "{{ [" + ", ".join(f"seen_{number}" for number in range(len(given))) + "] | to_json }}"
     keep = {"name": "Keep", "ansible.builtin.copy": {"content": kept, "dest": f"{directory}/seen.json"}}
-    play = {
-        "name": "Plan",
-        "hosts": "localhost",
-        "connection": "local",
-        "gather_facts": False,
-        "vars": {"ansible_python_interpreter": sys.executable},
-    }
-    (directory / "play.yml").write_text(json.dumps([{**play, "tasks": [*tasks, keep]}]))
-    (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n")
-    done = subprocess.run(
-        [Path(sys.executable).parent / "ansible-playbook", "-i", "localhost,", "play.yml"],
-        cwd=directory,
-        env={**os.environ, "ANSIBLE_CONFIG": "ansible.cfg", "ANSIBLE_LOCAL_TEMP": str(directory / "local")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = plays.do(directory, *tasks, keep)
     assert done.returncode == 0, done.stdout + done.stderr
     return dict(zip(given, json.loads((directory / "seen.json").read_text()), strict=True))
 
@@ -97,4 +80,4 @@ def test_lists_from_the_command_line_are_read(seen: dict[str, t.Any]) -> None:
 )
 def test_what_cannot_be_planned_is_told_with_the_way_out(seen: dict[str, t.Any], name: str, sentence: str) -> None:
     assert sentence in seen[name]["msg"]
-    assert seen[name]["msg"].startswith("localhost: ")
+    assert seen[name]["msg"].startswith("spark-1: ")

@@ -5,10 +5,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
@@ -17,8 +14,8 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.a
 
 from tests.unit import benchmark_reports as reports
 from tests.unit import benchmark_results as measured
+from tests.unit import plays
 
-REPOSITORY = Path(__file__).parents[4]
 HOST, USER = "athena.lan.example", "alice"
 # What a server may say when it ends, with all that strangers need not know.
 LAST_WORDS = (
@@ -44,26 +41,12 @@ PRIVATE = ("athena", "10.1.2.3", f"/{USER}", f"{USER}@", f"={USER}", "CANARY", "
 def play(directory: Path, *tasks: dict[str, t.Any], **environment: str) -> str:
     """Run tasks on a host that nobody can reach, and return what was printed."""
     (directory / "measured.json").write_text(json.dumps(measured.results(errors={2: LAST_WORDS})))
-    (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n")
-    book: dict[str, t.Any] = {"hosts": HOST, "gather_facts": False, "vars": {"ansible_user": USER}}
-    book["tasks"] = [
+    every = [
         {"name": "Report", "dgx_spark.speculative.benchmark": {"report": task}, "ignore_errors": True} for task in tasks
     ]
-    (directory / "play.yml").write_text(json.dumps([book]))
-    done = subprocess.run(
-        [Path(sys.executable).parent / "ansible-playbook", "-i", f"{HOST},", "play.yml"],
-        cwd=directory,
-        env={
-            **os.environ,
-            "ANSIBLE_CONFIG": "ansible.cfg",
-            "ANSIBLE_LOCAL_TEMP": str(directory / "local"),
-            "ANSIBLE_NOCOLOR": "1",
-            **environment,
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    variables = {"ansible_user": USER, "ansible_connection": "ssh"}
+    play = {"gather_facts": False, "vars": variables, "tasks": every}
+    done = plays.run(directory, play, hosts=f"{HOST},", **environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     return " ".join(done.stdout.split()) + done.stderr

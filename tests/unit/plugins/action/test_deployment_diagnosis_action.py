@@ -6,10 +6,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import tarfile
 import types
 import typing as t
@@ -20,7 +16,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.dgx_spark.speculative.plugins.action import deployment_diagnosis
 from ansible_collections.dgx_spark.speculative.plugins.action.deployment_diagnosis import place
 
-ROOT = Path(__file__).parents[4]
+from tests.unit import plays
 
 
 @pytest.mark.parametrize(
@@ -38,30 +34,12 @@ def test_where_it_goes(where: str, hosts: list[str], expected: str, monkeypatch:
     assert str(place(where, "spark-1", hosts)) == expected
 
 
-def play(directory: Path, *arguments: str, refused: bool = False, **options: t.Any) -> dict[str, t.Any]:
+def play(directory: Path, *arguments: str, **options: t.Any) -> dict[str, t.Any]:
     (directory / "home").mkdir(exist_ok=True)
     asked = {"state_directory": str(directory / "state"), "socket": str(directory / "none"), "ask": False, **options}
-    allowed = {"failed_when": False} if refused else {}
-    tasks = [
-        {"dgx_spark.speculative.deployment_diagnosis": asked, "register": "found", **allowed},
-        {
-            "ansible.builtin.copy": {"content": "{{ found | to_json }}", "dest": f"{directory}/found.json"},
-            "check_mode": False,
-        },
-    ]
-    one = {"name": "Look", "hosts": "all", "gather_facts": False, "tasks": tasks}
-    (directory / "play.yml").write_text(json.dumps([one]), encoding="utf-8")
-    command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "spark-1,", "-c", "local", *arguments]
-    done = subprocess.run(
-        [*command, "-e", f"ansible_python_interpreter={sys.executable}", str(directory / "play.yml")],
-        cwd=ROOT,
-        env={**os.environ, "HOME": str(directory / "home"), "PWD": str(directory)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return t.cast("dict[str, t.Any]", json.loads((directory / "found.json").read_text(encoding="utf-8")))
+    task = {"dgx_spark.speculative.deployment_diagnosis": asked}
+    home = {"HOME": str(directory / "home"), "PWD": str(directory)}
+    return plays.registered(directory, task, *arguments, **home)[0]
 
 
 def test_the_host_does_not_keep_it(tmp_path: Path) -> None:
@@ -110,8 +88,3 @@ def test_a_run_that_failed_ends_with_its_own_message(
     monkeypatch.setattr(deployment_diagnosis.display, "display", said.append)
     assert Action(found).run() == {"failed": True, "changed": False, "msg": "spark-1: It failed."}
     assert said == shown
-
-
-def test_a_failure_that_is_not_told_is_refused(tmp_path: Path) -> None:
-    found = play(tmp_path, fails=True, refused=True)
-    assert "fails is True but all of the following are missing: failure" in found["msg"]

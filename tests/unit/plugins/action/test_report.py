@@ -5,34 +5,21 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.action.report import section
 
-REPOSITORY = Path(__file__).parents[4]
+from tests.unit import plays
 
 
 @pytest.mark.parametrize("check", [[], ["--check"]])
 def test_in_a_playbook(tmp_path: Path, check: list[str]) -> None:
-    (tmp_path / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n")
     task: dict[str, object] = {"lines": ["first {line}", "  'second'"], "document": {"n": 1}, "json_path": "out.json"}
     task |= {"title": "Of both", "items": ["a sentence"], "unreachable": ["three"]}
     (tmp_path / "out.json").write_text('{"three": {"n": 1}, "four": {"n": 1}}')
-    play: dict[str, object] = {"hosts": "one,two", "connection": "local", "gather_facts": False}
-    play["tasks"] = [{"name": "Report", "dgx_spark.speculative.report": task}]
-    (tmp_path / "play.yml").write_text(json.dumps([play]))
-    done = subprocess.run(
-        [Path(sys.executable).parent / "ansible-playbook", "-i", "one,two,", *check, "play.yml"],
-        cwd=tmp_path,
-        env={**os.environ, "ANSIBLE_CONFIG": "ansible.cfg", "ANSIBLE_LOCAL_TEMP": str(tmp_path / "local")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    play = {"gather_facts": False, "tasks": [{"dgx_spark.speculative.report": task}]}
+    done = plays.run(tmp_path, play, *check, hosts="one,two,")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("\nfirst {line}\n  'second'\n\n  Of both:\n    - a sentence\n") == 2
     assert "changed=0" in done.stdout

@@ -5,13 +5,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
+
+from tests.unit import plays
 
 REPOSITORY = Path(__file__).parents[4]
 HOSTS, USER = ("athena.lan.example", "hera.lan.example"), "alice"
@@ -24,35 +23,13 @@ PRIVATE = ("athena", "hera", "10.1.2.3", USER, "CANARY", "olympus")
 
 def play(directory: Path, *options: str, **task: object) -> str:
     """Report on two hosts, of which the second one has found nothing."""
-    (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n")
     rows = [{**ROW, "value": SAID}, {**IMAGE, "value": f"{REGISTRY}/nvidia/release:1.3.0"}]
     report = {"field": {"path": "field/one", **task}, "of_all": {"found": "found.rows"}}
-    book = {
-        "hosts": "all",
-        "gather_facts": False,
-        "vars": {"ansible_user": USER},
-        "tasks": [
-            {
-                "ansible.builtin.set_fact": {"found": {"rows": rows}},
-                "when": f"inventory_hostname == '{HOSTS[0]}'",
-            },
-            {"dgx_spark.speculative.report": report, "run_once": True},
-        ],
-    }
-    (directory / "play.yml").write_text(json.dumps([book]))
-    done = subprocess.run(
-        [Path(sys.executable).parent / "ansible-playbook", "-i", ",".join(HOSTS), "play.yml", *options],
-        cwd=directory,
-        env={
-            **os.environ,
-            "ANSIBLE_CONFIG": "ansible.cfg",
-            "ANSIBLE_LOCAL_TEMP": str(directory / "local"),
-            "ANSIBLE_NOCOLOR": "1",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    found = {"ansible.builtin.set_fact": {"found": {"rows": rows}}, "when": f"inventory_hostname == '{HOSTS[0]}'"}
+    tasks = [found, {"dgx_spark.speculative.report": report, "run_once": True}]
+    variables = {"ansible_user": USER, "ansible_connection": "ssh"}
+    play = {"gather_facts": False, "vars": variables, "tasks": tasks}
+    done = plays.run(directory, play, *options, hosts=",".join(HOSTS))
     assert "Traceback" not in done.stdout + done.stderr
     return done.stdout + done.stderr
 

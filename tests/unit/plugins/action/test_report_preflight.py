@@ -4,14 +4,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
-REPOSITORY = Path(__file__).parents[4]
+from tests.unit import plays
+
 SPARK = {
     "is_spark": True,
     "objections": [],
@@ -25,19 +22,9 @@ def play(
     directory: Path, more: dict[str, t.Any] | None = None, table: bool = True, **arguments: t.Any
 ) -> tuple[int, str]:
     """Of a run on this host, the status and what the screen shows."""
-    more = more or {}
-    (directory / "ansible.cfg").write_text(f"[defaults]\ncollections_path={REPOSITORY}/collections\n")
-    given: dict[str, t.Any] = {
-        "title": "a model",
-        "image": "release:1",
-        "hosts": {"spark-1": {"spark": SPARK, **arguments}, **more},
-    }
-    given["table"] = table
-    tasks = [{"dgx_spark.speculative.report": {"preflight": given}}]
-    (directory / "play.yml").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
-    command = [str(Path(sys.executable).with_name("ansible-playbook")), "play.yml"]
-    environment = {**os.environ, "ANSIBLE_CONFIG": str(directory / "ansible.cfg"), "ANSIBLE_LOCALHOST_WARNING": "false"}
-    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
+    hosts = {"spark-1": {"spark": SPARK, **arguments}, **(more or {})}
+    given = {"title": "a model", "image": "release:1", "hosts": hosts, "table": table}
+    done = plays.do(directory, {"dgx_spark.speculative.report": {"preflight": given}})
     return done.returncode, done.stdout + done.stderr
 
 

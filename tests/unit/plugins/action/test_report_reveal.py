@@ -4,31 +4,22 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[4]
+from tests.unit import plays
+
 SECRET = "sk-spark-shown-once-0123456789"
 
 
 def play(directory: Path, *options: str, no_log: bool = True) -> tuple[int, str, str]:
     """A run on this host; what the screen shows, and what the log file keeps."""
-    (directory / "ansible.cfg").write_text(
-        f"[defaults]\ncollections_path={REPOSITORY}/collections\nlog_path={directory}/log\n"
-    )
     (directory / "key").write_text(SECRET + "\n")
     secrets = {"paths": {"laptop": str(directory / "key")}, "what": "API key"}
     task = {"dgx_spark.speculative.report": {"reveal": secrets}}
-    play = [{"hosts": "localhost", "gather_facts": False, "tasks": [{**task, "no_log": no_log}]}]
-    (directory / "play.yml").write_text(json.dumps(play))
-    command = [str(Path(sys.executable).with_name("ansible-playbook")), "play.yml", *options]
-    environment = {**os.environ, "ANSIBLE_CONFIG": str(directory / "ansible.cfg"), "ANSIBLE_LOCALHOST_WARNING": "false"}
-    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
+    play = {"gather_facts": False, "tasks": [{**task, "no_log": no_log}]}
+    done = plays.run(directory, play, *options, ANSIBLE_LOG_PATH=str(directory / "log"))
     return done.returncode, done.stdout + done.stderr, (directory / "log").read_text()
 
 

@@ -186,16 +186,6 @@ def test_one_call_only(playbook: Playbook) -> None:
     assert "spark-1 | " not in output
 
 
-def test_what_is_no_option_is_refused(playbook: Playbook) -> None:
-    code, output = playbook.run(intervall=1)
-    assert code == 2
-    assert "Unsupported parameters for (dgx_spark.speculative.watched_job) module: intervall" in output
-    code, output = playbook.run(interval="often")
-    assert code == 2
-    assert "argument 'interval' is of type" in output
-    assert not (playbook.directory / "jobs").exists()
-
-
 def test_two_hosts_below_each_other(playbook: Playbook) -> None:
     # Only the second one has something to wait for, as when the worker gets its models.
     process = playbook.start("-i", "worker-of-two,", when="inventory_hostname != 'spark-1'")
