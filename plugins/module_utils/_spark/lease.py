@@ -37,11 +37,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock 
 
 # A run whose lease cannot be renewed beside its tasks has it for so long, and none has it for longer.
 TTL_OF_TASKS_S = 900.0
-# For so long it takes for granted what it was told last.
+# For so long a run takes for granted what it was told last.
 ACTS_S = 15.0
-# Who was taken over from may have begun something that has to end first.
+# What another run has begun has to end first.
 PATIENCE_S = 240.0
-# What a task may take that had begun when the lease was lost; Docker has two minutes to stop a container.
+# What a module may take that had begun when the lease was lost; Docker has two minutes to stop a container.
 TASK_S = 180.0
 # For so long who was cut off can learn that nobody else came meanwhile.
 LINGER_S = 3600.0
@@ -81,8 +81,8 @@ class Lease:
 
     def __init__(self, request: Said, now: float) -> None:
         self._holder = self._new(request, now)
-        # When those were last heard of who were taken over from and may still be at something.
-        self._formers: dict[str, float] = {}
+        # The runs that were taken over from, which do not take it back.
+        self._formers: set[str] = set()
         # What is being changed on the Spark, by which run and since when.
         self._changes: dict[t.Hashable, tuple[str, float]] = {}
         self._released = False
@@ -121,24 +121,14 @@ class Lease:
         if do == "take":
             self._take(request, now)
         if run != self._holder.run:
-            self._hear(run, now, gone=do == "gone")
             return self._told("refused" if do == "take" else "lost", now)
         self._released = do == "release"
         self._holder.heard = now
         if do != "change":
             self._holder.ttl = _ttl(request)
-        if do == "take" and (
-            any(now - heard <= ACTS_S for heard in self._formers.values()) or self._is_changed(now, run)
-        ):
+        if do == "take" and self._is_changed(now, run):
             return {"state": "wait"}
         return {"state": "held"}
-
-    def _hear(self, run: str, now: float, gone: bool) -> None:
-        """Whether one that was taken over from is still at something."""
-        if gone:
-            self._formers.pop(run, None)
-        elif run in self._formers:
-            self._formers[run] = now
 
     def _told(self, state: str, now: float) -> Said:
         holder = self._holder.facts(now)
@@ -152,7 +142,7 @@ class Lease:
         if self._is_had(now):
             if not request.get("take_over"):
                 return
-            self._formers[holder.run] = holder.heard
+            self._formers.add(holder.run)
         self._holder = self._new(request, now)
         self._released = False
 
@@ -277,7 +267,7 @@ def _hold(request: Said, ready: int) -> None:
 
 
 def take(request: Said) -> Said:
-    """Have the lease, or know who has it. Whoever is taken over from is waited for."""
+    """Have the lease, or know who has it. What another run is changing is waited for."""
     patience, end, starts = lock.Patience(), since_boot() + PATIENCE_S, 5
     while starts:
         try:

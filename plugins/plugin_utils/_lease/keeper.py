@@ -21,7 +21,6 @@ import typing as t
 from pathlib import Path
 
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import TASK_S
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.held import Lease, Said, now
 
 display = Display()
@@ -31,29 +30,24 @@ AGAIN_S = 3.0
 # An answer that takes longer has got lost with the network.
 ANSWER_S = 20
 LOOK_S = 0.1
-# From a look at the lease to the start of the task that follows it.
-NEXT_TASK_S = 1.0
 
 Ask = t.Callable[[str], t.Union[Said, None]]
 
 
 class Stat(t.NamedTuple):
-    """What /proc says of a process: its state as a letter, its parent, and its start in ticks since boot."""
+    """What /proc says of a process: its state as a letter, and its start in ticks since boot."""
 
-    name: str
     state: str
-    parent: int
     start: int
 
 
 def stat(pid: int) -> Stat | None:
     """Nothing where there is no such process, or no /proc."""
     try:
-        name, _bracket, rest = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return None
-    fields = rest.split()
-    return Stat(name.partition("(")[2], fields[0], int(fields[1]), int(fields[19]))
+    return Stat(fields[0], int(fields[19]))
 
 
 def is_at_work(pid: int) -> bool:
@@ -83,15 +77,6 @@ class Run:
         found = stat(self.pid)
         return found is not None and found.state in "Tt"
 
-    def tasks(self) -> set[int]:
-        """The processes of its tasks, which are forks of it."""
-        found = {int(path.name): stat(int(path.name)) for path in Path("/proc").glob("[0-9]*")}
-        return {
-            pid
-            for pid, one in found.items()
-            if one and one.parent == self.pid and one.state not in "ZX" and self._stat and one.name == self._stat.name
-        }
-
 
 class Keeper:
     """Renews the lease of one host."""
@@ -111,7 +96,6 @@ class Keeper:
                     self._lease.note(sent, kept=True)
             elif answer:
                 self._lease.lose(answer)
-                self._let_go()
                 return
             self._nap(RENEW_S if answer else AGAIN_S)
         self._ask("release")
@@ -120,15 +104,6 @@ class Keeper:
         end = time.monotonic() + seconds
         while time.monotonic() < end and self._run.lives():
             time.sleep(LOOK_S)
-
-    def _let_go(self) -> None:
-        """Who has taken over waits for what had begun before."""
-        self._nap(NEXT_TASK_S)
-        begun, end = self._run.tasks(), time.monotonic() + TASK_S
-        while self._run.tasks() & begun and time.monotonic() < end:
-            self._ask("renew")
-            self._nap(NEXT_TASK_S)
-        self._ask("gone")
 
 
 class Silence:

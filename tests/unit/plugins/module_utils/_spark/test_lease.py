@@ -78,26 +78,24 @@ def test_a_lease_without_a_keeper_lasts_longer(of_alice: Lease) -> None:
     assert asked(of_alice, "take", 1901.0, BOB)["state"] == "held"
 
 
-def test_who_takes_over_waits_until_the_other_has_let_go(of_alice: Lease) -> None:
-    over = {"take_over": True}
-    assert asked(of_alice, "take", 1005.0, BOB, **over) == WAIT
+def test_who_takes_over_waits_for_nothing_but_what_is_being_changed(of_alice: Lease) -> None:
+    of_alice.begin("module", "a", 1004.0)
+    assert asked(of_alice, "take", 1005.0, BOB, take_over=True) == WAIT
     # Meanwhile it is Bob's, for everybody.
     assert asked(of_alice, "ask", 1005.0)["holder"]["who"] == "bob@desk"
     assert asked(of_alice, "renew", 1010.0)["state"] == "lost"
-    assert asked(of_alice, "take", 1024.0, BOB, **over) == WAIT
+    # What had not begun does not begin any more.
+    assert asked(of_alice, "change", 1010.0)["state"] == "lost"
     # It is waited for beyond 45 s, and nobody else comes in between.
     for now in range(1025, 1070, 5):
-        asked(of_alice, "renew", now)
-        assert asked(of_alice, "take", now, BOB, **over) == WAIT
+        assert asked(of_alice, "take", now, BOB, take_over=True) == WAIT
     assert asked(of_alice, "take", 1070.0, {**BOB, "run": "c"})["state"] == "refused"
-    assert asked(of_alice, "gone", 1070.5)["state"] == "lost"
-    assert asked(of_alice, "take", 1071.0, BOB, **over) == {"state": "held"}
+    of_alice.end("module")
+    assert asked(of_alice, "take", 1071.0, BOB, take_over=True) == {"state": "held"}
 
 
-def test_one_that_says_nothing_any_more_is_waited_for_no_longer_than_it_acts(of_alice: Lease) -> None:
-    over = {"take_over": True}
-    assert asked(of_alice, "take", 1000.0 + lease.ACTS_S, BOB, **over) == WAIT
-    assert asked(of_alice, "take", 1000.1 + lease.ACTS_S, BOB, **over) == {"state": "held"}
+def test_who_takes_over_what_is_not_being_changed_has_it_at_once(of_alice: Lease) -> None:
+    assert asked(of_alice, "take", 1001.0, BOB, take_over=True) == {"state": "held"}
 
 
 def test_who_was_taken_over_from_cannot_take_it_back(of_alice: Lease) -> None:
@@ -171,7 +169,6 @@ def test_a_change_is_waited_for_but_not_for_ever(of_alice: Lease, over: bool) ->
     of_alice.begin("module", "a", 1000.0)
     begin = 1001.0 if over else 1046.0
     assert asked(of_alice, "take", begin, BOB, take_over=over) == WAIT
-    asked(of_alice, "gone", 1046.0)
     for now in range(1050, 1180, 10):
         assert asked(of_alice, "take", now, BOB) == WAIT
     assert asked(of_alice, "take", 1000.1 + lease.TASK_S, BOB) == {"state": "held"}
@@ -214,7 +211,7 @@ def answered(connection: socket.socket, **question: t.Any) -> t.Any:
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("do", ["take", "renew", "change", "release", "gone"])
+@pytest.mark.parametrize("do", ["take", "renew", "change", "release"])
 def test_a_user_without_rights_is_refused_by_name(do: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving() as connection:
         monkeypatch.setattr(lock, "has_rights", lambda _uid: False)

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 import typing as t
 from pathlib import Path
 
@@ -39,10 +38,10 @@ def confirmed(ago: float) -> None:
 
 
 class Run:
-    """One that lives for so many looks, with such tasks at each."""
+    """One that lives for so many looks."""
 
-    def __init__(self, looks: int, *tasks: set[int], stopped: bool = False) -> None:
-        self.looks, self._tasks, self._stopped = looks, list(tasks), stopped
+    def __init__(self, looks: int, stopped: bool = False) -> None:
+        self.looks, self._stopped = looks, stopped
 
     def lives(self) -> bool:
         self.looks -= 1
@@ -51,15 +50,11 @@ class Run:
     def is_stopped(self) -> bool:
         return self._stopped
 
-    def tasks(self) -> set[int]:
-        return self._tasks.pop(0) if self._tasks else set()
-
 
 def kept(run: Run, monkeypatch: pytest.MonkeyPatch, *answers: t.Any) -> list[str]:
     monkeypatch.setattr(keeper, "LOOK_S", 0.0)
     monkeypatch.setattr(keeper, "RENEW_S", 0.0)
     monkeypatch.setattr(keeper, "AGAIN_S", 0.0)
-    monkeypatch.setattr(keeper, "NEXT_TASK_S", 0.0)
     said, left = list[str](), list(answers)
 
     def ask(do: str) -> t.Any:
@@ -88,12 +83,9 @@ def test_a_run_that_was_stopped_is_not_renewed(monkeypatch: pytest.MonkeyPatch) 
     assert kept(Run(3, stopped=True), monkeypatch) == ["release"]
 
 
-def test_who_was_taken_over_from_lets_go_when_what_had_begun_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_was_taken_over_from_asks_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     confirmed(ago=0)
-    lost = {"state": "lost", "holder": HOLDER}
-    # The task that begins meanwhile has seen the loss.
-    run = Run(99, {7, 8}, {7, 8}, {8, 9}, {9})
-    assert kept(run, monkeypatch, lost, lost, lost) == ["renew", "renew", "renew", "gone"]
+    assert kept(Run(99), monkeypatch, {"state": "lost", "holder": HOLDER}) == ["renew"]
     assert "bob@desk has been running" in held.losses()[0]
 
 
@@ -163,25 +155,16 @@ def test_a_run_that_was_killed_while_it_took_the_lease_gives_it_back(of_the_run:
     assert said.read_text() == "release\n"
 
 
-def test_the_tasks_of_a_run_are_its_forks() -> None:
-    child = os.fork()
-    if child == 0:
-        time.sleep(30)
-        os._exit(0)
-    other = subprocess.Popen(["sleep", "30"])
+def test_a_run_that_was_stopped_lives_until_it_has_ended() -> None:
+    process = subprocess.Popen(["sleep", "30"])
     try:
-        run = keeper.Run(os.getpid())
-        assert child in run.tasks()
-        assert other.pid not in run.tasks()
-        os.kill(child, signal.SIGSTOP)
-        stopped = keeper.Run(child)
+        process.send_signal(signal.SIGSTOP)
+        stopped = keeper.Run(process.pid)
         until(stopped.is_stopped)
         assert stopped.lives()
     finally:
-        other.kill()
-        other.wait()
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        process.kill()
+        process.wait()
     assert not stopped.lives()
 
 
