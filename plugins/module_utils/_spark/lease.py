@@ -37,8 +37,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock 
 
 # A run whose lease cannot be renewed beside its tasks has it for so long, and none has it for longer.
 TTL_OF_TASKS_S = 900.0
-# For so long a run takes for granted what it was told last.
-ACTS_S = 15.0
 # What another run has begun has to end first.
 PATIENCE_S = 240.0
 # What a module may take that had begun when the lease was lost; Docker has two minutes to stop a container.

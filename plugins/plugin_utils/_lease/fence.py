@@ -13,11 +13,14 @@ import json
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import ACTS_S, TTL_OF_TASKS_S
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import TTL_OF_TASKS_S
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import TTL_S
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import held, keeper
 
 display = Display()
+
+# For so long a run takes for granted what it was told last.
+ACTS_S = 15.0
 
 
 def require(action: ActionBase, host: str, asks: bool = False) -> None:
