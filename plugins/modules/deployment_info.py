@@ -147,7 +147,7 @@ state:
     - V(unhealthy) means that it listens and cannot generate, V(dead) that it exited, V(failed) that it did and is not
       started again.
     - Of two Sparks that serve as one, V(waiting) means that this one waits for the other one. The worker has no port
-      to be asked at; there V(serving) means that its rank runs.
+      to be asked at; there V(rank_runs) means that its rank runs, also while the head loads.
   returned: with V(status) in O(gather)
   type: str
   sample: ready
@@ -428,8 +428,8 @@ disk:
       type: int
 previous:
   description:
-    - What C(serve.yml -e previous=true) would bring back. Null if there is nothing. C(nodes) are its Sparks if there
-      are several, and C(differs) says what is not as it is now.
+    - What C(serve.yml -e previous=true) would bring back. Null if there is nothing that this release
+      reads. C(nodes) are its Sparks if there are several, and C(differs) says what is not as it is now.
   returned: with V(status) in O(gather)
   type: dict
   sample:

@@ -25,7 +25,7 @@ from tests.soak.promises import (
 )
 
 Line = dict[str, t.Any]
-SERVING = ("ready", "ready_without_speculation", "busy", "serving")
+SERVING = ("ready", "ready_without_speculation", "busy", "rank_runs")
 # Of status: what it says of a server that nobody can be served by. Loading and waiting are on the way.
 DOWN = ("absent", "stopped", "dead", "failed", "unhealthy")
 # Clients that are answered as often as this are served without a break.

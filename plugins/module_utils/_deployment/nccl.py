@@ -20,13 +20,13 @@ import re
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import listed
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import RANK_RUNS, listed
 
 FILES = "nccl.*"
 # A rank says all this while it starts, and may go on writing for weeks.
 MOST_BYTES = 2 * 2**20
 # What the container's first program says while ranks run; the files of an earlier start are removed at the next.
-RANKS_RUN = ("running", "serving")
+RANKS_RUN = ("running", RANK_RUNS)
 # The finding that a rank uses sockets, or not all of its RDMA devices. A restart may change that.
 BY_TCP, PARTLY = "pair_by_tcp", "rdma_partly"
 

@@ -30,9 +30,10 @@ ASK_TIMEOUT_S = 2.0
 PEER_LOST = "peer lost"
 WAITING_FOR_WORKER = "waiting for the worker"
 WAITING_FOR_FABRIC = "waiting for the fabric"
-# What the worker's says while all is well: sshd runs, and a rank was started through it or not yet.
+# What the worker's says while all is well: sshd runs, and a rank was started through it or not yet. Whether the server
+# answers is the head's to say.
 WORKER_READY = "ready"
-WORKER_SERVING = "serving"
+RANK_RUNS = "rank_runs"
 
 # Whether something listens at the other Spark's address.
 OPEN, REFUSED, SILENT = "open", "refused", "silent"

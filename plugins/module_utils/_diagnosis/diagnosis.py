@@ -12,7 +12,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH, wrapped
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import WORKER_SERVING
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import RANK_RUNS
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.facts import FACTS, superseded, undone
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import (
@@ -54,7 +54,7 @@ PAGE = "docs/troubleshooting.md"
 # Nothing is wrong: the server only does not generate now.
 BENIGN = ("trial", "still_loading", "busy", "stopped", "download_under_way", "waits_for_other")
 # When the server's log and its last exit say nothing of what is wrong: a trial's end is the benchmark's to tell of.
-PAST = ("running", "stopped", WORKER_SERVING, TRIAL_FAILED)
+PAST = ("running", "stopped", RANK_RUNS, TRIAL_FAILED)
 PLACES = {DOCKER: "Docker", RECORD: "the deployment", MACHINE: "this machine", FAILURE: "the message"}
 HEADLINES = {
     "healthy": "healthy: the server generates",
@@ -207,7 +207,7 @@ class Diagnoser:
         error = str(((evidence.slot or {}).get("State") or {}).get("Error") or "")
         if error and not self._rows(error, DOCKER, {DOCKER, KERNEL, MACHINE}):
             self.unexplained.append((DOCKER, shorten(error)))
-        if evidence.said not in ("running", WORKER_SERVING):
+        if evidence.said not in ("running", RANK_RUNS):
             self._rows(evidence.docker_log, "container output", {DOCKER})
 
     def _kernel(self) -> None:

@@ -177,7 +177,7 @@ class Evidence:
     def serves(self) -> bool:
         """Whether it was seen to generate just now; of a worker, whether its rank runs."""
         if self.rank:
-            return self.running and self.said == pairs.WORKER_SERVING
+            return self.running and self.said == pairs.RANK_RUNS
         return (
             self.running
             and self.said == "running"

@@ -16,12 +16,12 @@ import typing as t
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
     PEER_LOST,
+    RANK_RUNS,
     REFUSED,
     SILENT,
     WAITING_FOR_FABRIC,
     WAITING_FOR_WORKER,
     WORKER_READY,
-    WORKER_SERVING,
     by_tcp,
     cores,
     describe_rail,
@@ -309,7 +309,7 @@ def state_contradicts(evidence: Evidence) -> Answer:
     states: tuple[str, ...] = ("running", "loading", "restarting", "failed", "starting", TRIAL_FAILED)
     states += (PEER_LOST, WAITING_FOR_WORKER)
     if evidence.rank:
-        states = ("starting", "failed", WAITING_FOR_FABRIC, WORKER_READY, WORKER_SERVING)
+        states = ("starting", "failed", WAITING_FOR_FABRIC, WORKER_READY, RANK_RUNS)
     if not evidence.running or evidence.said in states:
         return None
     if evidence.started and evidence.now - evidence.started < SPEAKS_WITHIN_S:

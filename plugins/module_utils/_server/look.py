@@ -19,10 +19,10 @@ from pathlib import Path
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, pair_view
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
     PEER_LOST,
+    RANK_RUNS,
     WAITING_FOR_FABRIC,
     WAITING_FOR_WORKER,
     WORKER_READY,
-    WORKER_SERVING,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import user_name
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import (
@@ -381,10 +381,10 @@ def of_worker(files: Files, started: float | None, health: str | None) -> Look:
         return Look("stopped", "The worker was stopped.")
     if state == WAITING_FOR_FABRIC:
         return Look("waiting", _sentence(f"It waits for the fabric{': ' + reason if reason else ''}"))
-    if health == "unhealthy" and state in (WORKER_READY, WORKER_SERVING):
+    if health == "unhealthy" and state in (WORKER_READY, RANK_RUNS):
         return Look("unhealthy", f"Docker's health check of the container fails{': ' + reason if reason else ''}.")
-    if state == WORKER_SERVING:
-        return Look("serving")
+    if state == RANK_RUNS:
+        return Look(RANK_RUNS)
     if state == WORKER_READY:
         return Look("waiting", "It waits for its head to start the rank here.")
     return Look("loading", reason or "starting")

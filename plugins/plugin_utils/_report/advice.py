@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import RANK_RUNS
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import SERVING, Status
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RECIPES, shipped
@@ -112,7 +113,7 @@ def _back(host: str, status: Status, around: Around) -> list[Advice]:
 
 def advice(host: str, status: Status, around: Around) -> list[Advice]:
     """Return the next commands."""
-    other = "" if status.state in (*SERVING, "serving") else _gone_elsewhere(host, status, around)
+    other = "" if status.state in (*SERVING, RANK_RUNS) else _gone_elsewhere(host, status, around)
     found = _left_alone(host, status, other) if other else _for_the_state(host, status)
     found += _back(host, status, around)
     removable = status.disk.removable_bytes or 0

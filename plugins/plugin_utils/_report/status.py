@@ -16,6 +16,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, wrapped
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
     OPEN,
+    RANK_RUNS,
     REFUSED,
     SILENT,
     Link,
@@ -92,7 +93,7 @@ def _is_worker(status: Status) -> bool:
 
 
 def _worker_heading(host: str, status: Status, pair: Facts) -> str:
-    runs = status.state in ("serving", "waiting", "loading", "unhealthy")
+    runs = status.state in (RANK_RUNS, "waiting", "loading", "unhealthy")
     of = status.deployment or "a deployment of several Sparks"
     what = f"rank {pair['rank']} of {of}; its head is {pair['peer']['name']}"
     if status.state is None:
@@ -279,7 +280,7 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
         when = f", deployed {status.deployed_at}" if status.deployed_at else ""
         yield "deployment", f"{status.deployment}{when}"
     if status.pair:
-        yield from _half(status.pair, status.state in (*SERVING, "serving"))
+        yield from _half(status.pair, status.state in (*SERVING, RANK_RUNS))
     if status.url and not _is_worker(status):
         yield from access.rows(status.url, status.listens_on, access.endpoint_of(status.endpoint))
     if status.context and status.parallel and not _is_worker(status):

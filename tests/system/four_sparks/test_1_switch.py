@@ -29,7 +29,7 @@ def begin(new_sparks: t.Callable[..., None]) -> None:
 
 
 def serves(node: Node) -> bool:
-    return str(node.state["state"]) == "serving"
+    return str(node.state["state"]) == "rank_runs"
 
 
 def test_one_command_serves_and_fetches_everything_once(
@@ -49,7 +49,7 @@ def test_status_tells_of_each(tmp_path: Path) -> None:
     path = tmp_path / "status.json"
     playbook.succeed("status", variables={"json": str(path)})
     told = json.loads(path.read_text(encoding="utf-8"))
-    assert [told[name]["state"] for name in SPARKS] == ["ready", "serving", "serving", "serving"]
+    assert [told[name]["state"] for name in SPARKS] == ["ready", "rank_runs", "rank_runs", "rank_runs"]
 
 
 def test_a_killed_worker_comes_back_and_the_others_with_it(nodes: list[Node]) -> None:

@@ -35,7 +35,7 @@ def test_status_tells_of_both(tmp_path: Path) -> None:
     outcome = playbook.succeed("status", variables={"json": str(path)})
     known = json.loads(path.read_text(encoding="utf-8"))
     assert known["spark-1"]["state"] == "ready"
-    assert known["spark-2"]["state"] == "serving"
+    assert known["spark-2"]["state"] == "rank_runs"
     assert "spark-2 is rank 1 of qwen3_235b_a22b_eagle3; its head is spark-1" in outcome.output
 
 

@@ -55,7 +55,7 @@ def test_a_killed_rank_comes_back(head: Node, worker: Node) -> None:
     worker.spark.exec("pkill -9 -f mgmn_worker_node")
     head.wait_until(lambda: head.state["state"] != "running")
     head.wait_until_it_answers()
-    worker.wait_until(lambda: worker.state["state"] == "serving")
+    worker.wait_until(lambda: worker.state["state"] == "rank_runs")
 
 
 def test_a_killed_head_comes_back(head: Node, worker: Node) -> None:
@@ -65,7 +65,7 @@ def test_a_killed_head_comes_back(head: Node, worker: Node) -> None:
     head.wait_until(lambda: head.inspect()["RestartCount"] > container["RestartCount"])
     head.wait_until_it_answers()
     # The worker's container has let it in again.
-    worker.wait_until(lambda: worker.state["state"] == "serving")
+    worker.wait_until(lambda: worker.state["state"] == "rank_runs")
     assert worker.inspect()["State"]["StartedAt"] == kept
 
 
@@ -87,7 +87,7 @@ def test_a_worker_that_loses_power_while_it_serves_comes_back_with_the_head(head
     worker.spark.power_cut()
     head.wait_until(lambda: head.state["state"] != "running")
     head.wait_until_it_answers()
-    worker.wait_until(lambda: worker.state["state"] == "serving")
+    worker.wait_until(lambda: worker.state["state"] == "rank_runs")
 
 
 def test_an_engine_that_hangs_is_started_again_once_with_the_evidence(head: Node) -> None:

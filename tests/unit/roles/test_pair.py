@@ -771,7 +771,7 @@ def test_while_a_rank_runs_its_models_pages_are_given_back(
     add_program(tmp_path, "sshd", SSHD_WITH_RANK.replace("RANK", str(tmp_path / "rank")))
     environment = {"DGX_SPARK_TARGET": str(model), "DGX_SPARK_DRAFT": ""}
     container = worker(environment=environment, loading__LOW_MEMORY=2**62)
-    container.wait_for("serving")
+    container.wait_for("rank_runs")
     # Again and again: nobody tells the worker when all has been read.
     for _time in range(2):
         shard.read_bytes()
@@ -799,7 +799,7 @@ def test_a_rank_that_takes_all_of_the_memory_is_ended_and_comes_back_once(
     container = worker(sampler__MEMINFO=str(memory.path), **QUICK)
     for number, ended in enumerate(("the memory has not come back yet", "for the second time"), 1):
         wait_for_rank(tmp_path, number)
-        assert container.wait_for("serving")["guard"]["on"]
+        assert container.wait_for("rank_runs")["guard"]["on"]
         memory.set(0.5)
         said = container.wait_until(functools.partial(says, ended))
         assert said["state"] == "failed"
@@ -825,7 +825,7 @@ def test_the_memory_guard_of_a_worker_hears_when_its_rank_has_landed(
     for level in (6.5, 4.7):
         memory.set(level)
         seen.level(level)
-    assert container.state()["state"] == "serving"
+    assert container.state()["state"] == "rank_runs"
     memory.set(6.5)
     assert launch(container, cluster.READY).wait(timeout=WITHIN_S) == 0
     container.wait_until(lambda _state: "ready" in seen.events())
@@ -835,7 +835,7 @@ def test_the_memory_guard_of_a_worker_hears_when_its_rank_has_landed(
     assert said["reason"].startswith("the memory guard has ended the rank: memory fell from 6.5 GiB to 4.7 GiB")
     # The next one loads again.
     memory.set(50)
-    container.wait_for("serving")
+    container.wait_for("rank_runs")
     container.wait_until(lambda _state: seen.events() == ["loading", "ready", "SIGKILL", "ended", "loading"])
 
 
@@ -847,7 +847,7 @@ def test_a_rank_that_takes_the_place_of_another_loads(worker: t.Callable[..., Pa
     container = worker(
         sampler__MEMINFO=str(memory.path), **QUICK, environment={"DGX_SPARK_TAKES_BYTES": str(45 * 2**30)}
     )
-    container.wait_for("serving")
+    container.wait_for("rank_runs")
     assert launch(container, cluster.READY).wait(timeout=WITHIN_S) == 0
     container.wait_until(lambda _state: seen.events() == ["loading", "ready"])
     # As launch does before it becomes the new one.
@@ -857,7 +857,7 @@ def test_a_rank_that_takes_the_place_of_another_loads(worker: t.Callable[..., Pa
     for level in (6.5, 4.7):
         memory.set(level)
         seen.level(level)
-    assert container.state()["state"] == "serving"
+    assert container.state()["state"] == "rank_runs"
 
 
 def test_what_was_ended_long_ago_does_not_count(worker: t.Callable[..., PairContainer], tmp_path: Path) -> None:
@@ -869,7 +869,7 @@ def test_what_was_ended_long_ago_does_not_count(worker: t.Callable[..., PairCont
         memory.set(0.5)
         container.wait_until(functools.partial(says, "the memory has not come back yet"))
         memory.set(50)
-    container.wait_for("serving")
+    container.wait_for("rank_runs")
 
 
 def test_what_is_left_of_an_earlier_rank_is_ended_first(
@@ -879,9 +879,9 @@ def test_what_is_left_of_an_earlier_rank_is_ended_first(
     add_program(tmp_path, "sshd", SSHD_WITH_RANK.replace("RANK", str(tmp_path / "rank")))
     add_program(tmp_path, "orted", ORTED.format(tmp_path / "given"))
     container = worker(port=port)
-    sshd = container.wait_for("serving")["pid"]
+    sshd = container.wait_for("rank_runs")["pid"]
     rank = int((tmp_path / "rank").read_text(encoding="utf-8"))
-    assert how_it_is(container, port, capsys) == (0, "serving")
+    assert how_it_is(container, port, capsys) == (0, "rank_runs")
     process = launch(container, "orted")
     try:
         container.wait_until(lambda _state: not Path(f"/proc/{rank}").exists())

@@ -198,13 +198,13 @@ def test_status_says_that_it_serves_though_nobody_is_served() -> None:
 
 
 @pytest.mark.parametrize(("head", "is_a_lie"), [("loading", False), ("dead", True), ("ready", True)])
-def test_a_worker_says_that_it_serves_though_nobody_is_served(head: str, is_a_lie: bool) -> None:
+def test_a_worker_says_that_its_rank_runs_though_nobody_is_served(head: str, is_a_lie: bool) -> None:
     until = FAULT_AT + truth_within(INPUTS) + 10
     lines = [line for line in history() if line["kind"] != "answered" or not FAULT_AT < line["at"] < until + 5]
-    hosts = {"spark-1": {"state": head}, "spark-2": {"state": "serving"}}
+    hosts = {"spark-1": {"state": head}, "spark-2": {"state": "rank_runs"}}
     begin = [{**line, "sparks": 2} if line["kind"] == "begin" else line for line in lines]
     found = judge([*begin, {**status(until, "ready"), "hosts": hosts}])
-    assert any(one.what.startswith("spark-2 serving, though") for one in found) == is_a_lie
+    assert any(one.what.startswith("spark-2 rank_runs, though") for one in found) == is_a_lie
 
 
 @pytest.mark.parametrize("state", ["absent", "stopped", "dead", "failed", "unhealthy"])
@@ -452,7 +452,7 @@ def test_the_second_spark_is_said_to_be_down_though_the_two_serve(state: str | N
         if line["kind"] == "look":
             line = {**line, "sparks": 2 * line["sparks"]}
         if line["kind"] == "status":
-            line = {**line, "hosts": {**line["hosts"], "spark-2": {"state": "serving"}}}
+            line = {**line, "hosts": {**line["hosts"], "spark-2": {"state": "rank_runs"}}}
         lines.append(line)
     assert judge(lines) == []
     lie = {**status(230, "ready"), "hosts": {"spark-1": {"state": "ready"}, "spark-2": {"state": state}}}

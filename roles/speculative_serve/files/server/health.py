@@ -55,7 +55,7 @@ def of_worker(state: t.Mapping[str, t.Any], cluster: Cluster) -> tuple[str, bool
     """Well with sshd up on the fabric, with a rank or without."""
     name, reason = state["state"], state.get("reason")
     text = f"{name}: {reason}" if reason else name
-    if name not in ("ready", "serving"):
+    if name not in ("ready", "rank_runs"):
         return text, False
     problem = knock(cluster.own, cluster.port, cluster.own, greeting=True)
     return (f"{text}, but {problem}", False) if problem else (text, True)

@@ -211,7 +211,7 @@ class Worker:
             self.enter("waiting for the fabric", no_address(self.cluster.own))
             return
         if ranks(os.getpid()):
-            self.enter("serving", None)
+            self.enter("rank_runs", None)
             if self.anew:
                 self.no_rank()
             if not self.guard.runs:

@@ -350,7 +350,7 @@ def test_the_head_of_two(diagnose: Diagnose, engine: DockerServer, home: Path, t
 
 
 def test_the_worker_of_two_is_not_asked(diagnose: Diagnose, engine: DockerServer, home: Path, server: Server) -> None:
-    halve(engine, home, 1, "serving")
+    halve(engine, home, 1, "rank_runs")
     # The head's name for where it serves means nothing here, and only the head has a script.
     (home / "state/mine/generations/0123456789ab/serve.sh").unlink()
     result = diagnose(host="spark-2")

@@ -285,10 +285,16 @@ def test_it_is_measured_with_what_it_was_measured_with_when_deployed(
 
 def test_what_runs_beside_it_is_told(serving: Spark, look: Look) -> None:
     serving.says("running")
+    others = [
+        {"Labels": {}, "State": "running"},
+        {"Labels": {"dgx_spark.speculative.role": "open_webui"}, "State": "exited"},
+        {"Labels": {"dgx_spark.speculative.role": "api_proxy"}, "State": "running"},
+    ]
+    serving.docker.pages["/containers/json?all=1"] = others[:1]
     assert look()["beside"] == {}
-    serving.docker.pages["/containers/dgx-spark-speculative-proxy/json"] = serving.docker.pages[CONTAINER]
+    serving.docker.pages["/containers/json?all=1"] = others
     result = look()
-    assert result["beside"] == {"proxy": "running"}
+    assert result["beside"] == {"proxy": "running", "Open WebUI": "exited"}
     assert ["proxy", "running"] in [line.split() for line in result["lines"]]
 
 
@@ -749,7 +755,7 @@ def test_the_head_of_two(serving: Spark, look: Look) -> None:
 @pytest.mark.parametrize(("mtu", "told"), [("1500", ["other_mtu"]), ("9000", [])])
 def test_an_mtu_that_somebody_has_changed(serving: Spark, look: Look, mtu: str, told: list[str]) -> None:
     paired(serving, 1)
-    serving.says("serving")
+    serving.says("rank_runs")
     serving.carrier.with_name("mtu").write_text(f"{mtu}\n", encoding="ascii")
     findings = look()["findings"]
     assert [one["id"] for one in findings] == told
@@ -830,7 +836,7 @@ def test_nccls_own_word_counts_more_than_its_settings(serving: Spark, look: Look
 
 def test_a_worker_says_what_its_own_nccl_uses(serving: Spark, look: Look) -> None:
     paired(serving, 1)
-    serving.says("serving")
+    serving.says("rank_runs")
     assert line_of(look(), "RDMA") == "not known whether NCCL uses it"
     nccl_says(serving, *SOCKETS)
     result = look()
@@ -863,7 +869,7 @@ def test_one_spark_is_no_half(serving: Spark, look: Look) -> None:
 @pytest.mark.parametrize(
     ("state", "reason", "found", "why"),
     [
-        ("serving", None, "serving", None),
+        ("rank_runs", None, "rank_runs", None),
         ("ready", None, "waiting", "It waits for its head to start the rank here."),
         (
             "waiting for the fabric",
@@ -898,8 +904,8 @@ def test_the_worker_is_not_asked(
 def test_a_clock_that_was_set_back_makes_no_worker_dead(serving: Spark, look: Look) -> None:
     paired(serving, 1)
     serving.slot("running", started=time.time() + 86400)
-    serving.says("serving")
-    assert look()["state"] == "serving"
+    serving.says("rank_runs")
+    assert look()["state"] == "rank_runs"
 
 
 def test_a_worker_whose_health_check_fails(serving: Spark, look: Look) -> None:
@@ -976,9 +982,9 @@ def test_a_pair_that_was_never_seen_to_serve(serving: Spark, look: Look) -> None
         "DGX_SPARK_FABRIC_ADDRESSES=127.0.0.1",
         "DGX_SPARK_PEER_ADDRESSES=127.0.0.1",
     ]
-    serving.says("serving")
+    serving.says("rank_runs")
     result = look()
-    assert (result["state"], result["pair"]["nodes"], result["pair"]["peer"]["answers"]) == ("serving", [], "open")
+    assert (result["state"], result["pair"]["nodes"], result["pair"]["peer"]["answers"]) == ("rank_runs", [], "open")
     assert result["lines"][0] == "spark-1 is rank 1 of mine; its head is 127.0.0.1"
 
 
@@ -994,7 +1000,9 @@ def test_another_format_of_what_does_not_run_is_no_obstacle(serving: Spark, look
     (serving.state / "idle").mkdir()
     serving.write("idle/record.json", idle)
     serving.write("previous.json", idle)
-    assert look()["state"] == "ready"
+    result = look()
+    # serve.yml would refuse to bring it back.
+    assert (result["state"], result["previous"]) == ("ready", None)
 
 
 def test_where_the_roles_have_things_is_the_default(

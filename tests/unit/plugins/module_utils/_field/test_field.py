@@ -247,7 +247,7 @@ def test_every_kv_cache_of_the_engine_is_told(world: World, deployed: t.Callable
 
 
 def test_the_network_between_the_ranks_is_told_by_nccl(world: World, deployed: t.Callable[..., None]) -> None:
-    deployed(pair={"rank": 1, "rails": [RAIL]}, state={"state": "serving"})
+    deployed(pair={"rank": 1, "rails": [RAIL]}, state={"state": "rank_runs"})
     assert reason(serving.network, world) == "no log of NCCL in the state directory tells"
     text = "a:7:9 [0] NCCL INFO NET/IB : Using [0]rocep1s0f1:1/RoCE [RO]; OOB a\na:7:9 [0] NCCL INFO Using network IB\n"
     (world.directory() / "state/nccl.a.7").write_text(text, encoding="utf-8")

@@ -34,7 +34,7 @@ PAIR_RECIPE = "qwen3_235b_a22b_eagle3"
 BOTH = ("spark-1", "spark-2")
 ALONE_BEFORE = Previous("single_eagle3", "eagle3", 5, "then")
 PAIR_BEFORE = Previous(PAIR_RECIPE, "eagle3", 3, "then", list(BOTH))
-STATES = [*PLAYBOOKS, "ready", "busy", "waiting", "serving"]
+STATES = [*PLAYBOOKS, "ready", "busy", "waiting", "rank_runs"]
 
 
 def of_pair(state: str | None, rank: int, **values: t.Any) -> Status:
@@ -86,7 +86,7 @@ def test_each_can_be_run(one: Advice, inventory: tuple[str, ...]) -> None:
 def test_every_state_but_those_that_are_well_has_advice() -> None:
     for state in STATES:
         status = of_pair(state, 0) if state == "waiting" else Status(state=state)
-        well = state in ("ready", "busy", "serving")
+        well = state in ("ready", "busy", "rank_runs")
         assert bool(lines("spark-1", status, Around())) is not well
 
 

@@ -260,9 +260,9 @@ def test_what_the_memory_guard_says_of_itself() -> None:
 
 
 def test_the_worker_tells_of_its_rank() -> None:
-    lines = render("spark-2", half(1, "serving"))
+    lines = render("spark-2", half(1, "rank_runs"))
     assert lines[0] == "spark-2 is rank 1 of single_eagle3; its head is spark-1"
-    assert row(lines, "state").startswith("serving, up 3 days")
+    assert row(lines, "state").startswith("rank runs, up 3 days")
     assert row(lines, "pair") == "the worker of spark-1"
     assert row(lines, "memory") == "18.2 GB of 128 GB available"
     # Nobody can ask it, and the port is the head's.
