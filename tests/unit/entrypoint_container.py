@@ -19,7 +19,6 @@ from pathlib import Path
 from tests.unit.waiting import WITHIN_S, until
 
 FILES = Path(__file__).parents[2] / "roles" / "speculative_serve" / "files"
-IMAGE = "registry.example.com/image:1"
 GUARD = {"DGX_SPARK_GUARD": f"floor={4 * 2**30} seconds=3"}
 # Orphans come to the entrypoint as they come to the first process of a container (PR_SET_CHILD_SUBREAPER is 36).
 # What others take a constant from comes first, so that they take the test's.
@@ -57,15 +56,14 @@ class Container:
         directory: Path,
         script: str,
         url: str = "http://127.0.0.1:1",
-        image: str = IMAGE,
         script_name: str = "serve.sh",
         environment: t.Mapping[str, str] | None = None,
         **constants: float | str,
     ) -> None:
         self.directory = directory
         (directory / "state").mkdir(exist_ok=True)
-        (directory / script_name).write_text(f"#!/bin/bash\n# image: {IMAGE}\n{script}\n", encoding="utf-8")
-        self.start([], url, {"DGX_SPARK_IMAGE": image, **(environment or {})}, constants)
+        (directory / script_name).write_text(f"#!/bin/bash\n{script}\n", encoding="utf-8")
+        self.start([], url, environment or {}, constants)
 
     def start(
         self, arguments: t.Sequence[str], url: str, environment: t.Mapping[str, str], constants: t.Mapping[str, object]

@@ -16,7 +16,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from tests.unit.entrypoint_container import IMAGE, Container
+from tests.unit.entrypoint_container import Container
 from tests.unit.replay_server import free_port
 
 HEAD, WORKER, THIRD = "127.0.0.1", "127.0.0.2", "127.0.0.3"
@@ -59,9 +59,8 @@ class PairContainer(Container):
         self.directory = directory
         for name in ("state", "pair", "run", "bin"):
             (directory / name).mkdir(exist_ok=True, parents=True)
-        (directory / "serve.sh").write_text(f"# image: {IMAGE}\n{script}\n", encoding="utf-8")
+        (directory / "serve.sh").write_text(f"{script}\n", encoding="utf-8")
         settings = {
-            "DGX_SPARK_IMAGE": IMAGE,
             "DGX_SPARK_RANK": "1" if arguments else "0",
             "DGX_SPARK_FABRIC_ADDRESSES": f"{own},127.0.1.1",
             "DGX_SPARK_PEER_ADDRESSES": f"{peer},127.0.1.2",

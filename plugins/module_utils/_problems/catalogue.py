@@ -541,7 +541,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "The files of the deployment do not belong to the container",
         "Run the playbook again.",
         THIS,
-        substrings=("serve.sh was rendered for image", "serve.sh cannot be read"),
+        substrings=("serve.sh cannot be read",),
     ),
     # Pulling the image, fetching the models.
     KnownProblem(

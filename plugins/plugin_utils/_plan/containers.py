@@ -178,7 +178,6 @@ def environment(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
     """What the programs in the container are told."""
     node = nodes[rank]
     return {
-        "DGX_SPARK_IMAGE": node.reference,
         "DGX_SPARK_URL": f"http://127.0.0.1:{node.port}" if node.bridged else node.url,
         "DGX_SPARK_TARGET": place(node, "target", node.target),
         "DGX_SPARK_DRAFT": place(node, "draft", node.draft),
@@ -305,6 +304,7 @@ def script(nodes: t.Sequence[Node], node: Node) -> dict[str, t.Any]:
     """What serve.sh has to know, and what a record keeps of it. The first rail carries what starts the ranks."""
     head, *workers = [str(each.rails[0]["address"]) if each.rails else "" for each in nodes]
     return {
+        # The container's name for it tells no registry, if several Sparks derive an image.
         "image": node.reference,
         "environment": {name: str(value) for name, value in node.environment.items()},
         "target": place(node, "target", node.target),

@@ -11,7 +11,6 @@ Run as: entrypoint.py            serve: start the server, keep it alive, and wri
         entrypoint.py ranks      what serve.sh runs for several Sparks
 
 Environment: DGX_SPARK_URL               where the server listens
-             DGX_SPARK_IMAGE             the image of this container
              DGX_SPARK_PROBE_INTERVAL_S  seconds between two looks of the watchdog (60; 0 turns it off)
              DGX_SPARK_STALL_S           seconds without a token after which an engine hangs (300)
              DGX_SPARK_TARGET            the target model's directory, and

@@ -333,7 +333,7 @@ def test_the_serve_script_serves_the_options_it_is_given(tmp_path: Path, workers
             **{"target": str(tmp_path / "target"), "draft": "", "served": str(tmp_path / "served")},
             **{"listen": "127.0.0.1", "head": "10.0.0.1", "workers": workers, "ranks": 1 + len(workers)},
             **{"port": 2233, "subnets": ["10.0.0.0/24"]},
-            **{"image": "r/release:1", "api_port": "8000", "log_level": "info", "environment": {}},
+            **{"api_port": "8000", "log_level": "info", "environment": {}},
         },
     )
     for program in ("trtllm-serve", "python3", "mkdir"):

@@ -247,7 +247,7 @@ PROVOKED: list[tuple[str, Evidence]] = [
     ("entrypoint_broken", broken(slot=slot("created", Error='exec: "python3": executable file not found in $PATH'))),
     ("image_architecture", job("pull", error="The image x is not offered for this machine's architecture (y).")),
     ("image_architecture", broken(docker_log="exec /opt/nvidia/entrypoint.sh: exec format error\n")),
-    ("serve_script_stale", broken(state=ended(None, reason="serve.sh was rendered for image 'a', this is 'b'"))),
+    ("serve_script_stale", broken(state=ended(None, reason="serve.sh cannot be read (no such file)"))),
     ("certificate_refused", job("pull", error="Pulling x failed: tls: x509: certificate signed by unknown authority")),
     ("pull_denied", job("pull", error="The registry does not hand out x (unauthorized); check the name")),
     ("pull_unknown", job("pull", error="There is no image x (manifest unknown); check the name and the tag.")),
@@ -371,7 +371,7 @@ PROVOKED: list[tuple[str, Evidence]] = [
     ("infiniband_not_passed", unpaired("Devices", [])),
     ("pair_by_tcp", paired(ranks=BY_TCP)),
     ("pair_by_tcp", paired(network=SOCKETS)),
-    ("pair_by_tcp", worker("serving", network=SOCKETS)),
+    ("pair_by_tcp", worker("rank_runs", network=SOCKETS)),
     ("rdma_partly", paired(network=Network("IB", True, ["rocep1s0f1"], ["roceP2p1s0f1"]))),
     ("link_capped", paired(measured=[{"interface": "a", "gbps": 13.2, "finding": "a carried 13.2 Gb/s. Reboot."}])),
     ("memory_lock_limited", unpaired("Ulimits", [{"Name": "memlock", "Hard": 65536}])),
@@ -738,7 +738,7 @@ def test_all_is_well_with_two_sparks() -> None:
     diagnosis = diagnose(paired(server_log=log, ranks=ranks), "spark-1")
     assert (diagnosis.verdict, diagnosis.lines) == ("healthy", ("spark-1: healthy: the server generates",))
     assert [finding.severity for finding in diagnosis.findings] == ["information"]
-    diagnosis = diagnose(worker("serving"), "spark-2")
+    diagnosis = diagnose(worker("rank_runs"), "spark-2")
     assert (diagnosis.verdict, diagnosis.findings) == ("healthy", ())
     assert diagnosis.lines == ("spark-2: healthy: rank 1 runs; whether the server generates, its head can tell",)
 
