@@ -422,22 +422,16 @@ def require_format(labels: t.Mapping[str, str], *used: Record | None) -> None:
     for name, kind, number in found:
         if number != FORMAT:
             others.setdefault((name, json.dumps(number)), kind)
-    if not others:
-        return
-    unreleased = [name for name, number in others if number == "null"]
-    verb = "was" if len(unreleased) == 1 else "were"
-    said = (
-        [f"{' and '.join(unreleased)} {verb} deployed by an unreleased state of this collection"] if unreleased else []
-    )
-    said += [
-        f"the {kind} of {name} has format {number}, but this release reads format {FORMAT}"
+    problems = [
+        f"{name} was deployed by an unreleased state of this collection"
+        if number == "null"
+        else f"the {kind} of {name} has format {number}, but this release reads format {FORMAT}"
         for (name, number), kind in others.items()
-        if number != "null"
     ]
-    is_later = any(isinstance(number, int) and number > FORMAT for _name, _kind, number in found)
-    fix = f"Remove {'it' if len({name for name, _number in others}) == 1 else 'them'} with cleanup.yml"
-    fix += ", or use the release that deployed it" if is_later else ""
-    raise FormatError(f"{'; '.join(said)}. {fix}. Nothing was changed.")
+    if problems:
+        is_later = any(isinstance(number, int) and number > FORMAT for _name, _kind, number in found)
+        fix = "Run cleanup.yml first" + (", or use the release that deployed it" if is_later else "")
+        raise FormatError(f"{'; '.join(problems)}. {fix}. Nothing was changed.")
 
 
 def models_of(record: Record | None) -> dict[str, str]:

@@ -63,8 +63,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watch
 JOBS = ("pull", "fetch", "benchmark")
 LOGS = ("*/state/*.log", "*/state/*.log.1", "*/state/nccl.*", "*/failed.log", "jobs/*/log")
 MEMINFO = Path("/proc/meminfo")
-# The names of the containers that the role api_proxy and open_webui.yml run by default.
-BESIDE = {"proxy": "dgx-spark-speculative-proxy", "Open WebUI": "dgx-spark-speculative-open-webui"}
+# The labels of other containers of this collection. Users can choose their names.
+BESIDE = {"proxy": "api_proxy", "Open WebUI": "open_webui"}
 
 
 class Docker:
@@ -96,9 +96,12 @@ class Docker:
         return None
 
     def beside(self) -> dict[str, str]:
-        """What else of this collection's runs, or has ended."""
-        found = {what: self.slot(name) for what, name in BESIDE.items()}
-        return {what: container["state"] for what, container in found.items() if container}
+        """Return the states of the other containers of this collection."""
+        containers = self._try(lambda: self._engine.find("/containers/json?all=1")) or []
+        states = {
+            (container["Labels"] or {}).get(f"{records.LABEL}role"): container["State"] for container in containers
+        }
+        return {what: states[role] for what, role in BESIDE.items() if role in states}
 
     def slot(self, name: str) -> dict[str, t.Any] | None:
         inspected = self._try(lambda: self._engine.slot(name))
@@ -141,7 +144,8 @@ class StatusLook:
         self._look(slot, record)
         self._figures(record)
         previous = records.previous(self._state_directory)
-        status.previous = Previous.of(previous, record)
+        if previous and previous.get("format") == records.FORMAT:
+            status.previous = Previous.of(previous, record)
         status.jobs = self._jobs()
         status.run = self._run()
         self._memory()

@@ -180,7 +180,7 @@ class Waiting:
             return self.without_half(server, missing)
         last_exit = ended_by_itself(server, self.since)
         if last_exit is not None:
-            return Look("dead", self.why_dead(last_exit, str(state)), server=server)
+            return Look("dead", why_ended(last_exit, self.read_log()), server=server)
         if state == "failed":
             return Look("absent", f"No server at {url}: it failed earlier and was not started since.", server=server)
         if state == "running":
@@ -222,8 +222,3 @@ class Waiting:
         except OSError:
             return ""
         return f" (nothing new in the log for {int(silence // 60)} min)" if silence >= QUIET_S else ""
-
-    def why_dead(self, last_exit: dict[str, t.Any], state: str) -> str:
-        """The sentence that names the reason, what to do and what happens next."""
-        again = " It is being started again." if state in ("loading", "restarting") else ""
-        return why_ended(last_exit, self.read_log()) + again

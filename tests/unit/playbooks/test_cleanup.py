@@ -107,7 +107,7 @@ def test_what_becomes_of_the_image_is_said(
 @pytest.mark.parametrize("entry", ["back", "start"])
 def test_another_format_is_refused(check: t.Callable[..., Said], entry: str) -> None:
     said = check("speculative_serve", entry, labels={FORMAT: ""})
-    assert "mine was deployed by an unreleased state of this collection. Remove it with cleanup.yml." in said.text
+    assert "mine was deployed by an unreleased state of this collection." in said.text
     assert "changed=0" in said.text
     assert said.code != 0
 

@@ -73,7 +73,7 @@ def test_what_is_kept_beside_a_record(tmp_path: Path) -> None:
     assert (found["said"], found["ranks"]) == ({"one": {"accepted": True}}, [{"rank": 0}])
     # A rank's network is known while it runs.
     (tmp_path / "mine/state/nccl.a.7").write_text("a:7:9 [0] NCCL INFO Using network IB\n", encoding="utf-8")
-    for state, network in (("starting", None), ("running", "IB"), ("serving", "IB"), ("stopped", None)):
+    for state, network in (("starting", None), ("running", "IB"), ("rank_runs", "IB"), ("stopped", None)):
         (tmp_path / "mine/state/state.json").write_text(json.dumps({"state": state}), encoding="utf-8")
         assert (read(tmp_path, "mine", {})["network"] or {}).get("name") == network
     assert read(tmp_path, None, {})["said"] == {}
@@ -190,8 +190,8 @@ FORMAT_LABEL = {"dgx_spark.speculative.format": "1"}
 OTHER_LABEL = {"dgx_spark.speculative.format": "2"}
 UNRELEASED = "deployed by an unreleased state of this collection"
 READS = "but this release reads format 1"
-REMOVE = "with cleanup.yml. Nothing was changed."
-LATER = "Remove it with cleanup.yml, or use the release that deployed it. Nothing was changed."
+REMOVE = "Run cleanup.yml first. Nothing was changed."
+LATER = "Run cleanup.yml first, or use the release that deployed it. Nothing was changed."
 OLD = {**RECORD, "deployment": "old"}
 
 
@@ -202,18 +202,18 @@ OLD = {**RECORD, "deployment": "old"}
         ({**LABELS, **FORMAT_LABEL}, [{**RECORD, "format": 1}], None),
         # A container of another user's.
         ({"other": "label"}, [], None),
-        (LABELS, [], f"mine was {UNRELEASED}. Remove it {REMOVE}"),
+        (LABELS, [], f"mine was {UNRELEASED}. {REMOVE}"),
         # Of a container and its record it is told once.
-        (LABELS, [RECORD], f"mine was {UNRELEASED}. Remove it {REMOVE}"),
-        ({}, [RECORD, OLD], f"mine and old were {UNRELEASED}. Remove them {REMOVE}"),
+        (LABELS, [RECORD], f"mine was {UNRELEASED}. {REMOVE}"),
+        ({}, [RECORD, OLD], f"mine was {UNRELEASED}; old was {UNRELEASED}. {REMOVE}"),
         ({**LABELS, **OTHER_LABEL}, [{**RECORD, "format": 2}], f"the container of mine has format 2, {READS}. {LATER}"),
         ({}, [{**RECORD, "format": 2}], f"the record of mine has format 2, {READS}. {LATER}"),
         # A user has edited it.
-        ({}, [{**RECORD, "format": "1"}], f'the record of mine has format "1", {READS}. Remove it {REMOVE}'),
+        ({}, [{**RECORD, "format": "1"}], f'the record of mine has format "1", {READS}. {REMOVE}'),
         (
             {**LABELS, **FORMAT_LABEL},
             [OLD, {**RECORD, "format": 0}],
-            f"old was {UNRELEASED}; the record of mine has format 0, {READS}. Remove them {REMOVE}",
+            f"old was {UNRELEASED}; the record of mine has format 0, {READS}. {REMOVE}",
         ),
     ],
 )
