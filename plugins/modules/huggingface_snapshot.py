@@ -637,6 +637,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.conf
     weight_bytes,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.directory import look_at
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import Wanted
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.found import EnvironmentValueError
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import (
     REPOSITORIES_ARGUMENT,
@@ -646,7 +647,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub 
     OtherHost,
     Survey,
     TokenNeededError,
-    Wanted,
     free_space,
     survey,
     wait_text,

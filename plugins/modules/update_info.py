@@ -42,7 +42,8 @@ import dataclasses
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import own_platform
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.registry import Reference, Registry
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import Hub, Wanted
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import Wanted
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import Hub
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.updates import Row, image_row, model_row
 
 # A report does not wait as long as a download.

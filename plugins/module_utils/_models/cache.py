@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import os
 import shutil
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
     CachedRepository,
     Wanted,
     folder_name,
-    is_wanted,
+    lock_if_free,
     own_size,
     read_receipt,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import is_wanted
 
 PREFIX = "models--"
 
@@ -232,23 +232,6 @@ def removals(models: t.Iterable[CachedModel]) -> list[Removal]:
     return found
 
 
-@contextlib.contextmanager
-def lock_if_free(path: Path) -> t.Iterator[bool]:
-    """Whether no huggingface_hub is just writing the file that this lock is for."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
-    except OSError:
-        yield True
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield True
-    except BlockingIOError:
-        yield False
-    finally:
-        os.close(descriptor)
-
-
 class Prune:
     """Removes what is of no use. Never leaves a model's own directory."""
 
@@ -261,7 +244,7 @@ class Prune:
         if removal.kind != "part":
             return True
         blob = Path(removal.path).name.partition(".")[0]
-        with lock_if_free(self.cache / ".locks" / folder_name(removal.id) / f"{blob}.lock") as free:
+        with lock_if_free(CachedRepository(self.cache, removal.id).lock(blob)) as free:
             return free
 
     def remove(self, removal: Removal) -> None:

@@ -22,16 +22,15 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import CachedModel, amount
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
     CachedRepository,
     Wanted,
     folder_name,
     is_unchanged,
-    nearest_existing,
-    owner_name,
     read_receipt,
     receipt_covers,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import nearest_existing, owner_name
 
 VARIABLES = ("HF_HOME", "HF_HUB_CACHE")
 TOKEN_FILES = ("token", "stored_tokens")

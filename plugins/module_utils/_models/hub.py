@@ -4,12 +4,11 @@
 
 # PRIVATE: this module util is internal to the collection; its interface may change at any time.
 
-"""Models on the Hugging Face Hub and in its cache on disk: what is wanted, what is there, what is missing."""
+"""Models on the Hugging Face Hub, compared with its cache on disk: what is wanted, what is there, what is missing."""
 
 from __future__ import annotations
 
 import dataclasses
-import email.message
 import fnmatch
 import http.client
 import json
@@ -17,7 +16,6 @@ import os
 import pwd
 import queue
 import re
-import stat
 import threading
 import time
 import typing as t
@@ -33,18 +31,25 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.conf
     ModelFiles,
     weight_bytes,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
+    BLOB,
+    COMMIT,
+    CachedRepository,
+    Part,
+    RemoteFile,
+    Wanted,
+    folder_name,
+    is_unchanged,
+    read_receipt,
+    receipt_commit,
+    receipt_covers,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.limits import WINDOW_S, limited_s
 
 TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
-# Where the Hub limits requests and does not say for how long: it counts them in windows of five minutes
-# (https://huggingface.co/docs/hub/rate-limits).
-WINDOW_S = 300.0
-RESET = re.compile(r";\s*t=(\d+)")
 CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
-SECONDS = re.compile(r"[0-9]{1,6}")
 # huggingface_hub refuses to fetch a larger file by plain HTTP (its constants.MAX_HTTP_DOWNLOAD_SIZE, and issue 3868).
 MOST_FILE_BYTES = 50 * 1000**3
-COMMIT = re.compile(r"[0-9a-f]{40}")
-BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 # A page holds a thousand files; more than this is a list without an end.
 MOST_PAGES = 100
 MOST_ANSWER_BYTES = 32 * 1024 * 1024
@@ -81,48 +86,6 @@ class CacheError(Exception):
     """The cache on disk cannot be used; the text is one sentence that says what to do."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Wanted:
-    """A repository at a revision, and which of its files."""
-
-    id: str
-    revision: str = "main"
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, item: t.Mapping[str, t.Any]) -> Wanted:
-        """One of a module's repositories, or a view of it."""
-        return cls(item["id"], item["revision"], tuple(item["include"]), tuple(item["exclude"]))
-
-
-@dataclasses.dataclass(frozen=True)
-class RemoteFile:
-    """A file of a repository. The cache stores it as C(blobs/<blob>): the sha256 for large files, else git's sha1."""
-
-    path: str
-    size: int
-    blob: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Part:
-    """An incomplete download in C(blobs)."""
-
-    path: Path
-    blob: str
-    size: int
-    # huggingface_hub continues <blob>.incomplete; later versions write <blob>.<random>.incomplete and start from zero.
-    resumable: bool
-
-
-def limited_s(headers: email.message.Message, otherwise: float) -> float:
-    """For how many seconds the Hub refuses requests, by its answer 429, if that tells."""
-    reset = RESET.search(headers.get("RateLimit") or "")
-    said = headers.get("Retry-After") or (reset[1] if reset else "")
-    return max(1.0, float(said)) if SECONDS.fullmatch(said) else otherwise
-
-
 def within(seconds: float, ask: t.Callable[[], T]) -> T:
     """Return what a call returns, or raise what it raises; TimeoutError if it takes longer than that."""
     outcome: queue.SimpleQueue[tuple[t.Any, BaseException | None]] = queue.SimpleQueue()
@@ -145,11 +108,6 @@ def within(seconds: float, ask: t.Callable[[], T]) -> T:
 
 def wait_text(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
-
-
-def folder_name(repository: str) -> str:
-    """The directory of a model in the cache."""
-    return "models--" + repository.replace("/", "--")
 
 
 def matches_any(path: str, patterns: t.Iterable[str]) -> bool:
@@ -401,120 +359,6 @@ def _remote_file(entry: t.Mapping[str, t.Any]) -> RemoteFile:
     return RemoteFile(path=path, size=size, blob=blob)
 
 
-def size_of(path: Path) -> int | None:
-    """The size of the file that a path leads to; None if there is none."""
-    try:
-        return path.stat().st_size
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def own_size(path: Path) -> int:
-    """What a file itself occupies: nothing for a link, or for one that has vanished meanwhile."""
-    try:
-        status = path.lstat()
-    except FileNotFoundError:
-        return 0
-    return 0 if stat.S_ISLNK(status.st_mode) else status.st_size
-
-
-class CachedRepository:
-    """The directory of one model in the cache."""
-
-    def __init__(self, cache: Path, repository: str) -> None:
-        self.directory = cache / folder_name(repository)
-        self.blobs = self.directory / "blobs"
-
-    def snapshot(self, commit: str) -> Path:
-        return self.directory / "snapshots" / commit
-
-    def blob(self, commit: str, path: str, sha256: str | None) -> str:
-        """The name of a file's blob. A cache that was copied without links has none, and gets the checksum's."""
-        pointer = self.snapshot(commit) / path
-        name = pointer.readlink().name if pointer.is_symlink() else ""
-        return name if BLOB.fullmatch(name) else str(sha256)
-
-    def parts(self) -> list[Part]:
-        """Every incomplete download."""
-        found = []
-        for path in sorted(self.blobs.glob("*.incomplete")):
-            size = size_of(path)
-            if size is not None:
-                blob, _dot, middle = path.name[: -len(".incomplete")].partition(".")
-                found.append(Part(path, blob, size, resumable=not middle))
-        return found
-
-    def bytes_on_disk(self) -> int:
-        """What removing the directory gives back."""
-        # In an ordinary cache snapshots hold only links; a cache copied without links holds files.
-        walked = (Path(parent) / name for parent, _dirs, names in os.walk(self.directory) for name in names)
-        return sum(own_size(path) for path in walked)
-
-    def missing(self, commit: str, files: t.Iterable[RemoteFile]) -> list[RemoteFile]:
-        """The files that the snapshot lacks, or has with another size."""
-        snapshot = self.snapshot(commit)
-        return [file for file in files if size_of(snapshot / file.path) != file.size]
-
-    def bytes_missing(self, missing: t.Iterable[RemoteFile]) -> int:
-        """What is still to be downloaded; a part that can be continued counts as there."""
-        parts = {part.blob: part.size for part in self.parts() if part.resumable}
-        needed = {}
-        for file in missing:
-            there = size_of(self.blobs / file.blob)
-            if there != file.size:
-                part = parts.get(file.blob, 0)
-                needed[file.blob] = file.size - part if part <= file.size else file.size
-        return sum(needed.values())
-
-    def orphans(self, missing: t.Iterable[RemoteFile]) -> list[Part]:
-        """Incomplete downloads that no missing file will continue."""
-        awaited = {file.blob for file in missing if size_of(self.blobs / file.blob) != file.size}
-        return [part for part in self.parts() if not (part.resumable and part.blob in awaited)]
-
-
-def read_receipt(receipts: Path, repository: str) -> dict[str, t.Any] | None:
-    """What was once downloaded and checked; an unreadable receipt is none."""
-    try:
-        data = json.loads((receipts / f"{folder_name(repository)}.json").read_text(encoding="utf-8"))
-        usable = (
-            COMMIT.fullmatch(data["commit"])
-            and isinstance(data["revisions"], list)
-            and all(isinstance(file["size"], int) and "mtime_ns" in file for file in data["files"].values())
-            and all(isinstance(one, str) for name in ("include", "exclude") for one in data.get(name) or [])
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
-    return data if usable else None
-
-
-def receipt_commit(receipt: t.Mapping[str, t.Any] | None, revision: str) -> str | None:
-    """The commit that a revision was resolved to when its files were downloaded."""
-    if receipt and (revision in receipt["revisions"] or revision == receipt["commit"]):
-        return str(receipt["commit"])
-    return None
-
-
-def receipt_covers(receipt: t.Mapping[str, t.Any], wanted: Wanted) -> bool:
-    """Whether a receipt was written for just these files of this revision."""
-    return (
-        receipt_commit(receipt, wanted.revision) is not None
-        and sorted(receipt.get("include") or []) == sorted(wanted.include)
-        and sorted(receipt.get("exclude") or []) == sorted(wanted.exclude)
-    )
-
-
-def is_unchanged(receipt: t.Mapping[str, t.Any], snapshot: Path) -> bool:
-    """Whether every file of a receipt still has the size and the time that it had when its checksum was taken."""
-    for path, noted in receipt["files"].items():
-        try:
-            found = (snapshot / path).stat()
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        if (found.st_size, found.st_mtime_ns) != (noted["size"], noted["mtime_ns"]):
-            return False
-    return bool(receipt["files"])
-
-
 def owner_name(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
@@ -594,7 +438,7 @@ def view_of_receipt(wanted: Wanted, cache: Path, receipt: t.Mapping[str, t.Any])
         "bytes_weights": weight_bytes({path: file["size"] for path, file in receipt["files"].items()}),
         "bytes_missing": 0,
         "files": [
-            {"path": path, "size": file["size"], "blob": cached.blob(receipt["commit"], path, file.get("sha256"))}
+            {"path": path, "size": file["size"], "blob": cached.blob(receipt["commit"], path, file["sha256"])}
             for path, file in receipt["files"].items()
         ],
         "orphans": [_described(part) for part in cached.orphans([])],
@@ -677,11 +521,13 @@ def view(
 ) -> View:
     """One repository; the Hub is asked only when no receipt vouches for the files, and never if it is None.
 
-    To be verified are also those for which one vouches: what it says of sizes and times proves nothing of the bytes.
+    To be verified are also those for which one vouches: what it says of sizes and times proves nothing of the bytes,
+    and what they ought to be the Hub knows.
     """
     receipt = read_receipt(receipts, wanted.id)
     snapshot = CachedRepository(cache, wanted.id).snapshot(receipt["commit"]) if receipt else None
-    if receipt and snapshot and receipt_covers(receipt, wanted) and is_unchanged(receipt, snapshot):
+    asked = verify and hub and not isinstance(hub, OtherHost)
+    if receipt and snapshot and not asked and receipt_covers(receipt, wanted) and is_unchanged(receipt, snapshot):
         return {**view_of_receipt(wanted, cache, receipt), "verified": not verify}
     return view_of_hub(wanted, cache, receipt, hub, take_over) if hub else unknown_view(wanted, cache)
 

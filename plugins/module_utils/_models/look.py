@@ -20,6 +20,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     previous,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import cached_models, described
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import Wanted
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.found import (
     EnvironmentValueError,
     Found,
@@ -30,7 +31,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.foun
     statement,
     token_files,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import Wanted
 
 
 class CacheLook:

@@ -28,13 +28,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.rele
     range_of,
     version_of,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import COMMIT, RemoteFile, Wanted
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import (
-    COMMIT,
     Hub,
     HubError,
-    RemoteFile,
     TokenNeededError,
-    Wanted,
     is_wanted,
 )
 

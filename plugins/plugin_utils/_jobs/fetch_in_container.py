@@ -7,8 +7,8 @@
 """Run fetch_models.py in a container without a GPU and pass on what it says. A program for a watched job.
 
 The only argument is a JSON object: image, user (uid:gid), cache and receipts (directories of the host) and spec (what
-fetch_models.py is told). The standard input is the token, or empty. In the container this same program runs, with the
-arguments `inside` and spec.
+fetch_models.py is told). The standard input is another one: token, and files, by model. In the container this same
+program runs, with the arguments `inside` and spec, and the same standard input.
 """
 
 from __future__ import annotations
@@ -89,9 +89,10 @@ def complaint(image: str, code: int, last: str) -> str:
 
 def main() -> int:
     if sys.argv[1] == INSIDE:
-        return fetch_models.main(json.loads(sys.argv[2]), sys.stdin.readline().strip())
+        return fetch_models.main(json.loads(sys.argv[2]), **json.load(sys.stdin))
     job = json.loads(sys.argv[1])
-    token = sys.stdin.readline()
+    # It is not among the arguments, where all users would see the token, and where a long list of files has no room.
+    told = sys.stdin.read()
     # The zip application that runs. It is the login user's, as whom the container runs.
     program = Path(sys.path[0])
 
@@ -119,7 +120,7 @@ def main() -> int:
     errors.start()
     # A container that does not start reads nothing; why it does not is told below.
     with contextlib.suppress(BrokenPipeError):
-        process.stdin.write(token)
+        process.stdin.write(told)
         process.stdin.close()
     final = False
     try:

@@ -8,7 +8,8 @@
 
 Runs inside the fetch container with the image's huggingface_hub, as the login user. It is told: endpoint, cache and
 receipts (directories in the container), host_cache (the cache's name for messages) and repositories (id, revision,
-commit, include, exclude, and verify if its receipt is not to be trusted).
+commit, include, exclude, and verify if its receipt is not to be trusted); the token, or nothing; and the wanted files
+of each model as the Hub lists them: path, size and blob.
 Prints one JSON object a line: progress, and at last a result or an error.
 """
 
@@ -16,15 +17,12 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import dataclasses
 import errno
-import fcntl
 import functools
+import glob
 import hashlib
 import importlib
-import json
 import os
-import re
 import shutil
 import signal
 import ssl
@@ -33,7 +31,19 @@ import traceback
 import typing as t
 from pathlib import Path
 
-from .files import give_back, make_receipt, model_folder, size_of, write_whole
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
+    CachedRepository,
+    RemoteFile,
+    Wanted,
+    give_back,
+    lock_if_free,
+    read_receipt,
+    size_of,
+    write_receipt,
+    write_whole,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.limits import limited_s
+
 from .said import Rate, Reports, amount, emit, log, pace, share
 
 # These are read when huggingface_hub is imported. Downloads by plain HTTP continue after an interruption; those by
@@ -48,10 +58,6 @@ SETTINGS = {
 }
 
 TRIES = 5
-# The Hub counts requests in windows of five minutes, and mostly says when the next one begins.
-WINDOW_S = 300.0
-RESET = re.compile(r";\s*t=(\d+)")
-SECONDS = re.compile(r"[0-9]{1,6}")
 # So long at a stretch it is waited for.
 LONGEST_LIMIT_S = 3600.0
 FIRST_DELAY_S = 2.0
@@ -73,61 +79,38 @@ class IncompleteError(OSError):
     """huggingface_hub came back without an error and without all files, as it does when the Hub is down."""
 
 
-@dataclasses.dataclass(frozen=True)
-class ModelFile:
-    path: str
-    size: int
-    # Its name in blobs/: the sha256 of a large file, git's sha1 of a small one.
-    blob: str
-
-
-@dataclasses.dataclass
 class Repository:
     """One model: what is wanted, and where it goes."""
 
-    id: str
-    revision: str
-    commit: str
-    include: list[str]
-    exclude: list[str]
-    cache: Path
-    verify: bool = False
-    files: list[ModelFile] = dataclasses.field(default_factory=list)
+    def __init__(self, cache: Path, spec: t.Mapping[str, t.Any], files: t.Iterable[t.Mapping[str, t.Any]]) -> None:
+        self.wanted = Wanted.of(spec)
+        self.id, self.commit = self.wanted.id, str(spec["commit"])
+        self.verify = bool(spec.get("verify"))
+        self.files = [RemoteFile(**file) for file in files]
+        self.cached = CachedRepository(cache, self.id)
+        self.blobs = self.cached.blobs
 
-    @property
-    def folder(self) -> str:
-        return model_folder(self.id)
+    def pointer(self, file: RemoteFile) -> Path:
+        return self.cached.snapshot(self.commit) / file.path
 
-    @property
-    def directory(self) -> Path:
-        return self.cache / self.folder
+    def missing(self) -> list[RemoteFile]:
+        return self.cached.missing(self.commit, self.files)
 
-    @property
-    def blobs(self) -> Path:
-        return self.directory / "blobs"
-
-    def pointer(self, file: ModelFile) -> Path:
-        return self.directory / "snapshots" / self.commit / file.path
-
-    def is_there(self, file: ModelFile) -> bool:
-        return size_of(self.pointer(file)) == file.size
-
-    def missing(self) -> list[ModelFile]:
-        return [file for file in self.files if not self.is_there(file)]
-
-    def part(self, file: ModelFile) -> Path:
+    def part(self, file: RemoteFile) -> Path:
         """Where huggingface_hub keeps, and later continues, what it has of a file."""
         return self.blobs / f"{file.blob}.incomplete"
+
+    def bytes_wanted(self) -> int:
+        return sum({file.blob: file.size for file in self.files}.values())
 
     def bytes_there(self) -> int:
         """Downloaded bytes of the wanted files, parts included; a blob that two files share counts once."""
         parts: dict[str, int] = {}
-        for path in self.blobs.glob("*.incomplete"):
-            name = path.name.partition(".")[0]
-            parts[name] = max(parts.get(name, 0), size_of(path) or 0)
+        for part in self.cached.parts():
+            parts[part.blob] = max(parts.get(part.blob, 0), part.size)
         total = 0
         for file in {file.blob: file for file in self.files}.values():
-            done = self.is_there(file) or size_of(self.blobs / file.blob) == file.size
+            done = file.size in (size_of(self.pointer(file)), size_of(self.blobs / file.blob))
             total += file.size if done else min(parts.get(file.blob, 0), file.size)
         return total
 
@@ -135,18 +118,17 @@ class Repository:
 class Progress(Reports):
     """How far the download is."""
 
-    def __init__(self, total: int, measure: t.Callable[[], int]) -> None:
+    def __init__(self, total: int, measure: t.Callable[[], int], waits: t.Callable[[], str]) -> None:
         super().__init__(self.state, REPORT_EVERY_S)
         self._total = total
         self._measure = measure
         self._rate = Rate(RATE_WINDOW_S)
-        # Set while the download waits before another try.
-        self.note = ""
+        self._waits = waits
 
     def state(self) -> dict[str, t.Any]:
         done = self._measure()
-        rate = self._rate.at(time.monotonic(), done)
-        text = share(done, self._total) + (f", {self.note}" if self.note else pace(rate, self._total - done))
+        rate, note = self._rate.at(time.monotonic(), done), self._waits()
+        text = share(done, self._total) + (f", {note}" if note else pace(rate, self._total - done))
         return {"percent": round(100 * done / self._total if self._total else 100.0, 1), "text": text}
 
 
@@ -161,14 +143,11 @@ def status_of(error: BaseException) -> int | None:
     return getattr(getattr(error, "response", None), "status_code", None)
 
 
-def limited_s(error: BaseException) -> float | None:
+def refused_s(error: BaseException) -> float | None:
     """For how many seconds the Hub refuses requests because there were too many; None if that is not why."""
     for one in chain(error):
         if status_of(one) == 429:
-            headers = getattr(getattr(one, "response", None), "headers", {})
-            reset = RESET.search(headers.get("RateLimit") or "")
-            said = headers.get("Retry-After") or (reset[1] if reset else "")
-            return max(1.0, float(said)) if SECONDS.fullmatch(said) else WINDOW_S
+            return limited_s(getattr(getattr(one, "response", None), "headers", {}))
     return None
 
 
@@ -185,42 +164,17 @@ def reason_of(error: BaseException) -> str:
     return words if len(words) <= 200 else words[:199] + "…"
 
 
-@contextlib.contextmanager
-def lock_if_free(path: Path) -> t.Iterator[bool]:
-    """Whether no other huggingface_hub is downloading the file that this lock is for."""
-    try:
-        descriptor = os.open(path, os.O_RDWR)
-    except OSError:
-        yield True
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield True
-    except BlockingIOError:
-        yield False
-    finally:
-        os.close(descriptor)
-
-
 def remove_orphans(repository: Repository) -> int:
     """Delete incomplete downloads that no missing file will continue, but none that somebody is just writing."""
-    awaited = {repository.part(file) for file in repository.missing()}
     freed = 0
-    for path in repository.blobs.glob("*.incomplete"):
-        name = path.name.partition(".")[0]
-        with lock_if_free(repository.cache / ".locks" / repository.folder / f"{name}.lock") as free:
-            if path not in awaited and free:
-                freed += size_of(path) or 0
+    for part in repository.cached.orphans(repository.missing()):
+        with lock_if_free(repository.cached.lock(part.blob)) as free:
+            if free:
+                freed += part.size
                 # In a complete cache that belongs to somebody else this is not worth failing for.
                 with contextlib.suppress(OSError):
-                    path.unlink()
+                    part.path.unlink()
     return freed
-
-
-def is_plain(path: str) -> bool:
-    """Whether a file's path stays within its model."""
-    parts = Path(path).parts
-    return bool(parts) and not Path(path).is_absolute() and ".." not in parts
 
 
 def discard_unusable(repository: Repository) -> None:
@@ -257,27 +211,15 @@ def digests(path: Path, blob: str) -> tuple[str, str]:
     return sha256.hexdigest(), (sha1 if is_git else sha256).hexdigest()
 
 
-Receipt = dict[str, t.Any]
+# What a receipt notes of a file, and of all files by their paths.
+File = dict[str, t.Any]
+Noted = dict[str, File]
 
 
-def read_receipt(path: Path) -> Receipt:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        return data if isinstance(data.get("files"), dict) else {}
-    except (OSError, ValueError, AttributeError):
-        return {}
-
-
-def noted_sha256(receipt: Receipt, file: ModelFile, status: os.stat_result) -> str | None:
-    """The checksum of a file that has not changed since an earlier receipt."""
-    noted = receipt.get("files", {}).get(file.path)
-    if (
-        isinstance(noted, dict)
-        and (noted.get("size"), noted.get("mtime_ns")) == (status.st_size, status.st_mtime_ns)
-        and noted.get("sha256") == file.blob
-    ):
-        return file.blob
-    return None
+def is_noted(known: File | None, file: RemoteFile, status: os.stat_result) -> bool:
+    """Whether a file has not changed since its checksum was noted, and was right."""
+    noted = {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": file.blob}
+    return known is not None and noted.items() <= known.items()
 
 
 def replaced_text(wrong: t.Sequence[str]) -> str:
@@ -291,34 +233,35 @@ def replaced_text(wrong: t.Sequence[str]) -> str:
 
 def write_ref(repository: Repository) -> None:
     """Note the commit of a branch or tag as huggingface_hub does, for the user's own programs."""
-    if repository.revision == repository.commit:
+    revision = repository.wanted.revision
+    if revision == repository.commit:
         return
-    ref = repository.directory / "refs" / repository.revision
+    ref = repository.cached.directory / "refs" / revision
     try:
         if not ref.exists() or ref.read_text(encoding="utf-8").strip() != repository.commit:
             write_whole(ref, repository.commit)
     except OSError as e:
-        log(f"not noting the commit of {repository.revision}: {e}")
+        log(f"not noting the commit of {revision}: {e}")
 
 
 class Fetch:
     """The whole job."""
 
-    def __init__(self, spec: dict[str, t.Any], token: str) -> None:
+    def __init__(self, spec: dict[str, t.Any], token: str, files: t.Mapping[str, t.Any]) -> None:
         self.cache = Path(spec["cache"])
         self.cache_name = spec["host_cache"]
         self.receipts = Path(spec["receipts"])
         self.endpoint = spec["endpoint"]
         self.token = token
-        self.repositories = [Repository(cache=self.cache, **item) for item in spec["repositories"]]
+        self.repositories = [Repository(self.cache, item, files[item["id"]]) for item in spec["repositories"]]
         self.fetched = 0
-        self.progress: Progress | None = None
+        # For what the download waits before another try.
+        self.note = ""
 
     def run(self) -> dict[str, t.Any]:
         constants: t.Any = importlib.import_module("huggingface_hub.constants")
         constants.DOWNLOAD_CHUNK_SIZE = DOWNLOAD_PIECE
         for repository in self.repositories:
-            self.persist(repository, functools.partial(self.list_files, repository))
             discard_unusable(repository)
         freed = sum(remove_orphans(repository) for repository in self.repositories)
         self.fetch()
@@ -337,51 +280,32 @@ class Fetch:
     def fetch(self) -> None:
         """Download what is missing of all."""
         before = self.bytes_there()
-        with Progress(self.bytes_wanted(), self.bytes_there) as self.progress:
+        with Progress(self.bytes_wanted(), self.bytes_there, lambda: self.note):
             for repository in self.repositories:
                 self.persist(repository, functools.partial(self.download, repository))
         self.fetched += self.bytes_there() - before
 
-    def receipts_here(self) -> dict[str, Receipt]:
-        trusted = [item for item in self.repositories if not item.verify]
-        return {item.id: read_receipt(self.receipts / f"{item.folder}.json") for item in trusted}
+    def noted(self) -> dict[str, Noted]:
+        """What earlier receipts say of the files of each model, if they are to be trusted."""
+        receipts = {
+            item.id: None if item.verify else read_receipt(self.receipts, item.id) for item in self.repositories
+        }
+        return {name: receipt["files"] if receipt else {} for name, receipt in receipts.items()}
 
     def bytes_there(self) -> int:
         return sum(repository.bytes_there() for repository in self.repositories)
 
     def bytes_wanted(self) -> int:
-        return sum(
-            size for item in self.repositories for size in {file.blob: file.size for file in item.files}.values()
-        )
-
-    def list_files(self, repository: Repository) -> None:
-        """Ask the Hub for the files of the commit and keep the wanted ones."""
-        api = importlib.import_module("huggingface_hub").HfApi(endpoint=self.endpoint, token=self.token or False)
-        tree = api.list_repo_tree(repository.id, recursive=True, revision=repository.commit)
-        files = [
-            ModelFile(entry.path, entry.size, entry.lfs.sha256 if entry.lfs else entry.blob_id)
-            for entry in tree
-            if hasattr(entry, "blob_id")
-        ]
-        for file in files:
-            if not is_plain(file.path) or not file.blob.isalnum():
-                raise FetchError(f"The Hub lists a file of {repository.id} under the impossible name {file.path!r}")
-        chosen = importlib.import_module("huggingface_hub.utils").filter_repo_objects(
-            files,
-            allow_patterns=repository.include or None,
-            ignore_patterns=repository.exclude or None,
-            key=lambda file: file.path,
-        )
-        repository.files = list(chosen)
+        return sum(repository.bytes_wanted() for repository in self.repositories)
 
     def download(self, repository: Repository) -> None:
-        if not repository.missing():
+        missing = repository.missing()
+        if not missing:
             return
         importlib.import_module("huggingface_hub").snapshot_download(
             repository.id,
             revision=repository.commit,
-            allow_patterns=repository.include or None,
-            ignore_patterns=repository.exclude or None,
+            allow_patterns=[glob.escape(file.path) for file in missing],
             cache_dir=self.cache,
             endpoint=self.endpoint,
             token=self.token or False,
@@ -400,7 +324,7 @@ class Fetch:
                 return action()
             except Exception as e:
                 self.refuse(repository, e)
-                seconds = limited_s(e)
+                seconds = refused_s(e)
                 if seconds is not None:
                     limited = seconds if self.bytes_there() > there else limited + seconds
                     self.wait_out(repository, seconds, limited)
@@ -430,13 +354,9 @@ class Fetch:
             self.wait(min(left, 10.0), f"the Hub limits requests: goes on in {about}")
 
     def wait(self, seconds: float, note: str) -> None:
-        if self.progress:
-            self.progress.note = note
-        else:
-            emit({"progress": {"percent": None, "text": note}})
+        self.note = note
         time.sleep(seconds)
-        if self.progress:
-            self.progress.note = ""
+        self.note = ""
 
     def refuse(self, repository: Repository, error: BaseException) -> None:
         """Raise FetchError for an error that no other try will mend."""
@@ -496,7 +416,7 @@ class Fetch:
 
     def check(self) -> list[str]:
         """Compare every checksum, fetch again what is wrong, and write the receipts; returned is what was wrong."""
-        known = self.receipts_here()
+        known = self.noted()
         wrong = self.compare(known)
         if wrong:
             log(f"fetching again: {', '.join(wrong)}")
@@ -510,18 +430,19 @@ class Fetch:
                 )
         for item in self.repositories:
             write_ref(item)
-            self.write_receipt(item, known[item.id]["files"])
+            write_receipt(self.receipts, item.wanted, item.commit, [item.wanted.revision], known[item.id])
         return wrong
 
-    def compare(self, known: dict[str, Receipt]) -> list[str]:
+    def compare(self, known: dict[str, Noted]) -> list[str]:
         """Compare the checksums that are not known, and note what is right; what is wrong is deleted and returned."""
         work = [(item, file) for item in self.repositories for file in item.files]
         wrong = []
-        noted: dict[str, dict[str, t.Any]] = {item.id: {} for item in self.repositories}
+        noted: dict[str, Noted] = {item.id: {} for item in self.repositories}
         hashed, total = 0, sum(file.size for _item, file in work)
         with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
             futures = {
-                pool.submit(self.check_file, item, file, known.get(item.id, {})): (item, file) for item, file in work
+                pool.submit(self.check_file, item, file, known[item.id].get(file.path)): (item, file)
+                for item, file in work
             }
             for number, future in enumerate(concurrent.futures.as_completed(futures), 1):
                 item, file = futures[future]
@@ -533,15 +454,15 @@ class Fetch:
                 hashed += file.size
                 percent = round(100 * hashed / total, 1) if total else 100.0
                 emit({"progress": {"percent": percent, "text": f"checking {number} of {len(work)} files"}})
-        known.update({name: {"files": files} for name, files in noted.items()})
+        known.update(noted)
         return sorted(wrong)
 
-    def check_file(self, repository: Repository, file: ModelFile, receipt: Receipt) -> dict[str, t.Any] | None:
+    def check_file(self, repository: Repository, file: RemoteFile, known: File | None) -> File | None:
         """What to note of a file; None if it was wrong and is deleted."""
         path = repository.pointer(file).resolve()
         status = path.stat()
-        sha256 = noted_sha256(receipt, file, status)
-        if sha256 is None:
+        sha256 = file.blob
+        if not is_noted(known, file, status):
             sha256, name = digests(path, file.blob)
             if name != file.blob:
                 log(f"deleting {path}: its sha256 is {sha256}")
@@ -549,20 +470,12 @@ class Fetch:
                 return None
         return {"size": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": sha256}
 
-    def write_receipt(self, repository: Repository, files: dict[str, t.Any]) -> None:
-        revisions, earlier = {repository.revision}, read_receipt(self.receipts / f"{repository.folder}.json")
-        if earlier.get("commit") == repository.commit:
-            revisions.update(earlier.get("revisions", []))
-        chosen = {"include": repository.include, "exclude": repository.exclude}
-        receipt = make_receipt(repository.id, repository.commit, revisions, chosen, files, int(time.time()))
-        write_whole(self.receipts / f"{repository.folder}.json", json.dumps(receipt, indent=1) + "\n")
 
-
-def main(spec: dict[str, t.Any], token: str) -> int:
+def main(spec: dict[str, t.Any], token: str, files: t.Mapping[str, t.Any]) -> int:
     # As the first process of a container this one gets no default action for SIGTERM. Parts stay for the next run.
     signal.signal(signal.SIGTERM, lambda _number, _frame: os._exit(143))
     os.environ.update(SETTINGS)
-    fetch = Fetch(spec, token)
+    fetch = Fetch(spec, token, files)
     try:
         result = fetch.run()
     except FetchError as e:

@@ -39,7 +39,18 @@ import time
 import typing as t
 from pathlib import Path
 
-from .files import give_back, make_receipt, model_folder, size_of, write_whole
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
+    BLOB,
+    COMMIT,
+    Wanted,
+    folder_name,
+    give_back,
+    read_receipt,
+    size_of,
+    write_receipt,
+    write_whole,
+)
+
 from .said import Message, amount
 
 GREETING = "dgx-spark-copy 1"
@@ -54,8 +65,6 @@ F_SETPIPE_SZ = 1031
 LOCK_WAIT_S = 30.0
 # Smaller members of an image are compared by their checksum, which then comes with the question.
 SHA256 = re.compile(r"[0-9a-f]{64}")
-BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-COMMIT = re.compile(r"[0-9a-f]{40}")
 REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
@@ -280,7 +289,7 @@ class Receiver:
         sha256 = message.get("sha256") and checked(message["sha256"], SHA256)
         if message["put"] == "blob":
             repository, blob = checked(message.get("repository"), REPOSITORY), checked(message.get("blob"), BLOB)
-            folder = model_folder(repository)
+            folder = folder_name(repository)
             path = self.place("cache") / folder / "blobs" / blob
             return Target(path, size, len(blob) == 40, sha256), self.place("cache") / ".locks" / folder / f"{blob}.lock"
         if message["put"] == "vocabulary":
@@ -315,16 +324,8 @@ class Receiver:
         """Whether an earlier receipt vouches for a file that has not changed since."""
         status = target.path.stat()
         noted = (status.st_size, status.st_mtime_ns, target.sha256)
-        files = self.receipt(repository).get("files", {})
+        files = (read_receipt(self.place("receipts"), repository) or {"files": {}})["files"]
         return any((file.get("size"), file.get("mtime_ns"), file.get("sha256")) == noted for file in files.values())
-
-    def receipt(self, repository: str) -> Message:
-        path = self.place("receipts") / f"{model_folder(repository)}.json"
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-            return data if all(isinstance(file, dict) for file in data["files"].values()) else {}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return {}
 
     @staticmethod
     def usable_part(target: Target) -> int:
@@ -376,7 +377,7 @@ class Receiver:
     def finish(self, model: Message) -> None:
         """Make a model of files that are all there: the snapshot's links, the refs, and last the receipt."""
         repository, commit = checked(model.get("repository"), REPOSITORY), checked(model.get("commit"), COMMIT)
-        directory = self.place("cache") / model_folder(repository)
+        directory = self.place("cache") / folder_name(repository)
         noted: dict[str, Message] = {}
         for path, file in model["files"].items():
             blob = directory / "blobs" / checked(file.get("blob"), BLOB)
@@ -389,13 +390,8 @@ class Receiver:
         revisions = {inside(revision) for revision in model["revisions"]}
         for revision in revisions - {commit}:
             write_whole(directory / "refs" / revision, commit)
-        earlier = self.receipt(repository)
-        if earlier.get("commit") == commit:
-            revisions.update(revision for revision in earlier.get("revisions") or [] if isinstance(revision, str))
-        receipt = make_receipt(repository, commit, revisions, model, noted, int(time.time()))
-        receipts = self.place("receipts")
-        receipts.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(receipts / f"{directory.name}.json", json.dumps(receipt, indent=1) + "\n")
+        wanted = Wanted(repository, commit, tuple(model["include"]), tuple(model["exclude"]))
+        write_receipt(self.place("receipts"), wanted, commit, revisions, noted)
 
     @staticmethod
     def link(pointer: Path, blob: Path) -> None:

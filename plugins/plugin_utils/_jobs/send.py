@@ -25,7 +25,6 @@ import http.client
 import json
 import os
 import queue
-import re
 import socket
 import subprocess
 import sys
@@ -37,8 +36,13 @@ import typing as t
 from pathlib import Path
 from urllib.parse import quote
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
+    CachedRepository,
+    give_back,
+    read_receipt,
+)
+
 from .engine import Engine, EngineError
-from .files import give_back, model_folder
 from .said import Message, Rate, Reports, amount, emit, log, pace, share
 
 GREETING = "dgx-spark-copy 1"
@@ -425,19 +429,18 @@ class Models(Copy):
 
     def read(self, repository: Message) -> Message:
         """A model as its receipt describes it."""
-        folder = model_folder(repository["id"])
-        try:
-            receipt = json.loads((self.receipts / f"{folder}.json").read_text(encoding="utf-8"))
-            if receipt["commit"] != repository["commit"]:
-                raise ValueError(receipt["commit"])
-            files = {
-                path: {"size": noted["size"], "sha256": noted["sha256"], "blob": self.blob(folder, receipt, path)}
-                for path, noted in receipt["files"].items()
+        receipt = read_receipt(self.receipts, repository["id"])
+        if receipt is None or receipt["commit"] != repository["commit"]:
+            raise CopyError(f"The receipt of {repository['id']} on this Spark is not this run's: run the same again")
+        cached = CachedRepository(self.cache, repository["id"])
+        files = {
+            path: {
+                "size": noted["size"],
+                "sha256": noted["sha256"],
+                "blob": cached.blob(receipt["commit"], path, noted["sha256"]),
             }
-        except (OSError, ValueError, KeyError, TypeError) as e:
-            raise CopyError(
-                f"The receipt of {repository['id']} on this Spark is not this run's ({e!r}): run the same again"
-            ) from e
+            for path, noted in receipt["files"].items()
+        }
         return {
             "repository": repository["id"],
             "commit": receipt["commit"],
@@ -447,22 +450,13 @@ class Models(Copy):
             "files": files,
         }
 
-    def pointer(self, folder: str, commit: str, path: str) -> Path:
-        return self.cache / folder / "snapshots" / commit / path
-
-    def blob(self, folder: str, receipt: Message, path: str) -> str:
-        """The name of a file's blob; a cache that was copied without links has none, and gets the checksum's."""
-        pointer = self.pointer(folder, receipt["commit"], path)
-        name = os.path.basename(os.readlink(pointer)) if pointer.is_symlink() else ""  # noqa: PTH119, PTH115
-        return name if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", name) else str(receipt["files"][path]["sha256"])
-
     def items(self, model: Message) -> t.Iterator[Item]:
-        folder = model_folder(model["repository"])
+        cached = CachedRepository(self.cache, model["repository"])
         for path, file in model["files"].items():
             put = {"put": "blob", "repository": model["repository"], "verify": self.verify, **file}
-            where = self.pointer(folder, model["commit"], path)
+            where = cached.snapshot(model["commit"]) / path
             # Files with the same bytes are one blob.
-            yield Item(f"{folder}/{file['blob']}", where, file["size"], file["sha256"], put)
+            yield Item(f"{cached.directory.name}/{file['blob']}", where, file["size"], file["sha256"], put)
 
     @staticmethod
     def vocabulary(file: Message) -> Item:

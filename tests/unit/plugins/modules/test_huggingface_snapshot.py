@@ -293,7 +293,8 @@ class TestPair:
             file = tmp_path / "hub" / f"models--lab--{name}" / "snapshots" / COMMIT / "config.json"
             file.parent.mkdir(parents=True)
             file.write_bytes(server.models[f"lab/{name}"].files["config.json"])
-            noted = {"config.json": {"size": file.stat().st_size, "mtime_ns": file.stat().st_mtime_ns}}
+            seen = {"size": file.stat().st_size, "mtime_ns": file.stat().st_mtime_ns, "sha256": "a" * 64}
+            noted = {"config.json": seen}
             (tmp_path / "models").mkdir(exist_ok=True)
             (tmp_path / "models" / f"models--lab--{name}.json").write_text(
                 json.dumps({"commit": COMMIT, "revisions": ["main"], "include": [], "exclude": [], "files": noted})
@@ -382,7 +383,7 @@ class TestFacts:
             file = snapshot / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(data)
-            noted[name] = {"size": len(data), "mtime_ns": file.stat().st_mtime_ns}
+            noted[name] = {"size": len(data), "mtime_ns": file.stat().st_mtime_ns, "sha256": "a" * 64}
         (tmp_path / "models").mkdir()
         (tmp_path / "models" / "models--lab--some.json").write_text(
             json.dumps({"commit": COMMIT, "revisions": ["main"], "include": [], "exclude": [], "files": noted})

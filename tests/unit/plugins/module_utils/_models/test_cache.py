@@ -19,7 +19,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cach
     cached_models,
     removals,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import Wanted, folder_name
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import Wanted, folder_name
 
 COMMIT, OTHER = "1" * 40, "2" * 40
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import found as cache_found
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import CachedModel, Piece
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import Wanted
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.found import (
     EnvironmentValueError,
     Foreign,
@@ -24,7 +25,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.foun
     statement,
     token_files,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import Wanted
 
 from tests.unit.another_user import another_user
 from tests.unit.waiting import WITHIN_S

@@ -65,7 +65,10 @@ def store(cache: Path, model: Model, paths: t.Iterable[str], size: int | None = 
 
 def write_receipt(receipts: Path, cache: Path, model: Model, paths: t.Iterable[str], **changes: t.Any) -> None:
     snapshot = CachedRepository(cache, MODEL).snapshot(model.commit)
-    noted = {path: {"size": (s := (snapshot / path).stat()).st_size, "mtime_ns": s.st_mtime_ns} for path in paths}
+    noted = {
+        path: {"size": (s := (snapshot / path).stat()).st_size, "mtime_ns": s.st_mtime_ns, "sha256": "a" * 64}
+        for path in paths
+    }
     receipt = {"revisions": ["main"], "commit": model.commit, "include": [], "exclude": [], "files": noted, **changes}
     receipts.mkdir(exist_ok=True)
     (receipts / "models--lab--small.json").write_text(json.dumps(receipt))
@@ -385,6 +388,15 @@ def test_a_receipt_spares_the_hub(server: HubServer, tmp_path: Path) -> None:
         assert (view["complete"], view["verified"], view["source"]) == (True, True, "receipt")
         assert (view["commit"], view["bytes_total"], view["bytes_missing"]) == (COMMIT, 3002, 0)
     assert server.requests == []
+
+
+def test_what_is_to_be_verified_the_hub_says_and_no_receipt(server: HubServer, tmp_path: Path) -> None:
+    model = server.models[MODEL]
+    store(tmp_path, model, model.files)
+    write_receipt(tmp_path / "models", tmp_path, model, model.files)
+    (view,) = survey([Wanted(MODEL)], tmp_path, tmp_path / "models", hub(server), verify=True).views
+    assert (view["complete"], view["verified"], view["source"]) == (True, False, "hub")
+    assert {file["path"]: file["blob"] for file in view["files"]} == {path: model.blob(path) for path in model.files}
 
 
 def test_a_changed_file_makes_the_receipt_void_but_keeps_its_commit(server: HubServer, tmp_path: Path) -> None:

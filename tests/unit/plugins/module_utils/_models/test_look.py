@@ -45,7 +45,7 @@ def store(tmp_path: Path, name: str, path: str, size: int) -> Path:
 
 def receipt(tmp_path: Path, name: str, exclude: list[str]) -> None:
     file = tmp_path / "hub" / f"models--{name.replace('/', '--')}" / "snapshots" / COMMIT / "config.json"
-    noted = {"size": file.stat().st_size, "mtime_ns": file.stat().st_mtime_ns}
+    noted = {"size": file.stat().st_size, "mtime_ns": file.stat().st_mtime_ns, "sha256": "a" * 64}
     data = {"commit": COMMIT, "revisions": ["main"], "include": [], "exclude": exclude, "files": {file.name: noted}}
     directory = tmp_path / "state" / "models"
     directory.mkdir(parents=True, exist_ok=True)

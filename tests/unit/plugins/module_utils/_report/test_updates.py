@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import RemoteFile, Wanted
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import RemoteFile, Wanted
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report import updates
 
 TAGS = [

@@ -22,7 +22,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
     CachedRepository,
     Wanted,
     is_unchanged,

@@ -17,6 +17,8 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import RemoteFile
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.limits import WINDOW_S
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import (
     fetch_models,
 )
@@ -28,12 +30,24 @@ from tests.unit.waiting import WITHIN_S
 
 MODEL = "lab/small"
 RECEIPT = "models--lab--small.json"
+LIMITED, AGAIN = "the Hub limits requests: goes on in 1 s", "the connection failed, trying again (1 of 4)"
+
+
+FILES = {"config.json": b"{}", "weights-1.bin": os.urandom(3_000_000), "original/weights.bin": b"b" * 2000}
+LARGE = {"weights-1.bin", "original/weights.bin"}
+# The wanted files, as the Hub lists them.
+LISTED = {
+    MODEL: [
+        {"path": path, "size": len(data), "blob": Model(FILES, large=LARGE).blob(path)}
+        for path, data in FILES.items()
+        if not path.startswith("original/")
+    ]
+}
 
 
 @pytest.fixture
 def model() -> Model:
-    files = {"config.json": b"{}", "weights-1.bin": os.urandom(3_000_000), "original/weights.bin": b"b" * 2000}
-    return Model(files, large={"weights-1.bin", "original/weights.bin"})
+    return Model(dict(FILES), large=LARGE)
 
 
 @pytest.fixture
@@ -53,15 +67,9 @@ def specification(tmp_path: Path, endpoint: str = "https://hub", **changes: t.An
     }
 
 
-def prepared(tmp_path: Path, model: Model) -> t.Any:
+def prepared(tmp_path: Path) -> t.Any:
     """A fetch whose files were already listed."""
-    fetch = fetch_models.Fetch(specification(tmp_path), "")
-    fetch.repositories[0].files = [
-        fetch_models.ModelFile(path, len(data), model.blob(path))
-        for path, data in model.files.items()
-        if not path.startswith("original/")
-    ]
-    return fetch
+    return fetch_models.Fetch(specification(tmp_path), "", LISTED)
 
 
 def store(tmp_path: Path, model: Model, path: str, data: bytes | None = None) -> Path:
@@ -86,13 +94,13 @@ class Limited(OSError):
 
 @pytest.mark.parametrize("said", ["\xb2", "9" * 400, "Wed, 21 Oct 2026 07:28:00 GMT"])
 def test_a_limit_without_a_plain_number_lasts_a_window(said: str) -> None:
-    assert fetch_models.limited_s(Limited(said)) == fetch_models.WINDOW_S
+    assert fetch_models.refused_s(Limited(said)) == WINDOW_S
 
 
 def test_a_limit_of_no_seconds_ends_after_the_longest_that_is_waited(
     tmp_path: Path, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fetch = prepared(tmp_path, model)
+    fetch = prepared(tmp_path)
     now, slept = [0.0], []
 
     def sleep(seconds: float) -> None:
@@ -114,19 +122,19 @@ def test_a_limit_of_no_seconds_ends_after_the_longest_that_is_waited(
 
 
 def test_bytes_there_counts_files_parts_and_shared_blobs_once(tmp_path: Path, model: Model) -> None:
-    fetch = prepared(tmp_path, model)
+    fetch = prepared(tmp_path)
     assert fetch.bytes_there() == 0
     store(tmp_path, model, "config.json")
     blobs = fetch.repositories[0].blobs
     (blobs / f"{model.blob('weights-1.bin')}.incomplete").write_bytes(b"x" * 1000)
     assert fetch.bytes_there() == 1002
-    fetch.repositories[0].files.append(fetch_models.ModelFile("copy.json", 2, model.blob("config.json")))
+    fetch.repositories[0].files.append(RemoteFile("copy.json", 2, model.blob("config.json")))
     assert fetch.bytes_there() == 1002
     assert fetch.bytes_wanted() == 3_000_002
 
 
 def test_a_good_cache_gets_a_receipt_and_a_ref(tmp_path: Path, model: Model) -> None:
-    fetch = prepared(tmp_path, model)
+    fetch = prepared(tmp_path)
     blob = store(tmp_path, model, "config.json")
     store(tmp_path, model, "weights-1.bin")
     fetch.check()
@@ -142,7 +150,7 @@ def test_a_good_cache_gets_a_receipt_and_a_ref(tmp_path: Path, model: Model) -> 
 
 
 def test_what_was_checked_holds_no_memory(tmp_path: Path, model: Model) -> None:
-    fetch = prepared(tmp_path, model)
+    fetch = prepared(tmp_path)
     store(tmp_path, model, "config.json")
     blob = store(tmp_path, model, "weights-1.bin")
     assert resident_bytes(blob) > 0
@@ -152,7 +160,7 @@ def test_what_was_checked_holds_no_memory(tmp_path: Path, model: Model) -> None:
 
 def bad(tmp_path: Path, model: Model, path: str) -> t.Any:
     """A fetch of which a file has other bytes than the Hub's, and what is downloaded of it."""
-    fetch = prepared(tmp_path, model)
+    fetch = prepared(tmp_path)
     for name in ("config.json", "weights-1.bin"):
         store(tmp_path, model, name, bytes(len(model.files[name])) if name == path else None)
     return fetch
@@ -197,13 +205,12 @@ def test_what_stays_wrong_ends_it(tmp_path: Path, model: Model, path: str) -> No
 def test_unchanged_large_files_are_not_read_again(tmp_path: Path, model: Model) -> None:
     store(tmp_path, model, "config.json")
     blob = store(tmp_path, model, "weights-1.bin")
-    prepared(tmp_path, model).check()
+    prepared(tmp_path).check()
     # Other bytes under the same size and time prove that the file is not read.
     time = blob.stat().st_mtime_ns
     blob.write_bytes(bytes(3_000_000))
     os.utime(blob, ns=(time, time))
-    again = fetch_models.Fetch(specification(tmp_path, revision=COMMIT), "")
-    again.repositories[0].files = prepared(tmp_path, model).repositories[0].files
+    again = fetch_models.Fetch(specification(tmp_path, revision=COMMIT), "", LISTED)
     again.check()
     assert json.loads((tmp_path / "models" / RECEIPT).read_text())["revisions"] == [COMMIT, "main"]
 
@@ -211,16 +218,16 @@ def test_unchanged_large_files_are_not_read_again(tmp_path: Path, model: Model) 
 def test_a_file_of_the_same_size_that_was_written_since_is_read_again(tmp_path: Path, model: Model) -> None:
     store(tmp_path, model, "config.json")
     blob = store(tmp_path, model, "weights-1.bin")
-    prepared(tmp_path, model).check()
+    prepared(tmp_path).check()
     time = blob.stat().st_mtime_ns
     blob.write_bytes(bytes(blob.stat().st_size))
     os.utime(blob, ns=(time, time + 1))
-    again = prepared(tmp_path, model)
-    assert again.compare(again.receipts_here()) == ["weights-1.bin of lab/small"]
+    again = prepared(tmp_path)
+    assert again.compare(again.noted()) == ["weights-1.bin of lab/small"]
 
 
 def test_unusable_files_and_parts_are_discarded(tmp_path: Path, model: Model) -> None:
-    fetch = prepared(tmp_path, model)
+    fetch = prepared(tmp_path)
     short = store(tmp_path, model, "config.json", b"{")
     part = short.with_name(f"{model.blob('weights-1.bin')}.incomplete")
     part.write_bytes(bytes(3_000_001))
@@ -230,7 +237,7 @@ def test_unusable_files_and_parts_are_discarded(tmp_path: Path, model: Model) ->
 
 
 def test_orphans_are_removed_but_not_what_is_awaited_or_in_use(tmp_path: Path, model: Model) -> None:
-    fetch = prepared(tmp_path, model)
+    fetch = prepared(tmp_path)
     blobs = store(tmp_path, model, "config.json").parent
     weights, other, locked = model.blob("weights-1.bin"), "a" * 64, "b" * 64
     names = [f"{weights}.incomplete", f"{weights}.1a2b.incomplete", f"{other}.incomplete", f"{locked}.incomplete"]
@@ -267,7 +274,7 @@ def test_orphans_are_removed_but_not_what_is_awaited_or_in_use(tmp_path: Path, m
     ],
 )
 def test_errors_that_no_other_try_mends(tmp_path: Path, model: Model, error: OSError, message: str) -> None:
-    fetch = prepared(tmp_path, model)
+    fetch = prepared(tmp_path)
     fetch.cache.mkdir()
 
     def fail() -> None:
@@ -277,11 +284,9 @@ def test_errors_that_no_other_try_mends(tmp_path: Path, model: Model, error: OSE
         fetch.persist(fetch.repositories[0], fail)
 
 
-def test_tries_that_brought_nothing_are_counted(
-    tmp_path: Path, model: Model, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tries_that_brought_nothing_are_counted(tmp_path: Path, model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch_models, "FIRST_DELAY_S", 0.0)
-    fetch = prepared(tmp_path, model)
+    fetch = prepared(tmp_path)
     blobs = store(tmp_path, model, "config.json").parent
     calls = []
 
@@ -300,7 +305,7 @@ def test_tries_that_brought_nothing_are_counted(
     )
 
 
-# What the program is told to wait is said, and passes at once.
+# What the program is told to wait is said, and passes nearly at once.
 CLOCK = """
 import time
 class Clock:
@@ -309,6 +314,7 @@ class Clock:
         return getattr(time, name)
     def sleep(self, seconds):
         self.passed += seconds
+        time.sleep(0.05)
     def monotonic(self):
         return time.monotonic() + self.passed
 """
@@ -320,12 +326,12 @@ def run_program(
     """Run the whole program with the real huggingface_hub; its lines and its log."""
     code = CLOCK + (
         f"{module('fetch_models')}import json\n"
-        f"module.FIRST_DELAY_S = {delay}; module.time = Clock(); "
-        "sys.exit(module.main(json.loads(sys.argv[1]), sys.stdin.readline().strip()))"
+        f"module.FIRST_DELAY_S, module.REPORT_EVERY_S, module.time = {delay}, 0.01, Clock()\n"
+        "sys.exit(module.main(json.loads(sys.argv[1]), **json.load(sys.stdin)))"
     )
     process = subprocess.run(
         [sys.executable, "-c", code, json.dumps(specification)],
-        input=f"{token}\n",
+        input=json.dumps({"token": token, "files": LISTED}),
         capture_output=True,
         text=True,
         check=False,
@@ -383,7 +389,7 @@ class TestWithHuggingfaceHub:
         server.faults = limits + files
         lines, log = run_program(specification(tmp_path, server.endpoint))
         assert lines[-1]["result"]["bytes_fetched"] == 3_000_002
-        assert {"progress": {"percent": None, "text": "the Hub limits requests: goes on in 1 s"}} in lines
+        assert {"progress": {"percent": 0.0, "text": f"0.0 of 3.0 MB, {LIMITED}"}} in lines
         assert "waiting 1 s" in log
 
     def test_a_hub_that_limits_requests_for_too_long(self, server: HubServer, tmp_path: Path) -> None:
@@ -399,7 +405,7 @@ class TestWithHuggingfaceHub:
         lines, _log = run_program(specification(tmp_path, server.endpoint))
         error = lines[-1]["error"]
         assert error.startswith(f"Downloading lab/small from {server.endpoint} failed 5 times in a row (503")
-        assert lines[0]["progress"]["text"] == "the connection failed, trying again (1 of 4)"
+        assert {"progress": {"percent": 0.0, "text": f"0.0 of 3.0 MB, {AGAIN}"}} in lines
 
     def test_a_corrupted_file(self, server: HubServer, tmp_path: Path) -> None:
         server.faults = [Fault("/*/resolve/*/weights-1.bin", corrupt=True)]
@@ -485,6 +491,7 @@ class TestWithHuggingfaceHub:
             assert token not in json.dumps(lines) + log
 
 
+TOLD = '{"token": "hf_secret", "files": {}}'
 DOCKER = """#!/bin/sh
 [ "$1" = run ] || exit 0
 printf '%s\\n' "$@" > "$ARGUMENTS"
@@ -508,7 +515,7 @@ def run_in_container(tmp_path: Path, commands: str) -> tuple[int, list[t.Any], P
     }
     process = subprocess.run(
         [sys.executable, str(standalone("fetch_in_container")), json.dumps(job)],
-        input="hf_secret\n",
+        input=TOLD,
         capture_output=True,
         text=True,
         check=False,
@@ -526,7 +533,7 @@ def run_in_container(tmp_path: Path, commands: str) -> tuple[int, list[t.Any], P
 def test_the_container_gets_the_token_on_its_standard_input_only(tmp_path: Path) -> None:
     code, lines, arguments, stdin = run_in_container(tmp_path, """echo '{"result": {"bytes_fetched": 5}}'""")
     assert (code, lines) == (0, [{"result": {"bytes_fetched": 5}}])
-    assert stdin.read_text() == "hf_secret\n"
+    assert stdin.read_text() == TOLD
     called = arguments.read_text().splitlines()
     assert "hf_secret" not in arguments.read_text()
     assert called[called.index("--user") + 1] == "1000:1000"

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs.files import write_whole
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import write_whole
 
 
 def test_a_file_is_on_the_disk_before_it_takes_the_place_of_the_other(
