@@ -8,7 +8,7 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import models
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.nodes import needs, of_all
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.nodes import MODELS, needs, of_all
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.following import Following
 
 
@@ -29,7 +29,7 @@ class ActionModule(Following):
             try:
                 given["known"] = head["repositories"]
             except KeyError as error:
-                raise AnsibleActionFail(needs("known", error)) from None
+                raise AnsibleActionFail(needs("known", MODELS, error)) from None
         self._task.args = {**given, "files": {**(given.get("files") or {}), **files}}
         found = super().run(tmp, task_vars)
         if head is not None and found.get("failed"):

@@ -13,7 +13,8 @@ options:
   of_all:
     description:
       - What is a variable of each Spark, by the name of the parameter that takes them all by host name. The parameter
-        is one of what is asked, or that itself. With C(hosts=look.fabric) each host's C(look.fabric) is an entry.
+        is one of the form that is asked, or of the report. With C(hosts=look.fabric) each host's C(look.fabric) is an
+        entry.
       - Asked are all Sparks of the run in the order of the inventory, unless C(deployment_recipe) is for one. What a
         host lacks, such as one that cannot be reached, is an empty mapping.
     type: dict

@@ -12,39 +12,19 @@ version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.
   - Answers one query about a deployment on one or more Sparks. A Spark that serves alone is a cluster of one.
+  - Each query has one or more forms, of which a task asks one. C(plugins/plugin_utils/_queries) has a file a query.
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 requirements:
   - netaddr >= 1.0, for O(fabric) on several Sparks
 extends_documentation_fragment:
   - dgx_spark.speculative._of_all
 options:
-  fabric: {type: dict, description: "Plans how the Sparks are connected, and refuses a plan that cannot work."}
-  cluster: {type: dict, description: "Compares the Sparks that are to serve as one, and says what is left to connect."}
   served: {type: dict, description: "Decides the values to serve, the engine options and the memory plan."}
-  steps: {type: dict, description: "Names the steps of a run that have nothing to do."}
-  room: {type: dict, description: "Refuses an image and models that do not fit on the disks."}
-  model_copies: {type: dict, description: "Names the Sparks to which the Spark before them copies models."}
-  trust: {type: dict, description: "Writes the SSH files with which the head starts ranks and the Sparks copy files."}
-  access: {type: dict, description: "Decides how tasks reach Docker, and refuses a Docker that cannot serve a model."}
-  place: {type: dict, description: "Reports all problems that prevent a container from being created."}
-  firewall: {type: dict, description: "Lists the firewall rules that let containers reach published ports."}
-  cable: {type: dict, description: "Refuses a network change while the serving container uses the cable."}
-  image_copies: {type: dict, description: "Names the Sparks that lack the image of the head."}
-  page: {type: dict, description: "Plans the container of the chat page."}
-  share: {type: dict, description: "Returns the node spec of a Spark."}
-  nodes: {type: dict, description: "Plans the container of this Spark from all node specs, the head first."}
-  recipe: {type: dict, default: {}, description: "The recipe, with O(share) and O(nodes)."}
-  plan: {type: dict, default: {}, description: "The result of O(served), with O(share) and O(nodes)."}
-  script: {type: path, default: "", description: "The template of the server's start script, with O(nodes)."}
-  run: {type: dict, description: "Decides how the container of a planned or recorded deployment is started."}
-  back: {type: dict, description: "Checks that the previous deployment can be started again."}
-  record: {type: dict, description: "Returns the record of a deployment that answered."}
-  review: {type: dict, description: "Returns the record of an unchanged deployment that answered again."}
-  listen: {type: dict, description: "Decides where the API listens, and refuses an address that is open to everyone."}
-  question: {type: dict, description: "Returns the test prompt, and whether the deployment is new."}
-  failure: {type: dict, description: "Decides what follows a run that failed."}
-  ended: {type: dict, description: "Fails with the outcome of a run that was rolled back."}
-  start: {type: dict, description: "Returns what a start waits for, and refuses a Spark that lost its addresses."}
+  fabric: {type: dict, description: "Plans how the Sparks are connected."}
+  cluster: {type: dict, description: "Compares the Sparks of a deployment; says what is left to connect and to copy."}
+  placement: {type: dict, description: "Reports all problems that prevent a container from being created or started."}
+  node_plan: {type: dict, description: "Plans the container of a Spark, and how it is run."}
+  result: {type: dict, description: "Decides how the server is tested, what is recorded and what follows a failure."}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """

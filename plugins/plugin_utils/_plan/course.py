@@ -90,26 +90,31 @@ def closely(place: Mapping, network: str, image: str, published_ports: t.Any, co
     }
 
 
+def former_query(name: str, hosts: t.Sequence[str], deployment: Mapping, cache_directory: str) -> dict[str, t.Any]:
+    """Return what spark_info is to look at in Docker before a recorded deployment listens again where it did."""
+    place = listens(name, hosts, deployment["listens_on"], urlsplit(deployment["url"]).port)
+    container, image = deployment["container"], deployment["image"]["id"]
+    return closely(place, container["network"], image, container["published_ports"], cache_directory)
+
+
 def question(
-    name: str, recorded: ByHost, known: ByHost, changed: ByHost, probe: Mapping, chat: bool, tools: bool
+    recorded: bool, known: ByHost, changed: ByHost, probe: Mapping, chat: bool, tools: bool
 ) -> dict[str, t.Any]:
     """What the server is asked, and whether it is new: without a record of just this configuration nobody has seen it
     answer, whatever the container says, since the run that made it may have been cut off.
 
     One that has served all along, or is brought back, is asked for a sign of life only: its figures are in the record.
     """
-    is_new = any(recorded[each] is False and (changed[each] is True or known[each] is False) for each in recorded)
-    again = recorded[name] is True
-    judged = is_new and not again
+    is_new = not recorded and any(changed[each] is True or known[each] is False for each in known)
     return {
         "is_new": is_new,
         # No recipe need be there for what is brought back.
-        "kind": "completion" if again or not chat else "chat",
-        "prompt": "" if again else probe.get("prompt") or "",
+        "kind": "completion" if recorded or not chat else "chat",
+        "prompt": "" if recorded else probe.get("prompt") or "",
         # None is what the probe itself expects.
-        "expect": (probe.get("expect") or None) if judged else [],
-        "max_tokens": probe.get("max_tokens", ANSWER_TOKENS) if judged else SIGN_TOKENS,
-        "tools": judged and chat and tools,
+        "expect": (probe.get("expect") or None) if is_new else [],
+        "max_tokens": probe.get("max_tokens", ANSWER_TOKENS) if is_new else SIGN_TOKENS,
+        "tools": is_new and chat and tools,
     }
 
 
@@ -153,22 +158,17 @@ def start(
     recorded: Mapping | None,
     addresses: t.Collection[str],
     missing: t.Collection[str],
-    everybody: ByHost | None = None,
-    server: Mapping | None = None,
-    published_ports: t.Collection[str] = (),
+    everybody: ByHost,
 ) -> dict[str, t.Any]:
     """What a start waits for: the head in its server, a worker for its head at the address `lets_in`, and `refusal` of
-    a head whose worker is missing from the run. Empty is nothing. Everybody's labels tell whether they are of one.
-
-    Before it, the server as it was seen and the published ports tell which `port` must be free."""
+    a head whose worker is missing from the run. Empty is nothing. Everybody's labels tell whether they are of one."""
     cluster = (recorded or {}).get("pair") or {}
     rails = cluster.get("rails") or []
     answers = str(labels.get("dgx_spark.speculative.rank", "0")) == "0"
     nodes = nodes_of(cluster)
     lost = [each for each in missing if each in nodes]
-    others = [found for each, found in (everybody or {}).items() if each in nodes and found]
+    others = [found for each, found in everybody.items() if each in nodes and found]
     return {
-        **_awaiting(server or {}, published_ports),
         "answers": answers,
         "lets_in": rails[0]["address"] if rails and not answers else "",
         "patience": PATIENCE_S,
@@ -180,9 +180,9 @@ def start(
     }
 
 
-def _awaiting(server: Mapping, published_ports: t.Collection[str]) -> dict[str, t.Any]:
-    """Return where a server that does not run will listen. The port is 0 for one that has it already, for a worker,
-    and for published ports, of which Docker names who has one."""
+def restart_endpoint(server: Mapping, published_ports: t.Collection[str]) -> dict[str, t.Any]:
+    """Return where a server that does not run will listen, which must be free. The port is 0 for one that has it
+    already, for a worker, and for published ports, of which Docker names who has one."""
     place = urlsplit(server.get("url") or "")
     is_worker = (server.get("pair") or {}).get("role") == "worker"
     listens = server.get("state") in ("failed", "stopped", "dead") and not is_worker and not published_ports

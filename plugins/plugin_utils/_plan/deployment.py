@@ -85,6 +85,11 @@ class Deployment:
     # The texts that its container has, by name.
     files: t.Mapping[str, str]
 
+    @property
+    def checked(self) -> str:
+        """Return by which name the image was asked about the engine options."""
+        return str(self.container["labels"][f"{PREFIX}.options"])
+
     def record(self, seen: Seen, now: datetime.datetime) -> Record:
         """The deployment, seen to answer."""
         return {
@@ -302,11 +307,11 @@ def reserved(deployment: Mapping, before: Mapping | None, state_directory: str) 
 def way(
     deployment: Mapping,
     planned_turn: str | None,
-    look: Mapping,
+    slot: Mapping | None,
     own: Mapping | None = None,
     proven: bool = False,
 ) -> dict[str, t.Any]:
-    """How it is run on this Spark; look is what is in the slot, and the addresses where they were looked at.
+    """How it is run on this Spark, beside what is in the slot.
 
     What was planned has its files, and its order from what serves. What was recorded gets its files back, and the head
     comes last: it takes whatever answers for its workers. What runs and was proven, which a record of just that says,
@@ -315,19 +320,19 @@ def way(
     `before` is what becomes of the container in the slot first: aside, stop, or empty for nothing. `beside` are the
     directories that are mounted among the files. `known` is whether just this was seen to answer before.
     """
-    recorded, rank, slot = is_record(deployment), deployment.get("pair", {}).get("rank", 0), look.get("slot")
+    recorded, rank = is_record(deployment), deployment.get("pair", {}).get("rank", 0)
     labels = deployment["container"]["labels"]
     turn = planned_turn or containers.turn(rank, [False] * (len(nodes_of(deployment.get("pair") or {})) or 1))
     differs = slot is not None and slot["labels"].get(LABEL) != labels.get(LABEL)
     # By the time its workers start, the head of what served before is not there to take them for its own.
     stops = turn == "last" and slot is not None and (differs or not recorded)
-    known = recorded or (own is not None and own["container"]["labels"] == labels)
+    known = recorded or bool(own and own["container"]["labels"] == labels)
     aside = (differs or stops) and slot is not None and proven and slot["state"] == "running"
     return {
+        "deployment": deployment,
         "directory": directory(deployment),
         "container": deployment["container"],
         **in_place(deployment["container"], deployment["files"] if recorded else {}),
-        "refusal": lost(deployment, look["addresses"]) if recorded and "addresses" in look else "",
         # Only the head has the API.
         "answers": rank == 0,
         "port": urllib.parse.urlsplit(deployment["url"]).port or 0,

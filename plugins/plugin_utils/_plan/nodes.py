@@ -13,16 +13,6 @@ Variables = t.Mapping[str, t.Any]
 
 PAIR = "dgx_spark.speculative.spark_info with gather: [pair]"
 MODELS = "dgx_spark.speculative.huggingface_snapshot"
-# Whose results are planned with, by what is planned.
-GIVERS = {
-    "fabric": "dgx_spark.speculative.spark_info with gather: [fabric]",
-    **dict.fromkeys(("cluster", "image_copies", "trust"), PAIR),
-    "room": f"{PAIR}, and {MODELS}",
-    "access": "dgx_spark.speculative.spark_info with gather: [docker]",
-    **dict.fromkeys(("model_copies", "known", "share"), MODELS),
-    "nodes": "dgx_spark.speculative.deployment_plan with share",
-    **dict.fromkeys(("back", "record", "start"), "dgx_spark.speculative.spark_info with gather: [docker, records]"),
-}
 # What gathers a fact that is planned with.
 FACTS = {"user_id": "ansible.builtin.setup"}
 
@@ -61,9 +51,10 @@ def asked(of_all: t.Any) -> set[str]:
     return {str(of_all).partition(".")[0]}
 
 
-def needs(subject: str, error: KeyError) -> str:
-    """What to do where a look is planned with that nobody has taken, as in a role that is run by itself."""
-    fact, giver = FACTS.get(str(error.args[0])), GIVERS.get(subject)
+def needs(subject: str, giver: str, error: KeyError) -> str:
+    """What to do where a look is planned with that nobody has taken, as in a role that is run by itself. The giver is
+    who takes it, if anybody does."""
+    fact = FACTS.get(str(error.args[0]))
     way = (
         f"gather it with {fact} on each Spark"
         if fact

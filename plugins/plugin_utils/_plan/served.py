@@ -22,6 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.opti
     answer,
     build,
     of_recipe,
+    render,
 )
 
 Mapping = t.Mapping[str, t.Any]
@@ -49,11 +50,15 @@ def merged(asked: Mapping) -> dict[str, t.Any]:
         raise sizes.PlanError(f"What is to be served is not clear: {error}.") from None
 
 
-def request(served: Mapping, options: Mapping, draft: str, sparks: int) -> Request:
-    """What is wanted of the engine; of the draft model, the name or where the container has it."""
-    wanted = {**served, "draft": draft, "options": options, "sparks": sparks}
-    # YAML writes no value that carries Ansible's tags.
-    return of_recipe(json.loads(json.dumps(wanted, default=str)))
+def request(served: Mapping, options: Mapping, sparks: int) -> Request:
+    """What is wanted of the engine."""
+    wanted = {**served, "options": options, "sparks": sparks}
+    return of_recipe(without_tags(wanted))
+
+
+def without_tags(value: t.Any) -> t.Any:
+    """Return a value of plain types: YAML writes none that carries Ansible's tags."""
+    return json.loads(json.dumps(value, default=str))
 
 
 def told(built: Built) -> dict[str, t.Any]:
@@ -67,7 +72,12 @@ def notes(recipe: Mapping, served: Mapping) -> list[str]:
     return [recipe["note"]] if recipe.get("note") and served["image"] == recipe["image"] else []
 
 
-def needs(asked: Mapping, served: Mapping, options: Mapping) -> dict[str, t.Any]:
+def explicit(asked: Mapping) -> dict[str, t.Any]:
+    """Return the engine options that the recipe and a user have written."""
+    return dict(merge_hash(asked["recipe"].get("options") or {}, asked["options"]))
+
+
+def needs(asked: Mapping, served: Mapping) -> dict[str, t.Any]:
     """What the plan of the memory counts. It fills in what the options leave open."""
     facts = of_head(asked["facts"]) or {}
     models = {use: {"name": served[use], "facts": facts.get(served[use]) or {}} for use in ("target", "draft")}
@@ -75,19 +85,40 @@ def needs(asked: Mapping, served: Mapping, options: Mapping) -> dict[str, t.Any]
     return {
         **{key: served[key] for key in sizes.SERVED},
         **{key: asked[key] for key in ("reserve_gib", "memory")},
-        **{**models, "sparks": sparks, "options": options},
+        **{**models, "sparks": sparks, "options": explicit(asked)},
     }
 
 
-def judged(asked: Mapping, served: Mapping, plan: Mapping) -> dict[str, t.Any]:
-    """What the plan of the memory has to tell: nothing where memory or models are missing since a look has failed,
-    which is told of."""
-    facts = of_head(asked["facts"]) or {}
+def counted(asked: Mapping, served: Mapping, wish: sizes.Wish, host: str) -> dict[str, t.Any]:
+    """Return the plan of the memory. It tells nothing where memory or models are missing since a look has failed, which
+    is told of."""
+    plan, facts = memory.plan(wish, host), of_head(asked["facts"]) or {}
     known = asked["memory"] and all(facts.get(served[use]) for use in ("target", "draft") if served[use])
     seen = known or not asked.get("incomplete")
     told_of = {name: plan[name] if seen else [] for name in ("lines", "warnings")}
     own = [line for text in served["lines"] for line in wrapped(text, "  ", "    ")]
-    return {**told_of, "lines": [*told_of["lines"], *([""] if own and seen else []), *own]}
+    return {**plan, **told_of, "lines": [*told_of["lines"], *([""] if own and seen else []), *own]}
+
+
+def unique(texts: t.Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(texts))
+
+
+def with_memory(plan: Mapping, asked: Mapping, host: str) -> dict[str, t.Any]:
+    """Return a plan whose memory is counted again; values and engine options do not depend on what is free."""
+    found = counted(asked, plan["served"], sizes.read(needs(asked, plan["served"])), host)
+    return {**plan, **found, "warnings": unique([*plan["warnings"], *found["warnings"]])}
+
+
+def in_container(config: Mapping, options: Mapping, draft: str, path: str) -> dict[str, t.Any]:
+    """Return the config with the draft model's path in the container for its name, unless the options name it
+    themselves."""
+    own = (options.get("speculative_config") or {}).values()
+    found = without_tags(config)
+    section = found["options"].get("speculative_config") or {}
+    for key in [key for key, value in section.items() if value == draft and draft not in own]:
+        section[key] = path
+    return {**found, "text": render(found["options"])}
 
 
 def decided(asked: Mapping, host: str) -> dict[str, t.Any]:
@@ -96,25 +127,21 @@ def decided(asked: Mapping, host: str) -> dict[str, t.Any]:
     Validated are the options as they are written, and again with what the plan adds to them.
     """
     served = merged(asked)
-    explicit = merge_hash(asked["recipe"].get("options") or {}, asked["options"])
-    wanted = needs(asked, served, explicit)
-    written = told(build(request(served, explicit, served["draft"], wanted["sparks"])))
+    wanted = needs(asked, served)
+    written = told(build(request(served, wanted["options"], wanted["sparks"])))
     if "errors" in written:
         return written
     wish = sizes.read(wanted)
-    plan = memory.plan(wish, host)
-    plan = {**plan, **judged(asked, served, plan), "guard": guard.handed_over(asked["guard"], wish.reserve)}
-    options = merge_hash(plan["options"], explicit)
-    config = told(build(request(served, options, served["draft"], wanted["sparks"])))
+    plan = {**counted(asked, served, wish, host), "guard": guard.handed_over(asked["guard"], wish.reserve)}
+    options = merge_hash(plan["options"], wanted["options"])
+    config = told(build(request(served, options, wanted["sparks"])))
     if plan["kv_cache_bytes"] and SIZED_BY_BYTES in [issue["id"] for issue in config.get("known_issues", ())]:
         options = merge_hash({"kv_cache_config": {"max_gpu_total_bytes": plan["kv_cache_bytes"]}}, options)
-        config = told(build(request(served, options, served["draft"], wanted["sparks"])))
+        config = told(build(request(served, options, wanted["sparks"])))
     plan = {
         **plan,
-        "warnings": list(
-            dict.fromkeys(
-                [*notes(asked["recipe"], served), *written["warnings"], *plan["warnings"], *config["warnings"]]
-            )
+        "warnings": unique(
+            [*notes(asked["recipe"], served), *written["warnings"], *plan["warnings"], *config["warnings"]]
         ),
         "served": served,
         "sparks": wanted["sparks"],

@@ -13,7 +13,6 @@ from pathlib import Path, PurePosixPath
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers, deployment, served, wish
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.course import url_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import build
 
 Mapping = t.Mapping[str, t.Any]
 # Puts what the script has to know into its template.
@@ -27,12 +26,13 @@ def programs(directory: Path) -> dict[str, str]:
 
 
 def brought(asked: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]:
-    """What a Spark brings: `node`, as the containers are planned with; programs and engine options; its own record.
+    """What a Spark brings: `node`, as the containers are planned with; programs and engine options; its own record, and
+    whether what serves was proven.
 
     The options name the models as the container finds them.
     """
     own, directory = asked["own"], asked["programs"]
-    given = {key: value for key, value in asked.items() if key not in ("own", "programs")}
+    given = {key: value for key, value in asked.items() if key not in ("own", "proven", "programs")}
     values = plan["served"]
     bridged = given["settings"].get("network") == "bridge"
     settings = {key: value for key, value in given["settings"].items() if bridged or key != "published_ports"}
@@ -53,13 +53,18 @@ def brought(asked: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]:
         "recorded": None,
     }
     node = containers.Node(**whole)
+    # Those that are not known are named, before anything is written.
     _target, draft = (containers.place(node, use, values[use]) for use in ("target", "draft"))
-    config = served.told(build(served.request(values, plan["engine_options"], draft, plan["sparks"])))
-    if "errors" in config:
-        return config
+    config = served.in_container(plan["config"], plan["engine_options"], values["draft"], draft)
     config["warnings"] = [*served.notes(recipe, values), *config["warnings"]]
-    files = programs(Path(directory))
-    return {"node": dict(vars(node)), "config": config, "files": files, "own": own or {}}
+    return {
+        "node": dict(vars(node)),
+        "plan": plan,
+        "config": config,
+        "files": programs(Path(directory)),
+        "own": own or {},
+        "proven": asked["proven"],
+    }
 
 
 def completed(everybody: t.Sequence[Mapping], render: Render) -> list[tuple[dict[str, t.Any], dict[str, str]]]:
@@ -77,18 +82,20 @@ def completed(everybody: t.Sequence[Mapping], render: Render) -> list[tuple[dict
     return found
 
 
-def planned(host: str, everybody: t.Mapping[str, Mapping], plan: Mapping, recipe: Mapping, render: Render) -> Mapping:
-    """What runs on a Spark: its container and files, and the deployment that they are."""
+def planned(host: str, everybody: t.Mapping[str, Mapping], recipe: Mapping, render: Render) -> Mapping:
+    """What runs on a Spark: its container and files, the deployment that they are, and as `run` how it is run."""
     found = completed(list(everybody.values()), render)
     container = containers.plan([node for node, _files in found])[host]
     (files,) = (files for node, files in found if node["name"] == host)
     own = everybody[host]
+    plan = own["plan"]
     whole = deployment.of(container, recipe, plan["served"], plan, own["config"], files, own["own"])
-    known = bool(own["own"]) and own["own"]["container"]["labels"] == whole.container["labels"]
+    run = deployment.way(vars(whole), container["turn"], own["node"]["slot"], own["own"], own["proven"])
     state_directory = str(PurePosixPath(own["node"]["directory"]).parent)
     return {
         **container,
         **deployment.in_place(whole.container, whole.files),
         "deployment": dict(vars(whole)),
-        "reserved": [] if known else deployment.reserved(vars(whole), own["own"], state_directory),
+        "run": run,
+        "reserved": [] if run["known"] else deployment.reserved(vars(whole), own["own"], state_directory),
     }

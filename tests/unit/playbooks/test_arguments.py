@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.action import report
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.subjects import SUBJECTS
+from ansible_collections.dgx_spark.speculative.plugins.action.deployment_plan import QUERIES
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import query_spec
 
 ROOT = Path(__file__).parents[3]
 PREFIX = "dgx_spark.speculative."
@@ -23,7 +24,10 @@ FILES = sorted(
 
 
 # Actions without a module, whose documentation leaves out suboptions.
-SPECS = {"deployment_plan": SUBJECTS, "report": report.SUBJECTS}
+SPECS = {
+    "deployment_plan": {name: query_spec(forms) for name, forms in QUERIES.items()},
+    "report": report.SUBJECTS,
+}
 
 
 def documented(path: Path) -> dict[str, t.Any]:
@@ -85,5 +89,6 @@ def test_every_argument_is_an_option_of_its_module(path: Path) -> None:
 def test_an_argument_that_is_none_is_found() -> None:
     (wrong,) = unknown({"gather": ["records"], "host": "spark-1"}, options("deployment_info"))
     assert wrong == "host"
-    place = {"name": "web", "publish": {"network": "bridge", "host": "spark-1"}}
-    assert unknown({"place": place}, options("deployment_plan")) == ["place.publish.host"]
+    container = {"name": "web", "publish": {"network": "bridge", "host": "spark-1"}}
+    found = unknown({"placement": {"container": container}}, options("deployment_plan"))
+    assert found == ["placement.container.publish.host"]

@@ -210,12 +210,3 @@ def test_a_value_that_leads_nowhere_is_no_open_value(tmp_path: Path) -> None:
     outcome = site.run()
     assert outcome.returncode != 0
     assert "'nowhere' is undefined" in outcome.stdout + outcome.stderr
-
-
-def test_whoever_includes_the_role_again_is_heard_again() -> None:
-    """The plan is shown once; what is written is decided each time."""
-    tasks = yaml.safe_load((ROOT / "roles/speculative_serve/tasks/main.yml").read_text(encoding="utf-8"))
-    names = [task["name"] for task in tasks]
-    decide = tasks[names.index("Write the deployment") - 1]
-    assert decide["ansible.builtin.import_tasks"] == "decide.yml"
-    assert "when" not in decide

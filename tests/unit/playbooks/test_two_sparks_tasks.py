@@ -89,7 +89,7 @@ def spark(rank: int) -> dict[str, t.Any]:
             }
         },
         "__speculative_serve_look": LOOK,
-        "__speculative_serve_run": "{{ __speculative_serve_node.deployment }}",
+        "__speculative_serve_run": "{{ __speculative_serve_node.run }}",
         "__trtllm_container_bridged": [],
     }
 
@@ -170,7 +170,9 @@ def test_a_bridge_between_two_sparks_is_refused(play: Play) -> None:
 def test_what_cannot_be_planned_is_said(play: Play) -> None:
     played = play(UP, "--check", huggingface_cache_view={"models": {}})
     assert played.code != 0
-    assert "share needs 'nvidia/Qwen3-235B-A22B-FP4': register it with dgx_spark.speculative." in played.message
+    assert (
+        "node_plan.spec needs 'nvidia/Qwen3-235B-A22B-FP4': register it with dgx_spark.speculative." in played.message
+    )
 
 
 def recorded(address: str, directory: str) -> dict[str, t.Any]:
@@ -200,10 +202,14 @@ def recorded(address: str, directory: str) -> dict[str, t.Any]:
 def test_what_was_recorded_comes_back_as_what_was_planned_is_run(play: Play, tmp_path: Path) -> None:
     place = str(tmp_path / "dgx-spark-speculative")
     here = {"speculative_serve_state_directory": place}
-    played = play(["run"], "--check", __speculative_serve_run=recorded("127.0.0.1", place), **here)
+    played = play(
+        ["run_before"], "--check", __speculative_serve_failure={"before": recorded("127.0.0.1", place)}, **here
+    )
     assert ranks(played) == ["1", "0"]
     assert {container["image"] for container in played.containers} == {"the-pairs:1"}
-    played = play(["run"], "--check", __speculative_serve_run=recorded("192.168.100.10", place), **here)
+    played = play(
+        ["run_before"], "--check", __speculative_serve_failure={"before": recorded("192.168.100.10", place)}, **here
+    )
     assert (played.code != 0, played.containers) == (True, [])
     assert (
         "spark-1: 'mine', deployed 2026-01-01T00:00:00Z, cannot come back, since this Spark does not have"
@@ -220,5 +226,5 @@ def test_programs_that_went_on_and_do_not_answer_are_not_tried_again() -> None:
     # What is planned for what does not run has the programs of this release.
     assert look["ansible.builtin.include_tasks"] == "look.yml"
     assert plan["ansible.builtin.include_tasks"] == "render.yml"
-    assert plan["when"] == "__speculative_serve_node.kept"
+    assert "when" not in plan
     assert again["ansible.builtin.include_tasks"] == "run.yml"

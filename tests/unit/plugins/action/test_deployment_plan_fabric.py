@@ -58,7 +58,7 @@ def play(directory: Path, *arguments: str, **inputs: t.Any) -> subprocess.Comple
     assert "of_all: {hosts: __spark_network_info}" in role
     task = {
         "name": "Plan",
-        "dgx_spark.speculative.deployment_plan": {"fabric": inputs, "of_all": of_all},
+        "dgx_spark.speculative.deployment_plan": {"fabric": {"plan": inputs}, "of_all": of_all},
         "register": "plan",
     }
     show = {

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 import typing as t
 from pathlib import Path
 
@@ -17,29 +18,48 @@ SNAPSHOT = "dgx_spark.speculative.huggingface_snapshot"
 TRUST = {"directory": "/d", "ssh_port": 1, "copy_port": 2, "key": "/k", "streams": 1, "patience": 1}
 TOLD = ("rails", "looks", "keys", "users", "pythons")
 CLUSTER = {"settled": True, "ssh_port": 1, "copy_port": 2}
-BACK = {"state_directory": "/s", "docker": {}}
+BACK = {"rollback_in": "/s", "docker": {}, "records": {}}
 SEEN = {"seen": {"key": None}, "rails": [{"address": "10.0.0.1"}]}
 # What is asked, and the beginning of what is said.
 ASKED: dict[str, tuple[str, dict[str, t.Any], str]] = {
-    "cluster": (
+    "cluster.compare": (
         PLAN,
-        {"cluster": CLUSTER, "of_all": {"looks": "look", "rails": "rails"}},
+        {"cluster": {"compare": CLUSTER}, "of_all": {"looks": "look", "rails": "rails"}},
         "'mac_addresses': register it with ",
     ),
-    "room": (PLAN, {"room": {"models": {}}}, "'pair_problems': register it with "),
-    "model_copies": (
+    "placement.disk_space": (
         PLAN,
-        {"model_copies": {"state_directory": "/s"}, "of_all": {"views": "view"}},
+        {"placement": {"disk_space": {"models": {}}}},
+        "'pair_problems': register it with ",
+    ),
+    "cluster.model_copies": (
+        PLAN,
+        {"cluster": {"model_copies": {"state_directory": "/s"}}, "of_all": {"views": "view"}},
         f"'verified': register it with {SNAPSHOT} on",
     ),
-    "trust": (PLAN, {"trust": TRUST, "of_all": dict.fromkeys(TOLD, "look")}, "'key': register it with "),
-    "trust of nobody": (
+    "cluster.keys": (
         PLAN,
-        {"trust": TRUST, "of_all": {**dict.fromkeys(TOLD, "seen"), "rails": "rails", "users": "ansible_facts.user_id"}},
+        {"cluster": {"keys": TRUST}, "of_all": dict.fromkeys(TOLD, "look")},
+        "'key': register it with ",
+    ),
+    "cluster.keys of nobody": (
+        PLAN,
+        {
+            "cluster": {"keys": TRUST},
+            "of_all": {**dict.fromkeys(TOLD, "seen"), "rails": "rails", "users": "ansible_facts.user_id"},
+        },
         "'user_id': gather it with ansible.builtin.setup on each Spark",
     ),
-    "back": (PLAN, {"back": BACK, "of_all": {"records": "look.records"}}, "'previous': register it with "),
-    "nodes": (PLAN, {"of_all": {"nodes": "brings"}}, f"'node': register it with {PLAN} with share on "),
+    "node_plan.record": (
+        PLAN,
+        {"node_plan": {"record": BACK}, "of_all": {"all_records": "look.records"}},
+        "'previous': register it with ",
+    ),
+    "node_plan.container": (
+        PLAN,
+        {"node_plan": {"container": {"script": "/s"}}, "of_all": {"specs": "brings"}},
+        f"'node': register it with {PLAN} with node_plan.spec on ",
+    ),
     "known": (SNAPSHOT, {"of_all": {"known": "view"}}, f"'repositories': register it with {SNAPSHOT} on "),
 }
 
@@ -51,11 +71,11 @@ def test_it_is_said_what_is_needed_and_who_gives_it(tmp_path: Path) -> None:
         {
             "name": name,
             "block": [{"name": name, module: arguments}],
-            "rescue": [{"name": "Keep", "ansible.builtin.set_fact": {f"said_{name.replace(' ', '_')}": last}}],
+            "rescue": [{"name": "Keep", "ansible.builtin.set_fact": {f"said_{re.sub('[ .]', '_', name)}": last}}],
         }
         for name, (module, arguments, _begin) in ASKED.items()
     ]
-    every = {name: f"{{{{ said_{name.replace(' ', '_')} }}}}" for name in ASKED}
+    every = {name: f"{{{{ said_{re.sub('[ .]', '_', name)} }}}}" for name in ASKED}
     keep = {"content": "{{ said | to_json }}", "dest": f"{tmp_path}/said.json", "mode": "0600"}
     tasks.append({"name": "Keep", "ansible.builtin.copy": keep, "vars": {"said": every}})
     play = {"name": "Play", "hosts": "all", "gather_facts": False, "tasks": tasks}

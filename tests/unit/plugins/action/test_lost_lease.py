@@ -24,9 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease impor
 
 HOLDER = {"who": "bob@desk", "doing": "stop.yml", "for_s": 4}
 TAKEN_OVER = r"^spark-1: bob@desk has been running stop\.yml for 4 s and has the Spark now\."
-FAILURE = {
-    "failure": {"result": {"msg": "It died."}, "again": "It serves again.", "slots": {}, "changed": {}, "known": {}}
-}
+FAILURE = {"result": {"failure": {"result": {"msg": "It died."}, "again": "It serves again."}}}
 
 CALLS: list[tuple[t.Any, dict[str, t.Any]]] = [
     (deployment_files, {"directory": "/srv"}),

@@ -69,11 +69,26 @@ def test_what_is_looked_at_where_it_is_to_listen(
     assert found == {"image": "r:1", "address": host, "holders": True, "compare_path": "/hub", **looked_at}
 
 
+def test_a_recorded_deployment_is_looked_at_where_it_listened() -> None:
+    container = {"network": "bridge", "published_ports": ["127.0.0.1:8100:8100"]}
+    record = {"listens_on": "0.0.0.0", "url": "http://127.0.0.1:8100", "image": {"id": "sha256:1"}}
+    found = course.former_query("a", ["a", "b"], {**record, "container": container}, "/hub")
+    assert found == {
+        "image": "sha256:1",
+        "address": "0.0.0.0",
+        "holders": True,
+        "compare_path": "/hub",
+        "published_ports": ["127.0.0.1:8100:8100"],
+    }
+    assert "port" not in course.former_query(
+        "b", ["a", "b"], {**record, "container": {**container, "network": "host"}}, "/hub"
+    )
+
+
 def asked(
-    recorded: t.Any, known: t.Any, changed: t.Any, probe: t.Any = PROBE, chat: bool = True, tools: bool = True
+    recorded: bool, known: t.Any, changed: t.Any, probe: t.Any = PROBE, chat: bool = True, tools: bool = True
 ) -> dict[str, t.Any]:
-    ways, knows, changes = (dict(zip("ab", each)) for each in (recorded, known, changed))
-    return course.question("a", ways, knows, changes, probe, chat, tools)
+    return course.question(recorded, dict(zip("ab", known)), dict(zip("ab", changed)), probe, chat, tools)
 
 
 JUDGED = {"kind": "chat", "prompt": PROBE["prompt"], "expect": ["42"], "max_tokens": 500, "tools": True}
@@ -83,25 +98,25 @@ SIGN = {"expect": [], "max_tokens": 16, "tools": False}
 @pytest.mark.parametrize(
     ("recorded", "known", "changed", "is_new", "expected"),
     [
-        ([False], [True], [True], True, JUDGED),
+        (False, [True], [True], True, JUDGED),
         # The run that made the container may have been cut off.
-        ([False], [False], [False], True, JUDGED),
-        ([False], [True], [False], False, {"kind": "chat", "prompt": PROBE["prompt"], **SIGN}),
+        (False, [False], [False], True, JUDGED),
+        (False, [True], [False], False, {"kind": "chat", "prompt": PROBE["prompt"], **SIGN}),
         # What is new on one of them is new.
-        ([False, False], [True, True], [False, True], True, JUDGED),
+        (False, [True, True], [False, True], True, JUDGED),
         # One that was lost on the way says nothing of it.
-        ([False, {}], [True, {}], [False, {}], False, {"kind": "chat", "prompt": PROBE["prompt"], **SIGN}),
-        ([True], [True], [True], False, {"kind": "completion", "prompt": "", **SIGN}),
+        (False, [True, {}], [False, {}], False, {"kind": "chat", "prompt": PROBE["prompt"], **SIGN}),
+        (True, [True], [True], False, {"kind": "completion", "prompt": "", **SIGN}),
     ],
 )
 def test_what_is_new_is_judged_and_the_rest_gives_a_sign_of_life(
-    recorded: t.Any, known: t.Any, changed: t.Any, is_new: bool, expected: t.Any
+    recorded: bool, known: t.Any, changed: t.Any, is_new: bool, expected: t.Any
 ) -> None:
     assert asked(recorded, known, changed) == {"is_new": is_new, **expected}
 
 
 def test_a_question_that_nobody_has_set_is_the_probes_own() -> None:
-    found = asked([False], [False], [True], probe={"expect": []}, chat=False)
+    found = asked(False, [False], [True], probe={"expect": []}, chat=False)
     assert found == {
         **{"is_new": True, "kind": "completion", "prompt": "", "expect": None, "max_tokens": 1024, "tools": False},
     }
@@ -177,9 +192,8 @@ RANK = "dgx_spark.speculative.rank"
 
 def test_a_start_of_one_alone_waits_for_its_server() -> None:
     nothing = {"answers": True, "lets_in": "", "patience": 60, "gone": "", "refusal": ""}
-    nothing |= {"port": 0, "address": "127.0.0.1"}
-    assert course.start("a", {}, None, [], ["b"]) == nothing
-    assert course.start("a", {RANK: "0"}, PAIR, ["192.168.100.10"], []) == nothing
+    assert course.start("a", {}, None, [], ["b"], {}) == nothing
+    assert course.start("a", {RANK: "0"}, PAIR, ["192.168.100.10"], [], {}) == nothing
 
 
 STOPPED = {"state": "stopped", "url": "http://192.168.1.5:8100", "pair": None}
@@ -201,17 +215,17 @@ STOPPED = {"state": "stopped", "url": "http://192.168.1.5:8100", "pair": None}
 def test_the_port_of_what_does_not_run_is_looked_at_before_a_start(
     server: t.Any, published: list[str], place: tuple[int, str]
 ) -> None:
-    found = course.start("a", {}, None, [], [], server=server, published_ports=published)
+    found = course.restart_endpoint(server, published)
     assert (found["port"], found["address"]) == place
 
 
 def test_a_worker_waits_for_its_head() -> None:
-    found = course.start("b", {RANK: "1"}, PAIR, ["192.168.100.10"], ["c"])
+    found = course.start("b", {RANK: "1"}, PAIR, ["192.168.100.10"], ["c"], {})
     assert (found["answers"], found["lets_in"], found["refusal"]) == (False, "192.168.100.10", "")
 
 
 def test_addresses_that_are_gone_are_said() -> None:
-    assert course.start("a", {RANK: "0"}, PAIR, [HERE], [])["gone"] == (
+    assert course.start("a", {RANK: "0"}, PAIR, [HERE], [], {})["gone"] == (
         "a does not have 192.168.100.10 on enp1s0f1np1 any more, where the others look for it. The "
         "containers are started and wait for that: see that the cable is in, and run 'sudo netplan apply' there, or "
         "the deployment's own playbook again, which looks at the network."
@@ -240,7 +254,7 @@ def test_half_a_pair_that_was_kept_is_not_waited_for() -> None:
     ],
 )
 def test_a_head_does_not_wait_for_workers_that_are_missing(pair: t.Any, missing: list[str], lost: str) -> None:
-    refusal = course.start("a", {RANK: "0"}, {"pair": pair}, ["192.168.100.10"], missing)["refusal"]
+    refusal = course.start("a", {RANK: "0"}, {"pair": pair}, ["192.168.100.10"], missing, {})["refusal"]
     assert refusal == (
         f"a: {lost} could not be started; see the message. The container here waits, and serves when "
         f"{'they are' if ' ' in lost else 'that is'} there."

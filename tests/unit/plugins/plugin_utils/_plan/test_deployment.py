@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.action.deployment_plan import ActionModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import deployment
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deployment import Deployment, Seen
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries import result
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import Run
 
 from tests.golden import stories
 
@@ -27,6 +28,7 @@ LABELS = {
     CONFIGURATION: "abc",
     "dgx_spark.speculative.directory": DIRECTORY,
     "dgx_spark.speculative.generation": GENERATION,
+    "dgx_spark.speculative.options": "abc",
 }
 NOW = datetime.datetime(2026, 10, 4, 11, 12, 44, 5, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
 RAIL = {"interface": "enp1s0f1np1", "address": "192.168.100.10"}
@@ -165,11 +167,11 @@ def test_a_kv_cache_of_which_the_log_tells_nothing_is_not_compared(cache: t.Any,
 
 
 def recorded(found: t.Mapping[str, t.Any], slot: t.Any, **more: t.Any) -> dict[str, t.Any]:
-    """As the action answers, of a head and a worker of which the head speaks for both."""
+    """As the query answers, of a head and a worker of which the head speaks for both."""
     known = vars(seen())
     asked = {
         **{"deployment": found, "records": {"own": None, "slot": None, "present": None, "previous": {"before": 1}}},
-        **{"container": known["container"], "option_check": {}, "checked": "abc", "ranks": {}, "networks": {}},
+        **{"container": known["container"], "option_check": {}, "ranks": {}, "networks": {}},
         **{name: {"spark-1": known[name], "spark-2": {}} for name in ("answered", "figures")},
         "seen": {
             "docker": {"image": known["image"], "slot": slot, "state": "usable", "detail": ""},
@@ -178,8 +180,7 @@ def recorded(found: t.Mapping[str, t.Any], slot: t.Any, **more: t.Any) -> dict[s
         },
         **more,
     }
-    action = object.__new__(ActionModule)
-    return action._record("spark-1", {"record": asked})
+    return result.record(Run(t.cast("t.Any", None), "spark-1", {}), asked)
 
 
 def test_what_was_noted_on_the_way_is_seen_too() -> None:
@@ -189,7 +190,9 @@ def test_what_was_noted_on_the_way_is_seen_too() -> None:
     assert record["checks"] == ["the image itself accepts the engine options"]
     assert record["pair"]["ranks"] == [{"rank": 0, "network": None}]
     # Nobody may have asked the image, and one Spark alone has no ranks.
-    record = recorded(vars(planned()), ours, checked="other")["record"]
+    labels = {**LABELS, "dgx_spark.speculative.options": "other"}
+    other = planned(container={"image": "r:1", "labels": labels, "mounts": []})
+    record = recorded(vars(other), ours)["record"]
     assert (record["checks"], record["pair"]) == ([], {})
 
 
@@ -241,23 +244,23 @@ def test_what_has_served_all_along_keeps_its_record() -> None:
     assert deployment.reviewed(healthy, {"findings": []}, {}, {})["outcome"] == "serving"
 
 
-def way(run: t.Mapping[str, t.Any], turn: str | None = None, **look: t.Any) -> dict[str, t.Any]:
-    return deployment.way(run, turn, look)
+def way(run: t.Mapping[str, t.Any], turn: str | None = None, slot: t.Any = None) -> dict[str, t.Any]:
+    return deployment.way(run, turn, slot)
 
 
 def test_what_was_planned_is_run() -> None:
     run = vars(planned())
-    how = way(run, slot=None)
-    assert (how["files"], how["refusal"], how["before"], how["recorded"]) == ([], "", "", False)
+    how = way(run)
+    assert (how["files"], how["before"], how["recorded"]) == ([], "", False)
     assert (how["directory"], how["port"], how["address"], how["answers"]) == (DIRECTORY, 8001, "127.0.0.1", True)
     # Whether just this was seen to answer, its record says.
     assert how["known"] is False
     for labels, known in ((LABELS, True), ({**LABELS, CONFIGURATION: "other"}, False)):
-        assert deployment.way(run, None, {}, {"container": {"labels": labels}})["known"] is known
+        assert deployment.way(run, None, None, {"container": {"labels": labels}})["known"] is known
 
 
 def test_what_was_recorded_gets_its_files_back() -> None:
-    how = way(planned().record(seen(), NOW), slot=None)
+    how = way(planned().record(seen(), NOW))
     assert (how["recorded"], how["known"]) == (True, True)
     # As they were written: what goes back writes nothing over that is the same.
     assert [(file["name"], file.keys()) for file in how["files"]] == [
@@ -342,15 +345,15 @@ def test_a_head_of_something_else_is_stopped_before_its_workers_start(
 def test_what_was_proven_and_runs_is_put_aside(recorded: bool, rank: int, turn: str, slot: t.Any, aside: bool) -> None:
     one = planned(pair={} if turn == "at once" else {**PAIR, "rank": rank})
     run, asked = (one.record(seen(), NOW), None) if recorded else (vars(one), turn)
-    how = deployment.way(run, asked, {"slot": slot}, {"container": {"labels": LABELS}}, proven=True)
+    how = deployment.way(run, asked, slot, {"container": {"labels": LABELS}}, proven=True)
     assert (how["before"] == "aside") is aside
     # Docker must not start two after a power cut, and of what is known to answer starts that.
     assert how["provisional"] is aside
 
 
 def test_what_nobody_has_seen_answer_is_on_trial() -> None:
-    assert way(vars(planned()), slot=None)["provisional"]
-    assert not way(planned().record(seen(), NOW), slot=None)["provisional"]
+    assert way(vars(planned()))["provisional"]
+    assert not way(planned().record(seen(), NOW))["provisional"]
 
 
 def test_more_room_is_reserved_for_the_records_than_they_take() -> None:
@@ -378,10 +381,10 @@ def test_what_was_made_for_addresses_that_are_gone_is_refused() -> None:
     rails = [RAIL, {"interface": "enP2p1s0f1np1", "address": "192.168.101.10"}]
     record = {**planned(pair={**PAIR, "rails": rails}).record(seen(), NOW), "deployed_at": "2026-01-01T00:00:00Z"}
     here = ["127.0.0.1", "192.168.100.10", "192.168.101.10"]
-    assert way(record, addresses=here)["refusal"] == ""
-    assert way(record, addresses=here[:2])["refusal"].startswith(
+    assert deployment.lost(record, here) == ""
+    assert deployment.lost(record, here[:2]).startswith(
         "'mine', deployed 2026-01-01T00:00:00Z, cannot come back, since this Spark does not have"
         " 192.168.101.10 on enP2p1s0f1np1 any more"
     )
-    # Nobody has looked.
-    assert way(record)["refusal"] == ""
+    # One Spark alone needs no other one.
+    assert deployment.lost(planned(pair={}).record(seen(), NOW), []) == ""

@@ -8,7 +8,6 @@ import typing as t
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import nodes
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.subjects import SUBJECTS
 
 HOSTS = {"spark-b": {"look": {"fabric": 1}}, "spark-a": {"look": {"fabric": 2}}, "spark-c": {}}
 
@@ -58,14 +57,9 @@ def test_of_its_own_a_host_knows_what_only_the_play_has() -> None:
 
 def test_it_completes_what_is_asked_or_is_that_itself() -> None:
     found = {"spark-b": 1, "spark-a": 2, "spark-c": {}}
-    of_all = {"hosts": "look.fabric"}
-    asked = nodes.gathered(variables(), {"fabric": {"mtu": 9000}, "of_all": of_all}, ["needs", "fabric"])
-    assert asked == {"fabric": {"mtu": 9000, "hosts": found}}
-    asked = nodes.gathered(variables(), {"of_all": {"nodes": "look.fabric"}, "recipe": {}}, ["nodes"])
-    assert asked == {"nodes": found, "recipe": {}}
-
-
-def test_no_part_of_a_subject_is_called_like_a_subject() -> None:
-    """It would be taken for that."""
-    parts = {(name, part) for name, spec in SUBJECTS.items() for part in spec.get("options", {})}
-    assert {(name, part) for name, part in parts if part in SUBJECTS} == set()
+    asked = nodes.gathered(
+        variables(), {"preflight": {"table": True}, "of_all": {"hosts": "look.fabric"}}, ["lines", "preflight"]
+    )
+    assert asked == {"preflight": {"table": True, "hosts": found}}
+    asked = nodes.gathered(variables(), {"of_all": {"statuses": "look.fabric"}, "document": {}}, ["statuses"])
+    assert asked == {"statuses": found, "document": {}}

@@ -10,7 +10,12 @@ import typing as t
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import chosen
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.served import SIZED_BY_BYTES, decided
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.served import (
+    SIZED_BY_BYTES,
+    decided,
+    in_container,
+    with_memory,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import GIB, PlanError
 
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
@@ -31,8 +36,8 @@ def choice() -> dict[str, t.Any]:
     return chosen({"date": "2026-11-22", "verdict": verdict}, record, RECIPE, {})
 
 
-def made(given: t.Mapping[str, t.Any] | None = None, **changes: t.Any) -> dict[str, t.Any]:
-    asked = {
+def arguments(given: t.Mapping[str, t.Any] | None = None, **changes: t.Any) -> dict[str, t.Any]:
+    return {
         **{"recipe": RECIPE, "given": {**GIVEN, **(given or {})}, "options": {}, "use_benchmark": True},
         **{"reserve_gib": 12, "guard": True, "memory": MEMORY},
         **{"records": {}, "models": {}, "slot": {}},
@@ -40,7 +45,10 @@ def made(given: t.Mapping[str, t.Any] | None = None, **changes: t.Any) -> dict[s
         "facts": {"spark-1": FACTS, "spark-2": {}},
         **changes,
     }
-    return decided(asked, "spark-2")
+
+
+def made(given: t.Mapping[str, t.Any] | None = None, **changes: t.Any) -> dict[str, t.Any]:
+    return decided(arguments(given, **changes), "spark-2")
 
 
 def test_it_is_planned_and_the_engine_is_told() -> None:
@@ -81,6 +89,36 @@ def test_where_a_release_sizes_the_kv_cache_by_bytes_it_is_told_them(
     assert (SIZED_BY_BYTES in told) == (options == {"max_gpu_total_bytes": 0})
     # What is rendered with the container's paths is the same.
     assert plan["engine_options"]["kv_cache_config"] == cache
+
+
+def test_the_memory_is_counted_again_with_what_cuda_calls_free() -> None:
+    plan, asked = made(), arguments(memory={**MEMORY, "cuda": {"free": 1, "unused": 1, "available": 90_000_000_000}})
+    again = with_memory(plan, asked, "spark-2")
+    assert (plan["free_for_gpu"], again["free_for_gpu"] != "") == ("", True)
+    assert any("CUDA calls" in warning for warning in again["warnings"])
+    # What is served does not depend on it.
+    assert {key: again[key] for key in ("served", "config", "checked", "options")} == {
+        key: plan[key] for key in ("served", "config", "checked", "options")
+    }
+    too_little = with_memory(plan, arguments(memory={**MEMORY, "available": 20_000_000_000}), "spark-2")
+    assert (too_little["message"] != "", too_little["config"]) == (True, plan["config"])
+
+
+@pytest.mark.parametrize("release", ["1.2.0", "1.3.0rc12"])
+def test_the_container_finds_the_draft_model_by_its_path(release: str) -> None:
+    plan = made({"image": f"nvcr.io/nvidia/tensorrt-llm/release:{release}"})
+    config = in_container(plan["config"], plan["engine_options"], "a/draft", "/cache/draft")
+    before, after = (each["options"]["speculative_config"] for each in (plan["config"], config))
+    (key,) = [name for name, value in before.items() if value == "a/draft"]
+    assert after == {**before, key: "/cache/draft"}
+    assert config["text"] == plan["config"]["text"].replace("a/draft", "/cache/draft")
+
+
+def test_a_draft_model_of_the_users_own_options_stays_as_it_is() -> None:
+    own = {"decoding_type": "Eagle", "max_draft_len": 3, "speculative_model_dir": "a/draft"}
+    plan = made({"method": ""}, options={"speculative_config": own})
+    config = in_container(plan["config"], plan["engine_options"], "a/draft", "/cache/draft")
+    assert config["text"] == plan["config"]["text"]
 
 
 def test_what_the_recipe_says_of_its_image_is_told_with_that_image_only() -> None:

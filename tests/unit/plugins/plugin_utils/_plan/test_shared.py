@@ -17,9 +17,10 @@ SERVED = {
     **{"image": "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12", "target": "a/target", "draft": "/models/draft"},
     **{"method": "eagle3", "draft_length": 3, "family": "auto", "origins": {}, "parallel": 1},
 }
+CONFIG = {"options": {"speculative_config": {"speculative_model": "/models/draft"}}, "warnings": ["It is slow."]}
 PLAN = {
     **{"served": SERVED, "engine_options": {"max_batch_size": 1}, "sparks": 1, "checked": "abc", "context": 1024},
-    **{"guard": "", "takes": 64_000_000_000, "share": 0.0},
+    **{"guard": "", "takes": 64_000_000_000, "share": 0.0, "config": CONFIG},
 }
 
 
@@ -31,7 +32,7 @@ def asked(rank: int = 0, **changes: t.Any) -> dict[str, t.Any]:
         **{"port": 8000, "models": {"a/target": {"commit": COMMIT}}, "stall_s": 300, "probe_interval_s": 60},
         **{"peer_lost_s": 60, "ready_timeout": 3600, "environment": {}, "log_level": "info", "rails": [rail]},
         **{"ssh_port": 2233, "trust": "t", "devices": [], "settings": {"network": "host"}},
-        **{"slot": None, "own": None, **changes},
+        **{"slot": None, "own": None, "proven": False, **changes},
     }
 
 
@@ -57,7 +58,7 @@ def test_what_runs_in_the_container_is_brought(programs: Path) -> None:
     # The record keeps what the recipe says of its image.
     noted = {"note": "It is new.", "image": SERVED["image"]}
     warnings = shared.brought(asked(programs=str(programs)), PLAN, noted)["config"]["warnings"]
-    assert warnings == ["It is new.", *found["config"]["warnings"]]
+    assert warnings == ["It is new.", "It is slow."]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_what_is_recorded_for_the_same_is_known(programs: Path) -> None:
 
 def test_a_spark_gets_its_part(programs: Path) -> None:
     everybody = {f"spark-{rank + 1}": shared.brought(asked(rank, programs=str(programs)), PLAN, {}) for rank in (0, 1)}
-    plan = shared.planned("spark-2", everybody, PLAN, {"title": "Mine"}, render)
+    plan = shared.planned("spark-2", everybody, {"title": "Mine"}, render)
     assert (plan["turn"], plan["deployment"]["title"], plan["deployment"]["context"]) == ("first", "Mine", 1024)
     assert plan["container"]["command"][-1] == "worker"
     assert [file["name"] for file in plan["files"]] == ["entrypoint.py", "server/a.py", "server/b.py", "options.yml"]
@@ -129,7 +130,7 @@ def test_a_spark_gets_its_part(programs: Path) -> None:
 def test_room_is_reserved_for_the_records_of_what_is_new(programs: Path) -> None:
     def plan(own: t.Mapping[str, t.Any] | None) -> t.Mapping[str, t.Any]:
         brought = shared.brought(asked(programs=str(programs), own=own), PLAN, {})
-        return shared.planned("spark-1", {"spark-1": brought}, PLAN, {"title": "Mine"}, render)
+        return shared.planned("spark-1", {"spark-1": brought}, {"title": "Mine"}, render)
 
     new = plan(None)
     (place,) = new["reserved"]

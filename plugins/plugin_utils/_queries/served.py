@@ -1,0 +1,116 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
+"""The query `served`: what is served, with which engine options, and whether the memory holds it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from ansible.module_utils.common.validation import check_type_bool, check_type_dict
+from ansible.utils.display import Display
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import nodes, served
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
+    EMPTY_DICT,
+    REQUIRED_DICT,
+    Form,
+    Forms,
+    Mapping,
+    Result,
+    Run,
+    Spec,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import fallback
+
+display = Display()
+
+# What was gathered before, by host: what is in the slot, the records, and the models with what is known of each.
+FACTS: Spec = dict.fromkeys(("slots", "records", "facts", "models"), EMPTY_DICT)
+# Inputs that have the names of what is served.
+SAME_NAMES = (
+    *("method", "draft_length", "context", "parallel", "kv_cache", "family"),
+    *("break_even", "options", "environment", "port"),
+)
+
+
+def wanted(run: Run) -> Result:
+    """Return all that a user may say of what is served. The values of `given` tell where they come from."""
+    serve = run.inputs("speculative_serve")
+    given = {
+        "image": run.inputs("trtllm_container").get("image", run.recipe["image"]),
+        "target": serve["target_model"],
+        "draft": serve["draft_model"],
+        **{name: serve.get(name) for name in SAME_NAMES},
+    }
+    return {
+        "recipe": run.recipe,
+        "given": given,
+        "options": check_type_dict(serve["options"]),
+        "use_benchmark": check_type_bool(serve["use_benchmark"]),
+        "overcommit": check_type_bool(serve["overcommit"]),
+        "reserve_gib": serve["reserve_gib"],
+        "guard": serve["guard"],
+    }
+
+
+def asked(run: Run, inputs: Mapping, facts: Mapping) -> Result:
+    """Return what the decision is made from: the inputs, and what was gathered."""
+    memory = run.inputs("trtllm_container").get("found", {}).get("memory")
+    return {
+        **inputs,
+        **{name: facts[name] for name in ("records", "facts", "models")},
+        "slot": facts["slots"].get(run.host) or {},
+        "memory": memory or {},
+        # What could not be gathered was reported then.
+        "incomplete": bool(run.inputs("deployment").get("missing")),
+    }
+
+
+def digest(inputs: Mapping) -> str:
+    """Return the hash of the inputs, by which a decision is known to be made from them."""
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def alternative(run: Run, recipe: Mapping, image: str) -> str:
+    """Return what to run instead of an image; empty if nothing is known."""
+    return fallback.advice(recipe, image, nodes.limit(run.variables))
+
+
+def judged(run: Run, plan: Result, overcommit: bool) -> Result:
+    """Return a plan, or the refusal of one that does not fit, which is shown with it."""
+    if overcommit or not plan.get("message"):
+        return plan
+    display.display("\n".join(["", *plan["lines"], ""]))
+    return {"lines": plan["lines"], **run.refused(plan["message"])}
+
+
+def decide(run: Run, facts: Mapping) -> Result:
+    inputs = wanted(run)
+    plan = served.decided(asked(run, inputs, facts), run.host)
+    plan["inputs"] = digest(inputs)
+    if "served" in plan:
+        instead = alternative(run, run.recipe, plan["served"]["image"])
+        plan["fix"] = f"Correct the options, and report the difference. {instead}".rstrip()
+    return judged(run, plan, inputs["overcommit"])
+
+
+def decided(run: Run, plan: Mapping, facts: Mapping) -> Result:
+    """Return the plan if it was made from the inputs as they are here; otherwise decide, as for a role by itself."""
+    return dict(plan) if plan.get("inputs") == digest(wanted(run)) else decide(run, facts)
+
+
+def memory(run: Run, facts: Mapping) -> Result:
+    inputs = wanted(run)
+    plan = served.with_memory(facts["plan"], asked(run, inputs, facts), run.host)
+    return judged(run, plan, inputs["overcommit"])
+
+
+FORMS: Forms = {
+    "decide": Form(FACTS, decide),
+    # The memory plan of what was decided, with what is known of the memory by now.
+    "memory": Form({"plan": REQUIRED_DICT, **FACTS}, memory),
+}

@@ -1,0 +1,145 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the queries read of a run, and that a decision is made once for the same inputs."""
+
+from __future__ import annotations
+
+import types
+import typing as t
+
+import pytest
+from ansible.errors import AnsibleUndefinedVariable
+from ansible_collections.dgx_spark.speculative.plugins.action.deployment_plan import QUERIES
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries import node_plan, served
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import Run, completed
+
+RECIPE = {
+    **{"name": "mine", "image": "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12", "target": "a/target"},
+    **{"draft": "a/draft", "method": "eagle3", "draft_length": 5, "context": 32768, "parallel": 1},
+    **{"kv_cache": "planned", "family": "auto", "sparks": 1, "options": {}},
+}
+VARIABLES: dict[str, t.Any] = {
+    "inventory_hostname": "spark-1",
+    "ansible_play_hosts_all": ["spark-1"],
+    "deployment_recipe": RECIPE,
+    "speculative_serve_deployment": "mine",
+    "speculative_serve_target_model": "a/target",
+    "speculative_serve_draft_model": "a/draft",
+    "speculative_serve_context": "32768",
+    "speculative_serve_parallel": 1,
+    "speculative_serve_kv_cache": "planned",
+    "speculative_serve_family": "auto",
+    "speculative_serve_break_even": "{{ deployment_recipe.break_even }}",
+    "speculative_serve_options": "{}",
+    "speculative_serve_use_benchmark": "yes",
+    "speculative_serve_overcommit": False,
+    "speculative_serve_reserve_gib": 12,
+    "speculative_serve_guard": True,
+    "speculative_serve_environment": {"MINE": 1},
+    "speculative_serve_host": "127.0.0.1",
+    "speculative_serve_port": 8000,
+    "speculative_serve_stall_s": 300,
+    "speculative_serve_probe_interval_s": 60,
+    "speculative_serve_peer_lost_s": 60,
+    "speculative_serve_ready_timeout": 3600,
+    "speculative_serve_log_level": "info",
+    "speculative_serve_state_directory": "/state",
+    "speculative_serve_cache_directory": "/hub",
+    "trtllm_container_found": {
+        "memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []}
+    },
+    "huggingface_cache_view": {"models": {"a/target": {"commit": "1"}}},
+}
+SHAPE = {"layers": 36, "kv_heads": 8, "head_dim": 64, "max_context": 131_072}
+MODELS = {"a/target": {"weights_bytes": 65_200_000_000, **SHAPE}, "a/draft": {"weights_bytes": 431_000_000, **SHAPE}}
+LITTLE = {"memory": {**VARIABLES["trtllm_container_found"]["memory"], "available": 20_000_000_000}}
+FACTS: dict[str, t.Any] = {
+    **{"slots": {"spark-1": {}}, "records": {"spark-1": {}}, "facts": {"spark-1": MODELS}, "models": {"spark-1": {}}},
+}
+
+
+def template(value: t.Any) -> t.Any:
+    """What leads nowhere is undefined."""
+    if isinstance(value, str) and "{{" in value:
+        raise AnsibleUndefinedVariable(value)
+    return value
+
+
+def run(**changes: t.Any) -> Run:
+    action = types.SimpleNamespace(_templar=types.SimpleNamespace(template=template))
+    return Run(t.cast("t.Any", action), "spark-1", {**VARIABLES, **changes})
+
+
+def test_what_was_decided_holds_for_the_same_inputs() -> None:
+    plan = served.decide(run(), FACTS)
+    assert plan["served"]["draft_length"] == 5
+    # Whatever has been found out meanwhile.
+    assert served.decided(run(), {**plan, "mark": 1}, {**FACTS, "facts": {}})["mark"] == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"speculative_serve_draft_length": 3},
+        {"speculative_serve_options": {"max_batch_size": 2}},
+        {"trtllm_container_image": "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc13"},
+        {"deployment_recipe": {**RECIPE, "draft_length": 4}},
+    ],
+)
+def test_whoever_includes_the_role_again_with_other_inputs_is_heard_again(changes: dict[str, t.Any]) -> None:
+    plan = served.decide(run(), FACTS)
+    again = served.decided(run(**changes), plan, FACTS)
+    assert again["checked"] != plan["checked"]
+    assert again["inputs"] != plan["inputs"]
+
+
+def test_without_a_plan_it_is_decided_where_it_is_needed() -> None:
+    assert served.decided(run(), {}, FACTS) == served.decide(run(), FACTS)
+
+
+def test_what_does_not_fit_is_refused_with_the_plan_unless_somebody_insists() -> None:
+    refused = served.decide(run(trtllm_container_found=LITTLE), FACTS)
+    assert (refused["failed"], list(refused)) == (True, ["lines", "failed", "msg"])
+    plan = served.decide(run(speculative_serve_overcommit="true", trtllm_container_found=LITTLE), FACTS)
+    assert plan["message"] != ""
+    # As soon as it is known that it does not.
+    plan = {**served.decide(run(), FACTS), "changed": False}
+    assert served.memory(run(trtllm_container_found=LITTLE), {**FACTS, "plan": plan})["failed"]
+    assert not served.memory(run(), {**FACTS, "plan": plan}).get("failed")
+
+
+def test_the_inputs_of_four_roles_are_looked_up_by_their_names() -> None:
+    assert node_plan.node_inputs(run()) == {
+        **{"name": "spark-1", "deployment": "mine", "directory": "/state/mine", "cache": "/hub", "host": "127.0.0.1"},
+        **{"port": 8000, "stall_s": 300, "probe_interval_s": 60, "peer_lost_s": 60, "ready_timeout": 3600},
+        **{"environment": {"MINE": 1}, "log_level": "info", "models": {"a/target": {"commit": "1"}}},
+        **{"pair_directory": "", "pair_image": "", "volume": "dgx-spark-speculative-cache", "rails": []},
+        **{"ssh_port": 2233, "trust": "", "devices": [], "settings": {"network": "host"}},
+    }
+    given = {
+        **{
+            "trtllm_container_name": "slot",
+            "trtllm_container_devices": "/dev/fuse",
+            "trtllm_container_log_max_files": 0,
+        },
+        **{"spark_network_look": {"pair_image": "pair:1"}, "spark_network_fingerprint": "abc"},
+    }
+    found = node_plan.node_inputs(run(**given))
+    assert (found["volume"], found["devices"], found["pair_image"]) == ("slot-cache", ["/dev/fuse"], "pair:1")
+    assert (found["settings"], found["trust"]) == ({"network": "host", "log_max_files": 0}, "abc")
+
+
+def test_a_form_is_completed_by_what_is_known_of_each_host() -> None:
+    variables = {**VARIABLES, "hostvars": {"spark-1": {"look": {"fabric": 1}}}}
+    asked = completed(variables, {"fabric": {"plan": {"mtu": 1}}, "of_all": {"hosts": "look.fabric"}})
+    assert asked == {"fabric": {"plan": {"mtu": 1, "hosts": {"spark-1": 1}}}}
+    asked = completed(variables, {"fabric": {"plan": None}, "of_all": {"hosts": "look.fabric"}})
+    assert asked == {"fabric": {"plan": {"hosts": {"spark-1": 1}}}}
+
+
+def test_a_query_has_forms_and_none_is_asked_twice() -> None:
+    assert len(QUERIES) == 6
+    answers = [form.answer for forms in QUERIES.values() for form in forms.values()]
+    assert len(set(answers)) == len(answers)
