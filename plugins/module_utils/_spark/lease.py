@@ -34,6 +34,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock 
     ask,
     since_boot,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.patience import Patience
 
 # A run whose lease cannot be renewed beside its tasks has it for so long, and none has it for longer.
 TTL_OF_TASKS_S = 900.0
@@ -266,7 +267,7 @@ def _hold(request: Said, ready: int) -> None:
 
 def take(request: Said) -> Said:
     """Have the lease, or know who has it. What another run is changing is waited for."""
-    patience, end, starts = lock.Patience(), since_boot() + PATIENCE_S, 5
+    patience, end, starts = Patience(), since_boot() + PATIENCE_S, 5
     while starts:
         try:
             answer = ask({**request, "do": "take"})

@@ -18,7 +18,6 @@ import grp
 import json
 import os
 import pwd
-import signal
 import socket
 import struct
 import sys
@@ -167,30 +166,6 @@ def ask(question: Said, timeout: float | None = None) -> Said:
     connection, answer = connect(question, timeout)
     connection.close()
     return answer
-
-
-class Patience:
-    """Ends a lock that has been silent for so long that no run can have renewed its lease."""
-
-    def __init__(self) -> None:
-        self._since: float | None = None
-
-    def answered(self) -> None:
-        self._since = None
-
-    def silent(self, silence: Silence) -> None:
-        """Wait on, or end it. Raise what it was told if it cannot be ended from here."""
-        now = since_boot()
-        # The question took its time, too.
-        self._since = now - ANSWER_S if self._since is None else self._since
-        try:
-            # Nobody but root and its own user can; 0 is a process that cannot be seen from here.
-            if silence.pid:
-                os.kill(silence.pid, signal.SIGKILL if now - self._since >= TTL_S else 0)
-                return
-        except OSError:
-            pass
-        raise silence
 
 
 def main(question: str, failures: str = "", *command: str) -> None:

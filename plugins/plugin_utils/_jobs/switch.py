@@ -36,11 +36,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock 
     RUN,
     LockError,
     NoRights,
-    Patience,
     Silence,
     ask,
     connect,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.patience import Patience
 
 from .engine import Engine, EngineError, message_of
 from .said import Message, emit

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import engine as look
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lease, lock
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.patience import Patience
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import switch
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs.engine import Engine, EngineError
 
@@ -506,7 +507,7 @@ def mute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> t.Iterator[subproce
 
 
 def test_a_lock_that_says_nothing_is_held_at_first(mute: subprocess.Popen[bytes]) -> None:
-    assert switch.is_held(lock.Patience())
+    assert switch.is_held(Patience())
 
 
 def test_one_that_says_nothing_for_long_is_ended_and_what_was_put_aside_comes_back(
@@ -523,7 +524,7 @@ def test_a_user_without_rights_who_has_the_name_holds_nothing(
     mute: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lock, "has_rights", lambda _uid: False)
-    assert not switch.is_held(lock.Patience())
+    assert not switch.is_held(Patience())
 
 
 def test_who_stays_behind_brings_it_back_when_nobody_has_the_spark(

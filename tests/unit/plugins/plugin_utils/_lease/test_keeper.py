@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import os
@@ -31,6 +32,12 @@ def test_the_program_that_asks_is_understood() -> None:
         check=True,
     )
     assert json.loads(done.stdout) == {"state": "none"}
+
+
+def test_the_program_that_asks_has_no_words_and_is_of_a_sparks_python() -> None:
+    (first, *others) = ast.parse(held.CLIENT, feature_version=(3, 9)).body
+    assert isinstance(first, ast.ImportFrom)
+    assert not any(ast.get_docstring(one) for one in others if isinstance(one, (ast.FunctionDef, ast.ClassDef)))
 
 
 def confirmed(ago: float) -> None:

@@ -1,0 +1,38 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""How long a lock that says nothing is waited for."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lock
+
+
+class Patience:
+    """Ends a lock that has been silent for so long that no run can have renewed its lease."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def answered(self) -> None:
+        self._since = None
+
+    def silent(self, silence: lock.Silence) -> None:
+        """Wait on, or end it. Raise what it was told if it cannot be ended from here."""
+        now = lock.since_boot()
+        # The question took its time, too.
+        self._since = now - lock.ANSWER_S if self._since is None else self._since
+        try:
+            # Nobody but root and its own user can; 0 is a process that cannot be seen from here.
+            if silence.pid:
+                os.kill(silence.pid, signal.SIGKILL if now - self._since >= lock.TTL_S else 0)
+                return
+        except OSError:
+            pass
+        raise silence
