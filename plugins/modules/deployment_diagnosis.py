@@ -240,7 +240,10 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import bundle as _bundle
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.diagnosis import diagnose
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence, gather
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import (
+    Evidence,
+    EvidenceGatherer,
+)
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.redaction import (
     Redactor,
     hide_everywhere,
@@ -272,7 +275,7 @@ def hidden(evidence: Evidence, redactor: Redactor) -> Evidence:
 
 def identity(evidence: Evidence) -> dict[str, t.Any]:
     """What one Spark holds, so that two can be compared."""
-    labels = ((evidence.slot or {}).get("Config") or {}).get("Labels") or {}
+    labels = evidence.labels
     status = ((evidence.slot or {}).get("State") or {}).get("Status")
     pair = evidence.pair
     return {
@@ -293,17 +296,8 @@ def identity(evidence: Evidence) -> dict[str, t.Any]:
 def act(params: dict[str, t.Any], machine: Machine, check_mode: bool) -> dict[str, t.Any]:
     """Gather, judge, and write the archive if one is wanted."""
     cache = Path(params["cache_directory"])
-    evidence = gather(
-        params["container"],
-        Path(params["state_directory"]),
-        cache,
-        params["socket"],
-        params["ask"],
-        params["failure"] or "",
-        machine,
-    )
-    labels = ((evidence.slot or {}).get("Config") or {}).get("Labels") or {}
-    require_format(labels, evidence.record)
+    evidence = EvidenceGatherer(params, machine).gather()
+    require_format(evidence.labels, evidence.record)
     # Lines of a log are shown on a screen. A secret of several lines is found only while they stand together.
     redactor = Redactor(secrets_of(machine.home, cache, (), evidence.user))
     diagnosis = diagnose(hidden(evidence, redactor), params["host"] or "")

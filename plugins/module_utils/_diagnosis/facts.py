@@ -35,6 +35,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import memory_curve
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.holders import memory_holders
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import seconds_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import (
     reason,
     remarks,
@@ -44,7 +45,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look
     TRIAL_FAILED,
     describe_exit,
     how_far,
-    seconds_of,
     trial_of,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.marks import STAGES, START_MARKERS

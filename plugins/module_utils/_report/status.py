@@ -12,13 +12,12 @@ import dataclasses
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.nccl import Network
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
-    Link,
-    Pair,
+    noticed,
     rdma_ready,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.room import longest_prompt
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import DeploymentFacts
 
 SERVING = ("ready", "ready_without_speculation", "busy")
 # A benchmark tries other engine options than the deployment's own.
@@ -188,16 +187,11 @@ class Status:
         return dataclasses.asdict(self)
 
 
-def pair_facts(
-    pair: Pair,
-    links: t.Sequence[Link],
-    answers: str | None,
-    noticed: t.Any,
-    options: str | None,
-    ranks: t.Any = None,
-    network: Network | None = None,
-) -> Facts:
+def pair_facts(facts: DeploymentFacts, options: str | None) -> Facts | None:
     """A pair, and what one half of it sees now, as a module returns them."""
+    pair = facts.pair
+    if pair is None:
+        return None
     rails = [
         {
             **dataclasses.asdict(rail),
@@ -206,16 +200,17 @@ def pair_facts(
             "mtu_now": link.mtu,
             "speed_mbps_now": link.speed_mbps,
         }
-        for rail, link in zip(pair.rails, links)
+        for rail, link in zip(pair.rails, facts.links)
     ]
-    peer = {"name": pair.peer, "address": pair.peer_address, "port": pair.ssh_port, "answers": answers}
+    peer = {"name": pair.peer, "address": pair.peer_address, "port": pair.ssh_port, "answers": facts.peer_answers}
+    network = facts.network_now
     return {
         "rank": pair.rank,
         "role": pair.role,
         "nodes": list(pair.nodes),
         "rails": rails,
-        "peer": {**peer, "noticed": noticed},
+        "peer": {**peer, "noticed": noticed(facts.state)},
         "options": options,
-        "rdma": rdma_ready(ranks),
+        "rdma": rdma_ready(facts.ranks_now),
         "nccl": network.facts() if network else None,
     }

@@ -18,6 +18,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.mark
 )
 
 # The files are rotated at 20 MB; what a person reads stands at the end.
+TAIL_BYTES = 512 * 1024
 LEAST_BYTES = 4 * 1024 * 1024
 BYTES_A_LINE = 1000
 
@@ -31,6 +32,14 @@ def read_end(path: Path, most: int) -> tuple[str, bool]:
     if size > most:
         data = data.partition(b"\n")[2]
     return data.decode("utf-8", "replace"), size > most
+
+
+def tail(path: Path, most: int = TAIL_BYTES) -> str:
+    """The end of a log, from the start of a line; empty if it cannot be read."""
+    try:
+        return read_end(path, most)[0]
+    except OSError:
+        return ""
 
 
 def last_run(lines: list[str]) -> list[str]:

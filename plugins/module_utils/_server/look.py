@@ -8,13 +8,9 @@
 
 from __future__ import annotations
 
-import calendar
-import contextlib
 import dataclasses
-import json
 import time
 import typing as t
-from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, pair_view
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
@@ -24,7 +20,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     WAITING_FOR_WORKER,
     WORKER_READY,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import user_name
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import (
     CAUSE,
     DOCKER,
@@ -32,7 +27,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.ca
     known,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import read_end
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import DeploymentFacts
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import (
     cause_line,
     loading_progress,
@@ -42,7 +37,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log 
 SERVING = ("ready", "ready_without_speculation", "busy")
 # The main process of a container needs some time to write its first word.
 STARTS_WITHIN_S = 120
-LOG_TAIL_BYTES = 512 * 1024
 # A text to go on with and for how many tokens, or nothing.
 Asked = t.Optional[tuple[str, int]]
 # For a deployment whose record does not say what it was measured with.
@@ -79,80 +73,6 @@ class Look:
     version: str | None = None
     measurements: dict[str, t.Any] | None = None
     findings: tuple[dict[str, str], ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Files:
-    """What the container's main process wrote down: state.json and the end of the server's log."""
-
-    server: dict[str, t.Any] | None = None
-    log: str = ""
-    # What the ranks of a pair said of themselves before the server that runs was started.
-    ranks: t.Any = None
-    # What the NCCL of this Spark's rank uses, while ranks run.
-    network: nccl.Network | None = None
-    # The user to whom they belong, if this one may not read them.
-    closed_by: str | None = None
-
-
-def tail(path: Path, most: int = LOG_TAIL_BYTES) -> str:
-    """The end of a log, from the start of a line; empty if it cannot be read."""
-    try:
-        return read_end(path, most)[0]
-    except OSError:
-        return ""
-
-
-def read_files(directory: Path | None, wanted: str = "") -> Files:
-    """The files of a deployment's directory, as far as they are there; `wanted` are its RDMA devices, NCCL_IB_HCA."""
-    if directory is None:
-        return Files()
-    owner = closed_by(directory)
-    if owner is not None:
-        return Files(closed_by=owner)
-    server = _read_json(directory / "state" / "state.json")
-    running = server is not None and server.get("state") == "running"
-    ranks = _read_json(directory / "state" / "ranks.json") if running else None
-    runs = server is not None and server.get("state") in nccl.RANKS_RUN
-    network = nccl.of_rank(directory / "state", wanted) if runs else None
-    return Files(server, tail(directory / "state" / "server.log"), ranks, network)
-
-
-def closed_by(directory: Path) -> str | None:
-    """Return the owner of a deployment's directory, or of the one above it, that this user may not enter."""
-    closed = False
-    for path in (directory / "state" / "state.json", directory / "state", directory, *directory.parents):
-        try:
-            owner = path.stat().st_uid
-        except PermissionError:
-            closed = True
-        except OSError:
-            pass
-        else:
-            return user_name(owner) if closed else None
-    return None
-
-
-def _read_json(path: Path) -> dict[str, t.Any] | None:
-    with contextlib.suppress(OSError, ValueError, RecursionError):
-        data = json.loads(path.read_text(encoding="utf-8"))
-        return data if isinstance(data, dict) else None
-    return None
-
-
-def seconds_of(moment: t.Any) -> float | None:
-    """Unix time of a moment as Docker gives it, in UTC with nanoseconds; None for the year 1, its word for never."""
-    try:
-        return calendar.timegm(time.strptime(str(moment)[:19], "%Y-%m-%dT%H:%M:%S")) if str(moment) > "1971" else None
-    except ValueError:
-        return None
-
-
-def started_at(moment: t.Any, now: float | None = None) -> float | None:
-    """When a container was started; None, too, if that is still to come: since the clock was set back, what was written
-    before cannot be told from what was written after it."""
-    started = seconds_of(moment)
-    return None if started is None or started > (time.time() if now is None else now) + 1 else started
 
 
 def _moment(value: t.Any) -> float:
@@ -215,7 +135,7 @@ def question_of(record: t.Mapping[str, t.Any] | None) -> tuple[str, int]:
     return asked.get("prompt") or QUESTION[0], asked.get("max_tokens") or QUESTION[1]
 
 
-def of_container(slot: t.Mapping[str, t.Any], files: Files) -> Look | None:
+def of_container(slot: t.Mapping[str, t.Any], facts: DeploymentFacts) -> Look | None:
     """What a container that does not run says; None if it runs, so that the server has to be asked."""
     name, state = slot["name"], slot["state"]
     if state == "running":
@@ -232,7 +152,7 @@ def of_container(slot: t.Mapping[str, t.Any], files: Files) -> Look | None:
         return Look("dead", f"The container {name} ended with exit code {slot['exit_code']}; Docker starts it again.")
     if slot["oom_killed"]:
         return Look("dead", f"The kernel killed the container {name} because the memory ran out.")
-    said = (files.server or {}).get("state")
+    said = (facts.state or {}).get("state")
     if said == "stopped" or slot["exit_code"] == 0:
         # A daemon that is back after it was killed ends what it finds running, and takes that for the wish of a user.
         by = "and not by stop.yml: somebody did it, or Docker's daemon was killed. start.yml starts it again."
@@ -240,7 +160,7 @@ def of_container(slot: t.Mapping[str, t.Any], files: Files) -> Look | None:
         return Look("stopped", f"The container {name} was stopped{by_whom}")
     code = {"code": slot["exit_code"]}
     if said == "failed":
-        return Look("failed", _given_up(files))
+        return Look("failed", _given_up(facts))
     return Look("dead", f"The container {name} ended with {describe_exit(code)} and was not started again.")
 
 
@@ -251,16 +171,16 @@ def not_started(name: str, error: str) -> str:
     return f"{sentence} {row.cause}. {row.fix}" if row else sentence
 
 
-def _given_up(files: Files) -> str:
-    last_exit = (files.server or {}).get("last_exit")
+def _given_up(facts: DeploymentFacts) -> str:
+    last_exit = (facts.state or {}).get("last_exit")
     if not isinstance(last_exit, dict):
         return "The server failed and is not started again."
-    return f"{why_ended(last_exit, files.log)} It is not started again."
+    return f"{why_ended(last_exit, facts.server_log)} It is not started again."
 
 
-def of_files(files: Files, started: float | None, url: str) -> Look:
+def of_files(facts: DeploymentFacts, url: str) -> Look:
     """What the files say of a server that does not listen though its container runs."""
-    server = files.server
+    server, started = facts.state, facts.started
     if server is None or _moment(server.get("since")) < int(started or 0):
         return _silent(started)
     missing = missing_half(server)
@@ -270,17 +190,17 @@ def of_files(files: Files, started: float | None, url: str) -> Look:
     ended = last_exit if isinstance(last_exit, dict) and _moment(last_exit.get("at")) >= int(started or 0) else None
     died = ended_by_itself(server, int(started or 0))
     if state == "failed":
-        return Look("failed", _given_up(files))
+        return Look("failed", _given_up(facts))
     if state == TRIAL_FAILED:
-        ending = why_ended(ended, files.log) if ended else "Its server did not come up."
+        ending = why_ended(ended, facts.server_log) if ended else "Its server did not come up."
         return Look("trial", f"A benchmark tried {trial_of(server)}. {ending}")
     if state == "stopped":
         return Look("stopped", "The server was stopped.")
     if state == "running":
         return Look("dead", f"The state file says that the server runs, but nothing listens at {url}.")
     if state == "restarting" and died:
-        return Look("dead", f"{why_ended(died, files.log)} It is being started again.")
-    percent, text = how_far(server, files.log)
+        return Look("dead", f"{why_ended(died, facts.server_log)} It is being started again.")
+    percent, text = how_far(server, facts.server_log)
     if percent is not None:
         text += f" ({percent:.0f} %)"
     if trial_of(server):
@@ -343,12 +263,12 @@ def still_said(record: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     return [one for one in told if one.get("id") not in OF_THE_MOMENT]
 
 
-def by_tcp(files: Files, who: str) -> list[dict[str, t.Any]]:
+def by_tcp(facts: DeploymentFacts, who: str) -> list[dict[str, t.Any]]:
     """The finding that a rank does not use RDMA as planned: by NCCL's own word, and only else by its settings."""
-    if files.network is not None:
-        found = nccl.finding(files.network, who)
+    if facts.network_now is not None:
+        found = nccl.finding(facts.network_now, who)
         return [found] if found else []
-    told = pair_view.by_tcp(files.ranks)
+    told = pair_view.by_tcp(facts.ranks_now)
     return [{"id": nccl.BY_TCP, "message": f"{told[:1].upper()}{told[1:]}."}] if told else []
 
 
@@ -367,11 +287,11 @@ def _sentence(text: str) -> str:
     return text if text.endswith("?") else f"{text}."
 
 
-def of_worker(files: Files, started: float | None, health: str | None) -> Look:
+def of_worker(facts: DeploymentFacts, health: str | None) -> Look:
     """What a worker's container says of itself, which runs: it has no port that a user could ask."""
-    if files.closed_by is not None:
-        return Look(None, f"Its container runs; only {files.closed_by} can read what it says.")
-    server = files.server
+    if facts.closed_by is not None:
+        return Look(None, f"Its container runs; only {facts.closed_by} can read what it says.")
+    server, started = facts.state, facts.started
     if server is None or _moment(server.get("since")) < int(started or 0):
         return _silent(started)
     state, reason = server.get("state"), _reason(server)
@@ -406,38 +326,37 @@ def verdict_of(server: t.Mapping[str, t.Any] | None) -> str:
 class ServerLook:
     """Asks a server's port, and its files where nothing listens."""
 
-    def __init__(self, url: str, files: Files, started: float | None) -> None:
+    def __init__(self, url: str, facts: DeploymentFacts) -> None:
         """Raises ValueError for a URL that is none."""
         self._client = completions.Client(url)
         self._url = url
-        self._files = files
-        self._started = started
+        self._facts = facts
         self._models: list[str] = []
 
     def look(self, question: Asked, speculation: bool, deadline: float) -> Look:
         """Look, and have it go on with a text for so many tokens, if there is one."""
         try:
             # Files of another user say nothing: the port is believed.
-            if self._files.closed_by is None and not is_its_own(self._files.server, self._started):
-                return of_files(self._files, self._started, self._url)
+            if self._facts.closed_by is None and not is_its_own(self._facts.state, self._facts.started):
+                return of_files(self._facts, self._url)
             found = self._routes()
             if found.state == "ready":
-                smaller = tuple(finding._asdict() for finding in smaller_context(self._files.server))
+                smaller = tuple(finding._asdict() for finding in smaller_context(self._facts.state))
                 found = dataclasses.replace(found, findings=smaller)
             if found.state != "ready" or question is None:
                 return found
             return self._ask(found, question, speculation, deadline)
         except completions.Refused:
-            if self._files.closed_by is not None:
-                return Look(None, f"Nothing listens at {self._url}; only {self._files.closed_by} can see why.")
-            return of_files(self._files, self._started, self._url)
+            if self._facts.closed_by is not None:
+                return Look(None, f"Nothing listens at {self._url}; only {self._facts.closed_by} can see why.")
+            return of_files(self._facts, self._url)
         except completions.Expired:
             return self._unhealthy("takes connections, but does not answer in time")
         except completions.ProbeError as e:
             return self._unhealthy(f"does not answer properly: {str(e).rstrip('.')}")
 
     def _unhealthy(self, what: str) -> Look:
-        return Look("unhealthy", f"The server at {self._url} {what}.{verdict_of(self._files.server)}")
+        return Look("unhealthy", f"The server at {self._url} {what}.{verdict_of(self._facts.state)}")
 
     def _routes(self) -> Look:
         health = self._client.get("/health")
@@ -447,7 +366,7 @@ class ServerLook:
         self._models = self._client.models()
         if not self._models:
             return self._unhealthy("lists no model on /v1/models; is it trtllm-serve?")
-        trial = trial_of(self._files.server)
+        trial = trial_of(self._facts.state)
         if trial:
             # Whoever asked would be measured, too.
             why = f"A benchmark tries {trial}; the deployment's own options come back when it ends."
@@ -462,9 +381,9 @@ class ServerLook:
         judged = tuple(finding._asdict() for finding in verdict.findings if finding.id not in NOT_JUDGED)
         why = verdict.error or (judged[0]["message"] if verdict.state != "ready" and judged else None)
         state = verdict.state
-        if state == "busy" and missing_half(self._files.server or {}):
+        if state == "busy" and missing_half(self._facts.state or {}):
             # Without its rank there is no token to wait for.
             state = "unhealthy"
         if state == "unhealthy":
-            why = f"{why}{verdict_of(self._files.server)}"
+            why = f"{why}{verdict_of(self._facts.state)}"
         return Look(state, why, found.version, completions.measure(answer), (*found.findings, *judged))

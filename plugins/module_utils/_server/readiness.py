@@ -15,9 +15,8 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import read_end
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import TAIL_BYTES, read_end
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look import (
-    LOG_TAIL_BYTES,
     STARTS_WITHIN_S,
     TRIAL_FAILED,
     ended_by_itself,
@@ -153,7 +152,7 @@ class Waiting:
         if self.log_file is None:
             return ""
         try:
-            return read_end(self.log_file, LOG_TAIL_BYTES)[0]
+            return read_end(self.log_file, TAIL_BYTES)[0]
         except FileNotFoundError:
             return ""
         except OSError as exc:

@@ -140,8 +140,8 @@ def fixture_diagnose(
         (programs / name).write_text(f"#!/bin/sh\necho '{said}'\n")
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    monkeypatch.setattr(_evidence.Gatherer, "_disks", lambda self: None)
-    monkeypatch.setattr(_evidence.Gatherer, "_network", lambda self: None)
+    monkeypatch.setattr(_evidence.EvidenceGatherer, "_disks", lambda self: None)
+    monkeypatch.setattr(_evidence.EvidenceGatherer, "_network", lambda self: None)
 
     def diagnose(**args: t.Any) -> dict[str, t.Any]:
         args = {

@@ -21,7 +21,7 @@ from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import Disk, Previous, Status
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import look as look_of_server
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import deployment_facts
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lease, lock
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import boot_id, process_stat
 from ansible_collections.dgx_spark.speculative.plugins.modules import deployment_info
@@ -126,7 +126,8 @@ class Spark:
 
 @pytest.fixture(name="docker")
 def fixture_docker(tmp_path: Path) -> t.Iterator[DockerServer]:
-    with DockerServer(tmp_path / "docker.sock", {"/info": {}}) as server:
+    pages = {"/info": {}, "/version": {"Components": [{"Name": "Engine"}]}}
+    with DockerServer(tmp_path / "docker.sock", pages) as server:
         yield server
         server.shutdown()
 
@@ -158,6 +159,9 @@ def fixture_silent(tmp_path: Path, docker: DockerServer) -> Spark:
 def fixture_look(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Look:
     machine = Machine(root=tmp_path / "root", uid=os.getuid(), home=tmp_path, docker_host="")
     monkeypatch.setattr(deployment_info, "Machine", lambda: machine)
+    memory = tmp_path / "root/proc/meminfo"
+    memory.parent.mkdir(parents=True)
+    memory.write_text("MemTotal: 125000000 kB\nMemAvailable: 40000000 kB\n", encoding="ascii")
 
     def look(fails: bool = False, **args: t.Any) -> dict[str, t.Any]:
         args = {
@@ -232,7 +236,7 @@ def test_what_another_user_has_deployed_is_asked_by_its_port(
     serving.slot("running", started=time.time() - 26)
     (home / "mine").mkdir(parents=True)
     closed(home)
-    monkeypatch.setattr(look_of_server, "user_name", lambda _uid: "alice", raising=False)
+    monkeypatch.setattr(deployment_facts, "user_name", lambda _uid: "alice")
     result = look()
     assert (result["state"], result["why"]) == ("ready", None)
     told = f"mine was deployed by alice, whose files in {home}/mine this user cannot read."
@@ -245,7 +249,7 @@ def test_that_what_another_user_has_deployed_does_not_listen_is_all_that_is_know
 ) -> None:
     silent.slot("running", started=time.time() - 26)
     closed(silent.state / "mine")
-    monkeypatch.setattr(look_of_server, "user_name", lambda _uid: "alice", raising=False)
+    monkeypatch.setattr(deployment_facts, "user_name", lambda _uid: "alice")
     result = look()
     assert (result["state"], result["why"]) == (None, f"Nothing listens at {silent.url}; only alice can see why.")
 
@@ -637,7 +641,7 @@ def test_docker_refused(serving: Spark, tmp_path: Path, look: Look, monkeypatch:
         raise PermissionError(13, "Permission denied")
 
     # Whoever runs the tests may be root, to whom no socket is closed.
-    monkeypatch.setattr(Engine, "container", refuse)
+    monkeypatch.setattr(Engine, "find", refuse)
     result = look()
     start = f"may not open {tmp_path}/docker.sock. Add the user with 'sudo usermod -aG docker <user>'"
     assert start in result["unknown"][0]

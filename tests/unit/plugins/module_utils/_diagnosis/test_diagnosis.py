@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import diagnosis, evidence
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import Source
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look import Look
 
 NOW = 1_800_000_000.0
@@ -165,7 +166,7 @@ def test_the_log_of_what_was_undone_counts_for_a_failed_run_only(tmp_path: Path)
 
 
 def test_lines_are_short_and_say_what_could_not_be_read() -> None:
-    source = evidence.Source("kernel log", False, "dmesg: read kernel buffer failed: Operation not permitted")
+    source = Source("kernel log", False, "dmesg: read kernel buffer failed: Operation not permitted")
     changes = {**FAILED, "server_log": f"CUDA out of memory {'x ' * 300}{END}", "sources": [source]}
     judged = diagnosis.diagnose(dataclasses.replace(WELL, **changes), "spark-1")
     assert judged.lines[0] == "spark-1: a problem was found"

@@ -21,17 +21,14 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     Rail,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.diagnosis import diagnose
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import (
-    Disk,
-    Evidence,
-    KernelLine,
-)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence, KernelLine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.facts import FACTS
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import (
     CATALOGUE,
     INFORMATION,
     KnownProblem,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import Disk
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import reason, remarks
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look import Look
 

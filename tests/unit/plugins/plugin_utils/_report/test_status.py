@@ -21,6 +21,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     UnusedModel,
     pair_facts,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import DeploymentFacts
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.status import (
     duration,
     heading,
@@ -198,14 +199,16 @@ SEEN = {"address": "192.168.100.11", "reachable": True, "since": 0}
 def half(
     rank: int, state: str | None, answers: str = "open", links: list[Link] = WELL, noticed: t.Any = None
 ) -> Status:
-    pair = dataclasses.replace(HEAD, rank=rank)
-    return dataclasses.replace(SERVING, state=state, pair=pair_facts(pair, links, answers, noticed, "abc"))
+    facts = DeploymentFacts(pair=dataclasses.replace(HEAD, rank=rank), links=links, peer_answers=answers)
+    facts.state = {"peers": [noticed]} if noticed else None
+    return dataclasses.replace(SERVING, state=state, pair=pair_facts(facts, "abc"))
 
 
 def of_four(rank: int, answers: str = "open") -> Status:
     nodes = tuple(f"spark-{number}" for number in range(1, 5))
     pair = dataclasses.replace(HEAD, rank=rank, nodes=nodes, others=("10.0.0.2", "10.0.0.3", "10.0.0.4"))
-    return dataclasses.replace(SERVING, state="ready", pair=pair_facts(pair, WELL, answers, None, "abc"))
+    facts = DeploymentFacts(pair=pair, links=WELL, peer_answers=answers)
+    return dataclasses.replace(SERVING, state="ready", pair=pair_facts(facts, "abc"))
 
 
 def test_the_head_of_four_tells_of_all() -> None:

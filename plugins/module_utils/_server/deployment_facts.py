@@ -1,0 +1,290 @@
+# Copyright (c) 2026 The dgx_spark.speculative contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# PRIVATE: this module util is internal to the collection; its interface may change at any time.
+
+"""What Docker, files and the fabric tell of a deployment on this Spark: what a status and a diagnosis begin with."""
+
+from __future__ import annotations
+
+import calendar
+import dataclasses
+import json
+import os
+import time
+import typing as t
+from pathlib import Path
+
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, records
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view as pairs
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import access as docker
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import user_name
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import store_of
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import tail
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import parse_meminfo
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import Job
+
+# What Docker is called where it is looked at.
+DOCKER = "Docker"
+# Less than this of a log may be what was written since it was rotated.
+SHORT_LOG = 20_000
+
+
+class Source(t.NamedTuple):
+    """Something that was looked at."""
+
+    name: str
+    read: bool
+    # Why it could not be read, or what is worth knowing of it.
+    detail: str = ""
+
+
+class Disk(t.NamedTuple):
+    """A file system that something of ours lies on."""
+
+    use: str
+    path: str
+    free: int
+    total: int
+
+
+@dataclasses.dataclass
+class DeploymentFacts:
+    """Everything that was found. Empty or None: there is none, or it could not be read."""
+
+    container: str = "dgx-spark-speculative"
+    state_directory: Path = Path()
+    # Of the deployment, and the user to whom it belongs, if this one may not read it.
+    directory: Path | None = None
+    closed_by: str | None = None
+    # usable, denied, not_installed, not_running, unsupported or unknown
+    docker: str = "unknown"
+    docker_detail: str = ""
+    docker_info: dict[str, t.Any] = dataclasses.field(default_factory=dict)
+    gpu_by: str | None = None
+    slot: dict[str, t.Any] | None = None
+    record: records.Record | None = None
+    state: dict[str, t.Any] | None = None
+    server_log: str = ""
+    # Which rank of several Sparks this is; its links as they are now; whether those it needs answer.
+    pair: pairs.Pair | None = None
+    links: list[pairs.Link] = dataclasses.field(default_factory=list)
+    peer_answers: str | None = None
+    # What the ranks said of themselves before the server was started.
+    ranks: dict[str, t.Any] = dataclasses.field(default_factory=dict)
+    # Which network the NCCL of this Spark's rank tells of, since its last start.
+    network: nccl.Network | None = None
+    jobs: dict[str, dict[str, t.Any]] = dataclasses.field(default_factory=dict)
+    memory: dict[str, int] = dataclasses.field(default_factory=dict)
+    disks: list[Disk] = dataclasses.field(default_factory=list)
+    # The texts of files by their names, for an archive.
+    files: dict[str, str] = dataclasses.field(default_factory=dict)
+    now: float = 0.0
+    user: str = ""
+    sources: list[Source] = dataclasses.field(default_factory=list)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Return the labels of the container."""
+        return ((self.slot or {}).get("Config") or {}).get("Labels") or {}
+
+    @property
+    def running(self) -> bool:
+        """Return whether the container runs."""
+        return ((self.slot or {}).get("State") or {}).get("Status") == "running"
+
+    @property
+    def started(self) -> float | None:
+        """Return when the container was started."""
+        return started_at(((self.slot or {}).get("State") or {}).get("StartedAt"), self.now)
+
+    @property
+    def rank(self) -> int | None:
+        """Return which of several Sparks this is; None for one alone."""
+        return None if self.pair is None else self.pair.rank
+
+    @property
+    def ranks_now(self) -> dict[str, t.Any]:
+        """Return what the ranks of the server that runs said of themselves."""
+        return self.ranks if (self.state or {}).get("state") == "running" else {}
+
+    @property
+    def network_now(self) -> nccl.Network | None:
+        """Return which network NCCL uses while ranks run."""
+        return self.network if (self.state or {}).get("state") in nccl.RANKS_RUN else None
+
+    def unread(self, name: str) -> str | None:
+        """Return why something could not be read; None if it was."""
+        return next((source.detail for source in self.sources if source.name == name and not source.read), None)
+
+
+def closed_by(directory: Path) -> str | None:
+    """Return the owner of a deployment's directory, or of the one above it, that this user may not enter."""
+    closed = False
+    for path in (directory / "state" / "state.json", directory / "state", directory, *directory.parents):
+        try:
+            owner = path.stat().st_uid
+        except PermissionError:
+            closed = True
+        except OSError:
+            pass
+        else:
+            return user_name(owner) if closed else None
+    return None
+
+
+def seconds_of(moment: t.Any) -> float | None:
+    """Unix time of a moment as Docker gives it, in UTC with nanoseconds; None for the year 1, its word for never."""
+    try:
+        return calendar.timegm(time.strptime(str(moment)[:19], "%Y-%m-%dT%H:%M:%S")) if str(moment) > "1971" else None
+    except ValueError:
+        return None
+
+
+def started_at(moment: t.Any, now: float | None = None) -> float | None:
+    """When a container was started; None, too, if that is still to come: since the clock was set back, what was written
+    before cannot be told from what was written after it."""
+    started = seconds_of(moment)
+    return None if started is None or started > (time.time() if now is None else now) + 1 else started
+
+
+class Gatherer:
+    """Looks at one thing after the other; each look leaves a Source. What is looked at, and when, a subclass says."""
+
+    def __init__(
+        self, facts: DeploymentFacts, params: t.Mapping[str, t.Any], machine: docker.Machine, engine: Engine
+    ) -> None:
+        self.facts = facts
+        self._params = params
+        self._machine = machine
+        self._engine = engine
+        self._cache = Path(params["cache_directory"])
+        facts.container, facts.state_directory = params["container"], Path(params["state_directory"])
+        facts.now = time.time()
+        facts.user = user_name(machine.uid)
+
+    def _look(self, name: str, look: t.Callable[[], str | None]) -> None:
+        try:
+            self.facts.sources.append(Source(name, True, look() or ""))
+        except (OSError, ValueError, EngineError, completions.ProbeError) as e:
+            reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
+            self.facts.sources.append(Source(name, False, completions.one_line(reason) or type(e).__name__))
+        except (AttributeError, KeyError, TypeError, RecursionError) as e:
+            # Half a file, or one of somebody else's, must not cost the rest.
+            self.facts.sources.append(Source(name, False, f"it is not as expected ({type(e).__name__}: {e})"))
+
+    def _text(self, path: str) -> str:
+        return (self._machine.root / path).read_text(encoding="utf-8", errors="replace")
+
+    def _docker(self) -> str | None:
+        facts, socket = self.facts, self._engine.path
+        try:
+            info = self._engine.get("/info")
+            kind = docker.answering_engine(self._engine.get("/version"), info)
+        except PermissionError as e:
+            facts.docker, facts.docker_detail = "denied", f"The user {facts.user} may not open {socket}"
+            raise OSError(facts.docker_detail) from e
+        except OSError as e:
+            kind = docker.silent_engine(self._machine, Path(socket))
+            facts.docker = {"docker": "not_running", "unknown": "not_installed"}.get(kind, "unsupported")
+            facts.docker_detail = f"{socket}: {e.strerror or e}" + (
+                f"; {kind} is here" if facts.docker == "unsupported" else ""
+            )
+            raise
+        if kind != "docker":
+            facts.docker, facts.docker_detail = "unsupported", f"{kind} answers on {socket}"
+            return facts.docker_detail
+        facts.docker, facts.docker_info = "usable", info
+        facts.gpu_by = docker.gpu_support(self._machine, info)
+        facts.slot = self._engine.slot(facts.container)
+        if facts.slot is None:
+            return f"there is no container {facts.container}"
+        facts.container = str(facts.slot["Name"]).lstrip("/")
+        return None
+
+    def _record(self) -> str | None:
+        facts = self.facts
+        if facts.slot is None:
+            facts.directory, facts.record = self._without_container()
+        else:
+            facts.directory = records.deployment_directory(facts.state_directory, facts.labels)
+            facts.record = records.current(facts.state_directory, facts.labels)
+        return None if facts.record else "nothing was seen to serve in this configuration"
+
+    def _without_container(self) -> tuple[Path | None, records.Record | None]:
+        """Return the directory and the record that count where no container says which."""
+        return None, None
+
+    def _state(self) -> str | None:
+        directory = self.facts.directory
+        if directory is None:
+            return "there is no deployment"
+        self.facts.closed_by = closed_by(directory)
+        data = json.loads((directory / "state/state.json").read_text(encoding="utf-8"))
+        self.facts.state = data if isinstance(data, dict) else None
+        return None
+
+    def _server_log(self) -> str | None:
+        if self.facts.directory is None:
+            return "there is no deployment"
+        log = self.facts.directory / "state/server.log"
+        text = tail(log)
+        if not log.exists():
+            raise OSError("there is none")
+        # Just rotated: what counts is at the end of the older file.
+        self.facts.server_log = text if len(text) > SHORT_LOG else tail(log.with_suffix(".log.1")) + text
+        return None
+
+    def _pair(self) -> str | None:
+        facts = self.facts
+        facts.pair = pairs.pair_of(facts.labels, pairs.environment_of(facts.slot), facts.record)
+        if facts.pair is None:
+            return "this Spark serves alone"
+        facts.links = [pairs.look_at_rail(rail, self._machine.root) for rail in facts.pair.rails]
+        facts.peer_answers = pairs.ask_peer(facts.pair, next(iter(facts.links), None))
+        if facts.directory:
+            state = facts.directory / "state"
+            if facts.pair.rank == 0:
+                self._look("ranks.json", lambda: self._ranks(state))
+            self._look("NCCL's log", lambda: self._nccl(state))
+        return f"{facts.pair.role}, the other one is {facts.pair.peer}"
+
+    def _ranks(self, state: Path) -> None:
+        text = (state / "ranks.json").read_text(encoding="utf-8")
+        self.facts.files["ranks.json"] = text
+        data = json.loads(text)
+        self.facts.ranks = data if isinstance(data, dict) else {}
+
+    def _nccl(self, state: Path) -> str | None:
+        text = nccl.read_files(state)
+        if not text:
+            return "there is none"
+        self.facts.files["nccl.log"] = text
+        self.facts.network = nccl.parse(text, pairs.environment_of(self.facts.slot).get("NCCL_IB_HCA", ""))
+        return None
+
+    def _job(self, name: str) -> str | None:
+        state, running = Job(self.facts.state_directory / "jobs", name).settled()
+        if state is None:
+            return "there was none"
+        self.facts.jobs[name] = {**state, "running": running}
+        return None
+
+    def _memory(self) -> None:
+        self.facts.memory = parse_meminfo(self._text("proc/meminfo"))
+
+    def _disks(self) -> None:
+        places = [("the models", self._cache), ("the deployments", self.facts.state_directory)]
+        info = self.facts.docker_info
+        store = store_of(info, self._machine.root)
+        # Docker's own directory has to have room for logs where images lie elsewhere.
+        folders = [store.path, Path(info.get("DockerRootDir") or store.path)] if store else []
+        places += [("images", folder) for folder in dict.fromkeys(folders)]
+        for use, path in places:
+            existing = docker.nearest_existing(path)
+            status = os.statvfs(existing)
+            size = status.f_frsize
+            self.facts.disks.append(Disk(use, str(existing), status.f_bavail * size, status.f_blocks * size))
