@@ -120,7 +120,7 @@ findings:
   contains:
     id:
       description:
-        - Name of the row of the catalogue, or V(unknown).
+        - Name of the known problem, which is its anchor in C(docs/troubleshooting.md), or V(unknown).
       type: str
     cause:
       description:

@@ -648,6 +648,13 @@ def test_docker_refused(serving: Spark, tmp_path: Path, look: Look, monkeypatch:
     assert result["state"] == "ready"
 
 
+def test_what_answers_in_dockers_place_is_told(serving: Spark, look: Look) -> None:
+    serving.docker.pages["/version"] = {"Components": [{"Name": "Podman Engine"}]}
+    result = look()
+    assert "podman answers" in result["unknown"][0]
+    assert (result["container"], result["deployment"]) == (None, "mine")
+
+
 def test_where_the_disk_went(serving: Spark, look: Look) -> None:
     target = serving.model(TARGET, {"exclude": ["original/*"]}, weights=100, original_w=40)
     (target / "blobs" / "aa.incomplete").write_bytes(b"x" * 7)
