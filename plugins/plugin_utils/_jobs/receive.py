@@ -52,15 +52,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
 )
 
 from .said import Message, amount
+from .wire import CHUNK, GREETING, widen
 
-GREETING = "dgx-spark-copy 1"
-CHUNK = 1024 * 1024
 BUFFERS = 8
 # So often the kernel is told to write a file that comes in, and to drop what it has written.
 GIVE_BACK_BYTES = 64 * CHUNK
-# A pipe that holds more wakes sshd and this less often.
-PIPE_BYTES = 1024 * 1024
-F_SETPIPE_SZ = 1031
 # For a receiver whose connection broke to notice it; sshd tells it after three times ClientAliveInterval.
 LOCK_WAIT_S = 30.0
 # Smaller members of an image are compared by their checksum, which then comes with the question.
@@ -243,9 +239,7 @@ class Receiver:
         return message
 
     def run(self) -> None:
-        # It may be no pipe, and an unprivileged process may have less.
-        with contextlib.suppress(OSError):
-            fcntl.fcntl(self._source, F_SETPIPE_SZ, PIPE_BYTES)
+        widen(self._source)
         print(GREETING, file=self._out, flush=True)
         while (message := self.hear()) is not None:
             if "put" in message:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import fcntl
 import hashlib
 import http.client
 import json
@@ -44,19 +43,12 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
 
 from .engine import Engine, EngineError
 from .said import Message, Rate, Reports, amount, emit, log, pace, share
+from .wire import CHUNK, GREETING, TUNABLES, widen
 
-GREETING = "dgx-spark-copy 1"
 SSH_FAILED = 255
 SSH = "ssh"
 # What the chips of both Sparks do in hardware comes first.
 CIPHERS = "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com"
-CHUNK = 1024 * 1024
-# A pipe that holds more wakes ssh less often.
-PIPE_BYTES = 1024 * 1024
-F_SETPIPE_SZ = 1031
-# For ssh, whose buffers grow and shrink by megabytes all the time: what glibc once got for them it keeps, or the kernel
-# zeroes and maps the same pages again and again.
-TUNABLES = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=67108864:glibc.malloc.top_pad=8388608"
 FIRST_DELAY_S = 1.0
 MOST_DELAY_S = 15.0
 REPORT_EVERY_S = 2.0
@@ -181,9 +173,7 @@ class Link:
         self._out = self._process.stdout
         self._rest = b""
         self._open = True
-        # An unprivileged process may have less.
-        with contextlib.suppress(OSError):
-            fcntl.fcntl(self._in, F_SETPIPE_SZ, PIPE_BYTES)
+        widen(self._in)
         self._words: collections.deque[str] = collections.deque(maxlen=20)
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()

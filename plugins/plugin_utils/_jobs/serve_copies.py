@@ -29,13 +29,12 @@ from pathlib import Path
 
 from . import receive
 from .said import emit
+from .wire import TUNABLES
 
 POLL_S = 0.5
 # Less than the job is given after SIGTERM.
 END_S = 4.0
 PR_SET_CHILD_SUBREAPER = 36
-# For sshd, as send.py has it for ssh. What sshd starts does not see it.
-TUNABLES = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=67108864:glibc.malloc.top_pad=8388608"
 
 
 def parents() -> dict[int, int]:

@@ -32,6 +32,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     PREVIOUS,
     RECORD,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.detached import OK, start_detached
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import (
     RUN,
     LockError,
@@ -255,24 +256,15 @@ class Switch:
 
 
 def leave_behind(main: t.Callable[[], None]) -> None:
-    """A process of its own session, which outlives the job and the run."""
-    if os.fork():
-        os.wait()
-        return
-    try:
-        os.setsid()
-        if os.fork() == 0:
-            os.chdir("/")
-            null = os.open(os.devnull, os.O_RDWR)
-            for descriptor in (0, 1, 2):
-                os.dup2(null, descriptor)
-            # The lock among them.
-            for descriptor in [int(entry.name) for entry in Path("/proc/self/fd").iterdir() if int(entry.name) > 2]:
-                with contextlib.suppress(OSError):
-                    os.close(descriptor)
-            main()
-    finally:
-        os._exit(0)
+    """Run it in a process of its own session, which outlives the job and the run."""
+
+    def run(ready: int) -> None:
+        os.write(ready, OK)
+        os.close(ready)
+        main()
+
+    if stuck := start_detached(run):
+        raise EngineError(f"what brings it back did not start ({stuck})")
 
 
 def main(arguments: t.Sequence[str]) -> Message:

@@ -34,6 +34,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import
     receive,
     send,
     serve_copies,
+    wire,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.cluster import sshd_config
 
@@ -620,10 +621,10 @@ ENVIRONMENT = "import os; print(os.environ['GLIBC_TUNABLES'], os.environ['KEPT']
 
 def test_ssh_keeps_its_memory_and_the_rest_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEPT", "kept")
-    say = f"print({send.GREETING!r}, flush=True); {ENVIRONMENT}"
+    say = f"print({wire.GREETING!r}, flush=True); {ENVIRONMENT}"
     link = send.Link([sys.executable, "-c", say])
     try:
-        assert link._line().decode() == f"{send.TUNABLES} kept"
+        assert link._line().decode() == f"{wire.TUNABLES} kept"
     finally:
         link.close()
 
@@ -635,19 +636,19 @@ def test_sshd_keeps_its_memory_too(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     sshd.chmod(0o755)
     service = serve_copies.Service(str(sshd), "config")
     service.process.wait(WITHIN_S)
-    assert service.reason() == f"{send.TUNABLES} kept"
+    assert service.reason() == f"{wire.TUNABLES} kept"
 
 
 def test_the_receiver_has_its_pipe_hold_more(pair: Pair) -> None:
     source, sink = os.pipe()
     with os.fdopen(source, "rb") as end:
-        before = fcntl.fcntl(source, receive.F_SETPIPE_SZ, 4096)
+        before = fcntl.fcntl(source, wire.F_SETPIPE_SZ, 4096)
         os.write(sink, b'{"indexed": "%s"}\n' % (b"0" * 64))
         os.close(sink)
         out = io.StringIO()
         receive.Receiver(pair.places, end.fileno(), out).run()
         assert fcntl.fcntl(source, F_GETPIPE_SZ) > before
-    assert out.getvalue().splitlines() == [receive.GREETING, '{"indexed": false}']
+    assert out.getvalue().splitlines() == [wire.GREETING, '{"indexed": false}']
 
 
 def test_the_receiver_takes_what_is_no_pipe(pair: Pair, tmp_path: Path) -> None:
