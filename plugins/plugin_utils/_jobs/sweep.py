@@ -2,15 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
+# PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
+
 """Measure a deployment with several draft lengths: a program for the module watched_job.
 
 The user's own configuration is never touched. For each point the engine options are put beside it, with a lease that
 is renewed all the time: the container's entrypoint serves with them while the lease is valid, and with the
 deployment's own again when it is taken back or, if this program dies, has run out.
 
-Run as: sweep.py DIRECTORY     which holds the client of the collection, completions.py
-Standard input is the task, a JSON object (see Task). Prints one JSON object a line: progress, and at last a result,
-which says where the figures are, or an error. Finished points are kept and not measured again.
+Standard input is the task, a JSON object (see Task); the argument is another one for another task. Prints one JSON
+object a line: progress, and at last a result, which says where the figures are, or an error. Finished points are kept
+and not measured again.
 """
 
 from __future__ import annotations
@@ -19,7 +21,6 @@ import contextlib
 import dataclasses
 import datetime
 import errno
-import importlib
 import json
 import math
 import re
@@ -35,8 +36,9 @@ import traceback
 import typing as t
 from pathlib import Path
 
-if t.TYPE_CHECKING:
-    from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
+
+from .said import emit, log
 
 POLL_S = 0.2
 # A server that has to go gets half a minute from the entrypoint, and its memory some time to come back.
@@ -155,14 +157,6 @@ class Task:
             if not 0 < given <= longest:
                 raise SweepError(f"{name} is {given}, but must be above 0, and {longest:.0f} at most.")
         return task
-
-
-def say(**message: t.Any) -> None:
-    print(json.dumps(message), flush=True)
-
-
-def log(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def exact_time(seconds: float) -> str:
@@ -439,9 +433,8 @@ def memory_available() -> int | None:
 class Server:
     """The server as the collection's client asks it."""
 
-    def __init__(self, library: t.Any, url: str, model: str, seconds: float) -> None:
-        self._library = library
-        self._client = library.Client(url)
+    def __init__(self, url: str, model: str, seconds: float) -> None:
+        self._client = completions.Client(url)
         self._model = model
         self._seconds = seconds
 
@@ -449,23 +442,23 @@ class Server:
         """Whether it says that it is ready; None if nothing listens at all."""
         try:
             return bool(self._client.get("/health").status == 200)
-        except self._library.Refused:
+        except completions.Refused:
             return None
-        except self._library.ProbeError:
+        except completions.ProbeError:
             return False
 
     def version(self) -> str | None:
         try:
-            return t.cast("str | None", self._client.version())
-        except self._library.ProbeError:
+            return self._client.version()
+        except completions.ProbeError:
             return None
 
     def ask(self, text: str, max_tokens: int, stream: bool = True) -> completions.Answer:
         """A whole answer with its count of tokens."""
-        question = self._library.Question("completion", self._model, text, max_tokens, stream=stream)
+        question = completions.Question("completion", self._model, text, max_tokens, stream=stream)
         try:
-            answer: completions.Answer = self._client.ask(question, self._seconds)
-        except self._library.ProbeError as e:
+            answer = self._client.ask(question, self._seconds)
+        except completions.ProbeError as e:
             raise Broken(str(e) or "the server cannot be reached") from e
         if 400 <= answer.status < 500:
             raise Declined(sentence_of(answer.error, f"status {answer.status}"))
@@ -605,9 +598,9 @@ class Lease:
 class Sweep:
     """The whole job."""
 
-    def __init__(self, task: Task, library: t.Any, tell: t.Callable[..., None] = say) -> None:
+    def __init__(self, task: Task, tell: t.Callable[[Json], None] = emit) -> None:
         self.task = task
-        self.server = Server(library, task.url, task.model, task.answer_timeout)
+        self.server = Server(task.url, task.model, task.answer_timeout)
         self.container = Container(task.deployment)
         self.lease = Lease(task.deployment / "trial", task.lease_s)
         self.outlook = Outlook(task.seconds_a_load)
@@ -658,7 +651,7 @@ class Sweep:
         percent = self._told.get("percent") if left is None else round(100 * passed / (passed + left), 1)
         progress = {"percent": percent, "text": text}
         if text != self._told.get("text"):
-            self._tell(progress=progress)
+            self._tell({"progress": progress})
             self._told = progress
 
     # Before the first restart
@@ -948,12 +941,9 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
     sweep: Sweep | None = None
-    sys.dont_write_bytecode = True
     try:
-        sys.path.insert(0, sys.argv[1])
-        task = Task.read(sys.stdin.read())
-        sweep = Sweep(task, importlib.import_module("completions"))
-        say(result=sweep.run())
+        sweep = Sweep(Task.read(sys.stdin.read()))
+        emit({"result": sweep.run()})
         return 0
     except Terminated:
         error = STOPPED if sweep is not None and sweep.lease.granted else "The benchmark was stopped before it began."
@@ -966,7 +956,7 @@ def main() -> int:
         ignore_signals()
         if sweep is not None:
             sweep.lease.release()
-    say(error=error)
+    emit({"error": error})
     return 1
 
 

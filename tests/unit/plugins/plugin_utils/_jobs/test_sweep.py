@@ -9,7 +9,6 @@ import dataclasses
 import json
 import os
 import re
-import shutil
 import signal
 import stat
 import subprocess
@@ -21,24 +20,19 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import sweep
 
 from tests.unit.entrypoint_container import lease_until
-from tests.unit.programs import load
+from tests.unit.programs import standalone
 from tests.unit.speculating_server import Engine, Entrypoint, SpeculatingServer
 from tests.unit.waiting import WITHIN_S, until
 
-ROOT = Path(__file__).parents[3]
-FILES = ROOT / "roles/speculative_benchmark/files"
-PROGRAM = FILES / "sweep.py"
-CLIENT = ROOT / "plugins/module_utils/_server/completions.py"
+PROMPT_FILE = Path(__file__).parents[5] / "roles/speculative_benchmark/files/prompts.jsonl"
 MODEL = "gpt-oss-120b"
 PROMPTS = [
     {"id": "chat-1", "category": "chat", "prompt": "Tell me about the light on the rock.", "optional": False},
     {"id": "code-1", "category": "code", "prompt": "def light(rock): # turn it on, and say so", "optional": False},
 ]
-
-
-sweep = load(PROGRAM)
 
 
 def point(draft_length: int, always: bool = True, **engine: t.Any) -> dict[str, t.Any]:
@@ -59,9 +53,6 @@ class Spark:
     def __init__(self, directory: Path) -> None:
         self.deployment = directory / "deployment"
         self.results = directory / "results"
-        self.client = directory / "client"
-        self.client.mkdir(parents=True)
-        shutil.copy(CLIENT, self.client)
         self.server = SpeculatingServer()
         self.own = Engine(draft_length=5)
         self.entrypoint = Entrypoint(self.deployment, self.server, self.own)
@@ -95,9 +86,7 @@ class Spark:
     def sweep(self, *points: dict[str, t.Any], **changes: t.Any) -> t.Any:
         """A sweep in this process."""
         text = json.dumps(self.task(*points, **changes))
-        return sweep.Sweep(
-            sweep.Task.read(text), completions, lambda **message: self.progress.append(message["progress"])
-        )
+        return sweep.Sweep(sweep.Task.read(text), lambda message: self.progress.append(message["progress"]))
 
     def run(self, *points: dict[str, t.Any], **changes: t.Any) -> dict[str, t.Any]:
         """What results.json says."""
@@ -111,7 +100,7 @@ class Spark:
     def start(self, *points: dict[str, t.Any], **changes: t.Any) -> subprocess.Popen[str]:
         """The program as the module watched_job runs it."""
         process = subprocess.Popen(
-            [sys.executable, "-u", str(PROGRAM), str(self.client), "what makes it another job"],
+            [sys.executable, "-u", str(standalone("sweep")), "what makes it another job"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -197,7 +186,9 @@ def test_it_measures_what_the_server_did(spark: Spark) -> None:
             assert sample["prompt_tokens"] == len(answer.prompt) // 4
         # This machine may be too busy for most of them; what is measured wrong is wrong each time.
         true_speeds = [sum(answer.passes[1:]) / answer.seconds for answer in truth[1:]]
-        ratios = [sweep.speed_of(sample) / true for sample, true in zip(found["samples"], true_speeds, strict=True)]
+        ratios = [
+            (sweep.speed_of(sample) or 0) / true for sample, true in zip(found["samples"], true_speeds, strict=True)
+        ]
         assert min(ratios, key=lambda ratio: abs(ratio - 1)) == pytest.approx(1, abs=0.03)
         assert found["error"] is None
         assert 0 < found["loading_s"] < found["seconds"]
@@ -255,7 +246,7 @@ def test_a_killed_sweep_lets_its_lease_run_out_and_the_next_goes_on(spark: Spark
 def test_a_task_that_makes_no_sense_is_one_sentence(spark: Spark) -> None:
     task = {**spark.task(), "colour": "blue"}
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), str(spark.client)],
+        [sys.executable, str(standalone("sweep")), "key"],
         input=json.dumps(task),
         capture_output=True,
         text=True,
@@ -437,7 +428,7 @@ def test_text_of_a_length_begins_like_no_other(tokens: int) -> None:
 
 
 def test_the_shipped_prompts() -> None:
-    prompts = [json.loads(line) for line in (FILES / "prompts.jsonl").read_text(encoding="utf-8").splitlines()]
+    prompts = [json.loads(line) for line in PROMPT_FILE.read_text(encoding="utf-8").splitlines()]
     assert Counter(prompt["category"] for prompt in prompts) == dict.fromkeys(
         ("chat", "reasoning", "code", "extraction", "long-context"), 3
     )
@@ -704,6 +695,7 @@ def test_the_gpu_is_watched(
     if expected is None:
         assert summary is None
     else:
+        assert summary is not None
         assert summary.pop("samples") > 1
         assert summary == expected
 
