@@ -11,14 +11,14 @@ import socketserver
 import threading
 import time
 import typing as t
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+
+from tests.unit import web
 
 CUT = "cut"
 
 
-class Handler(BaseHTTPRequestHandler):
-    server: DockerServer
+class Handler(web.Handler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
@@ -27,17 +27,12 @@ class Handler(BaseHTTPRequestHandler):
         self.reply(status, body)
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+        self.read()
         self.do_GET()
 
-    def reply(self, status: int, page: t.Any) -> None:
-        """Answer with bytes, or with data as JSON."""
-        body = page if isinstance(page, bytes) else json.dumps(page).encode()
+    def reply(self, status: int, page: t.Any = b"", *more: t.Any) -> None:
         self.close_connection = True
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        super().reply(status, page, *more)
 
     def tell(self, status: int, stream: t.Sequence[t.Any]) -> None:
         """Answer line by line; a number is a wait of so many seconds, and CUT the end of the connection."""
@@ -54,8 +49,6 @@ class Handler(BaseHTTPRequestHandler):
             data = json.dumps(line).encode() + b"\r\n"
             self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
         self.wfile.write(b"0\r\n\r\n")
-
-    def log_message(self, format: str, *args: t.Any) -> None: ...
 
     def address_string(self) -> str:
         return "unix"

@@ -10,12 +10,11 @@ import contextlib
 import dataclasses
 import fnmatch
 import hashlib
-import json
-import threading
 import time
 import typing as t
 import urllib.parse
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.unit import web
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ACCEPTED = "hf_accepted"
@@ -84,11 +83,8 @@ class HubServer:
 
 @contextlib.contextmanager
 def running(server: HubServer) -> t.Iterator[HubServer]:
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(web.Handler):
         protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_args: t.Any) -> None:
-            pass
 
         def do_GET(self) -> None:
             self._answer()
@@ -122,7 +118,7 @@ def running(server: HubServer) -> t.Iterator[HubServer]:
             if verb == "revision":
                 siblings = [{"rfilename": path} for path in model.files]
                 gated = "manual" if model.gated else False
-                return self._json({"id": repository, "sha": model.commit, "siblings": siblings, "gated": gated})
+                return self.reply(200, {"id": repository, "sha": model.commit, "siblings": siblings, "gated": gated})
             if verb == "tree":
                 return self._tree(model, urllib.parse.parse_qs(url.query))
             if model.gated and token != ACCEPTED:
@@ -139,7 +135,7 @@ def running(server: HubServer) -> t.Iterator[HubServer]:
             if start + server.page < len(entries):
                 base = f"{server.endpoint}{urllib.parse.urlsplit(self.path).path}"
                 headers["link"] = f'<{base}?recursive=true&cursor={start + server.page}>; rel="next"'
-            self._json(entries[start : start + server.page], headers)
+            self.reply(200, entries[start : start + server.page], headers=headers)
 
         def _file(self, model: Model, path: str, fault: Fault | None) -> None:
             data = model.files[path]
@@ -183,36 +179,12 @@ def running(server: HubServer) -> t.Iterator[HubServer]:
                     self.wfile.write(b" ")
                     time.sleep(1 / fault.bytes_per_second)
 
-        def _json(self, data: t.Any, headers: t.Mapping[str, str] | None = None) -> None:
-            body = json.dumps(data).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            for name, value in (headers or {}).items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
-
         def _refuse(
             self, status: int, code: str, message: str = "", headers: t.Mapping[str, str] | None = None
         ) -> None:
-            self.send_response(status)
-            for name, value in (headers or {}).items():
-                self.send_header(name, value)
-            if code:
-                self.send_header("X-Error-Code", code)
-            if message:
-                self.send_header("X-Error-Message", message)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            said = {"X-Error-Code": code, "X-Error-Message": message}
+            self.reply(status, headers={**(headers or {}), **{name: text for name, text in said.items() if text}})
 
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    http.daemon_threads = True
-    server.endpoint = f"http://127.0.0.1:{http.server_address[1]}"
-    thread = threading.Thread(target=http.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
+    with web.Server(Handler) as http:
+        server.endpoint = http.url
         yield server
-    finally:
-        http.shutdown()
-        http.server_close()
-        thread.join()

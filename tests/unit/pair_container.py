@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import os
 import socket
 import sys
@@ -16,6 +15,7 @@ import time
 import typing as t
 from pathlib import Path
 
+from tests.unit import web
 from tests.unit.entrypoint_container import Container
 from tests.unit.replay_server import free_port
 
@@ -120,7 +120,15 @@ class Listener:
             self.socket.close()
 
 
-class Server:
+class Handler(web.Handler):
+    def do_GET(self) -> None:
+        self.server.looked += self.path.startswith("/health")
+        self.server.asked += self.path.startswith("/prometheus/metrics")
+        moved = time.monotonic() if self.server.moving else 0
+        self.reply(self.server.status, f"trtllm_num_requests_running 1.0\ntrtllm_iterations {moved}\n".encode())
+
+
+class Server(web.Server):
     """Answers to looks at its health, and tells figures that move, or do not."""
 
     def __init__(self) -> None:
@@ -130,25 +138,4 @@ class Server:
         self.looked = 0
         # How often its figures were asked for.
         self.asked = 0
-        told = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                told.looked += self.path.startswith("/health")
-                self.send_response(told.status)
-                self.end_headers()
-                told.asked += self.path.startswith("/prometheus/metrics")
-                moved = time.monotonic() if told.moving else 0
-                self.wfile.write(f"trtllm_num_requests_running 1.0\ntrtllm_iterations {moved}\n".encode())
-
-            def log_message(self, format: str, *args: object) -> None:
-                del format, args
-
-        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.http.server_port}"
-        threading.Thread(target=self.http.serve_forever, args=(0.05,), daemon=True).start()
-
-    def close(self) -> None:
-        self.http.shutdown()
-        self.http.server_close()
+        super().__init__(Handler)

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import itertools
 import json
 import os
@@ -18,14 +17,9 @@ import time
 import typing as t
 from pathlib import Path
 
+from tests.unit import web
+
 FIXTURES = Path(__file__).parent / "fixtures"
-
-
-class Quiet(http.server.ThreadingHTTPServer):
-    """Says nothing when a client leaves early, which is what many tests want."""
-
-    def handle_error(self, request: t.Any, client_address: t.Any) -> None:
-        pass
 
 
 class Server:
@@ -37,34 +31,16 @@ class Server:
         self.health: tuple[int, bytes] = (200, b"")
         self.ask: t.Callable[[Handler], None] = lambda handler: handler.reply(200, b"{}")
         self.release = threading.Event()
-        self.http = Quiet(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
-        self.http.told = self  # type: ignore[attr-defined]
-        self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
-        threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        self.http = web.Server(Handler, self)
+        self.url = self.http.url
 
     def close(self) -> None:
         self.release.set()
-        self.http.shutdown()
         self.http.server_close()
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(web.Handler):
     protocol_version = "HTTP/1.1"
-
-    @property
-    def told(self) -> Server:
-        return self.server.told  # type: ignore[attr-defined]
-
-    def log_message(self, format: str, *args: t.Any) -> None:
-        pass
-
-    def reply(self, status: int, body: bytes, kind: str = "application/json") -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
     def stream(self, pieces: t.Iterable[bytes], pause: float = 0.0) -> None:
         self.send_response(200)
@@ -91,7 +67,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.reply(404, b'{"detail": "Not Found"}')
 
     def do_POST(self) -> None:
-        self.told.requests.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.told.requests.append(json.loads(self.read()))
         self.told.ask(self)
 
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import http.server
 import json
 import threading
 import time
 import typing as t
 from pathlib import Path
 
+from tests.unit import web
 from tests.unit.entrypoint_container import lease_until
 
 WORDS = ["the", "keeper", "of", "the", "light", "went", "up", "and", "saw", "that", "the", "sea", "had", "gone", "away"]
@@ -64,41 +64,15 @@ class SpeculatingServer:
     def __init__(self) -> None:
         self.engine: Engine | None = None
         self.answered: list[Answered] = []
-        self.http = Quiet(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
-        self.http.told = self  # type: ignore[attr-defined]
-        self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
-        threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        self.http = web.Server(Handler, self)
+        self.url = self.http.url
 
     def close(self) -> None:
-        self.http.shutdown()
         self.http.server_close()
 
 
-class Quiet(http.server.ThreadingHTTPServer):
-    """Says nothing when a client leaves early."""
-
-    def handle_error(self, request: t.Any, client_address: t.Any) -> None:
-        pass
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(web.Handler):
     protocol_version = "HTTP/1.1"
-
-    @property
-    def told(self) -> SpeculatingServer:
-        return self.server.told  # type: ignore[attr-defined]
-
-    def log_message(self, format: str, *args: t.Any) -> None:
-        pass
-
-    def reply(self, status: int, data: t.Any) -> None:
-        body = json.dumps(data).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
     def do_GET(self) -> None:
         pages = {"/health": {}, "/version": {"version": "1.3.0rc12"}, "/v1/models": {"data": [{"id": "gpt-oss-120b"}]}}
@@ -107,7 +81,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.reply(status if self.told.engine else 503, pages.get(path, {}))
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self.read())
         engine = self.told.engine
         if engine is None:
             self.reply(503, {"error": "the engine is not there"})

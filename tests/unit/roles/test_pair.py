@@ -172,9 +172,8 @@ def fixture_listener() -> t.Iterator[Listener]:
 
 @pytest.fixture(name="server")
 def fixture_server() -> t.Iterator[Server]:
-    server = Server()
-    yield server
-    server.close()
+    with Server() as server:
+        yield server
 
 
 @pytest.fixture(name="start")

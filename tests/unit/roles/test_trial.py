@@ -6,13 +6,11 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import os
 import shlex
 import signal
 import subprocess
-import threading
 import time
 import typing as t
 from pathlib import Path
@@ -24,6 +22,7 @@ from server import health
 from server.processes import descendants
 from server.supervisor import leased_trial
 
+from tests.unit import web
 from tests.unit.entrypoint_container import FILES, SAY_OPTIONS, Benchmark, Container, lease_until
 from tests.unit.waiting import until
 
@@ -34,42 +33,22 @@ FAILS = f"{SAY_OPTIONS}; case $DGX_SPARK_OPTIONS in */trial/*) echo too long; EN
 TEMPLATE = FILES.parent / "templates" / "serve.sh.j2"
 
 
-class Server:
-    """Answers every look; remembers what was asked for."""
+class Handler(web.Handler):
+    """Answers every look; the server is told what was asked for."""
 
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        told = self
+    def do_GET(self) -> None:
+        self.told.append(self.path.partition("?")[0])
+        self.reply(200, {"data": [{"id": "m"}], "choices": [{}]})
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                told.asked.append(self.path.partition("?")[0])
-                self.send_response(200)
-                self.end_headers()
-                self.wfile.write(b'{"data": [{"id": "m"}], "choices": [{}]}')
-
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
-                self.do_GET()
-
-            def log_message(self, format: str, *args: object) -> None:
-                del format, args
-
-        class Quiet(http.server.ThreadingHTTPServer):
-            def handle_error(self, request: t.Any, client_address: t.Any) -> None:
-                """A client that is ended with its server leaves early."""
-
-        self.http = Quiet(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}"
-        threading.Thread(target=self.http.serve_forever, args=(0.05,), daemon=True).start()
+    def do_POST(self) -> None:
+        self.read()
+        self.do_GET()
 
 
 @pytest.fixture(name="server")
-def fixture_server() -> t.Iterator[Server]:
-    server = Server()
-    yield server
-    server.http.shutdown()
-    server.http.server_close()
+def fixture_server() -> t.Iterator[web.Server]:
+    with web.Server(Handler, []) as server:
+        yield server
 
 
 @pytest.fixture(name="benchmark")
@@ -81,7 +60,7 @@ Start = t.Callable[..., Container]
 
 
 @pytest.fixture(name="start")
-def fixture_start(tmp_path: Path, server: Server) -> t.Iterator[Start]:
+def fixture_start(tmp_path: Path, server: web.Server) -> t.Iterator[Start]:
     started: list[Container] = []
 
     def start(script: str = SERVE, **options: t.Any) -> Container:
@@ -115,20 +94,14 @@ def lease(**changes: t.Any) -> str:
         (lambda: lease(until=time.time() + 60), False),
         (lambda: lease(until=10**400), False),
         (lambda: lease(until=float("nan")), False),
-        (lambda: lease(until=float("inf")), False),
         (lambda: lease(until=True), False),
         (lambda: lease(until="1790000000"), False),
-        (lambda: lease(until=None), False),
         (lambda: lease(id=3), False),
-        (lambda: lease(id=""), False),
         (lambda: lease(title=None), False),
         (lambda: lease(title="two\nlines"), False),
         (lambda: lease(title="\ud800"), False),
-        (lambda: "", False),
         (lambda: "{", False),
-        (lambda: "{}", False),
         (lambda: "[]", False),
-        (lambda: "3", False),
         (lambda: "[" * 100_000, False),
     ],
 )
@@ -295,21 +268,21 @@ def test_after_a_power_cut(start: Start, benchmark: Benchmark, tmp_path: Path) -
     assert container.options() == ["options.yml"]
 
 
-def test_nobody_else_asks_a_trials_server(start: Start, benchmark: Benchmark, server: Server) -> None:
+def test_nobody_else_asks_a_trials_server(start: Start, benchmark: Benchmark, server: web.Server) -> None:
     trial = benchmark.try_out(3)
     container = start(environment={"DGX_SPARK_PROBE_INTERVAL_S": "0.1"})
     wait_for(container, "running", trial)
-    server.asked.clear()
+    server.told.clear()
     # Several times as long as it takes between two questions.
     time.sleep(0.5)
-    assert server.asked == []
+    assert server.told == []
     benchmark.take_back()
     wait_for(container, "running", None)
-    until(lambda: "/v1/completions" in server.asked)
+    until(lambda: "/v1/completions" in server.told)
 
 
 def test_a_trial_that_answers_is_healthy(
-    start: Start, benchmark: Benchmark, server: Server, capsys: pytest.CaptureFixture[str]
+    start: Start, benchmark: Benchmark, server: web.Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trial = benchmark.try_out(3)
     container = start()

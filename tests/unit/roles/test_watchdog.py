@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import json
 import os
 import signal
@@ -21,13 +20,14 @@ import pytest
 from server import health as health_check
 from server import watchdog as watching
 
+from tests.unit import web
 from tests.unit.entrypoint_container import Container
 from tests.unit.waiting import WITHIN_S, Clock, until
 
 COMPLETION = {"choices": [{"index": 0, "text": " 4", "finish_reason": "length"}]}
 
 
-class Server:
+class Server(web.Server):
     """Answers like trtllm-serve; its engine hangs while `hanging` is set, or replies what it is told."""
 
     def __init__(self) -> None:
@@ -36,63 +36,46 @@ class Server:
         self.health = 200
         self.reply: tuple[int, object] = (200, COMPLETION)
         self.metrics: t.Callable[[], str] | None = None
-        told = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                path = self.path.removesuffix("?asked-by=watchdog")
-                told.asked.append(path)
-                if path == "/health":
-                    self.answer(told.health, b"")
-                elif path == "/v1/models":
-                    self.answer(200, json.dumps({"data": [{"id": "some/model"}]}).encode())
-                elif path == "/prometheus/metrics" and told.metrics:
-                    self.answer(200, told.metrics().encode())
-                else:
-                    self.answer(404, b"")
-
-            def do_POST(self) -> None:
-                told.asked.append(self.path.removesuffix("?asked-by=watchdog"))
-                question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                assert (question["model"], question["max_tokens"]) == ("some/model", 1)
-                while told.hanging.is_set():
-                    time.sleep(0.02)
-                status, body = told.reply
-                with contextlib.suppress(OSError):
-                    self.answer(status, json.dumps(body).encode())
-
-            def answer(self, status: int, body: bytes) -> None:
-                self.send_response(status)
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:
-                del format, args
-
-        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
-        self.port = self.http.server_port
-        self.url = f"http://127.0.0.1:{self.port}"
-        threading.Thread(target=self.http.serve_forever, args=(0.05,), daemon=True).start()
+        super().__init__(Handler)
 
     @contextlib.contextmanager
     def visitor(self) -> t.Iterator[None]:
         """Somebody who has begun to ask and waits."""
-        with socket.create_connection(("127.0.0.1", self.port)) as connection:
+        with socket.create_connection(("127.0.0.1", self.server_port)) as connection:
             connection.sendall(b"POST ")
             yield
 
-    def close(self) -> None:
+    def server_close(self) -> None:
         self.hanging.clear()
-        self.http.shutdown()
-        self.http.server_close()
+        super().server_close()
+
+
+class Handler(web.Handler):
+    def do_GET(self) -> None:
+        path = self.path.removesuffix("?asked-by=watchdog")
+        self.server.asked.append(path)
+        if path == "/health":
+            self.reply(self.server.health)
+        elif path == "/v1/models":
+            self.reply(200, {"data": [{"id": "some/model"}]})
+        elif path == "/prometheus/metrics" and self.server.metrics:
+            self.reply(200, self.server.metrics().encode())
+        else:
+            self.reply(404)
+
+    def do_POST(self) -> None:
+        self.server.asked.append(self.path.removesuffix("?asked-by=watchdog"))
+        question = json.loads(self.read())
+        assert (question["model"], question["max_tokens"]) == ("some/model", 1)
+        while self.server.hanging.is_set():
+            time.sleep(0.02)
+        self.reply(*self.server.reply)
 
 
 @pytest.fixture(name="server")
 def fixture_server() -> t.Iterator[Server]:
-    server = Server()
-    yield server
-    server.close()
+    with Server() as server:
+        yield server
 
 
 @pytest.fixture(name="quick", autouse=True)
@@ -285,7 +268,7 @@ def test_three_failed_looks_in_a_row_are_unhealthy(server: Server, reply: tuple[
 
 def test_a_refused_connection_is_a_failed_look(server: Server) -> None:
     dog = watchdog(server)
-    server.close()
+    server.server_close()
     for _ in range(3):
         dog.look()
     assert verdicts(dog)[-1][0] == "unhealthy"

@@ -10,10 +10,8 @@ import ast
 import base64
 import contextlib
 import html
-import http.server
 import json
 import subprocess
-import threading
 import typing as t
 import urllib.parse
 from pathlib import Path
@@ -26,6 +24,7 @@ from tests.soak.faults import FAULTS, Scene
 from tests.soak.run import History, Soak
 from tests.twin.names import TwinError
 from tests.twin.trtllm.server import engine
+from tests.unit import web
 
 
 def test_each_promise_has_its_fault() -> None:
@@ -97,7 +96,7 @@ EVENTS = [{"choices": [{"text": "a", "finish_reason": None}]}, {"choices": [{"te
 STREAM = "".join(f"data: {json.dumps(event)}\n\n" for event in EVENTS).encode()
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(web.Handler):
     """Sends what the test says, in one chunk, and ends the connection in order or not."""
 
     protocol_version = "HTTP/1.1"
@@ -105,16 +104,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
     ends = True
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+        self.read()
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         self.wfile.write(b"%x\r\n%s\r\n" % (len(self.body), self.body))
         self.wfile.write(b"0\r\n\r\n" if self.ends else b"")
         self.close_connection = True
-
-    def log_message(self, format: str, *args: object) -> None:
-        del format, args
 
 
 @pytest.mark.parametrize(
@@ -131,14 +127,13 @@ def test_a_client_tells_a_whole_stream_from_one_that_is_cut_off(
 ) -> None:
     monkeypatch.setattr(Handler, "body", body)
     monkeypatch.setattr(Handler, "ends", ends)
-    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.handle_request, daemon=True).start()
+    with web.Server(Handler) as server:
         answer = client.ask(server.server_port, {"stream": True}, 5)
     assert {name: answer[name] for name in found} == found
 
 
 def test_a_client_says_when_nobody_is_there() -> None:
-    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+    with web.Server(Handler) as server:
         port = server.server_port
     assert client.ask(port, {"stream": True}, 5)["ended"] == "refused"
 

@@ -17,24 +17,18 @@ from pathlib import Path
 import pytest
 
 from tests.twin.open_webui.backend.server import Interface, serve
+from tests.unit import web
 from tests.unit.waiting import WITHIN_S
 
 ACCOUNT = {"name": "One", "email": "one@example.org", "password": "secret"}
 
 
-class Backend(http.server.BaseHTTPRequestHandler):
+class Backend(web.Handler):
     """Offers a model to whoever has the key."""
-
-    def log_message(self, format: str, *arguments: t.Any) -> None:
-        pass
 
     def do_GET(self) -> None:
         known = (self.path, self.headers.get("Authorization")) == ("/v1/models", "Bearer the-key")
-        body = json.dumps({"data": [{"id": "m"}]} if known else {}).encode()
-        self.send_response(200 if known else 401)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.reply(200 if known else 401, {"data": [{"id": "m"}]} if known else {})
 
 
 @contextlib.contextmanager
@@ -62,8 +56,8 @@ def ask(url: str, body: dict[str, str] | None = None, token: str | None = None) 
 
 @pytest.fixture
 def backend() -> t.Iterator[str]:
-    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Backend)) as url:
-        yield url
+    with web.Server(Backend) as server:
+        yield server.url
 
 
 @contextlib.contextmanager

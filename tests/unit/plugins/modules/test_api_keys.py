@@ -10,7 +10,6 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.keys import (
     ACCEPTED,
     OWNERS,
@@ -19,19 +18,18 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.key
 )
 from ansible_collections.dgx_spark.speculative.plugins.modules import api_keys
 
+from tests.unit import modules
+
 Run = t.Callable[..., dict[str, t.Any]]
 
 
 @pytest.fixture(name="run")
-def fixture_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+def fixture_run(tmp_path: Path) -> Run:
     def run(check: bool = False, **args: t.Any) -> dict[str, t.Any]:
         args = {"directory": str(tmp_path / "proxy/keys"), **args}
         if check:
             args["_ansible_check_mode"] = True
-        with patch_module_args(args), pytest.raises(SystemExit):
-            api_keys.main()
-        result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
-        return result
+        return modules.run(api_keys, args)
 
     return run
 

@@ -11,9 +11,9 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.modules import api_proxy
 
+from tests.unit import modules
 from tests.unit.caddy import Proxy
 from tests.unit.replay_server import Server, free_port, replay
 
@@ -38,12 +38,9 @@ def fixture_proxy(tmp_path: Path, server: Server) -> t.Iterator[Proxy]:
 
 
 @pytest.fixture(name="check")
-def fixture_check(capsys: pytest.CaptureFixture[str]) -> Run:
+def fixture_check() -> Run:
     def check(**args: t.Any) -> dict[str, t.Any]:
-        with patch_module_args({"check": {"wait": 5, **args}}), pytest.raises(SystemExit):
-            api_proxy.main()
-        result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
-        return result
+        return modules.run(api_proxy, {"check": {"wait": 5, **args}})
 
     return check
 

@@ -9,7 +9,6 @@ import time
 import typing as t
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.proxy import (
     Host,
     Wish,
@@ -19,6 +18,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.pro
     read_host,
 )
 from ansible_collections.dgx_spark.speculative.plugins.modules import api_proxy
+
+from tests.unit import modules
 
 IP = [
     {"ifname": "lo", "addr_info": [{"local": "127.0.0.1", "scope": "host"}, {"local": "::1", "scope": "host"}]},
@@ -157,11 +158,9 @@ def test_names_of_certificates(certificate: str, name: str, good: bool) -> None:
     assert is_for(certificate, name) is good
 
 
-def test_this_host(capsys: pytest.CaptureFixture[str]) -> None:
+def test_this_host() -> None:
     assert "127.0.0.1" in read_host().all
-    with patch_module_args({"plan": {"expose": "docker", "controller_clock": time.time()}}), pytest.raises(SystemExit):
-        api_proxy.main()
-    result = json.loads(capsys.readouterr().out)
+    result = modules.run(api_proxy, {"plan": {"expose": "docker", "controller_clock": time.time()}})
     assert result["changed"] is False
     assert (result["gateway"] is None) == bool(result["problems"])
 

@@ -12,10 +12,10 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions, readiness
 from ansible_collections.dgx_spark.speculative.plugins.modules import completions_probe
 
+from tests.unit import modules
 from tests.unit.replay_server import FIXTURES, Handler, Server, free_port, replay
 from tests.unit.waiting import Clock
 
@@ -39,11 +39,9 @@ def fixture_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture(name="probe")
-def fixture_probe(capsys: pytest.CaptureFixture[str]) -> Probe:
+def fixture_probe() -> Probe:
     def probe(**args: t.Any) -> dict[str, t.Any]:
-        with patch_module_args(args), pytest.raises(SystemExit):
-            completions_probe.main()
-        result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
+        result = modules.run(completions_probe, args)
         assert result.get("changed", False) is False
         return result
 

@@ -11,10 +11,11 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import proof as fabric_proof
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.proof import Proof, Row
 from ansible_collections.dgx_spark.speculative.plugins.modules import fabric_check
+
+from tests.unit import modules
 
 F1, P1 = "enp1s0f1np1", "enP2p1s0f1np1"
 GONE = "From 192.168.100.10 icmp_seq=1 Destination Host Unreachable"
@@ -362,8 +363,7 @@ def test_what_is_known_only_when_the_link_is_up(cable: Cable) -> None:
 class Module:
     """The module on a cable that is played."""
 
-    def __init__(self, cable: Cable, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self._capsys = capsys
+    def __init__(self, cable: Cable, monkeypatch: pytest.MonkeyPatch) -> None:
 
         def proof(rails: list[dict[str, t.Any]], peer: str, _seconds: float, port: int) -> Proof:
             return Proof(rails, peer, 1, cable.run, cable.root, cable.sleep, port, cable.connect)
@@ -371,14 +371,12 @@ class Module:
         monkeypatch.setattr(fabric_proof, "Proof", proof)
 
     def __call__(self, rails: list[dict[str, t.Any]]) -> dict[str, t.Any]:
-        with patch_module_args({"rails": rails, "host": "spark-1", "peer": "spark-2"}), pytest.raises(SystemExit):
-            fabric_check.main()
-        return t.cast("dict[str, t.Any]", json.loads(self._capsys.readouterr().out))
+        return modules.run(fabric_check, {"rails": rails, "host": "spark-1", "peer": "spark-2"})
 
 
 @pytest.fixture(name="module")
-def fixture_module(cable: Cable, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Module:
-    return Module(cable, capsys, monkeypatch)
+def fixture_module(cable: Cable, monkeypatch: pytest.MonkeyPatch) -> Module:
+    return Module(cable, monkeypatch)
 
 
 def test_the_module_hands_out_table_and_rails(cable: Cable, module: Module) -> None:

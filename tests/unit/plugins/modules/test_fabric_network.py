@@ -12,12 +12,12 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import change as fabric_change
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import undo
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netplan import FILE, TRIAL_FILE, is_ours
 from ansible_collections.dgx_spark.speculative.plugins.modules import fabric_network
 
+from tests.unit import modules
 from tests.unit.waiting import until
 
 NAME = "enp1s0f1np1"
@@ -108,9 +108,8 @@ sys.exit(0 if alive else 3)
 class Host:
     """A host in a directory, with the programs that a change of the network uses."""
 
-    def __init__(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, root: Path) -> None:
         self.root = root
-        self._capsys = capsys
         for place in ("etc/netplan", "run/netplan"):
             (root / place).mkdir(parents=True)
         self.file, self.trial = root / str(FILE)[1:], root / str(TRIAL_FILE)[1:]
@@ -125,11 +124,7 @@ class Host:
 
     def call(self, state: str, check_mode: bool = False, **args: t.Any) -> dict[str, t.Any]:
         params = {"state": state, **args, "_ansible_check_mode": check_mode, "_ansible_diff": True}
-        with patch_module_args(params), pytest.raises(SystemExit):
-            fabric_network.main()
-        result: dict[str, t.Any] = json.loads(self._capsys.readouterr().out)
-        result.pop("invocation", None)
-        return result
+        return modules.run(fabric_network, params)
 
     def until(self, stage: str) -> dict[str, t.Any]:
         def there() -> dict[str, t.Any] | None:
@@ -146,9 +141,7 @@ class Host:
 
 
 @pytest.fixture(name="host")
-def fixture_host(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> t.Iterator[Host]:
+def fixture_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Host]:
     root = tmp_path / "host"
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -167,7 +160,7 @@ def fixture_host(
     )
     monkeypatch.setattr(fabric_change, "POLL_S", 0.05)
     monkeypatch.setattr(fabric_network.os, "geteuid", lambda: 0)
-    host = Host(root, capsys)
+    host = Host(root)
     yield host
     subprocess.run(["kill", (root / "pid").read_text()], check=False, stderr=subprocess.DEVNULL)
 
@@ -196,10 +189,7 @@ def test_try_confirm_and_a_second_run(host: Host) -> None:
 def test_what_nobody_confirms_undoes_itself(host: Host) -> None:
     tried = host.call("present", document=document(), timeout=1)
     found = host.until("undone")
-    assert found["reason"] == (
-        "the change of the network was undone, because nobody confirmed within 1 s that this host can still be "
-        "reached. The host is as it was before."
-    )
+    assert "nobody confirmed within 1 s" in found["reason"]
     assert host.net == {"addresses": [], "mtu": 1500}
     assert not host.trial.exists()
     assert not host.file.exists()
@@ -349,9 +339,7 @@ def test_netplan_apply_fails(host: Host) -> None:
     (host.root / "refuse").touch()
     host.call("present", document=document())
     found = host.until("failed")
-    apply = "'netplan apply' ended with exit code 1: it is not possible"
-    assert f"was to be undone, because {apply}; it could not be undone, because {apply}. Run " in found["reason"]
-    assert "Run 'sudo netplan apply' on the host, or restart it" in found["reason"]
+    assert found["reason"].count("'netplan apply' ended with exit code 1: it is not possible") == 2
 
 
 def test_no_systemd(host: Host) -> None:

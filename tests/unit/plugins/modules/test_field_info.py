@@ -4,22 +4,18 @@
 
 from __future__ import annotations
 
-import json
 import typing as t
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.modules import field_info
 
+from tests.unit import modules
 from tests.unit.docker_server import DockerServer
 
 
-def run(capsys: pytest.CaptureFixture[str], **parameters: t.Any) -> dict[str, t.Any]:
-    with patch_module_args(parameters), pytest.raises(SystemExit):
-        field_info.main()
-    result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
-    return result
+def run(**parameters: t.Any) -> dict[str, t.Any]:
+    return modules.run(field_info, parameters)
 
 
 @pytest.fixture(name="nowhere")
@@ -30,8 +26,8 @@ def fixture_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str
     return {"state_directory": str(tmp_path), "socket": str(tmp_path / "docker.sock")}
 
 
-def test_a_machine_that_tells_nothing(capsys: pytest.CaptureFixture[str], nowhere: dict[str, str]) -> None:
-    result = run(capsys, **nowhere)
+def test_a_machine_that_tells_nothing(nowhere: dict[str, str]) -> None:
+    result = run(**nowhere)
     assert result["changed"] is False
     rows = {row["id"]: row for row in result["rows"]}
     assert len(rows) == len(result["rows"]) > 35
@@ -41,35 +37,35 @@ def test_a_machine_that_tells_nothing(capsys: pytest.CaptureFixture[str], nowher
     assert rows["docker_version"]["not_measured"] == "the Docker Engine cannot be asked (No such file or directory)"
 
 
-def test_what_was_watched_before_is_reported(capsys: pytest.CaptureFixture[str], nowhere: dict[str, str]) -> None:
-    rows = run(capsys, **nowhere, samples=[[0.0, 5, 6], [1.0, 4, 5]])["rows"]
+def test_what_was_watched_before_is_reported(nowhere: dict[str, str]) -> None:
+    rows = run(**nowhere, samples=[[0.0, 5, 6], [1.0, 4, 5]])["rows"]
     assert [row["value"] for row in rows if row["id"] == "memory_loading"] == [[[0.0, 5, 6], [1.0, 4, 5]]]
 
 
-def test_watching(capsys: pytest.CaptureFixture[str], nowhere: dict[str, str], tmp_path: Path) -> None:
-    failed = run(capsys, **nowhere, watch_until=str(tmp_path / "end"), deadline=0.01)
+def test_watching(nowhere: dict[str, str], tmp_path: Path) -> None:
+    failed = run(**nowhere, watch_until=str(tmp_path / "end"), deadline=0.01)
     assert failed["msg"].startswith("Watching the memory failed: there is no /proc/meminfo.")
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/meminfo").write_text("MemFree: 1 kB\nMemAvailable: 2 kB\n")
-    result = run(capsys, **nowhere, watch_until=str(tmp_path / "end"), deadline=0.01)
+    result = run(**nowhere, watch_until=str(tmp_path / "end"), deadline=0.01)
     assert result["rows"] == []
     assert result["samples"][0][1:] == [1024, 2048]
 
 
-def test_what_came_of_a_reboot_is_reported(capsys: pytest.CaptureFixture[str], nowhere: dict[str, str]) -> None:
+def test_what_came_of_a_reboot_is_reported(nowhere: dict[str, str]) -> None:
     before = {"unanswered": "", "rows": [{"id": "hotplug_state", "value": "0"}]}
     made = {"before": before, "rebooted": {"elapsed": 62}, "answered": {"answer_s": 302.5}}
-    rows = {row["id"]: row for row in run(capsys, **nowhere, reboot=made)["rows"]}
+    rows = {row["id"]: row for row in run(**nowhere, reboot=made)["rows"]}
     assert (rows["reboot_ssh"]["value"], rows["reboot_answer"]["value"]) == (62.0, 302.5)
     assert rows["reboot_hotplug_state"]["not_measured"].startswith("after the reboot: there is no /sys")
     assert rows["reboot_link_tcp"]["not_measured"] == "before the reboot: nobody has looked"
 
 
-def test_what_a_reboot_is_compared_with(capsys: pytest.CaptureFixture[str], nowhere: dict[str, str]) -> None:
+def test_what_a_reboot_is_compared_with(nowhere: dict[str, str]) -> None:
     with_docker = DockerServer(Path(nowhere["socket"]), {"/containers/json": []})
     try:
-        result = run(capsys, **nowhere, part="before_reboot")
-        lost = run(capsys, **nowhere, part="before_reboot", controller={"lost": ["spark-2"]})
+        result = run(**nowhere, part="before_reboot")
+        lost = run(**nowhere, part="before_reboot", controller={"lost": ["spark-2"]})
     finally:
         with_docker.shutdown()
         with_docker.server_close()
@@ -86,12 +82,10 @@ def test_what_a_reboot_is_compared_with(capsys: pytest.CaptureFixture[str], nowh
         ({"part": "before_reboot", "watch_until": "/end"}, "parameters are mutually exclusive: watch_until|part"),
     ],
 )
-def test_what_does_not_go_together(
-    capsys: pytest.CaptureFixture[str], nowhere: dict[str, str], given: dict[str, str], wrong: str
-) -> None:
-    assert run(capsys, **nowhere, **given)["msg"] == wrong
+def test_what_does_not_go_together(nowhere: dict[str, str], given: dict[str, str], wrong: str) -> None:
+    assert run(**nowhere, **given)["msg"] == wrong
 
 
-def test_waiting_in_vain_for_an_answer(capsys: pytest.CaptureFixture[str], nowhere: dict[str, str]) -> None:
-    result = run(capsys, **nowhere, part="first_answer", url="http://127.0.0.1:9", deadline=0)
+def test_waiting_in_vain_for_an_answer(nowhere: dict[str, str]) -> None:
+    result = run(**nowhere, part="first_answer", url="http://127.0.0.1:9", deadline=0)
     assert result["answer_s"] is None

@@ -11,10 +11,10 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import hub, look
 from ansible_collections.dgx_spark.speculative.plugins.modules import huggingface_snapshot
 
+from tests.unit import modules
 from tests.unit.another_user import another_user
 from tests.unit.hub_server import ACCEPTED, COMMIT, Fault, HubServer, Model, running
 from tests.unit.waiting import Clock
@@ -39,9 +39,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def run(
-    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, repositories: list[t.Any], **more: t.Any
-) -> dict[str, t.Any]:
+def run(server: HubServer, tmp_path: Path, repositories: list[t.Any], **more: t.Any) -> dict[str, t.Any]:
     arguments = {
         "repositories": repositories,
         "cache_directory": str(tmp_path / "hub"),
@@ -49,14 +47,12 @@ def run(
         "endpoint": server.endpoint,
         **more,
     }
-    with patch_module_args(arguments), pytest.raises(SystemExit):
-        huggingface_snapshot.main()
-    return json.loads(capsys.readouterr().out)
+    return modules.run(huggingface_snapshot, arguments)
 
 
-def test_totals(capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path) -> None:
+def test_totals(server: HubServer, tmp_path: Path) -> None:
     wanted = {"id": "lab/open", "exclude": ["original/*"]}
-    result = run(capsys, server, tmp_path, [wanted], _ansible_check_mode=True)
+    result = run(server, tmp_path, [wanted], _ansible_check_mode=True)
     assert result["changed"] is False
     assert (result["complete"], result["verified"], result["token_needed"]) == (False, False, False)
     assert (result["bytes_missing"], result["bytes_orphaned"]) == (2, 0)
@@ -69,33 +65,25 @@ def test_totals(capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_token_that_is_needed_can_be_reported(
-    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
-) -> None:
-    result = run(capsys, server, tmp_path, [{"id": "lab/open"}, {"id": "lab/gated"}], missing_token="report")
+def test_a_token_that_is_needed_can_be_reported(server: HubServer, tmp_path: Path) -> None:
+    result = run(server, tmp_path, [{"id": "lab/open"}, {"id": "lab/gated"}], missing_token="report")
     assert result["token_needed"] is True
     assert result["repositories"][0]["bytes_missing"] == 12
-    result = run(capsys, server, tmp_path, [{"id": "lab/gated"}], token=ACCEPTED)
+    result = run(server, tmp_path, [{"id": "lab/gated"}], token=ACCEPTED)
     assert (result["token_needed"], result["bytes_missing"]) == (False, 2)
     assert ACCEPTED not in json.dumps(result)
 
 
-def test_all_errors_at_once(capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path) -> None:
-    result = run(capsys, server, tmp_path, [{"id": "lab/open", "revision": "v9"}, {"id": "lab/gated"}])
+def test_all_errors_at_once(server: HubServer, tmp_path: Path) -> None:
+    result = run(server, tmp_path, [{"id": "lab/open", "revision": "v9"}, {"id": "lab/gated"}])
     assert result["failed"] is True
-    assert len(result["errors"]) == 2
-    assert result["msg"] == (
-        f"- The Hub's model lab/open has no revision 'v9': give a branch, a tag or a full commit listed on "
-        f"{server.endpoint}/lab/open/commits/main\n"
-        f"- The model lab/gated is gated and no token was found: accept its licence on {server.endpoint}/lab/gated, "
-        f"make a read token on {server.endpoint}/settings/tokens and give it as huggingface_cache_token or in the "
-        "environment variable HF_TOKEN"
-    )
+    for error, name in zip(result["errors"], ("lab/open", "lab/gated"), strict=True):
+        assert name in error
+    assert result["msg"] == "\n".join(f"- {error}" for error in result["errors"])
 
 
 @pytest.mark.parametrize(("seconds", "text"), [("270", "4 min"), ("40", "25 s"), ("9", "0 s")])
 def test_a_limit_of_the_hub_is_waited_out_and_told(
-    capsys: pytest.CaptureFixture[str],
     server: HubServer,
     tmp_path: Path,
     clock: Clock,
@@ -103,18 +91,16 @@ def test_a_limit_of_the_hub_is_waited_out_and_told(
     text: str,
 ) -> None:
     server.faults = [Fault("/api/*", status=429, headers={"Retry-After": seconds}, times=1)]
-    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], follow=True)
+    result = run(server, tmp_path, [{"id": "lab/open"}], follow=True)
     assert (result["finished"], result["progress"]) == (False, {"text": f"the Hub limits requests: goes on in {text}"})
     assert clock.slept == [min(15, float(seconds))]
-    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], follow=True)
+    result = run(server, tmp_path, [{"id": "lab/open"}], follow=True)
     assert (result["finished"], result["bytes_missing"]) == (True, 12)
 
 
-def test_a_limit_of_no_seconds_is_waited_out_too(
-    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, clock: Clock
-) -> None:
+def test_a_limit_of_no_seconds_is_waited_out_too(server: HubServer, tmp_path: Path, clock: Clock) -> None:
     server.faults = [Fault("/api/*", status=429, headers={"Retry-After": "0"})]
-    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], follow=True)
+    result = run(server, tmp_path, [{"id": "lab/open"}], follow=True)
     assert (result["finished"], "failed" in result) == (False, False)
     # Besides what it waited between its own tries: whoever follows it does not call again at once.
     assert clock.slept[-1] == 1.0
@@ -125,23 +111,21 @@ def test_a_limit_of_no_seconds_is_waited_out_too(
     [("240", {}), ("240", {"follow": True, "_ansible_check_mode": True}), ("7200", {"follow": True})],
 )
 def test_a_limit_of_the_hub_that_nobody_waits_out(
-    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, seconds: str, more: dict[str, t.Any]
+    server: HubServer, tmp_path: Path, seconds: str, more: dict[str, t.Any]
 ) -> None:
     server.faults = [Fault("/api/*", status=429, headers={"Retry-After": seconds})]
-    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], **more)
+    result = run(server, tmp_path, [{"id": "lab/open"}], **more)
     assert result["failed"] is True
     assert f"answers again in {int(seconds) // 60} min" in result["msg"]
 
 
-def test_a_file_that_cannot_be_downloaded_for_its_size(
-    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
-) -> None:
+def test_a_file_that_cannot_be_downloaded_for_its_size(server: HubServer, tmp_path: Path) -> None:
     model = server.models["lab/open"]
     model.large.add("original/a.bin")
     model.claimed["original/a.bin"] = 50_000_000_000
-    assert run(capsys, server, tmp_path, [{"id": "lab/open"}])["bytes_missing"] == 50_000_000_002
+    assert run(server, tmp_path, [{"id": "lab/open"}])["bytes_missing"] == 50_000_000_002
     model.claimed["original/a.bin"] = 60_000_000_000
-    result = run(capsys, server, tmp_path, [{"id": "lab/open"}])
+    result = run(server, tmp_path, [{"id": "lab/open"}])
     assert result["msg"] == (
         "The file original/a.bin of lab/open has 60.0 GB, and huggingface_hub downloads files above 50 GB by Xet only, "
         "which is not used because it does not continue what was interrupted: fetch it by hand on this host with "
@@ -149,11 +133,11 @@ def test_a_file_that_cannot_be_downloaded_for_its_size(
     )
     # What is not wanted does not matter, and neither does what is there.
     wanted = {"id": "lab/open", "exclude": ["original/*"]}
-    assert run(capsys, server, tmp_path, [wanted])["bytes_missing"] == 2
+    assert run(server, tmp_path, [wanted])["bytes_missing"] == 2
 
 
-def test_offline_asks_nobody(capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path) -> None:
-    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], offline=True)
+def test_offline_asks_nobody(server: HubServer, tmp_path: Path) -> None:
+    result = run(server, tmp_path, [{"id": "lab/open"}], offline=True)
     assert result["repositories"][0]["source"] == "none"
     assert server.requests == []
 
@@ -173,63 +157,53 @@ def received(tmp_path: Path, commit: str) -> None:
     (tmp_path / "models/models--lab--open.json").write_text(text)
 
 
-def test_what_another_host_has_takes_the_place_of_the_hub(
-    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
-) -> None:
+def test_what_another_host_has_takes_the_place_of_the_hub(server: HubServer, tmp_path: Path) -> None:
     wanted = {"id": "lab/open", "exclude": ["original/*"]}
-    known = run(capsys, server, tmp_path / "head", [wanted])["repositories"]
+    known = run(server, tmp_path / "head", [wanted])["repositories"]
     assert known[0]["files"] == [{"path": "config.json", "size": 2, "blob": "9e26dfeeb6e641a33dae4961196235bdb965b21b"}]
     asked = len(server.requests)
-    result = run(capsys, server, tmp_path, [wanted], known=known)
+    result = run(server, tmp_path, [wanted], known=known)
     assert (result["bytes_missing"], result["verified"]) == (2, False)
     assert result["models"]["lab/open"]["commit"] == COMMIT
     received(tmp_path, COMMIT)
-    result = run(capsys, server, tmp_path, [wanted], known=known)
+    result = run(server, tmp_path, [wanted], known=known)
     assert (result["bytes_missing"], result["verified"]) == (0, True)
     # What is to be verified is here and complete, and nothing more.
-    result = run(capsys, server, tmp_path, [wanted], known=known, verify=True)
+    result = run(server, tmp_path, [wanted], known=known, verify=True)
     assert (result["bytes_missing"], result["complete"], result["verified"]) == (0, True, False)
     assert [(model["id"], model["verify"]) for model in result["unverified"]] == [("lab/open", True)]
-    result = run(capsys, server, tmp_path, [wanted], known=known)
+    result = run(server, tmp_path, [wanted], known=known)
     # What was copied can be handed on.
     assert result["repositories"][0]["files"] == known[0]["files"]
     assert len(server.requests) == asked
 
 
-def test_another_commit_than_the_other_host_has_is_not_what_is_wanted(
-    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
-) -> None:
+def test_another_commit_than_the_other_host_has_is_not_what_is_wanted(server: HubServer, tmp_path: Path) -> None:
     wanted = {"id": "lab/open", "exclude": ["original/*"]}
-    known = run(capsys, server, tmp_path / "head", [wanted])["repositories"]
+    known = run(server, tmp_path / "head", [wanted])["repositories"]
     received(tmp_path, "f" * 40)
-    result = run(capsys, server, tmp_path, [wanted], known=known)
+    result = run(server, tmp_path, [wanted], known=known)
     assert (result["verified"], result["models"]["lab/open"]["commit"]) == (False, COMMIT)
 
 
-def test_what_the_other_host_does_not_know_is_told(
-    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
-) -> None:
-    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], known=[])
+def test_what_the_other_host_does_not_know_is_told(server: HubServer, tmp_path: Path) -> None:
+    result = run(server, tmp_path, [{"id": "lab/open"}], known=[])
     assert result["msg"] == "The other host does not know what the model lab/open consists of"
     assert server.requests == []
 
 
-def test_further_files_are_compared_by_checksum(
-    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
-) -> None:
+def test_further_files_are_compared_by_checksum(server: HubServer, tmp_path: Path) -> None:
     (tmp_path / "right").write_bytes(b"abc")
     (tmp_path / "wrong").write_bytes(b"abd")
     checksum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     files = {str(tmp_path / name): checksum for name in ("right", "wrong", "absent")}
-    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], files=files)
+    result = run(server, tmp_path, [{"id": "lab/open"}], files=files)
     assert result["files_missing"] == [str(tmp_path / "wrong"), str(tmp_path / "absent")]
 
 
 @pytest.mark.parametrize("endpoint", ["huggingface.example", "http://a..b"])
-def test_an_endpoint_that_is_none_gets_one_sentence(
-    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, endpoint: str
-) -> None:
-    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], endpoint=endpoint)
+def test_an_endpoint_that_is_none_gets_one_sentence(server: HubServer, tmp_path: Path, endpoint: str) -> None:
+    result = run(server, tmp_path, [{"id": "lab/open"}], endpoint=endpoint)
     assert result["failed"]
     assert endpoint in result["msg"]
 
@@ -253,42 +227,28 @@ class TestPair:
         with running(HubServer(models)) as server:
             yield server
 
-    def test_a_wrong_draft_is_found_before_the_download(
-        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
-    ) -> None:
-        result = run(capsys, server, tmp_path, self.REPOSITORIES, pair=self.PAIR)
-        assert result["pair_problems"] == [
-            "The draft model lab/head does not belong to the target model lab/big: its vocabulary has 128256 tokens "
-            "and the target's has 201088. Give a draft that was made for this target.",
-            "The draft model lab/head does not belong to the target model lab/big: it was made for a hidden size of "
-            "4096 and the target's is 2880. Give a draft that was made for this target.",
-        ]
+    def test_a_wrong_draft_is_found_before_the_download(self, server: HubServer, tmp_path: Path) -> None:
+        result = run(server, tmp_path, self.REPOSITORIES, pair=self.PAIR)
+        for problem, figure in zip(result["pair_problems"], ("201088", "2880"), strict=True):
+            assert figure in problem
         assert not (tmp_path / "hub").exists()
 
-    def test_the_same_tokenizer_makes_a_pair(
-        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
-    ) -> None:
+    def test_the_same_tokenizer_makes_a_pair(self, server: HubServer, tmp_path: Path) -> None:
         pair = {**self.PAIR, "method": "draft_target"}
-        assert len(run(capsys, server, tmp_path, self.REPOSITORIES, pair=pair)["pair_problems"]) == 1
+        assert len(run(server, tmp_path, self.REPOSITORIES, pair=pair)["pair_problems"]) == 1
         server.models["lab/head"].files["tokenizer.json"] = b"1"
-        assert run(capsys, server, tmp_path, self.REPOSITORIES, pair=pair)["pair_problems"] == []
+        assert run(server, tmp_path, self.REPOSITORIES, pair=pair)["pair_problems"] == []
 
-    def test_a_model_without_that_file_is_not_judged(
-        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
-    ) -> None:
+    def test_a_model_without_that_file_is_not_judged(self, server: HubServer, tmp_path: Path) -> None:
         del server.models["lab/head"].files["config.json"]
-        assert run(capsys, server, tmp_path, self.REPOSITORIES, pair=self.PAIR)["pair_problems"] == []
+        assert run(server, tmp_path, self.REPOSITORIES, pair=self.PAIR)["pair_problems"] == []
 
     @pytest.mark.parametrize("pair", [{}, {"target": "lab/big", "draft": "lab/absent", "method": "eagle3"}])
-    def test_no_pair(
-        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, pair: dict[str, str]
-    ) -> None:
-        assert run(capsys, server, tmp_path, self.REPOSITORIES, pair=pair)["pair_problems"] == []
+    def test_no_pair(self, server: HubServer, tmp_path: Path, pair: dict[str, str]) -> None:
+        assert run(server, tmp_path, self.REPOSITORIES, pair=pair)["pair_problems"] == []
         assert not [request for request in server.requests if "tokenizer.json" in request]
 
-    def test_what_receipts_vouch_for_is_read_from_the_disk(
-        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
-    ) -> None:
+    def test_what_receipts_vouch_for_is_read_from_the_disk(self, server: HubServer, tmp_path: Path) -> None:
         for name in ("big", "head"):
             file = tmp_path / "hub" / f"models--lab--{name}" / "snapshots" / COMMIT / "config.json"
             file.parent.mkdir(parents=True)
@@ -299,25 +259,23 @@ class TestPair:
             (tmp_path / "models" / f"models--lab--{name}.json").write_text(
                 json.dumps({"commit": COMMIT, "revisions": ["main"], "include": [], "exclude": [], "files": noted})
             )
-        result = run(capsys, server, tmp_path, self.REPOSITORIES, pair=self.PAIR)
+        result = run(server, tmp_path, self.REPOSITORIES, pair=self.PAIR)
         assert (result["verified"], len(result["pair_problems"])) == (True, 2)
         assert server.requests == []
 
-    def test_a_target_in_a_directory(
-        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
-    ) -> None:
+    def test_a_target_in_a_directory(self, server: HubServer, tmp_path: Path) -> None:
         target = tmp_path / "big"
         target.mkdir()
         for name, data in server.models["lab/big"].files.items():
             (target / name).write_bytes(data)
         pair = {"target": str(target), "draft": "lab/head", "method": "draft_target"}
         only_head = [{"id": "lab/head"}]
-        (problem,) = run(capsys, server, tmp_path, only_head, pair=pair)["pair_problems"]
-        assert problem.startswith(f"The draft model lab/head does not belong to the target model {target}: its vocab")
+        (problem,) = run(server, tmp_path, only_head, pair=pair)["pair_problems"]
+        assert str(target) in problem
         server.models["lab/head"].files["tokenizer.json"] = b"1"
-        assert run(capsys, server, tmp_path, only_head, pair=pair)["pair_problems"] == []
+        assert run(server, tmp_path, only_head, pair=pair)["pair_problems"] == []
         server.models["lab/head"].large = {"tokenizer.json"}
-        assert run(capsys, server, tmp_path, only_head, pair=pair)["pair_problems"] == []
+        assert run(server, tmp_path, only_head, pair=pair)["pair_problems"] == []
 
 
 class TestFacts:
@@ -341,8 +299,8 @@ class TestFacts:
         assert list(result["facts"]) == ["lab/some"]
         return tuple(result["facts"]["lab/some"][key] for key in ("weights_bytes", "layers", "kv_cache_dtype"))
 
-    def test_from_the_hub(self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path) -> None:
-        result = run(capsys, server, tmp_path, [{"id": "lab/some", "exclude": ["original/*"]}])
+    def test_from_the_hub(self, server: HubServer, tmp_path: Path) -> None:
+        result = run(server, tmp_path, [{"id": "lab/some", "exclude": ["original/*"]}])
         assert self.facts(result) == (77, 2, "fp8")
         assert result["repositories"][0]["bytes_weights"] == 90
         # One list, and each of the three small files once.
@@ -351,32 +309,26 @@ class TestFacts:
 
     @pytest.mark.parametrize("index", [b"{", b"[]", b'{"metadata": {}}', None])
     def test_without_a_usable_index_the_files_count(
-        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, index: bytes | None
+        self, server: HubServer, tmp_path: Path, index: bytes | None
     ) -> None:
         files = server.models["lab/some"].files
         if index is None:
             del files["model.safetensors.index.json"]
         else:
             files["model.safetensors.index.json"] = index
-        assert self.facts(run(capsys, server, tmp_path, [{"id": "lab/some"}])) == (90, 2, "fp8")
+        assert self.facts(run(server, tmp_path, [{"id": "lab/some"}])) == (90, 2, "fp8")
 
-    def test_what_is_not_wanted_says_nothing(
-        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
-    ) -> None:
+    def test_what_is_not_wanted_says_nothing(self, server: HubServer, tmp_path: Path) -> None:
         wanted = {"id": "lab/some", "include": ["config.json", "*.safetensors"]}
-        assert self.facts(run(capsys, server, tmp_path, [wanted])) == (90, 2, None)
+        assert self.facts(run(server, tmp_path, [wanted])) == (90, 2, None)
 
-    def test_while_a_token_is_needed_nothing_is_known(
-        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
-    ) -> None:
+    def test_while_a_token_is_needed_nothing_is_known(self, server: HubServer, tmp_path: Path) -> None:
         server.models["lab/some"].gated = True
-        result = run(capsys, server, tmp_path, [{"id": "lab/some"}], missing_token="report")
+        result = run(server, tmp_path, [{"id": "lab/some"}], missing_token="report")
         assert (result["token_needed"], result["facts"]) == (True, {})
-        assert self.facts(run(capsys, server, tmp_path, [{"id": "lab/some"}], token=ACCEPTED)) == (77, 2, "fp8")
+        assert self.facts(run(server, tmp_path, [{"id": "lab/some"}], token=ACCEPTED)) == (77, 2, "fp8")
 
-    def test_what_a_receipt_vouches_for_is_read_from_the_disk(
-        self, capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path
-    ) -> None:
+    def test_what_a_receipt_vouches_for_is_read_from_the_disk(self, server: HubServer, tmp_path: Path) -> None:
         snapshot = tmp_path / "hub" / "models--lab--some" / "snapshots" / COMMIT
         noted = {}
         for name, data in server.models["lab/some"].files.items():
@@ -388,14 +340,12 @@ class TestFacts:
         (tmp_path / "models" / "models--lab--some.json").write_text(
             json.dumps({"commit": COMMIT, "revisions": ["main"], "include": [], "exclude": [], "files": noted})
         )
-        assert self.facts(run(capsys, server, tmp_path, [{"id": "lab/some"}])) == (77, 2, "fp8")
+        assert self.facts(run(server, tmp_path, [{"id": "lab/some"}])) == (77, 2, "fp8")
         assert server.requests == []
 
 
 @pytest.mark.parametrize(("foreign_paths", "failed"), [("refuse", True), ("accept", False)])
-def test_a_cache_that_will_be_taken_over(
-    capsys: pytest.CaptureFixture[str], server: HubServer, foreign_paths: str, failed: bool
-) -> None:
+def test_a_cache_that_will_be_taken_over(server: HubServer, foreign_paths: str, failed: bool) -> None:
     with tempfile.TemporaryDirectory() as name:
         top = Path(name)
         top.chmod(0o755)
@@ -403,45 +353,45 @@ def test_a_cache_that_will_be_taken_over(
         blobs.mkdir(parents=True)
         blobs.chmod(0o555)
         with another_user():
-            result = run(capsys, server, top, [{"id": "lab/open"}], foreign_paths=foreign_paths)
+            result = run(server, top, [{"id": "lab/open"}], foreign_paths=foreign_paths)
     assert result.get("failed", False) is failed
     if failed:
         assert f"belongs to {getpass.getuser()} and not to nobody" in result["msg"]
 
 
 def test_the_cache_is_looked_at_in_the_same_call(
-    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     monkeypatch.setattr(look, "login_environment", lambda _uid: {"HF_HUB_CACHE": str(elsewhere)})
     received(tmp_path, COMMIT)
     wanted = [{"id": "lab/open", "exclude": ["original/*"]}]
     state = {"state_directory": str(tmp_path)}
-    here = run(capsys, server, tmp_path, wanted, cache=state)
+    here = run(server, tmp_path, wanted, cache=state)
     assert (here["cache"]["directory"], here["bytes_missing"]) == (str(tmp_path / "hub"), 0)
     assert [model["id"] for model in here["cache"]["models"]] == ["lab/open"]
     # What the login shell names is used for the models, too.
-    there = run(capsys, server, tmp_path, wanted, cache={**state, "from_environment": True})
+    there = run(server, tmp_path, wanted, cache={**state, "from_environment": True})
     assert (there["cache"]["directory"], there["bytes_missing"]) == (str(elsewhere), 2)
     assert there["models"]["lab/open"]["snapshot"].startswith(str(elsewhere))
-    assert "cache" not in run(capsys, server, tmp_path, wanted)
+    assert "cache" not in run(server, tmp_path, wanted)
 
 
 def test_an_environment_that_makes_no_sense_is_told(
-    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(look, "login_environment", lambda _uid: {"HF_HUB_CACHE": "some/where"})
     cache = {"state_directory": str(tmp_path), "from_environment": True}
-    result = run(capsys, server, tmp_path, [{"id": "lab/open"}], cache=cache)
+    result = run(server, tmp_path, [{"id": "lab/open"}], cache=cache)
     assert result["failed"] is True
     assert "some/where" in result["msg"]
     assert server.requests == []
 
 
 def test_the_cache_alone_is_looked_at_without_the_hub(
-    capsys: pytest.CaptureFixture[str], server: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(look, "login_environment", lambda _uid: {"HF_HUB_CACHE": str(tmp_path / "elsewhere")})
     cache = {"state_directory": str(tmp_path), "from_environment": True}
-    result = run(capsys, server, tmp_path, [], cache=cache, offline=True)
+    result = run(server, tmp_path, [], cache=cache, offline=True)
     assert (result["cache"]["directory"], server.requests) == (str(tmp_path / "elsewhere"), [])

@@ -4,19 +4,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import typing as t
 from pathlib import Path
 
-import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.modules import huggingface_snapshot
 
+from tests.unit import modules
 from tests.unit.plugins.module_utils._models.test_directory import write_model
 
 
-def run(capsys: pytest.CaptureFixture[str], directories: t.Iterable[t.Any], **more: t.Any) -> dict[str, t.Any]:
+def run(directories: t.Iterable[t.Any], **more: t.Any) -> dict[str, t.Any]:
     arguments = {
         "repositories": [],
         "directories": [str(path) for path in directories],
@@ -26,15 +24,13 @@ def run(capsys: pytest.CaptureFixture[str], directories: t.Iterable[t.Any], **mo
         "endpoint": "http://127.0.0.1:9",
         **more,
     }
-    with patch_module_args(arguments), pytest.raises(SystemExit):
-        huggingface_snapshot.main()
-    return t.cast("dict[str, t.Any]", json.loads(capsys.readouterr().out))
+    return modules.run(huggingface_snapshot, arguments)
 
 
-def test_a_whole_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_whole_model(tmp_path: Path) -> None:
     model = write_model(tmp_path / "model", {"vocab_size": 5, "num_hidden_layers": 2}, total_size=77)
     size = sum(path.stat().st_size for path in model.iterdir())
-    result = run(capsys, [model, model], _ansible_check_mode=True)
+    result = run([model, model], _ansible_check_mode=True)
     assert list(result["models"]) == list(result["facts"]) == [str(model)]
     found = result["models"][str(model)]
     assert (found["commit"], found["snapshot"], found["bytes"]) == (None, str(model), size)
@@ -44,11 +40,11 @@ def test_a_whole_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> No
     assert result["lines"] == [f"Complete in a directory: {model} ({size} bytes)."]
 
 
-def test_the_fingerprint_follows_the_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_fingerprint_follows_the_files(tmp_path: Path) -> None:
     model = write_model(tmp_path / "model")
 
     def fingerprint() -> str:
-        return str(run(capsys, [model])["models"][str(model)]["fingerprint"])
+        return str(run([model])["models"][str(model)]["fingerprint"])
 
     seen = [fingerprint()]
     (model / ".git").mkdir()
@@ -63,38 +59,35 @@ def test_the_fingerprint_follows_the_files(capsys: pytest.CaptureFixture[str], t
     assert len(set(seen)) == 4
 
 
-def test_no_directory(capsys: pytest.CaptureFixture[str]) -> None:
-    result = run(capsys, [])
+def test_no_directory() -> None:
+    result = run([])
     assert (result["models"], result["facts"], result["lines"]) == ({}, {}, [])
     assert (result["complete"], result["bytes_missing"], result["pair_problems"]) == (True, 0, [])
 
 
-def test_all_errors_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_all_errors_at_once(tmp_path: Path) -> None:
     model = write_model(tmp_path / "model")
     (model / "tokenizer.json").unlink()
     (model / "config.json").write_text("[]")
-    result = run(capsys, [tmp_path / "absent", model])
+    result = run([tmp_path / "absent", model])
     assert result["failed"]
-    assert result["errors"] == [
-        f"There is no directory {tmp_path}/absent on this Spark: copy the model there, or correct the directory in the "
-        "recipe",
-        f"{model}/config.json is not a model's configuration in JSON: copy or download it again",
-        f"{model} has no tokenizer (tokenizer.json or tokenizer.model): copy the whole model there",
-    ]
+    for error, name in zip(
+        result["errors"], (f"{tmp_path}/absent", f"{model}/config.json", "tokenizer.json"), strict=True
+    ):
+        assert name in error
     assert result["msg"] == "\n".join(f"- {error}" for error in result["errors"])
 
 
-def test_a_pair_of_directories(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_pair_of_directories(tmp_path: Path) -> None:
     target = write_model(tmp_path / "big", {"vocab_size": 5})
     draft = write_model(tmp_path / "small", {"vocab_size": 6})
     (draft / "tokenizer.json").unlink()
     pair = {"target": str(target), "draft": str(draft), "method": "draft_target"}
-    assert run(capsys, [target, draft], pair=pair)["pair_problems"] == [
-        f"The draft model {draft} does not belong to the target model {target}: its vocabulary has 6 tokens and the "
-        "target's has 5. Give a draft that was made for this target."
-    ]
+    (problem,) = run([target, draft], pair=pair)["pair_problems"]
+    assert str(draft) in problem
+    assert str(target) in problem
     # The same tokenizer excuses another padding of the vocabulary.
     (draft / "tokenizer.json").write_bytes((target / "tokenizer.json").read_bytes())
-    assert run(capsys, [target, draft], pair=pair)["pair_problems"] == []
+    assert run([target, draft], pair=pair)["pair_problems"] == []
     # A draft of which nothing is known is not judged.
-    assert run(capsys, [target], pair={**pair, "draft": "lab/small"})["pair_problems"] == []
+    assert run([target], pair={**pair, "draft": "lab/small"})["pair_problems"] == []

@@ -7,15 +7,14 @@ from __future__ import annotations
 import hashlib
 import json
 import socket
-import threading
 import typing as t
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import registry
 from ansible_collections.dgx_spark.speculative.plugins.modules import registry_image_info
+
+from tests.unit import modules, web
 
 MANIFEST = {
     "mediaType": registry.MANIFEST_TYPES[0],
@@ -41,7 +40,7 @@ INDEX = {
 }
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(web.Handler):
     """A registry that wants a token of every client, and gives it."""
 
     server: Server
@@ -50,47 +49,39 @@ class Handler(BaseHTTPRequestHandler):
         self.server.requests.append(self.path)
         url = urlsplit(self.path)
         if url.path == "/token" and self.server.token is not None:
-            self._send(*self.server.token)
+            self.reply(*self.server.token)
         elif url.path == "/token":
             query = parse_qs(url.query)
             granted = query == {"service": ["registry"], "scope": ["repository:nvidia/release:pull"]}
-            self._send(200 if granted else 403, {"token": "t0k"} if granted else {})
+            self.reply(200 if granted else 403, {"token": "t0k"} if granted else {})
         elif self.server.refuses:
-            self._send(self.server.refuses, {"errors": []})
+            self.reply(self.server.refuses, {"errors": []})
         elif self.headers.get("Authorization") != "Bearer t0k":
             realm = f'Bearer realm="http://{self.headers["Host"]}/token",service="registry"'
-            self._send(401, {}, {"WWW-Authenticate": f'{realm},scope="repository:nvidia/release:pull"'})
+            self.reply(401, {}, headers={"WWW-Authenticate": f'{realm},scope="repository:nvidia/release:pull"'})
         elif self.path.startswith("/v2/nvidia/release/tags/list?n=1000&last=b"):
-            self._send(200, {"tags": ["1.3.0rc11"]})
+            self.reply(200, {"tags": ["1.3.0rc11"]})
         elif url.path == "/v2/nvidia/release/tags/list":
             link = '</v2/nvidia/release/tags/list?n=1000&last=b>; rel="next"'
-            self._send(200, {"tags": ["1.2", "latest"]}, {"Link": link})
+            self.reply(200, {"tags": ["1.2", "latest"]}, headers={"Link": link})
         else:
             name = url.path.rpartition("/")[2]
-            manifests = {"1.3": INDEX, "single": MANIFEST, DIGEST: MANIFEST, "foreign": FOREIGN, "text": None}
+            manifests = {"1.3": INDEX, "single": MANIFEST, DIGEST: MANIFEST, "foreign": FOREIGN, "text": b"hello"}
             blobs = {
                 "sha256:config": CONFIGURATION,
                 "sha256:amd64": {"os": "linux", "architecture": "amd64"},
             }
             pages: dict[str, t.Any] = blobs if "/blobs/" in url.path else manifests
-            self._send(200 if name in pages else 404, pages.get(name, {}))
-
-    def _send(self, status: int, page: t.Any, headers: dict[str, str] | None = None) -> None:
-        body = b"hello" if page is None else json.dumps(page).encode()
-        self.send_response(status)
-        for key, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
-            self.send_header(key, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: t.Any) -> None: ...
+            self.reply(200 if name in pages else 404, pages.get(name, {}))
 
 
-class Server(ThreadingHTTPServer):
-    requests: list[str]
-    refuses: int = 0
-    # What the token service answers instead of a token.
-    token: tuple[int, t.Any] | None = None
+class Server(web.Server):
+    def __init__(self) -> None:
+        self.requests: list[str] = []
+        self.refuses = 0
+        # What the token service answers instead of a token.
+        self.token: tuple[int, t.Any] | None = None
+        super().__init__(Handler)
 
     @property
     def host(self) -> str:
@@ -99,24 +90,17 @@ class Server(ThreadingHTTPServer):
 
 @pytest.fixture(name="server")
 def fixture_server() -> t.Iterator[Server]:
-    with Server(("127.0.0.1", 0), Handler) as server:
-        server.requests = []
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with Server() as server:
         yield server
-        server.shutdown()
 
 
 Ask = t.Callable[..., dict[str, t.Any]]
 
 
 @pytest.fixture(name="ask")
-def fixture_ask(capsys: pytest.CaptureFixture[str]) -> Ask:
+def fixture_ask() -> Ask:
     def ask(image: str, platform: str = "linux/arm64") -> dict[str, t.Any]:
-        with patch_module_args({"image": image, "platform": platform}), pytest.raises(SystemExit):
-            registry_image_info.main()
-        result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
-        result.pop("invocation", None)
-        return result
+        return modules.run(registry_image_info, {"image": image, "platform": platform})
 
     return ask
 

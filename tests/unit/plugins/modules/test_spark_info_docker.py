@@ -4,17 +4,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import typing as t
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine, user_name
 from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info
 
+from tests.unit import modules
 from tests.unit.docker_server import DockerServer
 
 ME = user_name(os.getuid())
@@ -67,9 +66,7 @@ def fixture_engine(tmp_path: Path) -> t.Iterator[DockerServer]:
 
 
 @pytest.fixture(name="look")
-def fixture_look(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> t.Callable[..., dict[str, t.Any]]:
+def fixture_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., dict[str, t.Any]]:
     root = tmp_path / "root"
     (root / "proc").mkdir(parents=True, exist_ok=True)
     (root / "proc/meminfo").write_text("MemTotal: 100 kB\nMemAvailable: 40 kB\n", encoding="ascii")
@@ -78,9 +75,7 @@ def fixture_look(
 
     def look(**params: t.Any) -> dict[str, t.Any]:
         asked = {"gather": ["docker"], "docker": {"socket": str(tmp_path / "docker.sock"), **params}}
-        with patch_module_args(asked), pytest.raises(SystemExit):
-            spark_info.main()
-        result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
+        result = modules.run(spark_info, asked)
         found: dict[str, t.Any] = result.get("docker", result)
         return found
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import socket
@@ -15,7 +14,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import (
     PairLook,
     digest,
@@ -23,6 +21,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair
 )
 from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info
 
+from tests.unit import modules
 from tests.unit.another_user import another_user
 from tests.unit.docker_server import DockerServer
 
@@ -54,7 +53,7 @@ def docker(tmp_path: Path) -> t.Iterator[DockerServer]:
         yield server
 
 
-def look(tmp_path: Path, capsys: pytest.CaptureFixture[str], **more: t.Any) -> dict[str, t.Any]:
+def look(tmp_path: Path, **more: t.Any) -> dict[str, t.Any]:
     what = {
         "container": "dgx-spark-speculative",
         "image": BASE,
@@ -62,15 +61,13 @@ def look(tmp_path: Path, capsys: pytest.CaptureFixture[str], **more: t.Any) -> d
         **more,
     }
     arguments = {"gather": ["pair"], "state_directory": str(tmp_path / "state"), "pair": what}
-    with patch_module_args(arguments), pytest.raises(SystemExit):
-        spark_info.main()
-    result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
-    assert result.get("failed") or set(result) - {"invocation"} == {"changed", "pair"}
+    result = modules.run(spark_info, arguments)
+    assert result.get("failed") or set(result) == {"changed", "pair"}
     return dict(result.get("pair", result))
 
 
-def test_both_images_and_the_engine(docker: DockerServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = look(tmp_path, capsys)
+def test_both_images_and_the_engine(docker: DockerServer, tmp_path: Path) -> None:
+    result = look(tmp_path)
     assert result["pair_image"] == PAIR
     assert result["images"]["base"]["base"] is None
     assert result["images"]["pair"]["base"] == "f"
@@ -83,9 +80,7 @@ def test_both_images_and_the_engine(docker: DockerServer, tmp_path: Path, capsys
     assert (result["clock_offset"], result["ports"], result["slot"]) == (None, [], None)
 
 
-def test_what_is_there_of_an_earlier_run(
-    docker: DockerServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_there_of_an_earlier_run(docker: DockerServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pair = tmp_path / "state/pair"
     (pair / "spool" / "ab").mkdir(parents=True)
     pair.chmod(0o700)
@@ -94,53 +89,47 @@ def test_what_is_there_of_an_earlier_run(
     authorized = f'restrict,from="10.0.0.1",command="x" {KEY}\n'
     (pair / "authorized_keys").write_text(authorized)
     (pair / "authorized_keys").chmod(0o600)
-    result = look(tmp_path, capsys)
+    result = look(tmp_path)
     known = {"name": "authorized_keys", "mode": "0600"}
     assert result["trusted"] == digest([{**known, "content": authorized}])
     (pair / "authorized_keys").write_bytes(authorized.replace("\n", "\r\n").encode())
-    assert look(tmp_path, capsys)["trusted"] != result["trusted"]
+    assert look(tmp_path)["trusted"] != result["trusted"]
     (pair / "authorized_keys").write_text(authorized)
     (pair / "authorized_keys").chmod(0o644)
-    assert look(tmp_path, capsys)["trusted"] != result["trusted"]
+    assert look(tmp_path)["trusted"] != result["trusted"]
 
     def refuse(_path: Path) -> bytes:
         raise PermissionError
 
     # Somebody else's file; who writes it says what to do.
     monkeypatch.setattr(Path, "read_bytes", refuse)
-    assert look(tmp_path, capsys)["trusted"] == ""
+    assert look(tmp_path)["trusted"] == ""
     assert result["has_directory"] is True
     assert result["spooled_bytes"] == 5
     assert result["client_key"] == KEY
     assert result["authorized"] == {"from": ["10.0.0.1"], "key": KEY}
 
 
-def test_a_directory_that_others_may_enter_is_not_taken_for_ours(
-    docker: DockerServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_directory_that_others_may_enter_is_not_taken_for_ours(docker: DockerServer, tmp_path: Path) -> None:
     (tmp_path / "state/pair").mkdir(parents=True)
     (tmp_path / "state/pair").chmod(0o755)
-    assert look(tmp_path, capsys)["has_directory"] is False
+    assert look(tmp_path)["has_directory"] is False
 
 
-def test_the_clock_is_compared_with_the_controllers(
-    docker: DockerServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    offset = look(tmp_path, capsys, sent=time.time() - 100)["clock_offset"]
+def test_the_clock_is_compared_with_the_controllers(docker: DockerServer, tmp_path: Path) -> None:
+    offset = look(tmp_path, sent=time.time() - 100)["clock_offset"]
     assert 100 <= offset < 130
 
 
 @pytest.mark.parametrize("use", ["container", "copies"])
-def test_a_port_that_somebody_else_has(
-    docker: DockerServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], use: str
-) -> None:
+def test_a_port_that_somebody_else_has(docker: DockerServer, tmp_path: Path, use: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         asked = {"address": "127.0.0.1", "port": port, "input": "spark_network_ssh_port", "use": use}
-        (found,) = look(tmp_path, capsys, ports=[asked])["ports"]
+        (found,) = look(tmp_path, ports=[asked])["ports"]
     assert (found["in_use"], found["ours"], found["input"]) == (True, False, "spark_network_ssh_port")
     assert str(os.getpid()) in found["holder"]
-    (free,) = look(tmp_path, capsys, ports=[{**asked, "address": "192.0.2.7"}])["ports"]
+    (free,) = look(tmp_path, ports=[{**asked, "address": "192.0.2.7"}])["ports"]
     assert (free["in_use"], free["ours"]) == (False, False)
 
 
@@ -157,8 +146,8 @@ def test_our_own_worker_may_have_its_port() -> None:
     assert not is_slots({"container": "slot", "suspects": []}, None)
 
 
-def test_a_docker_that_cannot_be_asked_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = look(tmp_path, capsys)
+def test_a_docker_that_cannot_be_asked_is_told(tmp_path: Path) -> None:
+    result = look(tmp_path)
     assert result["docker"]["state"] == "unusable"
     assert "docker.sock" in result["docker"]["detail"]
     assert result["images"] == {"base": None, "pair": None}
@@ -177,28 +166,24 @@ def test_only_network_cards_are_counted(tmp_path: Path) -> None:
     assert mac_addresses(tmp_path) == ["3c:6d:66:00:00:01", "3c:6d:66:00:00:02"]
 
 
-def test_the_own_key_is_told_and_whether_others_can_read_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], docker: DockerServer
-) -> None:
+def test_the_own_key_is_told_and_whether_others_can_read_it(tmp_path: Path, docker: DockerServer) -> None:
     pair = tmp_path / "state/pair"
     pair.mkdir(parents=True, mode=0o700)
     key = pair / "ssh_host_ed25519_key"
-    assert look(tmp_path, capsys, key=str(key))["key"] is None
+    assert look(tmp_path, key=str(key))["key"] is None
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     public = key.with_suffix(".pub").read_text(encoding="ascii")
-    assert look(tmp_path, capsys, key=str(key))["key"] == " ".join(public.split()[:2])
-    assert look(tmp_path, capsys)["key"] is None
-    assert look(tmp_path, capsys, key=str(key))["key_is_open"] is False
+    assert look(tmp_path, key=str(key))["key"] == " ".join(public.split()[:2])
+    assert look(tmp_path)["key"] is None
+    assert look(tmp_path, key=str(key))["key_is_open"] is False
     key.chmod(0o644)
-    found = look(tmp_path, capsys, key=str(key))
+    found = look(tmp_path, key=str(key))
     # It is closed, and not made anew: ssh-keygen refuses to touch one that is open.
     assert (found["key"], found["key_is_open"]) == (" ".join(public.split()[:2]), True)
 
 
 @pytest.mark.parametrize("closed", ["state", "state/pair", "state/pair/id_ed25519"])
-def test_what_belongs_to_another_user_is_named(
-    docker: DockerServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], closed: str
-) -> None:
+def test_what_belongs_to_another_user_is_named(docker: DockerServer, tmp_path: Path, closed: str) -> None:
     key = tmp_path / "state/pair/id_ed25519"
     (tmp_path / "state/pair/spool").mkdir(parents=True)
     key.touch()
@@ -209,7 +194,7 @@ def test_what_belongs_to_another_user_is_named(
         path.chmod(mode)
     (tmp_path / closed).chmod(0o000)
     with another_user() as user:
-        found = look(tmp_path, capsys, key=str(key))
+        found = look(tmp_path, key=str(key))
     (tmp_path / closed).chmod(0o700)
     own, name = pwd.getpwuid(os.getuid()).pw_name, pwd.getpwuid(user).pw_name
     assert found["msg"] == (
@@ -218,46 +203,41 @@ def test_what_belongs_to_another_user_is_named(
     )
 
 
-def test_what_lies_below_a_closed_directory_is_named(
-    docker: DockerServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_lies_below_a_closed_directory_is_named(docker: DockerServer, tmp_path: Path) -> None:
     (tmp_path / "state/pair").mkdir(parents=True)
     for path in (tmp_path, *tmp_path.parents):
         if path.stat().st_uid == os.getuid() and path != Path("/"):
             path.chmod(path.stat().st_mode | 0o055)
     tmp_path.chmod(0o700)
     with another_user():
-        found = look(tmp_path, capsys, key=str(tmp_path / "state/pair/id_ed25519"))
+        found = look(tmp_path, key=str(tmp_path / "state/pair/id_ed25519"))
     assert found["msg"].startswith(f"{tmp_path} is closed to ")
 
 
-def test_a_port_at_no_address_is_refused(
-    docker: DockerServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_port_at_no_address_is_refused(docker: DockerServer, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         asked = {"address": "nowhere", "port": port, "input": "spark_network_ssh_port", "use": "copies"}
-        result = look(tmp_path, capsys, ports=[asked])
+        result = look(tmp_path, ports=[asked])
     assert result["failed"]
     assert result["msg"].startswith("Looking at the ports failed, since one has no IP address: ")
 
 
-def test_a_pair_has_to_be_described(capsys: pytest.CaptureFixture[str]) -> None:
-    with patch_module_args({"gather": ["pair"]}), pytest.raises(SystemExit):
-        spark_info.main()
-    assert json.loads(capsys.readouterr().out)["msg"].startswith("To gather 'pair', the option pair ")
+def test_a_pair_has_to_be_described() -> None:
+    result = modules.run(spark_info, {"gather": ["pair"]})
+    assert result["msg"].startswith("To gather 'pair', the option pair ")
 
 
 @pytest.mark.usefixtures("docker")
-def test_a_link_is_proven_where_there_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_link_is_proven_where_there_is_one(tmp_path: Path) -> None:
     rail = {
         **{"interface": "no-such-port", "address": "192.168.100.10", "peer_address": "192.168.100.11"},
         **{"peer_interface": "x", "subnet": "192.168.100.0/24", "mtu": 9000},
     }
-    found = look(tmp_path, capsys, proof={"rails": [rail], "host": "spark-1", "timeout": 0})["proof"]
+    found = look(tmp_path, proof={"rails": [rail], "host": "spark-1", "timeout": 0})["proof"]
     assert found["error"].startswith("spark-1: there is no interface no-such-port.")
     assert (found["rails"], found["findings"], len(found["table"])) == ([rail], [], 1)
-    broken = look(tmp_path, capsys, proof={"rails": [{"interface": "lo"}], "host": "spark-1"})["proof"]["error"]
+    broken = look(tmp_path, proof={"rails": [{"interface": "lo"}], "host": "spark-1"})["proof"]["error"]
     assert broken.startswith("spark-1: The rails have no address and no mtu")
-    assert look(tmp_path, capsys, proof={"rails": []})["proof"] is None
-    assert look(tmp_path, capsys)["proof"] is None
+    assert look(tmp_path, proof={"rails": []})["proof"] is None
+    assert look(tmp_path)["proof"] is None

@@ -5,33 +5,28 @@
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import sys
 import typing as t
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import bandwidth
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import look as docker_look
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import ports
 from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info
 
+from tests.unit import modules
 from tests.unit.docker_server import DockerServer
 
 
-def run(capsys: pytest.CaptureFixture[str], module: t.Any, **parameters: t.Any) -> dict[str, t.Any]:
-    with patch_module_args(parameters), pytest.raises(SystemExit):
-        module.main()
-    result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
-    result.pop("invocation", None)
-    return result
+def run(module: t.Any, **parameters: t.Any) -> dict[str, t.Any]:
+    return modules.run(module, parameters)
 
 
-def gather(capsys: pytest.CaptureFixture[str], *subsets: str, **parameters: t.Any) -> dict[str, t.Any]:
-    return run(capsys, spark_info, gather=list(subsets), **parameters)
+def gather(*subsets: str, **parameters: t.Any) -> dict[str, t.Any]:
+    return run(spark_info, gather=list(subsets), **parameters)
 
 
 @pytest.fixture(name="socket")
@@ -54,8 +49,8 @@ def fixture_docker(tmp_path: Path, socket: Path) -> t.Iterator[DockerServer]:
     server.server_close()
 
 
-def test_who_logs_in_is_a_fact(capsys: pytest.CaptureFixture[str]) -> None:
-    result = gather(capsys, "login")
+def test_who_logs_in_is_a_fact() -> None:
+    result = gather("login")
     facts = result["ansible_facts"]
     assert facts["user_id"] == getpass.getuser()
     assert (facts["user_uid"], facts["user_gid"]) == (os.getuid(), os.getgid())
@@ -66,9 +61,7 @@ def test_who_logs_in_is_a_fact(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(result) == {"changed", "ansible_facts"}
 
 
-def test_what_is_not_asked_for_is_not_looked_at(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_asked_for_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
 
     def look(subset: str, *_arguments: t.Any) -> dict[str, int]:
@@ -76,57 +69,51 @@ def test_what_is_not_asked_for_is_not_looked_at(
         return {"x": 1}
 
     monkeypatch.setattr(spark_info, "look", look)
-    assert gather(capsys, "fabric", "machine") == {"changed": False, "machine": {"x": 1}, "fabric": {"x": 1}}
+    assert gather("fabric", "machine") == {"changed": False, "machine": {"x": 1}, "fabric": {"x": 1}}
     assert looked == ["fabric", "machine"]
 
 
 @pytest.mark.usefixtures("docker")
-def test_docker_is_looked_at_without_being_told_more(capsys: pytest.CaptureFixture[str]) -> None:
-    found = gather(capsys, "docker")["docker"]
+def test_docker_is_looked_at_without_being_told_more() -> None:
+    found = gather("docker")["docker"]
     assert (found["state"], found["server_version"], found["slot"]) == ("usable", "28.3.3", None)
 
 
 @pytest.mark.usefixtures("docker")
-def test_what_docker_would_not_take_is_refused_whatever_else_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    said = gather(capsys, "login", "docker", docker={"published_ports": ["8000"]})
+def test_what_docker_would_not_take_is_refused_whatever_else_is_asked() -> None:
+    said = gather("login", "docker", docker={"published_ports": ["8000"]})
     assert said["failed"]
     assert said["msg"].startswith("The published port '8000' is not understood")
 
 
-def test_an_engine_that_answers_nonsense_fails_who_asks_only_that(
-    capsys: pytest.CaptureFixture[str], docker: DockerServer
-) -> None:
+def test_an_engine_that_answers_nonsense_fails_who_asks_only_that(docker: DockerServer) -> None:
     del docker.pages["/version"]
-    result = gather(capsys, "login", "docker")
+    result = gather("login", "docker")
     assert (result.get("failed", False), result["docker"]) == (False, {})
-    said = gather(capsys, "docker")
+    said = gather("docker")
     assert said["failed"]
-    assert said["msg"].startswith("Asking the Docker Engine for /version failed with status 404")
+    assert "/version" in said["msg"]
 
 
-def test_ports_that_cannot_be_looked_at_fail_who_asks_only_that(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ports_that_cannot_be_looked_at_fail_who_asks_only_that(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_self: ports.Look) -> t.NoReturn:
         raise ports.FabricError("There is no program ip.")
 
     monkeypatch.setattr(ports.Look, "look", refuse)
-    assert gather(capsys, "login", "fabric")["fabric"] == {}
-    assert gather(capsys, "fabric")["msg"] == "There is no program ip."
+    assert gather("login", "fabric")["fabric"] == {}
+    assert gather("fabric")["msg"] == "There is no program ip."
 
 
-def test_what_was_measured_is_in_the_state_directory(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_what_was_measured_is_in_the_state_directory(tmp_path: Path) -> None:
     rows = [{"interface": "enp1s0f1np1", "gbps": 97.3, "by": "RDMA", "finding": None}]
     bandwidth.write(tmp_path / "state", rows)
-    found = gather(capsys, "fabric", state_directory=str(tmp_path / "state"))["fabric"]
+    found = gather("fabric", state_directory=str(tmp_path / "state"))["fabric"]
     assert found["measured"] == rows
     assert isinstance(found["ports"], list)
-    assert gather(capsys, "fabric", state_directory=str(tmp_path))["fabric"]["measured"] == []
+    assert gather("fabric", state_directory=str(tmp_path))["fabric"]["measured"] == []
 
 
-def test_what_is_in_the_slot_and_what_is_recorded_of_it(
-    capsys: pytest.CaptureFixture[str], docker: DockerServer, tmp_path: Path
-) -> None:
+def test_what_is_in_the_slot_and_what_is_recorded_of_it(docker: DockerServer, tmp_path: Path) -> None:
     labels = {"dgx_spark.speculative.deployment": "mine", "dgx_spark.speculative.format": "1"}
     docker.pages["/containers/slot/json"] = {
         **{"Id": "1", "Name": "/slot", "Image": "sha256:1", "State": {"Status": "running"}},
@@ -137,37 +124,32 @@ def test_what_is_in_the_slot_and_what_is_recorded_of_it(
     idle = tmp_path / "idle/record.json"
     idle.parent.mkdir()
     idle.write_text('{"deployment": "idle"}', encoding="utf-8")
-    found = gather(capsys, "docker", "records", **asked)
+    found = gather("docker", "records", **asked)
     assert found["docker"]["slot"]["labels"] == labels
     assert found["records"]["slot_directory"] == str(tmp_path / "mine")
     del labels["dgx_spark.speculative.format"]
-    refused = "mine was deployed by an unreleased state of this collection."
-    assert gather(capsys, "docker", "records", **asked)["msg"].startswith(refused)
-    assert gather(capsys, "docker", "records", any_format=True, **asked)["docker"]["slot"]["labels"] == labels
+    assert gather("docker", "records", **asked)["msg"].startswith("mine was deployed by ")
+    assert gather("docker", "records", any_format=True, **asked)["docker"]["slot"]["labels"] == labels
     # What does not answer has nothing in its slot.
     asked["docker"]["socket"] = "/nowhere"
-    found = gather(capsys, "docker", "records", **asked)
+    found = gather("docker", "records", **asked)
     assert (found["docker"]["slot"], found["records"]["slot_directory"]) == (None, None)
 
 
 @pytest.mark.parametrize("dry", [False, True])
-def test_a_slot_that_docker_does_not_show_is_not_empty(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, dry: bool
-) -> None:
+def test_a_slot_that_docker_does_not_show_is_not_empty(monkeypatch: pytest.MonkeyPatch, dry: bool) -> None:
     def refuse(_self: t.Any, _path: str) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Engine, "get", refuse)
-    found = gather(capsys, "docker", "records", docker={"socket": "/s"}, _ansible_check_mode=dry)
+    found = gather("docker", "records", docker={"socket": "/s"}, _ansible_check_mode=dry)
     if dry:
         assert found["docker"]["slot"] is None
     else:
-        assert found["msg"].startswith("Whether there is a server cannot be seen: The user ")
-        assert "may not open /s. Add the user with 'sudo usermod -aG docker <user>'" in found["msg"]
+        assert found["msg"].startswith("Whether there is a server cannot be seen: ")
+        assert "may not open /s." in found["msg"]
 
 
-def test_an_engine_that_answers_nonsense_does_not_tell_what_is_in_the_slot(
-    capsys: pytest.CaptureFixture[str], docker: DockerServer
-) -> None:
+def test_an_engine_that_answers_nonsense_does_not_tell_what_is_in_the_slot(docker: DockerServer) -> None:
     del docker.pages["/version"]
-    assert gather(capsys, "docker", "records")["msg"].startswith("Asking the Docker Engine for /version failed")
+    assert "/version" in gather("docker", "records")["msg"]

@@ -4,17 +4,14 @@
 
 from __future__ import annotations
 
-import json
 import socket
-import threading
 import typing as t
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.modules import update_info
 
+from tests.unit import modules, web
 from tests.unit.hub_server import ACCEPTED, Fault, HubServer, Model, running
 
 FAMILIES = [["1.2.0rc1", "1.2.1"], ["1.3.0rc3", None]]
@@ -22,51 +19,40 @@ OLD, NEW, PIN = "1" * 40, "2" * 40, "3" * 40
 TARGET, DRAFT = "openai/gpt-oss-120b", "nvidia/gpt-oss-120b-Eagle3-long-context"
 
 
-class Registry(ThreadingHTTPServer):
+class Registry(web.Server):
     """Tags with the platforms they are for."""
 
-    tags: dict[str, str]
-    digest = "sha256:" + "a" * 64
+    def __init__(self) -> None:
+        self.tags = {"1.3.0rc12": "arm64", "1.3.0rc13": "arm64", "1.3.0rc14": "amd64"}
+        super().__init__(Handler)
 
     @property
     def image(self) -> str:
         return f"127.0.0.1:{self.server_port}/nvidia/release"
 
 
-class Handler(BaseHTTPRequestHandler):
-    server: Registry
-
+class Handler(web.Handler):
     def do_GET(self) -> None:
         name = urlsplit(self.path).path.rpartition("/")[2]
         tags = self.server.tags
         if self.path.startswith("/v2/nvidia/release/tags/list"):
-            self._send({"tags": list(tags)})
+            self.answer({"tags": list(tags)})
         elif name in tags:
             platform = {"os": "linux", "architecture": tags[name]}
-            self._send({"manifests": [{"digest": "sha256:one", "platform": platform}]})
+            self.answer({"manifests": [{"digest": "sha256:one", "platform": platform}]})
         elif name == "sha256:one":
-            self._send({"layers": [{"digest": "sha256:layer", "size": 17_500_000_000}]})
+            self.answer({"layers": [{"digest": "sha256:layer", "size": 17_500_000_000}]})
         else:
-            self._send({}, 404)
+            self.reply(404, {})
 
-    def _send(self, page: t.Any, status: int = 200) -> None:
-        body = json.dumps(page).encode()
-        self.send_response(status)
-        self.send_header("Docker-Content-Digest", self.server.digest)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: t.Any) -> None: ...
+    def answer(self, page: t.Any) -> None:
+        self.reply(200, page, headers={"Docker-Content-Digest": "sha256:" + "a" * 64})
 
 
 @pytest.fixture(name="registry")
 def fixture_registry() -> t.Iterator[Registry]:
-    with Registry(("127.0.0.1", 0), Handler) as server:
-        server.tags = {"1.3.0rc12": "arm64", "1.3.0rc13": "arm64", "1.3.0rc14": "amd64"}
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    with Registry() as server:
         yield server
-        server.shutdown()
 
 
 @pytest.fixture(name="hub")
@@ -95,14 +81,10 @@ Ask = t.Callable[..., list[dict[str, t.Any]]]
 
 
 @pytest.fixture(name="ask")
-def fixture_ask(hub: HubServer, capsys: pytest.CaptureFixture[str]) -> Ask:
+def fixture_ask(hub: HubServer) -> Ask:
     def ask(**arguments: t.Any) -> list[dict[str, t.Any]]:
-        with (
-            patch_module_args({"endpoint": hub.endpoint, "families": FAMILIES, **arguments}),
-            pytest.raises(SystemExit),
-        ):
-            update_info.main()
-        rows: list[dict[str, t.Any]] = json.loads(capsys.readouterr().out)["rows"]
+        asked = {"endpoint": hub.endpoint, "families": FAMILIES, **arguments}
+        rows: list[dict[str, t.Any]] = modules.run(update_info, asked)["rows"]
         return rows
 
     return ask

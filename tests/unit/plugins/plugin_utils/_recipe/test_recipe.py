@@ -168,16 +168,11 @@ def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) 
         ({"image": None}, "- image is missing"),
         ({"imgae": "x"}, "- imgae is not known; did you mean 'image'?"),
         ({"sparks": 0}, "- sparks is 0, but must be 1 or more"),
-        ({"sparks": True}, "- sparks must be a whole number, not True"),
         (
             {"method": "eagle"},
             f"- method is 'eagle', but must be one of {', '.join(CHOICES)}; did you mean 'eagle3'?",
         ),
         ({"options": ["x"]}, "- options must be a mapping, not ['x']"),
-        (
-            {"target_model": {"id": "no-slash"}},
-            "- target_model.id is 'no-slash', but must be a Hub id such as 'organisation/model'",
-        ),
         (
             {"target_model": {"id": "a/b", "exlude": []}},
             "- target_model.exlude is not known; did you mean 'exclude'?",
@@ -191,16 +186,8 @@ def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) 
             {"target_model": {"id": "a/b\n"}},
             "- target_model.id is 'a/b\\n', but must be a Hub id such as 'organisation/model'",
         ),
-        ({"context": 0}, "- context is 0, but must be 1 or more"),
-        ({"context": -4096}, "- context is -4096, but must be 1 or more"),
-        ({"context": "32k"}, "- context must be a whole number, not '32k'"),
         ({"context": 32768.5}, "- context must be a whole number, not 32768.5"),
-        ({"parallel": 0}, "- parallel is 0, but must be 1 or more"),
         ({"parallel": True}, "- parallel must be a whole number, not True"),
-        (
-            {"kv_cache": "plan"},
-            "- kv_cache is 'plan', but must be one of planned, fraction; did you mean 'planned'?",
-        ),
         (
             {"target_model": {"tools": True}},
             "- target_model.id is missing; give it, or target_model.directory for a model that is on the Spark",
@@ -242,7 +229,6 @@ def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) 
         ({"environment": {"A": "a\0b"}}, "- environment.A must be one line of text without control characters"),
         ({"draft_model": None}, "- draft_model is missing, and method 'eagle3' needs one"),
         ({"draft_length": 10**9}, "- draft_length is 1000000000, but must be 1024 or less"),
-        ({"port": 70000}, "- port is 70000, but must be 65535 or less"),
         ({"draft_length": 0}, "- draft_length must be 1 or more for method 'eagle3'"),
         ({"method": "none", "draft_length": None}, "- draft_model is given, but method is 'none'"),
     ],

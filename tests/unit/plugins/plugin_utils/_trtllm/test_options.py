@@ -205,7 +205,6 @@ def test_other_spellings_are_written_in_one_way(given: dict[str, t.Any], expecte
             " did you mean 'begin_thinking_phase_token'?",
         ),
         ({"quant_config": {}}, "quant_config: remove it: it exists for the TensorRT backend only"),
-        ({"port": 8000}, "port: remove it: it is an option of trtllm-serve's command line"),
         ({"_mpi_session": 1}, "_mpi_session: remove it: it is a Python object, which a file can not hold"),
         ({"hf_revision": "a", "revision": "a"}, "hf_revision: is another name of revision; give only one of them"),
         (
@@ -223,21 +222,12 @@ def test_keys(options: dict[str, t.Any], expected: str) -> None:
     [
         ({"max_batch_size": True}, "max_batch_size: must be a whole number (at least 1), not true"),
         ({"max_batch_size": "8"}, "max_batch_size: must be a whole number (at least 1), not the text '8'"),
-        ({"max_batch_size": 8.0}, "max_batch_size: must be a whole number (at least 1), not 8.0"),
         ({"max_batch_size": 0}, "max_batch_size: must be a whole number (at least 1), not 0"),
         ({"enable_autotuner": 0}, "enable_autotuner: must be true or false, not 0"),
-        ({"enable_autotuner": "false"}, "enable_autotuner: must be true or false, not the text 'false'"),
-        ({"enable_autotuner": None}, "enable_autotuner: must be true or false, not null"),
         ({"revision": 1234567}, "revision: must be a text, not 1234567"),
         ({"kv_cache_config": None}, "kv_cache_config: must be a mapping, not null"),
-        ({"moe_config": "CUTLASS"}, "moe_config: must be a mapping, not the text 'CUTLASS'"),
-        ({"stream_interval": []}, "stream_interval: must be a whole number (at least 1), not a list"),
         ({"pp_partition": [1, "2"]}, "pp_partition[1]: must be a whole number, not the text '2'"),
         ({"video_pruning_rate": 1}, "video_pruning_rate: must be a number (at least 0, below 1), not 1"),
-        (
-            {"batch_wait_max_tokens_ratio": 1.5},
-            "batch_wait_max_tokens_ratio: must be a number (at least 0, at most 1), not 1.5",
-        ),
         (
             {"moe_config": {"backend": "CUTLAS"}},
             "moe_config.backend: must be one of AUTO, CUTLASS, CUTEDSL, WIDEEP, TRTLLM, DEEPGEMM, DENSEGEMM, VANILLA,"
@@ -257,16 +247,8 @@ def test_keys(options: dict[str, t.Any], expected: str) -> None:
             "nvfp4_gemm_config.allowed_backends: must not be an empty list",
         ),
         (
-            {"scheduler_config": {"dynamic_batch_config": {"enable_batch_size_tuning": 1}}},
-            "scheduler_config.dynamic_batch_config.enable_batch_size_tuning: must be true or false, not 1",
-        ),
-        (
             {"env_overrides": {"A": None}},
             "env_overrides.A: must be true or false or a text or a whole number or a number, not null",
-        ),
-        (
-            {"speculative_config": {**EAGLE, "eagle_choices": []}},
-            "speculative_config.eagle_choices: must not be an empty list",
         ),
         (
             {"speculative_config": {**EAGLE, "eagle_choices": "[0"}},
@@ -284,10 +266,6 @@ def test_keys(options: dict[str, t.Any], expected: str) -> None:
             {"speculative_config": {"decoding_type": "DraftTarget"}},
             f"speculative_config.decoding_type: must be one of {TYPES}, not 'DraftTarget';"
             " did you mean 'Draft_Target'?",
-        ),
-        (
-            {"speculative_config": {"decoding_type": "EAGLE-3"}},
-            f"speculative_config.decoding_type: must be one of {TYPES}, not 'EAGLE-3'; did you mean 'Eagle3'?",
         ),
         (
             {"speculative_config": {"decoding_type": 3}},
