@@ -448,7 +448,11 @@ class World:
         return as_json(
             200,
             {
-                **{"type": "user", "id": "64a1f0c2e4b0a1b2c3d4e5f6", "name": "twin", "fullname": "Twin", "orgs": []},
+                "type": "user",
+                "id": "64a1f0c2e4b0a1b2c3d4e5f6",
+                "name": "twin",
+                "fullname": "Twin",
+                "orgs": [],
                 "auth": {"type": "access_token", "accessToken": access},
             },
         )
@@ -714,8 +718,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         request = self.parsed()
         host = (self.headers.get("Host") or "").partition(":")[0].lower()
         entry: Json = {
-            **{"time": time.time(), "client": self.client_address[0], "method": request.method, "host": host},
-            **{"path": request.path, "status": None, "bytes": 0, "range": self.headers.get("Range")},
+            "time": time.time(),
+            "client": self.client_address[0],
+            "method": request.method,
+            "host": host,
+            "path": request.path,
+            "status": None,
+            "bytes": 0,
+            "range": self.headers.get("Range"),
             "authorized": bool(request.authorization),
         }
         self.world.counters.request(entry)

@@ -123,8 +123,10 @@ def test_what_served_before_is_the_record_that_was() -> None:
     assert (said[RECORD]["json"]["models"], said[RECORD]["json"]["length"]) == ("<as in one>", 2)
     said = spark.write("three", [], {PREVIOUS: record(length=3)}, [])["files"]
     assert said[PREVIOUS]["json"] == {
-        **{"container": "<record.json of two>", "deployment": "mine"},
-        **{"models": "<record.json of two>", "length": 3},
+        "container": "<record.json of two>",
+        "deployment": "mine",
+        "models": "<record.json of two>",
+        "length": 3,
     }
 
 

@@ -142,7 +142,8 @@ def test_whom_sudo_refuses_keeps_everything(tmp_path: Path, check: t.Callable[..
     sudo.chmod(0o755)
     # The firewall has a rule of a container that is on Docker's bridge.
     inputs = {
-        **{"trtllm_container_former_ports": ["127.0.0.1:8000:8000"], "ansible_become_exe": str(sudo)},
+        "trtllm_container_former_ports": ["127.0.0.1:8000:8000"],
+        "ansible_become_exe": str(sudo),
         # As root, Ansible asks no sudo for root.
         "ansible_become_user": "nobody",
     }

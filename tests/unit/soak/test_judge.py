@@ -61,8 +61,14 @@ def ran(at: float, **changes: t.Any) -> Line:
 
 
 BEGIN: Line = {
-    **{"at": 0, "kind": "begin", "sparks": 1, "seed": 1, "inputs": vars(INPUTS)},
-    **{"playbook": "single_eagle3", "draft_length": 5, "routes": ["completions"]},
+    "at": 0,
+    "kind": "begin",
+    "sparks": 1,
+    "seed": 1,
+    "inputs": vars(INPUTS),
+    "playbook": "single_eagle3",
+    "draft_length": 5,
+    "routes": ["completions"],
 }
 
 

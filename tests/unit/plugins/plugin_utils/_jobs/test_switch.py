@@ -121,8 +121,11 @@ class Containers(DockerServer):
 def container(identity: str, name: str, directory: Path, configuration: str, policy: str, running: bool) -> Container:
     labels = {f"{switch.LABEL}configuration": configuration, f"{switch.LABEL}directory": str(directory)}
     return {
-        **{"Id": identity, "Name": name, "Config": {"Labels": labels}},
-        **{"State": {"Running": running}, "HostConfig": {"RestartPolicy": {"Name": policy}}},
+        "Id": identity,
+        "Name": name,
+        "Config": {"Labels": labels},
+        "State": {"Running": running},
+        "HostConfig": {"RestartPolicy": {"Name": policy}},
     }
 
 

@@ -12,7 +12,9 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.back i
 LABELS = {"dgx_spark.speculative.deployment": "mine", "dgx_spark.speculative.options": "abc"}
 RAILS = [{"interface": "enp1s0f1np1", "address": "192.168.100.10"}]
 PREVIOUS: dict[str, t.Any] = {
-    **{"deployment": "mine", "deployed_at": "2026-10-04T09:12:44Z", "image": {"reference": "r:1"}},
+    "deployment": "mine",
+    "deployed_at": "2026-10-04T09:12:44Z",
+    "image": {"reference": "r:1"},
     "container": {"labels": LABELS},
 }
 OF_TWO = {**PREVIOUS, "pair": {"rank": 0, "nodes": ["spark-1", "spark-2"], "rails": RAILS}}

@@ -43,7 +43,9 @@ def test_who_is_let_in(host: str, expose: str, allowed: bool, network: str, host
 
 def test_only_the_head_has_the_api_and_asks_the_registry() -> None:
     assert course.listens("a", ["a", "b"], "0.0.0.0", 8000) == {
-        **{"port": 8000, "address": "0.0.0.0", "from_registry": True},
+        "port": 8000,
+        "address": "0.0.0.0",
+        "from_registry": True,
     }
     assert course.listens("b", ["a", "b"], "0.0.0.0", 8000) == {"port": 0, "address": HERE, "from_registry": False}
 
@@ -118,7 +120,12 @@ def test_what_is_new_is_judged_and_the_rest_gives_a_sign_of_life(
 def test_a_question_that_nobody_has_set_is_the_probes_own() -> None:
     found = asked(False, [False], [True], probe={"expect": []}, chat=False)
     assert found == {
-        **{"is_new": True, "kind": "completion", "prompt": "", "expect": None, "max_tokens": 1024, "tools": False},
+        "is_new": True,
+        "kind": "completion",
+        "prompt": "",
+        "expect": None,
+        "max_tokens": 1024,
+        "tools": False,
     }
 
 

@@ -40,8 +40,15 @@ PAIR = {
 }
 FULL: dict[str, t.Any] = {
     **{name: [] for name in ("command", "mounts", "ulimits", "devices", "device_requests", "published_ports")},
-    **{"image": "r:1", "labels": LABELS, "environment": {}, "healthcheck": {}, "network": "host", "ipc_mode": "host"},
-    **{"stop_timeout": 120, "log_max_size": "50m", "log_max_files": 3},
+    "image": "r:1",
+    "labels": LABELS,
+    "environment": {},
+    "healthcheck": {},
+    "network": "host",
+    "ipc_mode": "host",
+    "stop_timeout": 120,
+    "log_max_size": "50m",
+    "log_max_files": 3,
 }
 ODD = {"id": "odd", "message": "Odd."}
 RDMA = {"name": "IB", "rdma": True, "devices": ["rocep1s0f1"], "missing": [], "why": "", "fix": ""}
@@ -52,8 +59,12 @@ SMALLER = {"id": "smaller_context", "message": "Smaller."}
 def planned(**changes: t.Any) -> Deployment:
     plan = {
         "node": {
-            **{"deployment": "mine", "url": "http://127.0.0.1:8001", "host": "127.0.0.1", "reference": "r:1"},
-            **{"models": {"a/target": {"commit": "1" * 40, "snapshot": "/models/target"}}, "target": "a/target"},
+            "deployment": "mine",
+            "url": "http://127.0.0.1:8001",
+            "host": "127.0.0.1",
+            "reference": "r:1",
+            "models": {"a/target": {"commit": "1" * 40, "snapshot": "/models/target"}},
+            "target": "a/target",
         },
         "container": {"image": "r:1", "labels": LABELS, "mounts": []},
         "kept": False,
@@ -81,8 +92,12 @@ def seen(**changes: t.Any) -> Seen:
                 "answered": answered,
                 "figures": {"findings": [SMALLER, ODD], "measurements": {"tokens_per_second": 45.0}},
             },
-            **{"image": {"id": "sha256:1", "repo_digests": ["r@sha256:2"]}, "container": FULL, "option_check": {}},
-            **{"memory_available": 5, "ranks": [], "networks": {}},
+            "image": {"id": "sha256:1", "repo_digests": ["r@sha256:2"]},
+            "container": FULL,
+            "option_check": {},
+            "memory_available": 5,
+            "ranks": [],
+            "networks": {},
             **changes,
         }
     )
@@ -170,8 +185,12 @@ def recorded(found: t.Mapping[str, t.Any], slot: t.Any, **more: t.Any) -> dict[s
     """As the query answers, of a head and a worker of which the head speaks for both."""
     known = vars(seen())
     asked = {
-        **{"deployment": found, "records": {"own": None, "slot": None, "present": None, "previous": {"before": 1}}},
-        **{"container": known["container"], "option_check": {}, "ranks": {}, "networks": {}},
+        "deployment": found,
+        "records": {"own": None, "slot": None, "present": None, "previous": {"before": 1}},
+        "container": known["container"],
+        "option_check": {},
+        "ranks": {},
+        "networks": {},
         **{name: {"spark-1": known[name], "spark-2": {}} for name in ("answered", "figures")},
         "seen": {
             "docker": {"image": known["image"], "slot": slot, "state": "usable", "detail": ""},

@@ -14,9 +14,14 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.acce
 def page(**given: t.Any) -> dict[str, t.Any]:
     return plan(
         **{
-            **{"host": "spark-1", "name": "volume", "address": "127.0.0.1", "port": 3000},
-            **{"endpoint": "http://172.17.0.1:8000", "reach": Reach(False, "10.0.0.7", "nvidia", private_key="key")},
-            **{"environment": {}, **given},
+            "host": "spark-1",
+            "name": "volume",
+            "address": "127.0.0.1",
+            "port": 3000,
+            "endpoint": "http://172.17.0.1:8000",
+            "reach": Reach(False, "10.0.0.7", "nvidia", private_key="key"),
+            "environment": {},
+            **given,
         }
     )
 

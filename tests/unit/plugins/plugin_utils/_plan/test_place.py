@@ -50,8 +50,12 @@ INPUTS = {"name": "its_name", "image": "its_image", "port": "its_port", "address
 
 def told(look: t.Mapping[str, t.Any] = LOOK, **other: t.Any) -> list[str]:
     given: dict[str, t.Any] = {
-        **{"registry": {}, "unpack_factor": 0.0, "listens": [], "publish": None},
-        **{"labels": {"made.by": "us"}, **other},
+        "registry": {},
+        "unpack_factor": 0.0,
+        "listens": [],
+        "publish": None,
+        "labels": {"made.by": "us"},
+        **other,
     }
     return problems(Place(**{"name": "server", "image": IMAGE, "inputs": INPUTS, "look": {**LOOK, **look}, **given}))
 

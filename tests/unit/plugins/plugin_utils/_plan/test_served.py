@@ -20,8 +20,17 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes 
 
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
 RECIPE: dict[str, t.Any] = {
-    **{"name": "mine", "image": IMAGE, "target": "a/target", "draft": "a/draft", "method": "eagle3", "draft_length": 5},
-    **{"context": 32768, "parallel": 1, "kv_cache": "planned", "family": "auto", "sparks": 1},
+    "name": "mine",
+    "image": IMAGE,
+    "target": "a/target",
+    "draft": "a/draft",
+    "method": "eagle3",
+    "draft_length": 5,
+    "context": 32768,
+    "parallel": 1,
+    "kv_cache": "planned",
+    "family": "auto",
+    "sparks": 1,
     "options": {"kv_cache_config": {"free_gpu_memory_fraction": 0.8}},
 }
 GIVEN = {**RECIPE, "method": None, "draft_length": None}
@@ -38,9 +47,16 @@ def choice() -> dict[str, t.Any]:
 
 def arguments(given: t.Mapping[str, t.Any] | None = None, **changes: t.Any) -> dict[str, t.Any]:
     return {
-        **{"recipe": RECIPE, "given": {**GIVEN, **(given or {})}, "options": {}, "use_benchmark": True},
-        **{"reserve_gib": 12, "guard": True, "memory": MEMORY},
-        **{"records": {}, "models": {}, "slot": {}},
+        "recipe": RECIPE,
+        "given": {**GIVEN, **(given or {})},
+        "options": {},
+        "use_benchmark": True,
+        "reserve_gib": 12,
+        "guard": True,
+        "memory": MEMORY,
+        "records": {},
+        "models": {},
+        "slot": {},
         # The others have asked nobody.
         "facts": {"spark-1": FACTS, "spark-2": {}},
         **changes,

@@ -14,25 +14,57 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
 
 COMMIT = "0123"
 SERVED = {
-    **{"image": "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12", "target": "a/target", "draft": "/models/draft"},
-    **{"method": "eagle3", "draft_length": 3, "family": "auto", "origins": {}, "parallel": 1},
+    "image": "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12",
+    "target": "a/target",
+    "draft": "/models/draft",
+    "method": "eagle3",
+    "draft_length": 3,
+    "family": "auto",
+    "origins": {},
+    "parallel": 1,
 }
 CONFIG = {"options": {"speculative_config": {"speculative_model": "/models/draft"}}, "warnings": ["It is slow."]}
 PLAN = {
-    **{"served": SERVED, "engine_options": {"max_batch_size": 1}, "sparks": 1, "checked": "abc", "context": 1024},
-    **{"guard": "", "takes": 64_000_000_000, "share": 0.0, "config": CONFIG},
+    "served": SERVED,
+    "engine_options": {"max_batch_size": 1},
+    "sparks": 1,
+    "checked": "abc",
+    "context": 1024,
+    "guard": "",
+    "takes": 64_000_000_000,
+    "share": 0.0,
+    "config": CONFIG,
 }
 
 
 def asked(rank: int = 0, **changes: t.Any) -> dict[str, t.Any]:
     rail = {"interface": "enp1s0f1np1", "rdma": None, "subnet": "192.168.100.0/24", "address": f"192.168.100.1{rank}"}
     return {
-        **{"name": f"spark-{rank + 1}", "deployment": "mine", "directory": "/state/mine", "cache": "/hub"},
-        **{"pair_directory": "/state/pair", "pair_image": "pair:1", "volume": "slot-cache", "host": "127.0.0.1"},
-        **{"port": 8000, "models": {"a/target": {"commit": COMMIT}}, "stall_s": 300, "probe_interval_s": 60},
-        **{"peer_lost_s": 60, "ready_timeout": 3600, "environment": {}, "log_level": "info", "rails": [rail]},
-        **{"ssh_port": 2233, "trust": "t", "devices": [], "settings": {"network": "host"}},
-        **{"slot": None, "own": None, "proven": False, **changes},
+        "name": f"spark-{rank + 1}",
+        "deployment": "mine",
+        "directory": "/state/mine",
+        "cache": "/hub",
+        "pair_directory": "/state/pair",
+        "pair_image": "pair:1",
+        "volume": "slot-cache",
+        "host": "127.0.0.1",
+        "port": 8000,
+        "models": {"a/target": {"commit": COMMIT}},
+        "stall_s": 300,
+        "probe_interval_s": 60,
+        "peer_lost_s": 60,
+        "ready_timeout": 3600,
+        "environment": {},
+        "log_level": "info",
+        "rails": [rail],
+        "ssh_port": 2233,
+        "trust": "t",
+        "devices": [],
+        "settings": {"network": "host"},
+        "slot": None,
+        "own": None,
+        "proven": False,
+        **changes,
     }
 
 

@@ -15,8 +15,16 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.values
 
 IMAGE = "a/release:1.3.0rc12"
 RECIPE = {
-    **{"name": "mine", "image": IMAGE, "target": "a/target", "draft": "a/draft", "method": "eagle3", "draft_length": 5},
-    **{"context": 32768, "parallel": 1, "kv_cache": "planned", "family": "auto"},
+    "name": "mine",
+    "image": IMAGE,
+    "target": "a/target",
+    "draft": "a/draft",
+    "method": "eagle3",
+    "draft_length": 5,
+    "context": 32768,
+    "parallel": 1,
+    "kv_cache": "planned",
+    "family": "auto",
 }
 GIVEN = {**RECIPE, "method": None, "draft_length": None}
 BY_BENCHMARK = "chosen by the benchmark of 2026-11-22"

@@ -104,8 +104,11 @@ def test_a_family_that_extends_another_one_is_like_it_but_for_where_it_ends() ->
         (
             {"four": {"is": "int", "after": "one"}, "three": {"after": "four"}, "five": "str"},
             {
-                **{"one": "int", "four": {"is": "int"}, "three": {"is": "bool or null"}},
-                **{"two": {"list": "str"}, "five": "str"},
+                "one": "int",
+                "four": {"is": "int"},
+                "three": {"is": "bool or null"},
+                "two": {"list": "str"},
+                "five": "str",
             },
             [],
         ),
