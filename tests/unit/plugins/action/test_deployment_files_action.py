@@ -9,10 +9,11 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.action import deployment_files
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import present_files
 from ansible_collections.dgx_spark.speculative.plugins.modules import deployment_files as module
+
+from tests.unit import modules
 
 LABELS = {"dgx_spark.speculative.generation": "5a0c3f1e9b27"}
 
@@ -50,8 +51,7 @@ class Deployment:
                 {"name": "serve.sh", "content": "#!/bin/sh\n", "mode": "0755"},
             ],
         }
-        with patch_module_args(self.arguments), pytest.raises(SystemExit):
-            module.main()
+        modules.run(module, self.arguments)
 
     def asked(self, **changes: t.Any) -> bool:
         """Whether the Spark is asked, after a look at it."""

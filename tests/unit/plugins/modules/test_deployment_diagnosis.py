@@ -17,12 +17,11 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import evidence as _evidence
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
 from ansible_collections.dgx_spark.speculative.plugins.modules import deployment_diagnosis
 
-from tests.unit import docker_server
+from tests.unit import docker_server, modules
 from tests.unit.docker_server import DockerServer
 from tests.unit.replay_server import Server, free_port, replay
 
@@ -125,9 +124,7 @@ def fixture_url(server: Server) -> str:
 
 
 @pytest.fixture(name="diagnose")
-def fixture_diagnose(
-    tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Diagnose:
+def fixture_diagnose(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Diagnose:
     machine = Machine(uid=os.getuid(), home=home, docker_host="")
     monkeypatch.setattr(deployment_diagnosis, "Machine", lambda: machine)
     # What this machine's kernel and disks say is no part of the test.
@@ -150,10 +147,7 @@ def fixture_diagnose(
             "cache_directory": str(home / "cache/hub"),
             **args,
         }
-        with patch_module_args(args), pytest.raises(SystemExit):
-            deployment_diagnosis.main()
-        result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
-        return result
+        return modules.run(deployment_diagnosis, args)
 
     return diagnose
 

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import Disk, Previous, Status
@@ -27,6 +26,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watch
 from ansible_collections.dgx_spark.speculative.plugins.modules import deployment_info
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.status import render, status_of
 
+from tests.unit import modules
 from tests.unit.docker_server import DockerServer
 from tests.unit.replay_server import FIXTURES, Handler, Server, free_port, replay
 
@@ -156,7 +156,7 @@ def fixture_silent(tmp_path: Path, docker: DockerServer) -> Spark:
 
 
 @pytest.fixture(name="look")
-def fixture_look(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Look:
+def fixture_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Look:
     machine = Machine(root=tmp_path / "root", uid=os.getuid(), home=tmp_path, docker_host="")
     monkeypatch.setattr(deployment_info, "Machine", lambda: machine)
     memory = tmp_path / "root/proc/meminfo"
@@ -170,9 +170,7 @@ def fixture_look(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
             "cache_directory": str(tmp_path / "hub"),
             **args,
         }
-        with patch_module_args(args), pytest.raises(SystemExit):
-            deployment_info.main()
-        result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
+        result = modules.run(deployment_info, args)
         assert (result.get("failed", False), result.get("changed", False)) == (fails, False), result
         # As the action does.
         return {**result, "lines": render("spark-1", status_of(result))} if "disk" in result else result
@@ -1016,15 +1014,10 @@ def test_another_format_of_what_does_not_run_is_no_obstacle(serving: Spark, look
     assert (result["state"], result["previous"]) == ("ready", None)
 
 
-def test_where_the_roles_have_things_is_the_default(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_the_roles_have_things_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    with patch_module_args({"gather": ["log"], "socket": str(tmp_path / "none")}), pytest.raises(SystemExit):
-        deployment_info.main()
-    assert (
-        f"below {tmp_path}/.local/share/dgx-spark-speculative." in json.loads(capsys.readouterr().out)["log"]["detail"]
-    )
+    result = modules.run(deployment_info, {"gather": ["log"], "socket": str(tmp_path / "none")})
+    assert f"{tmp_path}/.local/share/dgx-spark-speculative." in result["log"]["detail"]
 
 
 def test_all_that_is_returned_is_documented() -> None:

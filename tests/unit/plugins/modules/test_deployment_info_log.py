@@ -4,16 +4,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import typing as t
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.testing import patch_module_args
 from ansible_collections.dgx_spark.speculative.plugins.modules import deployment_info
 
+from tests.unit import modules
 from tests.unit.docker_server import DockerServer
 from tests.unit.replay_server import FIXTURES
 
@@ -37,7 +36,7 @@ def fixture_docker(tmp_path: Path) -> t.Iterator[DockerServer]:
 
 
 @pytest.fixture(name="read")
-def fixture_read(tmp_path: Path, capsys: pytest.CaptureFixture[str], state: Path) -> Read:
+def fixture_read(tmp_path: Path, state: Path) -> Read:
     def read(**args: t.Any) -> dict[str, t.Any]:
         options = {
             "gather": ["log"],
@@ -45,12 +44,10 @@ def fixture_read(tmp_path: Path, capsys: pytest.CaptureFixture[str], state: Path
             "socket": str(tmp_path / "docker.sock"),
             "state_directory": str(state),
         }
-        with patch_module_args(options), pytest.raises(SystemExit):
-            deployment_info.main()
-        result: dict[str, t.Any] = json.loads(capsys.readouterr().out)
+        result = modules.run(deployment_info, options)
         assert result.get("changed", False) is False
         # What is not asked for is not returned.
-        assert result.get("failed") or set(result) - {"invocation"} == {"changed", "log"}
+        assert result.get("failed") or set(result) == {"changed", "log"}
         return dict(result.get("log", result))
 
     return read
