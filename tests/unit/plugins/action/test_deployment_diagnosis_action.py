@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import tarfile
-import types
 import typing as t
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.dgx_spark.speculative.plugins.action import deployment_diagnosis
 from ansible_collections.dgx_spark.speculative.plugins.action.deployment_diagnosis import place
 
-from tests.unit import plays
+from tests.unit import actions, plays
 
 
 @pytest.mark.parametrize(
@@ -58,19 +57,6 @@ def test_in_check_mode_there_is_none(tmp_path: Path) -> None:
     assert "evidence" not in found["lines"][-1]
 
 
-class Action(deployment_diagnosis.ActionModule):
-    """The action at the end of a run that failed, on a host that tells something, or is lost."""
-
-    def __init__(self, found: dict[str, t.Any] | None) -> None:
-        self._task: t.Any = types.SimpleNamespace(args={"fails": "true", "failure": "spark-1: It failed."})
-        self._found = found
-
-    def _execute_module(self, *_: t.Any, **__: t.Any) -> t.Any:
-        if self._found is None:
-            raise AnsibleConnectionFailure("lost")
-        return self._found
-
-
 @pytest.mark.parametrize(
     ("found", "shown"),
     [
@@ -83,8 +69,13 @@ class Action(deployment_diagnosis.ActionModule):
 def test_a_run_that_failed_ends_with_its_own_message(
     found: dict[str, t.Any] | None, shown: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def answer(*_: t.Any) -> t.Any:
+        if found is None:
+            raise AnsibleConnectionFailure("lost")
+        return found
+
     said: list[str] = []
-    monkeypatch.setattr(deployment_diagnosis.ActionBase, "run", lambda *_a, **_k: {})
     monkeypatch.setattr(deployment_diagnosis.display, "display", said.append)
-    assert Action(found).run() == {"failed": True, "changed": False, "msg": "spark-1: It failed."}
+    action = actions.made(deployment_diagnosis, {"fails": "true", "failure": "spark-1: It failed."}, answer)
+    assert action.run() == {"failed": True, "changed": False, "msg": "spark-1: It failed."}
     assert said == shown

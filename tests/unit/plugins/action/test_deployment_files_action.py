@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import types
 import typing as t
 from pathlib import Path
 
@@ -13,27 +12,14 @@ from ansible_collections.dgx_spark.speculative.plugins.action import deployment_
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import present_files
 from ansible_collections.dgx_spark.speculative.plugins.modules import deployment_files as module
 
-from tests.unit import modules
+from tests.unit import actions, modules
 
 LABELS = {"dgx_spark.speculative.generation": "5a0c3f1e9b27"}
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deployment_files.ActionBase, "run", lambda *_a, **_k: {})
     monkeypatch.setattr(deployment_files, "require", lambda *_a: None)
-
-
-class Action(deployment_files.ActionModule):
-    """The action, which asks nobody."""
-
-    def __init__(self, arguments: dict[str, t.Any]) -> None:
-        self._task: t.Any = types.SimpleNamespace(args=arguments)
-        self.calls = 0
-
-    def _execute_module(self, *_: t.Any, **__: t.Any) -> t.Any:
-        self.calls += 1
-        return {"changed": True}
 
 
 class Deployment:
@@ -55,7 +41,8 @@ class Deployment:
 
     def asked(self, **changes: t.Any) -> bool:
         """Whether the Spark is asked, after a look at it."""
-        action = Action({**self.arguments, "known": present_files(self.directory, LABELS), **changes})
+        asked = {**self.arguments, "known": present_files(self.directory, LABELS), **changes}
+        action = actions.made(deployment_files, asked, lambda *_: {"changed": True})
         assert action.run(task_vars={"inventory_hostname": "spark-1"})["changed"] is bool(action.calls)
         return bool(action.calls)
 

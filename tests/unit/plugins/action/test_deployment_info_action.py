@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
-import types
 import typing as t
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.action import deployment_info
 from ansible_collections.dgx_spark.speculative.plugins.action.deployment_info import told
+
+from tests.unit import actions
 
 LINES = ["one", "two"]
 
@@ -26,25 +27,20 @@ def test_a_log_is_told_below_where_it_is(log: dict[str, t.Any], expected: list[s
     assert told("spark-1", {**log, "lines": LINES}) == expected
 
 
-class Action(deployment_info.ActionModule):
+def look(*, listens: bool) -> t.Any:
     """The action on a host where somebody listens, or nobody."""
-
-    def __init__(self, listens: bool) -> None:
-        lets_in = {"address": "192.168.100.11", "port": 2233, "timeout": "5"}
-        self._task: t.Any = types.SimpleNamespace(args={"ask": False, "lets_in": lets_in}, check_mode=False)
-        self._play_context: t.Any = types.SimpleNamespace(remote_addr="192.0.2.1")
-        self._listens = listens
-        self.calls: list[tuple[str | None, t.Any]] = []
-
-    def _execute_module(self, module_name: t.Any = None, module_args: t.Any = None, *_: t.Any, **__: t.Any) -> t.Any:
-        self.calls.append((module_name, module_args))
-        return {"failed": not self._listens} if module_name else {"why": "It has ended.", "disk": {}}
+    lets_in = {"address": "192.168.100.11", "port": 2233, "timeout": "5"}
+    looked = {"why": "It has ended.", "disk": {}}
+    return actions.made(
+        deployment_info,
+        {"ask": False, "lets_in": lets_in},
+        lambda name, _arguments: {"failed": not listens} if name else looked,
+    )
 
 
-def test_who_lets_its_head_in_is_not_looked_at_and_who_does_not_is_told_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deployment_info.ActionBase, "run", lambda *_a, **_k: {})
+def test_who_lets_its_head_in_is_not_looked_at_and_who_does_not_is_told_why() -> None:
     asked = ("ansible.builtin.wait_for", {"host": "192.168.100.11", "port": 2233, "timeout": 5})
-    listening, silent = Action(listens=True), Action(listens=False)
+    listening, silent = look(listens=True), look(listens=False)
     assert listening.run(None, {"inventory_hostname": "spark-2"}) == {"changed": False}
     assert listening.calls == [asked]
     found = silent.run(None, {"inventory_hostname": "spark-2"})

@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
-import types
 import typing as t
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.action import huggingface_snapshot, watched_job
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.models import VOCABULARIES
+
+from tests.unit import actions
 
 PATH = "/state/vocabularies/o200k_base.tiktoken"
 FOUND = {
@@ -39,10 +40,8 @@ def fixture_asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, t.Any]:
 
 
 def look(**arguments: t.Any) -> dict[str, t.Any]:
-    action = huggingface_snapshot.ActionModule.__new__(huggingface_snapshot.ActionModule)
-    action._task = t.cast("t.Any", types.SimpleNamespace(args=arguments))
-    action._templar = t.cast("t.Any", types.SimpleNamespace(template=lambda value: value))
-    return action.run(task_vars=VARIABLES)
+    found: dict[str, t.Any] = actions.made(huggingface_snapshot, arguments).run(task_vars=VARIABLES)
+    return found
 
 
 def test_vocabularies_are_files_and_are_fetched_where_they_are_missing(asked: dict[str, t.Any]) -> None:
@@ -65,8 +64,7 @@ def test_a_spark_that_cannot_have_what_the_head_has_is_named(asked: dict[str, t.
 
 
 def test_a_dictionary_is_handed_to_a_program_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    action = watched_job.ActionModule.__new__(watched_job.ActionModule)
-    action._task = t.cast("t.Any", types.SimpleNamespace(args={"arguments": ["a", {"b": [1]}], "stdin": "secret"}))
+    action = actions.made(watched_job, {"arguments": ["a", {"b": [1]}], "stdin": "secret"})
     monkeypatch.setattr(watched_job.Following, "run", lambda *_a, **_k: {})
     action.run()
     assert action._task.args == {"arguments": ["a", '{"b": [1]}'], "stdin": "secret"}

@@ -54,7 +54,6 @@ def fixture_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Spark:
     monkeypatch.setattr(lease, "LOOK_S", 0.0)
     monkeypatch.setattr(lease, "JUST_ENDED_S", 0.0)
     monkeypatch.setattr(lease, "APART_S", 0.0)
-    monkeypatch.setattr(lease.ActionBase, "run", lambda *_a, **_k: {})
     monkeypatch.setattr(lease.context, "CLIARGS", {"args": ("playbooks/stop.yml", "more/x.yml")})
     return spark
 

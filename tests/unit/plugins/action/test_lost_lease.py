@@ -6,13 +6,11 @@
 
 from __future__ import annotations
 
-import types
 import typing as t
 from pathlib import Path
 
 import pytest
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.dgx_spark.speculative.plugins.action import (
     completions_probe,
     deployment_files,
@@ -21,6 +19,8 @@ from ansible_collections.dgx_spark.speculative.plugins.action import (
     watched_job,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import held
+
+from tests.unit import actions
 
 HOLDER = {"who": "bob@desk", "doing": "stop.yml", "for_s": 4}
 TAKEN_OVER = r"^spark-1: bob@desk has been running stop\.yml for 4 s and has the Spark now\."
@@ -42,47 +42,31 @@ CALLS: list[tuple[t.Any, dict[str, t.Any]]] = [
 @pytest.fixture(autouse=True)
 def lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> held.Lease:
     monkeypatch.setattr(held, "directory", lambda: tmp_path)
-    monkeypatch.setattr(ActionBase, "run", lambda *_a, **_k: {})
     lease = held.Lease("spark-1")
     lease.note(held.now(), python="python3", taken=held.now())
     return lease
 
 
-def action(module: t.Any, arguments: dict[str, t.Any], call: t.Callable[[], dict[str, t.Any]]) -> t.Any:
-    made = module.ActionModule.__new__(module.ActionModule)
-    made._task = types.SimpleNamespace(args=arguments, action="it", check_mode=False, _uuid="1")
-    made._templar = types.SimpleNamespace(template=lambda value: value)
-    made._play_context = types.SimpleNamespace(remote_addr="spark-1")
-    made._execute_module = lambda *_, **__: call()
-    return made
-
-
 @pytest.mark.parametrize(("module", "arguments"), CALLS)
 def test_nothing_is_changed_after_that(module: t.Any, arguments: dict[str, t.Any], lease: held.Lease) -> None:
     lease.lose({"state": "lost", "holder": HOLDER})
-    called: list[str] = []
-
-    def call() -> dict[str, t.Any]:
-        called.append("called")
-        return {}
-
-    made = action(module, arguments, call)
+    action = actions.made(module, arguments)
     with pytest.raises(AnsibleActionFail, match=TAKEN_OVER):
-        made.run(task_vars={"inventory_hostname": "spark-1"})
-    assert called == []
+        action.run(task_vars={"inventory_hostname": "spark-1"})
+    assert action.calls == []
 
 
 def test_an_answer_that_came_after_that_does_not_count(lease: held.Lease) -> None:
-    def answered() -> dict[str, t.Any]:
+    def answered(*_: t.Any) -> dict[str, t.Any]:
         lease.lose({"state": "lost", "holder": HOLDER})
         return {"changed": False, "finished": True, "answer": "42"}
 
-    made = action(completions_probe, {"url": "http://127.0.0.1:8000", "follow": True}, answered)
+    action = actions.made(completions_probe, {"url": "http://127.0.0.1:8000", "follow": True}, answered)
     with pytest.raises(AnsibleActionFail, match=TAKEN_OVER):
-        made.run(task_vars={"inventory_hostname": "spark-1"})
+        action.run(task_vars={"inventory_hostname": "spark-1"})
 
 
 def test_looking_at_the_network_needs_no_lease(lease: held.Lease) -> None:
     lease.lose({"state": "lost", "holder": HOLDER})
-    made = action(fabric_network, {"state": "tried", "change": "1"}, lambda: {"stage": "undone"})
-    assert made.run(task_vars={"inventory_hostname": "spark-1"}) == {"stage": "undone"}
+    action = actions.made(fabric_network, {"state": "tried", "change": "1"}, lambda *_: {"stage": "undone"})
+    assert action.run(task_vars={"inventory_hostname": "spark-1"}) == {"stage": "undone"}

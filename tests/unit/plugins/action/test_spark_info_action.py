@@ -31,11 +31,6 @@ class Action(spark_info.ActionModule):
         return {"docker": {"published_ports": [], "port": seen} if len(self.calls) > 1 else as_asked}
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_info.ActionBase, "run", lambda *_a, **_k: {})
-
-
 @pytest.mark.parametrize(("become", "taken"), [("sg", []), (None, [TAKEN])])
 def test_one_look_is_enough_where_no_port_is_taken_or_nothing_is_hidden(
     become: str | None, taken: list[dict[str, t.Any]]

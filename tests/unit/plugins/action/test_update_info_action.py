@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-import types
-import typing as t
-
 import pytest
-from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.action.update_info import ActionModule, recipe_of
+from ansible_collections.dgx_spark.speculative.plugins.action import update_info
+from ansible_collections.dgx_spark.speculative.plugins.action.update_info import recipe_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RecipeError
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import RANGES
+
+from tests.unit import actions
 
 RECORD = {
     "deployment": "single_eagle3",
@@ -44,21 +43,9 @@ def test_a_given_recipe_has_to_exist_and_have_the_models() -> None:
         recipe_of(RECORD, "single_eagel3")
 
 
-class Action(ActionModule):
-    """The action on a Spark whose module answers with nothing newer."""
-
-    def __init__(self) -> None:
-        self._task: t.Any = types.SimpleNamespace(args={"record": {**RECORD, "image": {"reference": "x:1.2.1"}}})
-        self._play_context: t.Any = types.SimpleNamespace(remote_addr="spark-1")
-        self.sent: dict[str, t.Any] = {}
-
-    def _execute_module(self, *_: t.Any, module_args: t.Any = None, **__: t.Any) -> t.Any:
-        self.sent = module_args
-        return {"rows": []}
-
-
-def test_the_spark_is_given_the_releases_that_have_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ActionBase, "run", lambda *_: {})
-    action = Action()
+def test_the_spark_is_given_the_releases_that_have_rules() -> None:
+    record = {**RECORD, "image": {"reference": "x:1.2.1"}}
+    action = actions.made(update_info, {"record": record}, lambda *_: {"rows": []})
     action.run()
-    assert action.sent["families"] == RANGES
+    ((_name, sent),) = action.calls
+    assert sent["families"] == RANGES
