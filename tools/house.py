@@ -117,8 +117,16 @@ def mappings(node: yaml.Node | None) -> t.Iterator[tuple[str, yaml.Node]]:
             yield from mappings(child)
 
 
-def definitions(root: Path) -> t.Iterator[tuple[str, str, str]]:
-    """Yield name, file and source of what vars/ of roles, `vars:` and `set_fact` define."""
+def scalars(node: yaml.Node) -> t.Iterator[yaml.Node]:
+    """Yield the values that a YAML node has, however deep."""
+    if isinstance(node, yaml.ScalarNode):
+        yield node
+    for child in node.value if isinstance(node, (yaml.MappingNode, yaml.SequenceNode)) else ():
+        yield from scalars(child[1] if isinstance(child, tuple) else child)
+
+
+def definitions(root: Path) -> t.Iterator[tuple[str, str, list[str]]]:
+    """Yield name, file and the sources of the values of what vars/ of roles, `vars:` and `set_fact` define."""
     for file, text in ansible_files(root).items():
         document = yaml.compose(text, Loader=yaml.SafeLoader)
         blocks = [value for key, value in mappings(document) if key == "vars" or key.endswith("set_fact")]
@@ -126,7 +134,7 @@ def definitions(root: Path) -> t.Iterator[tuple[str, str, str]]:
             blocks.append(document)
         for block in blocks:
             for key, value in block.value if isinstance(block, yaml.MappingNode) else ():
-                yield key.value, file, text[value.start_mark.index : value.end_mark.index]
+                yield key.value, file, [text[one.start_mark.index : one.end_mark.index] for one in scalars(value)]
 
 
 def role_inputs(root: Path) -> set[str]:
@@ -147,10 +155,11 @@ def role_variables(root: Path) -> Measured:
 def jinja_lines(root: Path) -> Measured:
     """The lines of the longest Jinja value that a variable of vars/, `vars:` or `set_fact` has."""
     longest: dict[str, int] = {}
-    for name, file, source in definitions(root):
-        if "{{" in source or "{%" in source:
-            body = [line for line in source.splitlines() if line.strip() and not re.fullmatch(r"[>|][+-]?", line)]
-            longest[f"{file}: {name}"] = len(body)
+    for name, file, sources in definitions(root):
+        for source in sources:
+            if "{{" in source or "{%" in source:
+                body = [line for line in source.splitlines() if line.strip() and not re.fullmatch(r"[>|][+-]?", line)]
+                longest[f"{file}: {name}"] = max(len(body), longest.get(f"{file}: {name}", 0))
     value = max(longest.values(), default=0)
     return Measured(value, [name for name, size in longest.items() if size == value])
 

@@ -59,7 +59,7 @@ def wanted(run: Run) -> Result:
 
 def asked(run: Run, inputs: Mapping, facts: Mapping) -> Result:
     """Return what the decision is made from: the inputs, and what was gathered."""
-    memory = run.inputs("trtllm_container").get("found", {}).get("memory")
+    memory = run.inputs("engine_container").get("found", {}).get("memory")
     return {
         **inputs,
         **{name: facts[name] for name in ("records", "facts", "models")},

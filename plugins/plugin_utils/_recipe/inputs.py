@@ -33,6 +33,13 @@ OUTPUTS = (
     "api_proxy_urls",
     "docker_permissions_become",
     "docker_permissions_become_method",
+    "engine_container_changed",
+    "engine_container_definition",
+    "engine_container_found",
+    "engine_container_image_bytes",
+    "engine_container_registry",
+    "engine_container_settled",
+    "engine_container_started_at",
     "huggingface_cache_hub",
     "huggingface_cache_view",
     "spark_network_bandwidth",
@@ -51,14 +58,7 @@ OUTPUTS = (
     "speculative_serve_record",
     "speculative_serve_status",
     "speculative_serve_stopped",
-    "trtllm_container_changed",
-    "trtllm_container_definition",
-    "trtllm_container_found",
-    "trtllm_container_image_bytes",
     "trtllm_container_option_check",
-    "trtllm_container_registry",
-    "trtllm_container_settled",
-    "trtllm_container_started_at",
 )
 
 # The inputs of open_webui.yml and cleanup.yml for Open WebUI, which has no role.
@@ -70,6 +70,9 @@ OPEN_WEBUI = {
     "open_webui_name": "str",
     "open_webui_port": "int",
 }
+
+# What only roles say to each other.
+HANDED_OVER = re.compile(r"engine_container_settings|\w+_handover")
 
 # The least and the most that a number may be whose mistake would only be noticed late.
 LIMITS = {
@@ -99,12 +102,14 @@ RESERVED = {
 
 
 def inputs(roles: Path) -> dict[str, dict[str, str]]:
-    """Return the inputs with their types: of every role from its argument specs, and of Open WebUI."""
+    """Return what a user may set, with its type: of every role from its argument specs, and of Open WebUI."""
     found: dict[str, dict[str, str]] = {"open_webui": OPEN_WEBUI}
     for path in sorted(roles.glob("*/meta/argument_specs.yml")):
         specs = yaml_load(path.read_text(encoding="utf-8"))["argument_specs"]
         options = (option for spec in specs.values() for option in (spec.get("options") or {}).items())
-        found[path.parent.parent.name] = {name: option.get("type", "str") for name, option in options}
+        found[path.parent.parent.name] = {
+            name: option.get("type", "str") for name, option in options if not HANDED_OVER.fullmatch(name)
+        }
     return found
 
 

@@ -60,6 +60,12 @@ if module.params["name"] == "release:used":
     module.fail_json(msg="Error removing image release:used - " + said)
 module.exit_json(changed=module.params["name"] == "release:here")
 """
+# Of images with an SSH server there are none.
+HOST_INFO = """#!/usr/bin/python
+from ansible.module_utils.basic import AnsibleModule
+names = ("images", "images_filters")
+AnsibleModule({name: {"type": "raw"} for name in names}, supports_check_mode=True).exit_json(changed=False, images=[])
+"""
 
 
 class Said(t.NamedTuple):
@@ -82,6 +88,7 @@ def fixture_check(tmp_path: Path) -> t.Callable[..., Said]:
     doubles.mkdir(parents=True)
     (doubles / "docker_volume.py").write_text(VOLUME, encoding="utf-8")
     (doubles / "docker_image_remove.py").write_text(IMAGE, encoding="utf-8")
+    (doubles / "docker_host_info.py").write_text(HOST_INFO, encoding="utf-8")
 
     def check(
         role: str,

@@ -77,7 +77,7 @@ PLAY: dict[str, t.Any] = {
     "vars": {
         "deployment_recipe": "{{ read.recipe }}",
         "huggingface_cache_view": {"facts": {"example/target": FACTS}, "models": {"example/target": {"commit": "1"}}},
-        "trtllm_container_found": {
+        "engine_container_found": {
             "memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []}
         },
         "__speculative_serve_look": {"docker": {"slot": None}, "records": {"choice": None, "own": None, "files": {}}},

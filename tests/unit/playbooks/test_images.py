@@ -25,8 +25,8 @@ def test_an_image_is_known_before_it_is_pulled_and_one_that_was_here_is_not(
         "slot": {"state": "running"},
     }
     inputs = {
-        "trtllm_container_found": found,
-        "trtllm_container_registry": {"layers": []},
+        "engine_container_found": found,
+        "engine_container_registry": {"layers": []},
         "trtllm_container_image": "release:1",
     }
     said = check("trtllm_container", "image", inputs=inputs)

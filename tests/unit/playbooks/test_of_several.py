@@ -21,7 +21,7 @@ NAMES = ("spark-1", "spark-2", "spark-3")
 
 def play(directory: Path, tasks: list[dict[str, t.Any]], **keywords: t.Any) -> subprocess.CompletedProcess[str]:
     hosts: dict[str, dict[str, t.Any]] = {name: {} for name in NAMES}
-    hosts["spark-1"]["trtllm_container_registry"] = {"compressed_bytes": 13}
+    hosts["spark-1"]["engine_container_registry"] = {"compressed_bytes": 13}
     (directory / "hosts.yml").write_text(json.dumps({"sparks": {"hosts": hosts}}), encoding="utf-8")
     return plays.do(directory, *tasks, hosts=str(directory / "hosts.yml"), **keywords)
 

@@ -17,7 +17,7 @@ ASKED = {
     "speculative_serve/tasks/check_sudo.yml": ("speculative_serve/tasks/plan.yml", "check_sudo.yml"),
     "speculative_serve/tasks/drop_caches.yml": ("speculative_serve/tasks/plan.yml", "check_sudo.yml"),
     "speculative_serve/tasks/protect.yml": ("speculative_serve/tasks/preflight.yml", "protect.yml"),
-    "trtllm_container/tasks/firewall.yml": ("trtllm_container/tasks/preflight.yml", "firewall.yml"),
+    "engine_container/tasks/firewall.yml": ("engine_container/tasks/preflight.yml", "firewall.yml"),
     "huggingface_cache/tasks/take_over.yml": ("huggingface_cache/tasks/preflight.yml", "take_over.yml"),
 }
 # These run before anything is downloaded: how Docker is reached is the first part of the look, and the network is the

@@ -90,7 +90,7 @@ def spark(rank: int) -> dict[str, t.Any]:
         },
         "__speculative_serve_look": LOOK,
         "__speculative_serve_run": "{{ __speculative_serve_node.run }}",
-        "__trtllm_container_bridged": [],
+        "__engine_container_bridged": [],
     }
 
 

@@ -20,7 +20,7 @@ from tests.unit.waiting import WITHIN_S
 
 MARK = "dgx-spark-speculative-gpu:"
 FREE, TOTAL = 101_000_000_000, 128_521_625_600
-PROGRAM = (Path(__file__).parents[3] / "roles/trtllm_container/files/check_gpu.py").read_text(encoding="utf-8")
+PROGRAM = (Path(__file__).parents[3] / "roles/engine_container/files/check_gpu.py").read_text(encoding="utf-8")
 
 
 def check(place: Path, program: str = PROGRAM) -> tuple[int, dict[str, t.Any]]:

@@ -43,8 +43,11 @@ def said(directory: Path, message: str, variables: dict[str, t.Any]) -> str:
     ],
 )
 def test_why_docker_does_not_start_a_container(tmp_path: Path, reason: str, remedy: str) -> None:
-    message = refusal("trtllm_container/tasks/refuse_start.yml", "Say why the container does not start")
-    failed = {"trtllm_container_name": "slot", "ansible_failed_result": {"msg": reason}}
+    message = refusal("engine_container/tasks/refuse_start.yml", "Say why the container does not start")
+    failed = {
+        "engine_container_settings": {"name": "slot", "prefix": "trtllm_container"},
+        "ansible_failed_result": {"msg": reason},
+    }
     text = said(tmp_path, message, failed)
     assert text.startswith(f"spark-1: Docker could not start the container slot: {reason.split(chr(34))[1]}. ")
     assert text.endswith(remedy)

@@ -47,14 +47,14 @@ VARIABLES: dict[str, t.Any] = {
     "speculative_serve_log_level": "info",
     "speculative_serve_state_directory": "/state",
     "speculative_serve_cache_directory": "/hub",
-    "trtllm_container_found": {
+    "engine_container_found": {
         "memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []}
     },
     "huggingface_cache_view": {"models": {"a/target": {"commit": "1"}}},
 }
 SHAPE = {"layers": 36, "kv_heads": 8, "head_dim": 64, "max_context": 131_072}
 MODELS = {"a/target": {"weights_bytes": 65_200_000_000, **SHAPE}, "a/draft": {"weights_bytes": 431_000_000, **SHAPE}}
-LITTLE = {"memory": {**VARIABLES["trtllm_container_found"]["memory"], "available": 20_000_000_000}}
+LITTLE = {"memory": {**VARIABLES["engine_container_found"]["memory"], "available": 20_000_000_000}}
 FACTS: dict[str, t.Any] = {
     **{"slots": {"spark-1": {}}, "records": {"spark-1": {}}, "facts": {"spark-1": MODELS}, "models": {"spark-1": {}}},
 }
@@ -100,13 +100,13 @@ def test_without_a_plan_it_is_decided_where_it_is_needed() -> None:
 
 
 def test_what_does_not_fit_is_refused_with_the_plan_unless_somebody_insists() -> None:
-    refused = served.decide(run(trtllm_container_found=LITTLE), FACTS)
+    refused = served.decide(run(engine_container_found=LITTLE), FACTS)
     assert (refused["failed"], list(refused)) == (True, ["lines", "failed", "msg"])
-    plan = served.decide(run(speculative_serve_overcommit="true", trtllm_container_found=LITTLE), FACTS)
+    plan = served.decide(run(speculative_serve_overcommit="true", engine_container_found=LITTLE), FACTS)
     assert plan["message"] != ""
     # As soon as it is known that it does not.
     plan = {**served.decide(run(), FACTS), "changed": False}
-    assert served.memory(run(trtllm_container_found=LITTLE), {**FACTS, "plan": plan})["failed"]
+    assert served.memory(run(engine_container_found=LITTLE), {**FACTS, "plan": plan})["failed"]
     assert not served.memory(run(), {**FACTS, "plan": plan}).get("failed")
 
 
