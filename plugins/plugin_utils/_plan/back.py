@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import PREFIX
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deployment import lost
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
 
 Records = t.Mapping[str, t.Any]
-TELLING = ((f"{PREFIX}.deployment", None), (f"{PREFIX}.options", 12))
+TELLING = ((f"{names.LABEL}deployment", None), (f"{names.LABEL}options", 12))
 
 
 def _kept(records: Records, state_directory: str) -> str:

@@ -20,8 +20,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import FORMAT
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import wish
 
-PREFIX = names.LABEL.rstrip(".")
-LABEL = f"{PREFIX}.configuration"
+LABEL = f"{names.LABEL}configuration"
 # Where a container has its files from, below the deployment's directory, and where it finds them.
 GENERATIONS = "generations"
 DEPLOYMENT = "/deployment"
@@ -249,14 +248,14 @@ def labels(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
     """What a container tells of itself."""
     node = nodes[rank]
     return {
-        f"{PREFIX}.format": str(FORMAT),
-        f"{PREFIX}.deployment": node.deployment,
-        f"{PREFIX}.directory": node.directory,
-        f"{PREFIX}.generation": node.generation,
-        f"{PREFIX}.options": node.checked,
-        f"{PREFIX}.url": node.url,
+        f"{names.LABEL}format": str(FORMAT),
+        f"{names.LABEL}deployment": node.deployment,
+        f"{names.LABEL}directory": node.directory,
+        f"{names.LABEL}generation": node.generation,
+        f"{names.LABEL}options": node.checked,
+        f"{names.LABEL}url": node.url,
         LABEL: configuration(nodes, node),
-        **({f"{PREFIX}.rank": str(rank), f"{PREFIX}.trust": node.trust} if node.rails else {}),
+        **({f"{names.LABEL}rank": str(rank), f"{names.LABEL}trust": node.trust} if node.rails else {}),
     }
 
 

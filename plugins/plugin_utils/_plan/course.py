@@ -12,6 +12,7 @@ import ipaddress
 import typing as t
 from urllib.parse import urlsplit
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.back import told_apart
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
@@ -164,7 +165,7 @@ def start(
     a head whose worker is missing from the run. Empty is nothing. Everybody's labels tell whether they are of one."""
     cluster = (recorded or {}).get("pair") or {}
     rails = cluster.get("rails") or []
-    answers = str(labels.get("dgx_spark.speculative.rank", "0")) == "0"
+    answers = str(labels.get(f"{names.LABEL}rank", "0")) == "0"
     nodes = nodes_of(cluster)
     lost = [each for each in missing if each in nodes]
     others = [found for each, found in everybody.items() if each in nodes and found]

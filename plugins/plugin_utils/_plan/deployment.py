@@ -19,7 +19,7 @@ import typing as t
 import urllib.parse
 from pathlib import PurePosixPath
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, pair_view
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names, nccl, pair_view
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import ASIDE
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
     FORMAT,
@@ -31,7 +31,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import (
     DEPLOYMENT,
     LABEL,
-    PREFIX,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.known_issues import issues_of_nccl
 
@@ -88,7 +87,7 @@ class Deployment:
     @property
     def checked(self) -> str:
         """Return by which name the image was asked about the engine options."""
-        return str(self.container["labels"][f"{PREFIX}.options"])
+        return str(self.container["labels"][f"{names.LABEL}options"])
 
     def record(self, seen: Seen, now: datetime.datetime) -> Record:
         """The deployment, seen to answer."""
@@ -233,7 +232,7 @@ def reviewed(record: Mapping, answered: Mapping, networks: Mapping, origins: Map
 
 def with_verdict(record: Mapping, verdict: Mapping) -> Record:
     """The record with what a benchmark has found of just this deployment, if one has."""
-    label = f"{PREFIX}.configuration"
+    label = f"{names.LABEL}configuration"
     is_its = bool(verdict) and verdict.get("configuration") == record["container"]["labels"].get(label)
     others = {name: value for name, value in record.items() if name != "verdict"}
     return {**others, "verdict": verdict} if is_its else others
@@ -260,7 +259,7 @@ def is_record(deployment: Mapping) -> bool:
 
 def directory(deployment: Mapping) -> str:
     """Return where a Spark has its files."""
-    return str(deployment["container"]["labels"][f"{PREFIX}.directory"])
+    return str(deployment["container"]["labels"][f"{names.LABEL}directory"])
 
 
 def lost(deployment: Mapping, addresses: t.Collection[str]) -> str:
@@ -282,7 +281,7 @@ def in_place(container: Mapping, files: t.Mapping[str, str]) -> dict[str, t.Any]
     inside = f"{DEPLOYMENT}/"
     targets = [mount["target"] for mount in container["mounts"]]
     return {
-        "generation": container["labels"][f"{PREFIX}.generation"],
+        "generation": container["labels"][f"{names.LABEL}generation"],
         "beside": [target.removeprefix(inside) for target in targets if target.startswith(inside)],
         "files": [{"name": name, "content": text} for name, text in files.items()],
     }

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.card import plan_cards
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import PREFIX
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import end_of_stream, given, plan
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import PlanError, Wish
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
@@ -73,7 +73,7 @@ def outcome(why: str, others: str, stage: str, stuck: str) -> str:
 def in_use(slot: t.Mapping[str, t.Any] | None, container: str, others: str) -> str:
     """Why the cable cannot be taken from its Spark: one half of a model serves there, or is about to, and its ranks
     talk to each other over it."""
-    if slot is None or slot["state"] in ENDED or f"{PREFIX}.rank" not in (slot["labels"] or {}):
+    if slot is None or slot["state"] in ENDED or f"{names.LABEL}rank" not in (slot["labels"] or {}):
         return ""
     return (
         f"the port with the cable has to be configured, but the container {container} serves a model together with "

@@ -13,9 +13,9 @@ import json
 import typing as t
 
 from ansible.utils.vars import merge_hash
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import wrapped
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import guard, memory, sizes, values
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.containers import PREFIX
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import (
     Built,
     Request,
@@ -29,7 +29,7 @@ Mapping = t.Mapping[str, t.Any]
 # The known issue of releases that size the KV cache by bytes: its row says for which models, the plan how many.
 SIZED_BY_BYTES = "kv-cache-manager-v2-16942"
 # The label by which a container tells which options it was started with.
-OPTIONS = f"{PREFIX}.options"
+OPTIONS = f"{names.LABEL}options"
 
 
 def of_head(everybody: t.Mapping[str, t.Any]) -> t.Any:
