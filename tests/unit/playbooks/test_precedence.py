@@ -161,7 +161,7 @@ def test_whoever_gives_a_value_is_stronger_than_recipe_and_benchmark(
         assert one["lines"][-1] == f"  not from the recipe: {said}"
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.__name__)
+@pytest.mark.parametrize("source", [host_variable, role_parameter, command_line], ids=lambda source: source.__name__)
 def test_two_hosts_may_have_different_values(tmp_path: Path, source: t.Callable[[Site, t.Any], None]) -> None:
     site = Site(tmp_path, "spark-1", "spark-2")
     site.variables.update(CHOSEN, lengths={"spark-1": 3, "spark-2": 2})
