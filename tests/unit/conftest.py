@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH, Page
+
+from tests.twin import models
 
 # Tests read what Ansible itself prints, whatever ansible.cfg chooses for people.
 os.environ["ANSIBLE_STDOUT_CALLBACK"] = "ansible.builtin.default"
@@ -25,3 +28,11 @@ def page(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines are as wide as they may be, whatever terminal the tests run in and whatever one of them has had."""
     monkeypatch.setattr(Page, "columns", WIDTH)
     monkeypatch.setenv("COLUMNS", str(WIDTH))
+
+
+@pytest.fixture(scope="session")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The models of the twin's Hub, which are read only."""
+    directory = tmp_path_factory.mktemp("hub")
+    models.write_models(directory)
+    return directory

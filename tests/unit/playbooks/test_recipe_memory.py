@@ -21,8 +21,6 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.memory
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import read
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import load
 
-from tests.twin import models
-
 RECIPES = Path(__file__).parents[3] / "playbooks" / "recipes"
 GPT_OSS, HEAD = 65_248_815_744, 430_943_640
 # Recipe: tokens, bytes of a token on each Spark, weights on each Spark.
@@ -57,13 +55,6 @@ STATED = {
     "qwen3_235b_a22b_eagle3": ("2 GB of KV cache on each Spark", 2),
     "qwen3_235b_a22b_eagle3_1_3": ("2 GB of KV cache on each Spark", 2),
 }
-
-
-@pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("hub")
-    models.write_models(directory)
-    return directory
 
 
 def facts(directory: Path) -> dict[str, t.Any]:

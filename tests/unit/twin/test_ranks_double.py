@@ -26,14 +26,6 @@ from tests.twin.trtllm.server import loading, machine, nccl, ranks
 from tests.twin.trtllm.server.machine import Faults, Gpu
 from tests.unit.waiting import WITHIN_S
 
-
-@pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("hub")
-    models.write_models(directory)
-    return directory
-
-
 # Interfaces
 
 

@@ -25,13 +25,6 @@ from tests.twin.trtllm.server.options import TorchLlmArgs  # noqa: E402
 EAGLE3 = {"decoding_type": "Eagle3", "max_draft_len": 5, "speculative_model": "/draft"}
 
 
-@pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("hub")
-    models.write_models(directory)
-    return directory
-
-
 def test_target_and_draft_of_one_family_share_the_vocabulary(hub: Path) -> None:
     target, draft = (checkpoint.inspect(hub / name) for name in (models.LLAMA_TARGET, models.LLAMA_DRAFT))
     checkpoint.check_draft(target, draft, eagle=False)

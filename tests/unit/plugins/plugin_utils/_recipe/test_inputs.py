@@ -42,7 +42,9 @@ def test_what_has_nothing_to_do_with_the_roles_is_nobodys_business() -> None:
 
 def test_every_default_is_an_input() -> None:
     known = inputs(ROLES)
-    for defaults in ROLES.glob("*/defaults/main.yml"):
+    files = list(ROLES.glob("*/defaults/main.yml"))
+    assert files
+    for defaults in files:
         names = yaml.safe_load(defaults.read_text(encoding="utf-8"))
         assert misspelt((name for name in names if not HANDED_OVER.fullmatch(name)), known) == []
 
