@@ -11,7 +11,14 @@ from __future__ import annotations
 import typing as t
 
 from ansible.plugins.loader import lookup_loader
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import back, course, deployment, nodes, shared
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
+    back,
+    course,
+    deployment,
+    nodes,
+    shared,
+    wish,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
     DICT,
     EMPTY_DICT,
@@ -45,24 +52,25 @@ START: Spec = {
     "addresses": {"type": "list", "elements": "str", "required": True},
     "everybody": REQUIRED_DICT,
 }
-# Inputs of speculative_serve and trtllm_container that a node spec has as they are.
+# Inputs of speculative_serve that a node spec has as they are.
 SERVE = (
-    *("deployment", "host", "port", "stall_s", "probe_interval_s", "peer_lost_s"),
-    *("ready_timeout", "environment", "log_level"),
-)
-SETTINGS = (
-    *("published_ports", "ipc_mode", "ulimits", "device_requests"),
-    *("stop_timeout", "log_max_size", "log_max_files"),
+    "deployment",
+    "host",
+    "port",
+    "stall_s",
+    "probe_interval_s",
+    "peer_lost_s",
+    "ready_timeout",
+    "environment",
+    "log_level",
 )
 
 
 def settings(container: Inputs) -> Result:
     """Return how Docker is to run the container, as far as a user says it."""
-    given = {name: container.get(name) for name in SETTINGS}
-    return {
-        "network": container.get("network", "host"),
-        **{name: value for name, value in given.items() if value is not None},
-    }
+    given = {name: container.get(name) for name in wish.SETTINGS}
+    found = {name: value for name, value in given.items() if value is not None}
+    return {"network": "host", **found}
 
 
 def node_inputs(run: Run) -> Result:
@@ -100,7 +108,7 @@ def spec(run: Run, arguments: Mapping) -> Result:
         "proven": records.get("present") is not None,
         "programs": arguments["programs"],
     }
-    return shared.brought(asked, plan, run.recipe)
+    return {**shared.brought(asked, plan, run.recipe), "warnings": plan["warnings"]}
 
 
 def container(run: Run, arguments: Mapping) -> Result:

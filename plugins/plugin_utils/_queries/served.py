@@ -32,8 +32,16 @@ display = Display()
 FACTS: Spec = dict.fromkeys(("slots", "records", "facts", "models"), EMPTY_DICT)
 # Inputs that have the names of what is served.
 SAME_NAMES = (
-    *("method", "draft_length", "context", "parallel", "kv_cache", "family"),
-    *("break_even", "options", "environment", "port"),
+    "method",
+    "draft_length",
+    "context",
+    "parallel",
+    "kv_cache",
+    "family",
+    "break_even",
+    "options",
+    "environment",
+    "port",
 )
 
 

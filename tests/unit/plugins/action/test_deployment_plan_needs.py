@@ -46,7 +46,14 @@ VARIABLES: dict[str, t.Any] = {
 SMALL = {"total": 60_000_000_000, "available": 55_000_000_000, "slot": 0, "holders": []}
 
 
-def play(directory: Path, *arguments: str, **changes: t.Any) -> subprocess.CompletedProcess[str]:
+def include(tasks: str) -> dict[str, t.Any]:
+    role = {"name": "dgx_spark.speculative.speculative_serve", "tasks_from": tasks, "public": True}
+    return {"name": tasks, "ansible.builtin.include_role": role}
+
+
+def play(
+    directory: Path, *arguments: str, then: t.Sequence[dict[str, t.Any]] = (), **changes: t.Any
+) -> subprocess.CompletedProcess[str]:
     shown = "{'plan': speculative_serve_plan, 'options': speculative_serve_plan.config.options}"
     show = {
         "name": "Show",
@@ -56,9 +63,8 @@ def play(directory: Path, *arguments: str, **changes: t.Any) -> subprocess.Compl
         },
         "check_mode": False,
     }
-    role = {"name": "dgx_spark.speculative.speculative_serve", "tasks_from": "plan", "public": True}
-    include = {"name": "Plan", "ansible.builtin.include_role": role}
-    content = {"name": "Play", "hosts": "all", "gather_facts": False, "tasks": [include, show]}
+    tasks = [include("plan"), *then, show]
+    content = {"name": "Play", "hosts": "all", "gather_facts": False, "tasks": tasks}
     return plays.run(directory, {**content, "vars": {**VARIABLES, **changes}}, *arguments)
 
 
@@ -76,6 +82,22 @@ def test_what_fits_is_planned_without_a_word(tmp_path: Path, check: list[str]) -
     # The recipe's own option is still there, and the sum of both is what the engine takes.
     assert options["kv_cache_config"] == {"max_tokens": 131_168, "free_gpu_memory_fraction": 0.9}
     assert (options["max_seq_len"], options["max_batch_size"]) == (131_072, 1)
+
+
+def test_what_cuda_calls_free_counts_the_memory_again(tmp_path: Path) -> None:
+    memory = VARIABLES["engine_container_found"]["memory"]
+    cuda = {"free": 50_000_000_000, "unused": 60_000_000_000, "available": 118_000_000_000}
+    asked = {
+        "name": "Ask CUDA",
+        "ansible.builtin.set_fact": {"engine_container_found": {"memory": {**memory, "cuda": cuda}}},
+    }
+    done = play(tmp_path, then=[asked, include("plan_memory")])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "free for the GPU: 50.0 GB by CUDA" in done.stdout
+    assert " ".join((done.stdout + done.stderr).split()).count("CUDA calls 50.0 GB free") == 1
+    found = result(tmp_path)["plan"]
+    assert (found["verdict"], found["free_for_gpu"]) == ("fits", "50.0 GB by CUDA, 118 GB available")
+    assert len(found["checked"]) == 64
 
 
 def test_the_plan_is_shown_when_asked_for(tmp_path: Path) -> None:
