@@ -106,14 +106,19 @@ def decide(run: Run, facts: Mapping) -> Result:
     return judged(run, plan, inputs["overcommit"])
 
 
+def registered(plan: Mapping) -> Result:
+    """Return a plan as it was made: Ansible registers no empty list of warnings."""
+    return {"warnings": [], **plan}
+
+
 def decided(run: Run, plan: Mapping, facts: Mapping) -> Result:
     """Return the plan if it was made from the inputs as they are here; otherwise decide, as for a role by itself."""
-    return dict(plan) if plan.get("inputs") == digest(wanted(run)) else decide(run, facts)
+    return registered(plan) if plan.get("inputs") == digest(wanted(run)) else decide(run, facts)
 
 
 def memory(run: Run, facts: Mapping) -> Result:
     inputs = wanted(run)
-    plan = served.with_memory(facts["plan"], asked(run, inputs, facts), run.host)
+    plan = served.with_memory(registered(facts["plan"]), asked(run, inputs, facts), run.host)
     return judged(run, plan, inputs["overcommit"])
 
 

@@ -79,6 +79,13 @@ def test_what_was_decided_holds_for_the_same_inputs() -> None:
     assert served.decided(run(), {**plan, "mark": 1}, {**FACTS, "facts": {}})["mark"] == 1
 
 
+def test_a_plan_without_warnings_is_registered_without_that_key() -> None:
+    plan = served.decide(run(), FACTS)
+    assert plan.pop("warnings") == []
+    assert served.decided(run(), plan, FACTS)["warnings"] == []
+    assert served.memory(run(), {**FACTS, "plan": plan})["warnings"] == []
+
+
 @pytest.mark.parametrize(
     "changes",
     [
