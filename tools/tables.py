@@ -21,7 +21,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.meth
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import in_words
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import FAMILIES
 
-from tests.soak.promises import NOBODY, PROMISES, SAME
+from tools import recovery
 from tools.troubleshooting import known_issues, problems
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -53,7 +53,7 @@ def recipes() -> str:
 
 def methods() -> str:
     """Tell of each method what it does and what it needs."""
-    needs = {None: "nothing", "head": "a draft model, which is a head", "model": "a draft model"}
+    needs = {None: "none", "head": "head", "model": "model"}
     rows = [
         (
             f"`{name}`",
@@ -64,7 +64,7 @@ def methods() -> str:
         )
         for name, row in METHODS.items()
     ]
-    return table(("method", "called", "it", "needs", "decoding types"), rows)
+    return table(("method", "name", "description", "draft model", "decoding types"), rows)
 
 
 def families() -> str:
@@ -72,25 +72,16 @@ def families() -> str:
     rows = []
     for number, family in enumerate(FAMILIES):
         types = [spelling for row in METHODS.values() if (spelling := row.spelling(family))]
-        releases = ", ".join([in_words(number), *(f"`{tag}`, which moves" for tag in family["tags"])])
+        releases = ", ".join([in_words(number), *(f"`{tag}` (a moving tag)" for tag in family["tags"])])
         rows.append(
             (family["name"], releases, " and ".join(family["known"]), listed([*types, family["draft_model_key"]]))
         )
-    return table(("family", "releases", "written for", "spells"), rows)
-
-
-WORDS_FOR = {1: "one", 2: "two"}
+    return table(("family", "releases", "written for", "spelling"), rows)
 
 
 def promises() -> str:
-    """Tell of each fault when it serves again, and who has to do something for that."""
-    rows = []
-    for promise in PROMISES.values():
-        after = f"; {SAME} puts right what was changed" if promise.leaves else ""
-        who = "nobody" if promise.by == NOBODY else promise.by
-        where = "both" if len(promise.sparks) > 1 else WORDS_FOR[promise.sparks[0]]
-        rows.append((promise.words, where, f"{promise.told()}{after}", who))
-    return table(("what goes wrong", "Sparks", "it serves again after", "by"), rows)
+    """Tell of each class of faults when the server works again, and what a user has to do for that."""
+    return table(("fault", "one Spark", "two Sparks", "your action"), recovery.rows())
 
 
 TABLES = {
@@ -98,6 +89,7 @@ TABLES = {
     "methods": methods,
     "families": families,
     "promises": promises,
+    "faults": recovery.faults,
     "problems": problems,
     "known_issues": known_issues,
 }

@@ -4,9 +4,9 @@
 
 """What is promised of each fault: in how many seconds it serves again, and who has to do something for that.
 
-The table of docs/recovery.md is written from here. Seconds are made of a few figures: what is set by inputs of the role
-speculative_serve, what its programs wait for, and what a machine takes to load a model, to start Docker and to boot,
-which the soak measures before anything goes wrong.
+tools/recovery.py writes the table of docs/recovery.md from here. Seconds are made of a few figures: what is set by
+inputs of the role speculative_serve, what its programs wait for, and what a machine takes to load a model, to start
+Docker and to boot, which the soak measures before anything goes wrong.
 """
 
 from __future__ import annotations
@@ -59,23 +59,23 @@ class Inputs:
 
 
 WORDS = {
-    "load": "a load",
-    "boot": "a boot",
+    "load": "load",
+    "boot": "boot",
     "delay": f"{RESTART_DELAY_S} s",
     "lease": f"{LEASE_S} s",
     "watchdog": "6 min",
     "peer": "60 s",
-    "patience": "until the last who waits gives up",
+    "patience": "last waiting client gives up",
 }
 
-NOBODY, START, SAME = "nobody", "`start.yml`", "the same playbook"
+NOBODY, START, SAME = "none", "run `start.yml`", "run the same playbook"
 
 
 @dataclasses.dataclass(frozen=True)
 class Promise:
-    """What is promised of a fault, from its end on, or from that of what somebody has to do.
+    """What is promised of a fault, from its end on, or from that of what a user has to do.
 
-    With no terms it serves on meanwhile.
+    With no terms the server keeps running.
     """
 
     words: str
@@ -99,76 +99,78 @@ class Promise:
 
     def told(self) -> str:
         """The seconds in words."""
-        return " + ".join(WORDS[term] for term in self.terms) or "goes on serving"
+        return " + ".join(WORDS[term] for term in self.terms) or "keeps serving"
 
 
 # Which generation is mounted, and what waits on the Spark for the end of the lease.
 OF_A_RUN = ("generation", "processes")
 
 PROMISES: t.Final[dict[str, Promise]] = {
-    "engine killed": Promise("the server's process is killed", ("delay", "load"), ends_engine=True, breaks=True),
+    "engine killed": Promise("the server process is killed", ("delay", "load"), ends_engine=True, breaks=True),
     "engine stopped": Promise(
-        "the server's process stands still, port and all",
+        "the server process freezes, and its port no longer answers",
         ("patience", "watchdog", "delay", "load"),
         ends_engine=True,
         breaks=True,
     ),
     "engine hangs": Promise(
-        "the engine hangs behind a port that answers, while clients come and give up",
+        "the engine hangs although its port answers, and clients give up and retry",
         ("patience", "watchdog", "delay", "load"),
         ends_engine=True,
         breaks=True,
     ),
     "supervisor killed": Promise("the container's main process is killed", ("load",), breaks=True),
-    "container restarted": Promise("`docker restart` of the container", ("load",), breaks=True),
+    "container restarted": Promise("a user runs `docker restart` on the container", ("load",), breaks=True),
     "container paused": Promise("the container is paused for a while", ("delay",), sparks=(1,)),
-    "container removed": Promise("somebody removes the container", ("load",), SAME, breaks=True),
-    "docker killed": Promise("Docker's daemon is killed", ("load",), START, breaks=True),
+    "container removed": Promise("a user removes the container", ("load",), SAME, breaks=True),
+    "docker killed": Promise("`dockerd` is killed", ("load",), START, breaks=True),
     "containerd killed": Promise("`containerd` is killed"),
     "docker restarted": Promise("Docker is restarted", ("delay", "load"), breaks=True),
-    "power cut": Promise("the power is cut", ("boot", "load"), breaks=True),
-    "stopped and started": Promise("somebody runs `stop.yml`", ("load",), START, breaks=True),
+    "power cut": Promise("the Spark, or the head of two, loses power", ("boot", "load"), breaks=True),
+    "stopped and started": Promise("a user runs `stop.yml`", ("load",), START, breaks=True),
     "memory taken": Promise("another container takes 8 GB of GPU memory"),
-    "disk full": Promise("nothing more can be written where the server writes"),
-    "internet fails": Promise("Hub and registry answer with errors, and the same playbook is run"),
-    "clock stepped": Promise("the clock is three hours ahead for a run", sparks=(1,)),
-    "files edited": Promise("somebody edits the files that are served", leaves=("generation",)),
-    "files deleted": Promise("somebody deletes the record and a file that is served", by=SAME),
-    "weights deleted": Promise("somebody deletes weights of a gated model, and the same playbook is run", by=SAME),
-    "two controllers": Promise("two runs at once want different draft lengths", ("load",), leaves=OF_A_RUN),
+    "disk full": Promise("the server cannot write to its disk"),
+    "internet fails": Promise("Hub and registry return errors while the same playbook runs"),
+    "clock stepped": Promise("the clock is three hours ahead during a run", sparks=(1,)),
+    "files edited": Promise("a user edits the deployment's files", leaves=("generation",)),
+    "files deleted": Promise("a user deletes the record and a file of the deployment", by=SAME),
+    "weights deleted": Promise("a user deletes weights of a gated model", by=SAME),
+    "two controllers": Promise(
+        "two runs with different draft lengths start at the same time", ("load",), leaves=OF_A_RUN
+    ),
     "controller killed": Promise(
-        "a run is killed while it replaces what serves", ("lease", "delay", "load", "load"), leaves=OF_A_RUN
+        "the run is killed during a switchover", ("lease", "delay", "load", "load"), leaves=OF_A_RUN
     ),
     "controller killed early": Promise(
-        "a run is killed within ten seconds of having taken the Spark",
+        "the run is killed within ten seconds of acquiring the lease",
         ("lease", "delay", "load", "load"),
         leaves=OF_A_RUN,
     ),
     "lock killed": Promise(
-        "the lock of a run is killed while that replaces what serves",
+        "the process that holds the lease is killed during a switchover",
         ("lease", "delay", "load", "load"),
         leaves=OF_A_RUN,
     ),
     "renewal killed": Promise(
-        "what renews the lock of a run is killed while that replaces what serves; the run starts it again",
+        "the lease renewer is killed during a switchover",
         ("lease", "delay", "load", "load"),
         leaves=OF_A_RUN,
         breaks=True,
     ),
     "work killed": Promise(
-        "what a run has left to work on the Spark is killed while that replaces what serves",
+        "a process that the run left on the Spark is killed during a switchover",
         ("lease", "delay", "load", "load"),
         leaves=OF_A_RUN,
     ),
     "launcher killed": Promise("`mpirun` is killed", ("delay", "load"), sparks=(2,), ends_engine=True, breaks=True),
     "worker's rank killed": Promise(
-        "the worker's process is killed", ("delay", "load"), sparks=(2,), ends_engine=True, breaks=True
+        "the server process on the worker is killed", ("delay", "load"), sparks=(2,), ends_engine=True, breaks=True
     ),
     "worker's supervisor killed": Promise(
         "the main process of the worker's container is killed", ("peer", "delay", "load"), sparks=(2,), breaks=True
     ),
     "worker's container restarted": Promise(
-        "`docker restart` of the worker's container", ("peer", "delay", "load"), sparks=(2,), breaks=True
+        "a user runs `docker restart` on the worker's container", ("peer", "delay", "load"), sparks=(2,), breaks=True
     ),
     "worker's sshd killed": Promise(
         "the SSH server of the worker's container is killed", ("peer", "delay", "load"), sparks=(2,)
@@ -177,11 +179,11 @@ PROMISES: t.Final[dict[str, Promise]] = {
         "the worker's container is paused for a while", ("peer", "delay", "load"), sparks=(2,)
     ),
     "worker's power cut": Promise(
-        "the worker loses its power", ("boot", "peer", "delay", "load"), sparks=(2,), breaks=True
+        "the worker loses power", ("boot", "peer", "delay", "load"), sparks=(2,), breaks=True
     ),
-    "both powers cut": Promise("both lose their power", ("boot", "peer", "delay", "load"), sparks=(2,), breaks=True),
-    "cable out": Promise("the cable is pulled out for a while", ("peer", "delay", "load"), sparks=(2,)),
-    "one rail out": Promise("one of the cable's two wires is dead for a while", ("peer", "delay", "load"), sparks=(2,)),
+    "both powers cut": Promise("both Sparks lose power", ("boot", "peer", "delay", "load"), sparks=(2,), breaks=True),
+    "cable out": Promise("the cable is unplugged for a while", ("peer", "delay", "load"), sparks=(2,)),
+    "one rail out": Promise("one of the two rails is down for a while", ("peer", "delay", "load"), sparks=(2,)),
     "cable loses packets": Promise("one packet in ten is lost on the cable", ("delay",), sparks=(2,)),
     "cable slow": Promise("the cable carries 50 Mbit/s", ("delay",), sparks=(2,)),
 }

@@ -10,7 +10,8 @@ import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import CATALOGUE
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.known_issues import KNOWN_ISSUES
 
-from tools import tables, troubleshooting
+from tests.soak.promises import NOBODY, PROMISES
+from tools import recovery, tables, troubleshooting
 
 
 def test_the_pages_show_what_the_data_say(capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,3 +52,18 @@ def test_a_placeholder_is_no_tag_and_a_command_is_code() -> None:
     assert troubleshooting.prose("Add <user> with 'sudo adduser <user>', the Spark's.") == (
         r"Add \<user> with `sudo adduser <user>`, the Spark's."
     )
+
+
+def test_each_promise_is_in_one_class_of_faults() -> None:
+    assert sorted(name for names in recovery.CLASSES.values() for name in names) == sorted(PROMISES)
+
+
+@pytest.mark.parametrize("names", recovery.CLASSES.values(), ids=recovery.CLASSES)
+def test_faults_of_one_class_need_one_action(names: tuple[str, ...]) -> None:
+    assert len({PROMISES[name].by for name in names} - {NOBODY}) <= 1
+
+
+def test_the_longest_time_of_a_class_counts() -> None:
+    assert recovery.longest(["power cut", "worker's power cut"], 1) == "boot + load"
+    assert recovery.longest(["power cut", "worker's power cut"], 2) == "boot + 60 s + 5 s + load"
+    assert recovery.longest(["cable out"], 1) == "-"
