@@ -161,7 +161,9 @@ def test_an_engine_that_hangs_is_found_though_somebody_is_always_there(server: S
     thread = asks(dog, server)
     with contextlib.ExitStack() as before:
         before.enter_context(server.visitor())
+        deadline = time.monotonic() + WITHIN_S
         while thread.is_alive():
+            assert time.monotonic() < deadline, "the clock is stopped for ever"
             with contextlib.ExitStack() as now:
                 now.enter_context(server.visitor())
                 before.close()
