@@ -234,7 +234,7 @@ def test_figures_that_stand_still_do_not_stop_the_clock(server: Server, clock: C
     server.hanging.set()
     server.metrics = lambda: 'trtllm_num_requests_running{model_name="x"} 1.0\n'
     dog = watchdog(server, stall=0.5)
-    dog.look()
+    asks(dog, server).join(WITHIN_S)
     assert verdicts(dog) == [("stalled", "no token came for 0.5 s though nobody else was served")]
 
 
