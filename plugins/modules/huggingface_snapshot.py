@@ -649,8 +649,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub 
     TokenNeededError,
     free_space,
     survey,
-    wait_text,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.limits import wait_text
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.look import CacheLook, unreadable
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.following import following
 

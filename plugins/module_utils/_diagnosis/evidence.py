@@ -35,6 +35,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look
     ServerLook,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import hotplug as _hotplug
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import user_name
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import (
     QUERY,
     GpuError,
@@ -391,7 +392,7 @@ class EvidenceGatherer(Gatherer):
             return "there is no cache yet"
         owner = self._cache.stat().st_uid
         if owner != self._machine.uid and not os.access(self._cache, os.W_OK):
-            self.facts.foreign_cache = f"{self._cache} belongs to {docker.user_name(owner)}"
+            self.facts.foreign_cache = f"{self._cache} belongs to {user_name(owner)}"
         return None
 
     def _port(self) -> str | None:

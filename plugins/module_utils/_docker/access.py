@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import json
 import os
-import pwd
 import re
 import typing as t
 from dataclasses import dataclass, field
@@ -255,10 +254,3 @@ def brief_image(inspected: dict[str, t.Any]) -> dict[str, t.Any]:
         "labels": config.get("Labels") or {},
         "env": config.get("Env") or [],
     }
-
-
-def user_name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

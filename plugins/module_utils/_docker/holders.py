@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine, user_name
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import user_name
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import GpuProcess
 
 # The role whose container has more ports than a label names.

@@ -27,7 +27,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.acce
     mount_point,
     same_filesystem,
     silent_engine,
-    user_name,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.holders import (
@@ -43,6 +42,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.imag
     store_of,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.published_ports import PublishedPort, parse
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import user_name
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import (
     ask_gpu_processes,
     parse_meminfo,

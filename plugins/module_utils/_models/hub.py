@@ -44,7 +44,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
     receipt_commit,
     receipt_covers,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.limits import WINDOW_S, limited_s
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.limits import WINDOW_S, limited_s, wait_text
 
 TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
@@ -104,10 +104,6 @@ def within(seconds: float, ask: t.Callable[[], T]) -> T:
     if error is not None:
         raise error
     return t.cast("T", result)
-
-
-def wait_text(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
 def matches_any(path: str, patterns: t.Iterable[str]) -> bool:

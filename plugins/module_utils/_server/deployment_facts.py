@@ -19,11 +19,11 @@ from pathlib import Path
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, records
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view as pairs
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import access as docker
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import user_name
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import store_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import tail
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import user_name
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import parse_meminfo
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import Job
 

@@ -42,7 +42,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
     write_receipt,
     write_whole,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.limits import limited_s
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.limits import limited_s, wait_text
 
 from .said import Rate, Reports, amount, emit, log, pace, share
 
@@ -350,8 +350,7 @@ class Fetch:
         log(f"{repository.id}: the Hub limits requests; waiting {seconds:.0f} s")
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            about = f"{left:.0f} s" if left < 90 else f"{left / 60:.0f} min"
-            self.wait(min(left, 10.0), f"the Hub limits requests: goes on in {about}")
+            self.wait(min(left, 10.0), f"the Hub limits requests: goes on in {wait_text(left)}")
 
     def wait(self, seconds: float, note: str) -> None:
         self.note = note

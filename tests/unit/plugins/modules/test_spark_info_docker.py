@@ -10,7 +10,8 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine, user_name
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import user_name
 from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info
 
 from tests.unit import modules

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import access as da
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import holders as dh
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import user_name
 
 ID = "0123456789abcdef" * 4
 
@@ -73,9 +74,9 @@ def test_a_real_listener_is_found() -> None:
             "port": port,
             "container": None,
             "process": f"{name} ({os.getpid()})",
-            "user": da.user_name(os.getuid()),
+            "user": user_name(os.getuid()),
             "suspects": [],
-            "holder": f"process {name} ({os.getpid()}) of user {da.user_name(os.getuid())}",
+            "holder": f"process {name} ({os.getpid()}) of user {user_name(os.getuid())}",
             "description": None,
         }
         assert dh.port_use(machine, [], "127.0.0.2", port)["in_use"] is False
