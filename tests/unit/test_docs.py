@@ -71,6 +71,15 @@ def test_the_readme_shows_the_last_step_of_a_run() -> None:
     assert re.findall(r"^(?:ok|changed) +(\S.*?)  ", readme, re.MULTILINE) == [last]
 
 
+def test_steps_that_pages_show_are_those_of_playbooks() -> None:
+    plays = [path.read_text(encoding="utf-8") for path in (ROOT / "playbooks").rglob("*.yml")]
+    steps = {name for play in plays for name in re.findall(r"\bname: \"?([^\",}\n]+)", play)}
+    pages = [page.read_text(encoding="utf-8") for page in PAGES]
+    shown = {name for page in pages for name in re.findall(r"^(?:ok|changed|failed) +(\S.*?)  ", page, re.M)}
+    assert shown
+    assert sorted(shown - steps) == []
+
+
 def test_nothing_in_plugins_names_a_file_that_is_not_there() -> None:
     there = {path.stem for path in (ROOT / "plugins").rglob("*.py")}
     wrong = []
