@@ -4,8 +4,8 @@
 
 """Write the tables of the pages in docs/ from the data that they show. Run as: make docs
 
-A table, or a list of entries, stands between `<!-- name -->` and `<!-- end -->`. --check only names the pages that do
-not show what the data say.
+A table, a list of entries or an example stands between `<!-- name -->` and `<!-- end -->`. --check only names the pages
+that do not show what the data say.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.meth
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import in_words
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import FAMILIES
 
-from tools import recovery
+from tools import examples, recovery
 from tools.troubleshooting import known_issues, problems
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = tuple(ROOT / "docs" / name for name in ("recipes.md", "recovery.md", "troubleshooting.md"))
+PAGES = tuple(sorted((ROOT / "docs").glob("*.md")))
 
 Rows = t.Iterable[t.Sequence[str]]
 
@@ -92,6 +92,8 @@ TABLES = {
     "faults": recovery.faults,
     "problems": problems,
     "known_issues": known_issues,
+    "benchmark_example": examples.benchmark,
+    "addresses_example": examples.addresses,
 }
 
 
