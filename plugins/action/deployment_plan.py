@@ -54,7 +54,7 @@ class ActionModule(ActionBase):
         form = QUERIES[query][name]
         run = Run(self, str(variables.get("inventory_hostname", "")), variables)
         try:
-            return {"changed": False, **form.answer(run, arguments)}
+            return {"changed": False, **form.answer(run, **arguments)}
         except (links.PlanError, sizes.PlanError) as error:
             raise AnsibleActionFail(str(error)) from None
         except KeyError as error:

@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.card import plan_cards
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import end_of_stream, given, plan
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import end_of_stream, plan
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import PlanError, Wish
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
 
@@ -22,20 +22,6 @@ ENDED = ("absent", "created", "exited", "dead")
 
 class OfAnotherError(PlanError):
     """The Sparks cannot be joined, and another Spark says why."""
-
-
-def wish(asked: t.Mapping[str, t.Any]) -> Wish:
-    """What people ask for, in the spelling of the action."""
-    return Wish(
-        mode=asked["mode"],
-        plan=given(asked["plan"]) or None,
-        interfaces=given(asked["interfaces"]) or None,
-        mtu=asked["mtu"],
-        renderer=asked["renderer"],
-        speed_mbps=asked["speed"],
-        minimum_speed_mbps=asked["minimum_speed"],
-        bandwidth_test=asked["bandwidth_test"],
-    )
 
 
 def ports(rails: t.Sequence[t.Mapping[str, t.Any]], ssh_port: int, copy_port: int) -> list[dict[str, t.Any]]:
@@ -93,18 +79,25 @@ def check_machines(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:
         )
 
 
-def part(host: str, asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def part(
+    host: str,
+    hosts: t.Mapping[str, dict[str, t.Any]],
+    wish: Wish,
+    start_with_card: t.Any = None,
+    keep_card: t.Any = None,
+    ssh_port: int = 0,
+    copy_port: int = 0,
+) -> dict[str, t.Any]:
     """The host's part. Raises PlanError: a refusal is the same for all, and so said once."""
-    hosts = asked["hosts"]
     if host not in hosts:
         raise PlanError(f"{host} is not one of the hosts that are joined ({', '.join(hosts)}).")
     order = ["", *hosts, ""]
     before, after = order[order.index(host) - 1], order[order.index(host) + 1]
     try:
         check_machines(hosts)
-        found = plan(hosts, wish(asked))
+        found = plan(hosts, wish)
         configure = {name: one["configure"] for name, one in found["hosts"].items()}
-        cards = plan_cards(hosts, asked["start_with_card"], asked["keep_card"], configure)
+        cards = plan_cards(hosts, start_with_card, keep_card, configure)
     except PlanError as error:
         if not before:
             raise
@@ -117,7 +110,7 @@ def part(host: str, asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         "after": after,
         # In words.
         "others": " or ".join(name for name in hosts if name != host),
-        "ports": ports(own["rails"], asked["ssh_port"], asked["copy_port"]) if before else [],
+        "ports": ports(own["rails"], ssh_port, copy_port) if before else [],
         "streams": [f"{rail['interface']}={rail['address']}={rail['peer_address']}" for rail in own["rails"]],
         # By whom the way is proven, round the ranks.
         "peer": after or order[1],

@@ -17,6 +17,18 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cach
 Row = t.Mapping[str, t.Any]
 
 
+class Publish(t.TypedDict):
+    """How a container is published, or not."""
+
+    network: str
+    # As they were asked for.
+    ports: t.Sequence[str]
+    # The port of the server in it, or 0.
+    server: int
+    # Whether it may be published to others.
+    allow_unauthenticated: bool
+
+
 @dataclasses.dataclass(frozen=True)
 class Place:
     """What was found where a container is to be."""
@@ -34,9 +46,8 @@ class Place:
     inputs: t.Mapping[str, str]
     # Addresses and ports whose `input` has another name than port.
     listens: t.Sequence[Row]
-    # Its `network`, the `ports` to publish as they were asked for, the port of the `server` in it or 0, and whether it
-    # may be published to others, `allow_unauthenticated`. None for what was seen to elsewhere.
-    publish: Row | None
+    # None for what was seen to elsewhere.
+    publish: Publish | None
     # The labels of this collection's own container of that name; without any, whose it is was seen to elsewhere.
     labels: t.Mapping[str, str]
     # What to run instead where the registry has no such image; empty where nothing is known.
@@ -74,7 +85,7 @@ def problems(place: Place) -> list[str]:
     return [problem for problem in told if problem]
 
 
-def bridge_problem(asked: Row, published: t.Sequence[Row]) -> str:
+def bridge_problem(asked: Publish, published: t.Sequence[Row]) -> str:
     """A bridge that leads nowhere, or one that leads everybody in by accident."""
     if asked["network"] != "bridge":
         return ""

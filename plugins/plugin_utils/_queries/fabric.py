@@ -8,53 +8,50 @@
 
 from __future__ import annotations
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import network
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import MODES, RENDERERS
+import typing as t
+
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import fabric, network
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import Wish
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
-    DICT,
-    REQUIRED_DICT,
-    REQUIRED_STR,
     Form,
     Forms,
     Mapping,
     Result,
     Run,
-    Spec,
 )
 
-# Values of type raw are read by the plan, whose errors name the inputs that people set.
-PLAN: Spec = {
-    "hosts": REQUIRED_DICT,
-    "mode": {"type": "str", "default": "auto", "choices": list(MODES)},
-    "plan": {"type": "raw"},
-    "interfaces": {"type": "raw"},
-    "mtu": {"type": "int", "default": 9000},
-    "renderer": {"type": "str", "default": "auto", "choices": list(RENDERERS)},
-    "speed": {"type": "int", "default": 200_000},
-    "minimum_speed": {"type": "int", "default": 0},
-    "bandwidth_test": {"type": "raw", "default": "auto"},
-    "start_with_card": {"type": "raw", "default": "auto"},
-    "keep_card": {"type": "raw", "default": "auto"},
-    "ssh_port": {"type": "int", "default": 0},
-    "copy_port": {"type": "int", "default": 0},
-}
-IN_USE: Spec = {"slot": DICT, "container": REQUIRED_STR, "others": REQUIRED_STR}
 
-
-def plan(run: Run, arguments: Mapping) -> Result:
+def plan(
+    run: Run,
+    hosts: Mapping,
+    mode: str = "auto",
+    plan: t.Any = None,
+    interfaces: t.Any = None,
+    mtu: int = 9000,
+    renderer: str = "auto",
+    speed: int = 200_000,
+    minimum_speed: int = 0,
+    bandwidth_test: t.Any = "auto",
+    start_with_card: t.Any = "auto",
+    keep_card: t.Any = "auto",
+    ssh_port: int = 0,
+    copy_port: int = 0,
+) -> Result:
+    addresses, named = (fabric.given(value) or None for value in (plan, interfaces))
+    wish = Wish(mode, addresses, named, mtu, renderer, speed, minimum_speed, bandwidth_test)
     try:
-        return network.part(run.host, arguments)
+        return network.part(run.host, hosts, wish, start_with_card, keep_card, ssh_port, copy_port)
     except network.OfAnotherError as error:
         return {"failed": True, "of_another": True, "msg": str(error)}
 
 
-def in_use(run: Run, arguments: Mapping) -> Result:
-    refusal = network.in_use(**arguments)
+def in_use(run: Run, container: str, others: str, slot: Mapping | None = None) -> Result:
+    refusal = network.in_use(slot, container, others)
     # It says all, whatever else may keep a network from being configured.
     return {"refused": True, **run.refused(refusal)} if refusal else {}
 
 
 FORMS: Forms = {
-    "plan": Form(PLAN, plan, "dgx_spark.speculative.spark_info with gather: [fabric]"),
-    "in_use": Form(IN_USE, in_use),
+    "plan": Form(plan, "dgx_spark.speculative.spark_info with gather: [fabric]"),
+    "in_use": Form(in_use),
 }

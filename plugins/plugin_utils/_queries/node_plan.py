@@ -14,44 +14,23 @@ from ansible.plugins.loader import lookup_loader
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
     back,
     course,
-    deployment,
     nodes,
     shared,
     wish,
 )
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import deployment as plans
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
-    DICT,
-    EMPTY_DICT,
-    REQUIRED_DICT,
+    EMPTY,
     Form,
     Forms,
     Inputs,
     Mapping,
     Result,
     Run,
-    Spec,
+    refused,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.served import FACTS, decided
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.served import decided
 
-PATH: dict[str, t.Any] = {"type": "path", "required": True}
-# The plan of `served`, which is made here if there is none for these inputs.
-SPEC: Spec = {"plan": EMPTY_DICT, "programs": PATH, **FACTS}
-CONTAINER: Spec = {"specs": REQUIRED_DICT, "script": PATH}
-RECORD: Spec = {
-    "deployment": DICT,
-    # What is in the slot, and the records of this Spark.
-    "docker": REQUIRED_DICT,
-    "records": REQUIRED_DICT,
-    # Of a rollback, which must be possible on all Sparks: the state directory, and the records by host.
-    "rollback_in": {"type": "str", "default": ""},
-    "all_records": EMPTY_DICT,
-}
-START: Spec = {
-    "labels": REQUIRED_DICT,
-    "recorded": DICT,
-    "addresses": {"type": "list", "elements": "str", "required": True},
-    "everybody": REQUIRED_DICT,
-}
 # Inputs of speculative_serve that a node spec has as they are.
 SERVE = (
     "deployment",
@@ -96,56 +75,77 @@ def node_inputs(run: Run) -> Result:
     }
 
 
-def spec(run: Run, arguments: Mapping) -> Result:
-    plan = decided(run, arguments["plan"], arguments)
+def spec(
+    run: Run,
+    programs: str,
+    plan: Mapping = EMPTY,
+    slots: Mapping = EMPTY,
+    records: Mapping = EMPTY,
+    facts: Mapping = EMPTY,
+    models: Mapping = EMPTY,
+) -> Result:
+    """Return what a Spark brings into the deployment. A plan is made here if there is none for these inputs."""
+    plan = decided(run, plan, slots=slots, records=records, facts=facts, models=models)
     if "config" not in plan:
-        return plan
-    records = arguments["records"].get(run.host) or {}
+        return dict(plan)
+    own = records.get(run.host) or {}
     asked = {
         **node_inputs(run),
-        "slot": arguments["slots"].get(run.host) or None,
-        "own": records.get("own"),
-        "proven": records.get("present") is not None,
-        "programs": arguments["programs"],
+        "slot": slots.get(run.host) or None,
+        "own": own.get("own"),
+        "proven": own.get("present") is not None,
+        "programs": programs,
     }
     return {**shared.brought(asked, plan, run.recipe), "warnings": plan["warnings"]}
 
 
-def container(run: Run, arguments: Mapping) -> Result:
-    def render(script: Mapping) -> str:
+def container(run: Run, specs: Mapping, script: str) -> Result:
+    """Return the container of a Spark, from the specs of all, the head first."""
+
+    def render(values: Mapping) -> str:
         action = run.action
         lookup = lookup_loader.get("ansible.builtin.template", loader=action._loader, templar=action._templar)
-        return str(lookup.run([arguments["script"]], variables=run.variables, template_vars={"script": script})[0])
+        return str(lookup.run([script], variables=run.variables, template_vars={"script": values})[0])
 
-    return dict(shared.planned(run.host, arguments["specs"], run.recipe, render))
+    return dict(shared.planned(run.host, specs, run.recipe, render))
 
 
-def record(run: Run, arguments: Mapping) -> Result:
-    found, docker, records, place = (arguments[name] for name in ("deployment", "docker", "records", "rollback_in"))
-    if place and (refusal := back.refusal(run.host, arguments["all_records"], place, docker)):
+def record(
+    run: Run,
+    docker: Mapping,
+    records: Mapping,
+    deployment: Mapping | None = None,
+    rollback_in: str = "",
+    all_records: Mapping = EMPTY,
+) -> Result:
+    """Return how a recorded deployment is run again, by what is in the slot and the records of this Spark.
+
+    A rollback must be possible on all Sparks: with the state directory that it is in, and the records by host.
+    """
+    if rollback_in and (refusal := back.refusal(run.host, all_records, rollback_in, docker)):
         return run.refused(refusal)
+    found = deployment or {}
     return {
-        **deployment.way(found, None, docker["slot"], records["own"], records["present"] is not None),
-        "reserved": deployment.reserved(found, records["present"], place) if place else [],
-        **run.refused(deployment.lost(found, docker["addresses"])),
+        **plans.way(found, None, docker["slot"], records["own"], records["present"] is not None),
+        "reserved": plans.reserved(found, records["present"], rollback_in) if rollback_in else [],
+        **run.refused(plans.lost(found, docker["addresses"])),
     }
 
 
-def start(run: Run, arguments: Mapping) -> Result:
+def start(
+    run: Run, labels: Mapping, addresses: t.Sequence[str], everybody: Mapping, recorded: Mapping | None = None
+) -> Result:
+    """Return what the start of the present container waits for, and refuse a Spark that the others cannot find."""
     here = set(run.variables["ansible_play_hosts"])
     missing = [each for each in run.variables["ansible_play_hosts_all"] if each not in here]
-    found = course.start(run.host, **arguments, missing=missing)
-    return {**found, "failed": True, "msg": found["gone"]} if found["gone"] else found
+    found = course.start(run.host, labels, recorded, addresses, missing, everybody)
+    return {**found, **refused(found["gone"])}
 
 
 RECORDS = "dgx_spark.speculative.spark_info with gather: [docker, records]"
 FORMS: Forms = {
-    # What a Spark brings into the deployment.
-    "spec": Form(SPEC, spec, nodes.MODELS),
-    # Its container, from the specs of all Sparks, the head first.
-    "container": Form(CONTAINER, container, "dgx_spark.speculative.deployment_plan with node_plan.spec"),
-    # How a recorded deployment is run again.
-    "record": Form(RECORD, record, RECORDS),
-    # What the start of the present container waits for.
-    "start": Form(START, start, RECORDS),
+    "spec": Form(spec, nodes.MODELS),
+    "container": Form(container, "dgx_spark.speculative.deployment_plan with node_plan.spec"),
+    "record": Form(record, RECORDS),
+    "start": Form(start, RECORDS),
 }

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
@@ -21,140 +22,109 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
     room,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
-    DICT,
-    EMPTY_DICT,
-    PORTS,
-    REQUIRED_DICT,
-    REQUIRED_INT,
-    REQUIRED_STR,
+    EMPTY,
     Form,
     Forms,
     Mapping,
     Result,
     Run,
-    Spec,
     refused,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.served import alternative
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import reach_of
 
-DOCKER: Spec = {
-    "docker": REQUIRED_DICT,
-    "need_gpu": {"type": "bool", "default": True},
-    "add_to_group": {"type": "bool", "default": True},
-}
-ENDPOINT: Spec = {
-    "host": REQUIRED_STR,
-    "port": {"type": "raw", "required": True},
-    "expose": {"type": "str", "default": "local"},
-    "allow_unauthenticated": {"type": "bool", "default": False},
-    "network": {"type": "str", "default": "host"},
-    "image": REQUIRED_STR,
-    "recipe": EMPTY_DICT,
-    "published_ports": {"type": "list", "elements": "str"},
-    "cache_directory": REQUIRED_STR,
-}
-FORMER: Spec = {"deployment": REQUIRED_DICT, "cache_directory": REQUIRED_STR}
-RESTART: Spec = {"server": REQUIRED_DICT, "published_ports": PORTS}
-CONTAINER: Spec = {
-    "name": REQUIRED_STR,
-    "image": REQUIRED_STR,
-    "look": REQUIRED_DICT,
-    "registry": EMPTY_DICT,
-    "alternative": {"type": "str", "default": ""},
-    "unpack_factor": {"type": "float", "default": 0.0},
-    "inputs": REQUIRED_DICT,
-    "listens": {"type": "list", "elements": "dict", "default": []},
-    "labels": EMPTY_DICT,
-    "publish": {
-        "type": "dict",
-        "options": {
-            "network": REQUIRED_STR,
-            "ports": PORTS,
-            "server": {"type": "int", "default": 0},
-            "allow_unauthenticated": {"type": "bool", "default": False},
-        },
-    },
-}
-DISK_SPACE: Spec = {
-    # Of all Sparks, for those that copy from another one.
-    "looks": DICT,
-    "models": REQUIRED_DICT,
-    "image_bytes": {"type": "int", "default": 0},
-    "packed_bytes": {"type": "int", "default": 0},
-    "reserve_bytes": {"type": "int", "default": 0},
-}
-FIREWALL: Spec = {"network": REQUIRED_STR, "published_ports": PORTS, "former": PORTS}
-OPEN_WEBUI: Spec = {
-    "name": REQUIRED_STR,
-    "address": REQUIRED_STR,
-    "port": REQUIRED_INT,
-    "endpoint": REQUIRED_STR,
-    "environment": EMPTY_DICT,
-}
 
-
-def docker_access(run: Run, arguments: Mapping) -> Result:
+def docker_access(run: Run, docker: Mapping, need_gpu: bool = True, add_to_group: bool = True) -> Result:
     if os.environ.get("SUDO_USER"):
         raise AnsibleActionFail(access.UNDER_SUDO)
-    docker = arguments["docker"]
-    found = access.way(docker, arguments["add_to_group"], run.is_check)
-    return {**found, **run.refused(access.refusal(docker, arguments["need_gpu"]))}
+    return {**access.way(docker, add_to_group, run.is_check), **run.refused(access.refusal(docker, need_gpu))}
 
 
-def endpoint(run: Run, arguments: Mapping) -> Result:
-    found = course.listens(run.host, run.hosts, arguments["host"], arguments["port"])
-    told = {name: arguments[name] for name in ("network", "image", "published_ports")}
-    ways = {name: arguments[name] for name in ("host", "expose", "allow_unauthenticated", "network")}
+def endpoint(
+    run: Run,
+    host: str,
+    port: t.Any,
+    image: str,
+    cache_directory: str,
+    expose: str = "local",
+    allow_unauthenticated: bool = False,
+    network: str = "host",
+    recipe: Mapping = EMPTY,
+    published_ports: t.Sequence[str] | None = None,
+) -> Result:
+    """Return where the API of a new deployment is."""
+    found = course.listens(run.host, run.hosts, host, port)
     return {
         **found,
-        "closely": course.closely(found, **told, compare_path=arguments["cache_directory"]),
-        "alternative": alternative(run, arguments["recipe"], arguments["image"]),
-        **run.refused(course.exposed(**ways, hosts=run.hosts)),
+        "closely": course.closely(found, network, image, published_ports, cache_directory),
+        "alternative": alternative(run, recipe, image),
+        **run.refused(course.exposed(host, expose, allow_unauthenticated, network, run.hosts)),
     }
 
 
-def former(run: Run, arguments: Mapping) -> Result:
-    return {"closely": course.former_query(run.host, run.hosts, **arguments)}
+def former(run: Run, deployment: Mapping, cache_directory: str) -> Result:
+    """Return what to look at in Docker where a recorded deployment listened."""
+    return {"closely": course.former_query(run.host, run.hosts, deployment, cache_directory)}
 
 
-def restart(_run: Run, arguments: Mapping) -> Result:
-    return course.restart_endpoint(**arguments)
+def restart(_run: Run, server: Mapping, published_ports: t.Sequence[str] = ()) -> Result:
+    """Return where a server that does not run will listen."""
+    return course.restart_endpoint(server, published_ports)
 
 
-def container(run: Run, arguments: Mapping) -> Result:
-    return refused("\n".join(f"{run.host}: {problem}" for problem in place.problems(place.Place(**arguments))))
+def container(
+    run: Run,
+    name: str,
+    image: str,
+    look: Mapping,
+    inputs: Mapping,
+    registry: Mapping = EMPTY,
+    alternative: str = "",
+    unpack_factor: float = 0.0,
+    listens: t.Sequence[Mapping] = (),
+    labels: Mapping = EMPTY,
+    publish: place.Publish | None = None,
+) -> Result:
+    found = place.Place(name, image, look, registry, unpack_factor, inputs, listens, publish, labels, alternative)
+    return refused("\n".join(f"{run.host}: {problem}" for problem in place.problems(found)))
 
 
-def disk_space(run: Run, arguments: Mapping) -> Result:
-    looks, found, reserve = arguments["looks"], arguments["models"], arguments["reserve_bytes"]
+def disk_space(
+    run: Run,
+    models: Mapping,
+    looks: Mapping | None = None,
+    image_bytes: int = 0,
+    packed_bytes: int = 0,
+    reserve_bytes: int = 0,
+) -> Result:
+    """Refuse what does not fit; with looks at all Sparks, on one that copies from another."""
     if looks is None:
-        return refused(room.unfit(run.host, found, arguments["image_bytes"], reserve))
-    found = {**found, "cache": found["cache"]["directory"]}
-    return refused("\n".join(room.needed(looks, run.host, found, arguments["packed_bytes"], reserve)))
+        return refused(room.unfit(run.host, models, image_bytes, reserve_bytes))
+    models = {**models, "cache": models["cache"]["directory"]}
+    return refused("\n".join(room.needed(looks, run.host, models, packed_bytes, reserve_bytes)))
 
 
-def firewall_rules(_run: Run, arguments: Mapping) -> Result:
+def firewall_rules(
+    _run: Run, network: str, published_ports: t.Sequence[str] = (), former: t.Sequence[str] = ()
+) -> Result:
     try:
-        return {"rules": firewall.rules(**arguments)}
+        return {"rules": firewall.rules(network, published_ports, former)}
     except ValueError as error:
         raise AnsibleActionFail(str(error)) from None
 
 
-def open_webui(run: Run, arguments: Mapping) -> Result:
-    return page.plan(run.host, **arguments, reach=reach_of(run.action, run.variables))
+def open_webui(run: Run, name: str, address: str, port: int, endpoint: str, environment: Mapping = EMPTY) -> Result:
+    reach = reach_of(run.action, run.variables)
+    return page.plan(run.host, name, address, port, endpoint, reach, environment)
 
 
 FORMS: Forms = {
-    "docker_access": Form(DOCKER, docker_access, "dgx_spark.speculative.spark_info with gather: [docker]"),
-    # Where the API of a new deployment is.
-    "endpoint": Form(ENDPOINT, endpoint),
-    # Where that of a recorded one was.
-    "former": Form(FORMER, former),
-    # Where that of a server will be which does not run.
-    "restart": Form(RESTART, restart),
-    "container": Form(CONTAINER, container),
-    "disk_space": Form(DISK_SPACE, disk_space, f"{nodes.PAIR}, and {nodes.MODELS}"),
-    "firewall": Form(FIREWALL, firewall_rules),
-    "open_webui": Form(OPEN_WEBUI, open_webui),
+    "docker_access": Form(docker_access, "dgx_spark.speculative.spark_info with gather: [docker]"),
+    "endpoint": Form(endpoint),
+    "former": Form(former),
+    "restart": Form(restart),
+    "container": Form(container),
+    "disk_space": Form(disk_space, f"{nodes.PAIR}, and {nodes.MODELS}"),
+    "firewall": Form(firewall_rules),
+    "open_webui": Form(open_webui),
 }

@@ -6,13 +6,16 @@
 
 """What all queries of deployment_plan share: the form of a question, and the task that asks it.
 
-A query has one or more forms. A task asks one query in one form, and each module of this package holds one query: the
-arguments of its forms, and the functions that answer them.
+A query has one or more forms. A task asks one query in one form. Each module of this package holds one query; a form is
+the function that answers it, and its keyword parameters are the arguments that the task gives, checked by their types.
 """
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
+import inspect
+import types
 import typing as t
 
 from ansible.errors import AnsibleUndefinedVariable
@@ -21,14 +24,8 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
 
 Mapping = t.Mapping[str, t.Any]
 Result = dict[str, t.Any]
-Spec = dict[str, dict[str, t.Any]]
-
-DICT: dict[str, t.Any] = {"type": "dict"}
-EMPTY_DICT: dict[str, t.Any] = {"type": "dict", "default": {}}
-REQUIRED_DICT: dict[str, t.Any] = {"type": "dict", "required": True}
-REQUIRED_STR: dict[str, t.Any] = {"type": "str", "required": True}
-REQUIRED_INT: dict[str, t.Any] = {"type": "int", "required": True}
-PORTS: dict[str, t.Any] = {"type": "list", "elements": "str", "default": []}
+# The default of an argument that is a mapping; nobody writes to it.
+EMPTY: Mapping = {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,21 +82,44 @@ def refused(refusal: str) -> Result:
 
 
 class Form(t.NamedTuple):
-    """One form of a query: its arguments, who answers, and what gathers the facts that it reads."""
+    """One form of a query: who answers, and what gathers the facts that it reads."""
 
-    spec: Spec
-    answer: t.Callable[[Run, t.Any], Result]
+    answer: t.Callable[..., Result]
     source: str = ""
 
 
 Forms = dict[str, Form]
 
 
+def argument(hint: t.Any) -> dict[str, t.Any]:
+    """Return the argument spec of a type: a value of any type is read by the plan, whose errors name the inputs."""
+    if hint is t.Any:
+        return {"type": "raw"}
+    if t.is_typeddict(hint):
+        options = {name: {**argument(kind), "required": True} for name, kind in t.get_type_hints(hint).items()}
+        return {"type": "dict", "options": options}
+    origin, parts = t.get_origin(hint), t.get_args(hint)
+    if origin in (types.UnionType, t.Union):
+        return argument(parts[0])
+    if origin is collections.abc.Sequence:
+        return {"type": "list", "elements": argument(parts[0])["type"]}
+    return {"type": "dict" if origin is collections.abc.Mapping else hint.__name__}
+
+
+def form_spec(answer: t.Callable[..., Result]) -> dict[str, t.Any]:
+    """Return the arguments of a form: the parameters of its function but for the first, which is the run."""
+    hints, spec = t.get_type_hints(answer), {}
+    for name, parameter in list(inspect.signature(answer).parameters.items())[1:]:
+        missing, default = parameter.default is parameter.empty, parameter.default
+        given = {"required": True} if missing else {"default": [] if default == () else default}
+        spec[name] = {**argument(hints[name]), **given}
+    return {"type": "dict", "options": spec}
+
+
 def query_spec(forms: Forms) -> dict[str, t.Any]:
     """Return the argument spec of a query, which is asked in one of its forms."""
-    names = list(forms)
-    options = {name: {"type": "dict", "options": form.spec} for name, form in forms.items()}
-    return {"type": "dict", "options": options, "mutually_exclusive": [names], "required_one_of": [names]}
+    options = {name: form_spec(form.answer) for name, form in forms.items()}
+    return {"type": "dict", "options": options, "mutually_exclusive": [list(forms)], "required_one_of": [list(forms)]}
 
 
 def completed(variables: Mapping, arguments: Mapping) -> Result:

@@ -11,104 +11,91 @@ from __future__ import annotations
 import datetime
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import require
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import course, deployment, served
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import course
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import deployment as plans
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.served import of_head
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
-    DICT,
-    EMPTY_DICT,
-    REQUIRED_DICT,
-    REQUIRED_STR,
+    EMPTY,
     Form,
     Forms,
     Mapping,
     Result,
     Run,
-    Spec,
 )
 
-PROBE: Spec = {
-    "probe": EMPTY_DICT,
-    "chat": {"type": "bool", "required": True},
-    "tools": {"type": "bool", "required": True},
-    "recorded": {"type": "bool", "required": True},
-    **dict.fromkeys(("known", "changed"), REQUIRED_DICT),
-}
-RECORD: Spec = {
-    **dict.fromkeys(("deployment", "records", "seen", "container", "answered", "figures"), REQUIRED_DICT),
-    "option_check": EMPTY_DICT,
-    "ranks": EMPTY_DICT,
-    "networks": EMPTY_DICT,
-}
-REVIEW: Spec = {
-    **dict.fromkeys(("own", "answered", "origins"), REQUIRED_DICT),
-    "networks": EMPTY_DICT,
-    "verdict": EMPTY_DICT,
-}
-FAILURE: Spec = {
-    "result": REQUIRED_DICT,
-    "before": DICT,
-    "again": REQUIRED_STR,
-    **dict.fromkeys(("slots", "changed", "known"), EMPTY_DICT),
-}
-MESSAGE: Spec = {
-    "whys": REQUIRED_DICT,
-    "log": {"type": "str", "default": ""},
-    "again": {"type": "str", "default": ""},
-    "result": EMPTY_DICT,
-}
+
+def probe(
+    _run: Run, chat: bool, tools: bool, recorded: bool, known: Mapping, changed: Mapping, probe: Mapping = EMPTY
+) -> Result:
+    """Return what the server is asked, and whether the deployment is new."""
+    return course.question(recorded, known, changed, probe, chat, tools)
 
 
-def probe(_run: Run, arguments: Mapping) -> Result:
-    return course.question(**arguments)
-
-
-def record(run: Run, arguments: Mapping) -> Result:
-    found, records, docker = arguments["deployment"], arguments["records"], arguments["seen"]["docker"]
+def record(
+    run: Run,
+    deployment: Mapping,
+    records: Mapping,
+    seen: Mapping,
+    container: Mapping,
+    answered: Mapping,
+    figures: Mapping,
+    option_check: Mapping = EMPTY,
+    ranks: Mapping = EMPTY,
+    networks: Mapping = EMPTY,
+) -> Result:
+    """Return the record of a deployment that has answered, and the one that it replaces."""
     # With it what else was looked up may have gone.
-    if refused := run.refused(deployment.replaced_meanwhile(arguments["container"], docker)):
+    if refused := run.refused(plans.replaced_meanwhile(container, seen["docker"])):
         return refused
-    if deployment.is_record(found):
-        return {"record": found, "replaced": records["present"] or records["previous"]}
-    planned = deployment.Deployment(**found)
-    answered, figures = (served.of_head(arguments[name]) for name in ("answered", "figures"))
-    checked = arguments["seen"]["records"]["said"].get(planned.checked, {})
-    seen = deployment.Seen(
-        image=docker["image"],
-        container=arguments["container"],
-        memory_available=arguments["seen"]["machine"]["memory_available"],
-        answered=answered,
-        figures=figures,
-        option_check=arguments["option_check"] or checked,
-        ranks=served.of_head(arguments["ranks"]) or [],
-        networks=arguments["networks"],
+    if plans.is_record(deployment):
+        return {"record": deployment, "replaced": records["present"] or records["previous"]}
+    planned = plans.Deployment(**deployment)
+    found = plans.Seen(
+        image=seen["docker"]["image"],
+        container=container,
+        memory_available=seen["machine"]["memory_available"],
+        answered=of_head(answered),
+        figures=of_head(figures),
+        option_check=option_check or seen["records"]["said"].get(planned.checked, {}),
+        ranks=of_head(ranks) or [],
+        networks=networks,
     )
-    made = planned.record(seen, datetime.datetime.now(datetime.timezone.utc))
-    made = deployment.with_verdict(made, records.get("verdict") or {})
-    return {"record": made, "replaced": deployment.replaced(planned, records)}
+    made = planned.record(found, datetime.datetime.now(datetime.timezone.utc))
+    made = plans.with_verdict(made, records.get("verdict") or {})
+    return {"record": made, "replaced": plans.replaced(planned, records)}
 
 
-def review(_run: Run, arguments: Mapping) -> Result:
-    answered = served.of_head(arguments["answered"])
-    found = deployment.reviewed(arguments["own"], answered, arguments["networks"], arguments["origins"])
-    return {"record": deployment.with_verdict(found, arguments["verdict"])}
+def review(
+    _run: Run, own: Mapping, answered: Mapping, origins: Mapping, networks: Mapping = EMPTY, verdict: Mapping = EMPTY
+) -> Result:
+    """Return the record of a deployment that has served all along, and has answered again."""
+    return {"record": plans.with_verdict(plans.reviewed(own, of_head(answered), networks, origins), verdict)}
 
 
-def failure(run: Run, arguments: Mapping) -> Result:
+def failure(
+    run: Run,
+    result: Mapping,
+    again: str,
+    before: Mapping | None = None,
+    slots: Mapping = EMPTY,
+    changed: Mapping = EMPTY,
+    known: Mapping = EMPTY,
+) -> Result:
+    """Return why a run failed, and what comes back."""
     # What another run has taken over does not come back by this one.
     require(run.action, run.host)
-    return course.failure(run.host, **arguments)
+    return course.failure(run.host, result, before, again, slots, changed, known)
 
 
-def message(run: Run, arguments: Mapping) -> Result:
-    return {"failed": True, "msg": course.ended(run.host, **arguments)}
+def message(run: Run, whys: Mapping, log: str = "", again: str = "", result: Mapping = EMPTY) -> Result:
+    """Fail with what has become of a run that failed."""
+    return {"failed": True, "msg": course.ended(run.host, whys, log, again, result)}
 
 
 FORMS: Forms = {
-    # What the server is asked, and whether the deployment is new.
-    "probe": Form(PROBE, probe),
-    # The record of a deployment that has answered: of a new one, and of one that has served all along.
-    "record": Form(RECORD, record, "dgx_spark.speculative.spark_info with gather: [docker, records]"),
-    "review": Form(REVIEW, review),
-    # Why a run failed and what comes back, and the message with which the run fails after that.
-    "failure": Form(FAILURE, failure),
-    "message": Form(MESSAGE, message),
+    "probe": Form(probe),
+    "record": Form(record, "dgx_spark.speculative.spark_info with gather: [docker, records]"),
+    "review": Form(review),
+    "failure": Form(failure),
+    "message": Form(message),
 }

@@ -15,21 +15,17 @@ from ansible.module_utils.common.validation import check_type_bool, check_type_d
 from ansible.utils.display import Display
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import nodes, served
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
-    EMPTY_DICT,
-    REQUIRED_DICT,
+    EMPTY,
     Form,
     Forms,
     Mapping,
     Result,
     Run,
-    Spec,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe import fallback
 
 display = Display()
 
-# What was gathered before, by host: what is in the slot, the records, and the models with what is known of each.
-FACTS: Spec = dict.fromkeys(("slots", "records", "facts", "models"), EMPTY_DICT)
 # Inputs that have the names of what is served.
 SAME_NAMES = (
     "method",
@@ -66,13 +62,12 @@ def wanted(run: Run) -> Result:
 
 
 def asked(run: Run, inputs: Mapping, facts: Mapping) -> Result:
-    """Return what the decision is made from: the inputs, and what was gathered."""
-    memory = run.inputs("engine_container").get("found", {}).get("memory")
+    """Return what the decision is made from: the inputs, and what was gathered, most of it by host."""
     return {
         **inputs,
-        **{name: facts[name] for name in ("records", "facts", "models")},
+        **facts,
         "slot": facts["slots"].get(run.host) or {},
-        "memory": memory or {},
+        "memory": run.inputs("engine_container").get("found", {}).get("memory") or {},
         # What could not be gathered was reported then.
         "incomplete": bool(run.inputs("deployment").get("missing")),
     }
@@ -96,9 +91,12 @@ def judged(run: Run, plan: Result, overcommit: bool) -> Result:
     return {"lines": plan["lines"], **run.refused(plan["message"])}
 
 
-def decide(run: Run, facts: Mapping) -> Result:
+def decide(
+    run: Run, slots: Mapping = EMPTY, records: Mapping = EMPTY, facts: Mapping = EMPTY, models: Mapping = EMPTY
+) -> Result:
     inputs = wanted(run)
-    plan = served.decided(asked(run, inputs, facts), run.host)
+    gathered = {"slots": slots, "records": records, "facts": facts, "models": models}
+    plan = served.decided(asked(run, inputs, gathered), run.host)
     plan["inputs"] = digest(inputs)
     if "served" in plan:
         instead = alternative(run, run.recipe, plan["served"]["image"])
@@ -111,19 +109,16 @@ def registered(plan: Mapping) -> Result:
     return {"warnings": [], **plan}
 
 
-def decided(run: Run, plan: Mapping, facts: Mapping) -> Result:
+def decided(run: Run, plan: Mapping, **gathered: Mapping) -> Result:
     """Return the plan if it was made from the inputs as they are here; otherwise decide, as for a role by itself."""
-    return registered(plan) if plan.get("inputs") == digest(wanted(run)) else decide(run, facts)
+    return registered(plan) if plan.get("inputs") == digest(wanted(run)) else decide(run, **gathered)
 
 
-def memory(run: Run, facts: Mapping) -> Result:
+def memory(run: Run, plan: Mapping, facts: Mapping) -> Result:
+    """Return a plan with the memory plan that follows from what is known of the memory by now."""
     inputs = wanted(run)
-    plan = served.with_memory(registered(facts["plan"]), asked(run, inputs, facts), run.host)
-    return judged(run, plan, inputs["overcommit"])
+    found = served.with_memory(registered(plan), asked(run, inputs, {"slots": {}, "facts": facts}), run.host)
+    return judged(run, found, inputs["overcommit"])
 
 
-FORMS: Forms = {
-    "decide": Form(FACTS, decide),
-    # The memory plan of what was decided, with what is known of the memory by now.
-    "memory": Form({"plan": REQUIRED_DICT, **FACTS}, memory),
-}
+FORMS: Forms = {"decide": Form(decide), "memory": Form(memory)}

@@ -199,7 +199,7 @@ def recorded(found: t.Mapping[str, t.Any], slot: t.Any, **more: t.Any) -> dict[s
         },
         **more,
     }
-    return result.record(Run(t.cast("t.Any", None), "spark-1", {}), asked)
+    return result.record(Run(t.cast("t.Any", None), "spark-1", {}), **asked)
 
 
 def test_what_was_noted_on_the_way_is_seen_too() -> None:

@@ -12,13 +12,22 @@ import typing as t
 import pytest
 from ansible.errors import AnsibleUndefinedVariable
 from ansible_collections.dgx_spark.speculative.plugins.action.deployment_plan import QUERIES
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries import node_plan, served
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import Run, completed
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries import node_plan, placement, served
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import Run, completed, form_spec
 
 RECIPE = {
-    **{"name": "mine", "image": "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12", "target": "a/target"},
-    **{"draft": "a/draft", "method": "eagle3", "draft_length": 5, "context": 32768, "parallel": 1},
-    **{"kv_cache": "planned", "family": "auto", "sparks": 1, "options": {}},
+    "name": "mine",
+    "image": "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12",
+    "target": "a/target",
+    "draft": "a/draft",
+    "method": "eagle3",
+    "draft_length": 5,
+    "context": 32768,
+    "parallel": 1,
+    "kv_cache": "planned",
+    "family": "auto",
+    "sparks": 1,
+    "options": {},
 }
 VARIABLES: dict[str, t.Any] = {
     "inventory_hostname": "spark-1",
@@ -56,7 +65,10 @@ SHAPE = {"layers": 36, "kv_heads": 8, "head_dim": 64, "max_context": 131_072}
 MODELS = {"a/target": {"weights_bytes": 65_200_000_000, **SHAPE}, "a/draft": {"weights_bytes": 431_000_000, **SHAPE}}
 LITTLE = {"memory": {**VARIABLES["engine_container_found"]["memory"], "available": 20_000_000_000}}
 FACTS: dict[str, t.Any] = {
-    **{"slots": {"spark-1": {}}, "records": {"spark-1": {}}, "facts": {"spark-1": MODELS}, "models": {"spark-1": {}}},
+    "slots": {"spark-1": {}},
+    "records": {"spark-1": {}},
+    "facts": {"spark-1": MODELS},
+    "models": {"spark-1": {}},
 }
 
 
@@ -73,17 +85,17 @@ def run(**changes: t.Any) -> Run:
 
 
 def test_what_was_decided_holds_for_the_same_inputs() -> None:
-    plan = served.decide(run(), FACTS)
+    plan = served.decide(run(), **FACTS)
     assert plan["served"]["draft_length"] == 5
     # Whatever has been found out meanwhile.
-    assert served.decided(run(), {**plan, "mark": 1}, {**FACTS, "facts": {}})["mark"] == 1
+    assert served.decided(run(), {**plan, "mark": 1})["mark"] == 1
 
 
 def test_a_plan_without_warnings_is_registered_without_that_key() -> None:
-    plan = served.decide(run(), FACTS)
+    plan = served.decide(run(), **FACTS)
     assert plan.pop("warnings") == []
-    assert served.decided(run(), plan, FACTS)["warnings"] == []
-    assert served.memory(run(), {**FACTS, "plan": plan})["warnings"] == []
+    assert served.decided(run(), plan)["warnings"] == []
+    assert served.memory(run(), plan, FACTS["facts"])["warnings"] == []
 
 
 @pytest.mark.parametrize(
@@ -96,42 +108,55 @@ def test_a_plan_without_warnings_is_registered_without_that_key() -> None:
     ],
 )
 def test_whoever_includes_the_role_again_with_other_inputs_is_heard_again(changes: dict[str, t.Any]) -> None:
-    plan = served.decide(run(), FACTS)
-    again = served.decided(run(**changes), plan, FACTS)
+    plan = served.decide(run(), **FACTS)
+    again = served.decided(run(**changes), plan, **FACTS)
     assert again["checked"] != plan["checked"]
     assert again["inputs"] != plan["inputs"]
 
 
 def test_without_a_plan_it_is_decided_where_it_is_needed() -> None:
-    assert served.decided(run(), {}, FACTS) == served.decide(run(), FACTS)
+    assert served.decided(run(), {}, **FACTS) == served.decide(run(), **FACTS)
 
 
 def test_what_does_not_fit_is_refused_with_the_plan_unless_somebody_insists() -> None:
-    refused = served.decide(run(engine_container_found=LITTLE), FACTS)
+    refused = served.decide(run(engine_container_found=LITTLE), **FACTS)
     assert (refused["failed"], list(refused)) == (True, ["lines", "failed", "msg"])
-    plan = served.decide(run(speculative_serve_overcommit="true", engine_container_found=LITTLE), FACTS)
+    plan = served.decide(run(speculative_serve_overcommit="true", engine_container_found=LITTLE), **FACTS)
     assert plan["message"] != ""
     # As soon as it is known that it does not.
-    plan = {**served.decide(run(), FACTS), "changed": False}
-    assert served.memory(run(engine_container_found=LITTLE), {**FACTS, "plan": plan})["failed"]
-    assert not served.memory(run(), {**FACTS, "plan": plan}).get("failed")
+    plan = {**served.decide(run(), **FACTS), "changed": False}
+    assert served.memory(run(engine_container_found=LITTLE), plan, FACTS["facts"])["failed"]
+    assert not served.memory(run(), plan, FACTS["facts"]).get("failed")
 
 
 def test_the_inputs_of_four_roles_are_looked_up_by_their_names() -> None:
     assert node_plan.node_inputs(run()) == {
-        **{"name": "spark-1", "deployment": "mine", "directory": "/state/mine", "cache": "/hub", "host": "127.0.0.1"},
-        **{"port": 8000, "stall_s": 300, "probe_interval_s": 60, "peer_lost_s": 60, "ready_timeout": 3600},
+        "name": "spark-1",
+        "deployment": "mine",
+        "directory": "/state/mine",
+        "cache": "/hub",
+        "host": "127.0.0.1",
+        "port": 8000,
+        "stall_s": 300,
+        "probe_interval_s": 60,
+        "peer_lost_s": 60,
+        "ready_timeout": 3600,
         **{"environment": {"MINE": 1}, "log_level": "info", "models": {"a/target": {"commit": "1"}}},
-        **{"pair_directory": "", "pair_image": "", "volume": "dgx-spark-speculative-cache", "rails": []},
-        **{"ssh_port": 2233, "trust": "", "devices": [], "settings": {"network": "host"}},
+        "pair_directory": "",
+        "pair_image": "",
+        "volume": "dgx-spark-speculative-cache",
+        "rails": [],
+        "ssh_port": 2233,
+        "trust": "",
+        "devices": [],
+        "settings": {"network": "host"},
     }
     given = {
-        **{
-            "trtllm_container_name": "slot",
-            "trtllm_container_devices": "/dev/fuse",
-            "trtllm_container_log_max_files": 0,
-        },
-        **{"spark_network_look": {"pair_image": "pair:1"}, "spark_network_fingerprint": "abc"},
+        "trtllm_container_name": "slot",
+        "trtllm_container_devices": "/dev/fuse",
+        "trtllm_container_log_max_files": 0,
+        "spark_network_look": {"pair_image": "pair:1"},
+        "spark_network_fingerprint": "abc",
     }
     found = node_plan.node_inputs(run(**given))
     assert (found["volume"], found["devices"], found["pair_image"]) == ("slot-cache", ["/dev/fuse"], "pair:1")
@@ -144,6 +169,24 @@ def test_a_form_is_completed_by_what_is_known_of_each_host() -> None:
     assert asked == {"fabric": {"plan": {"mtu": 1, "hosts": {"spark-1": 1}}}}
     asked = completed(variables, {"fabric": {"plan": None}, "of_all": {"hosts": "look.fabric"}})
     assert asked == {"fabric": {"plan": {"hosts": {"spark-1": 1}}}}
+
+
+def test_the_arguments_of_a_form_are_the_parameters_of_its_function() -> None:
+    assert form_spec(placement.firewall_rules)["options"] == {
+        "network": {"type": "str", "required": True},
+        "published_ports": {"type": "list", "elements": "str", "default": []},
+        "former": {"type": "list", "elements": "str", "default": []},
+    }
+    options = form_spec(placement.container)["options"]
+    assert options["unpack_factor"] == {"type": "float", "default": 0.0}
+    assert options["listens"] == {"type": "list", "elements": "dict", "default": []}
+    assert options["labels"] == {"type": "dict", "default": {}}
+    assert (options["publish"]["type"], options["publish"]["default"]) == ("dict", None)
+    assert options["publish"]["options"]["server"] == {"type": "int", "required": True}
+    options = form_spec(placement.endpoint)["options"]
+    assert options["port"] == {"type": "raw", "required": True}
+    assert options["published_ports"] == {"type": "list", "elements": "str", "default": None}
+    assert options["allow_unauthenticated"] == {"type": "bool", "default": False}
 
 
 def test_a_query_has_forms_and_none_is_asked_twice() -> None:
