@@ -117,7 +117,7 @@ units: dev  ## Unit tests
 	pytest --quiet --numprocesses $(WORKERS) --dist worksteal --durations 5 --durations-min 1 tests/unit
 
 .PHONY: docs
-docs: dev  ## Write the tables of docs/ from the data that they show
+docs: dev  ## Write the tables of docs/ and of the roles from the data that they show
 	@PYTHONPATH=collections $(PYTHON) -m tools.tables
 
 .PHONY: sanity

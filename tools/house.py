@@ -145,6 +145,16 @@ def role_inputs(root: Path) -> set[str]:
     return {key.value for option in options if isinstance(option, yaml.MappingNode) for key, _ in option.value}
 
 
+def inputs(root: Path) -> Measured:
+    """What a user may set of a role: its specifications' options of its own name, but for what is handed over."""
+    found = set()
+    for name, text in texts(root, "roles/*/meta/argument_specs.yml").items():
+        entries = yaml.safe_load(text)["argument_specs"].values()
+        own = f"{name.split('/')[1]}_"
+        found |= {option for entry in entries for option in entry.get("options", {}) if option.startswith(own)}
+    return count(name for name in found if not name.endswith("_handover"))
+
+
 def role_variables(root: Path) -> Measured:
     """Each name once: `__x` anywhere in roles and playbooks; what `vars:` and `set_fact` make up and no role takes."""
     said = {name for _, line in lines(ansible_files(root, ".yml", ".j2")) for name in INTERNAL.findall(line)}
@@ -268,6 +278,7 @@ def readme_words(root: Path) -> Measured:
 
 
 FIGURES = {
+    "inputs": Figure("inputs of roles", 140, inputs),
     "role_variables": Figure("internal role variables", 100, role_variables),
     "jinja_lines": Figure("lines of Jinja in the longest variable", 3, jinja_lines),
     "role_edges": Figure("role-to-role edges", 8, role_arrows),

@@ -2,15 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Write the tables of the pages in docs/ from the data that they show. Run as: make docs
+"""Write the tables of the pages in docs/ and of the roles from the data that they show. Run as: make docs
 
-A table, a list of entries or an example stands between `<!-- name -->` and `<!-- end -->`. --check only names the pages
-that do not show what the data say.
+A table, a list of entries or an example stands between `<!-- name -->` and `<!-- end -->`; the table of a role's inputs
+has the role's name. --check only names the pages that do not show what the data say.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 import typing as t
 from pathlib import Path
@@ -22,10 +23,14 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rele
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import FAMILIES
 
 from tools import examples, recovery
+from tools.role_inputs import SPECIFICATIONS, inputs
 from tools.troubleshooting import known_issues, problems
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = tuple(sorted((ROOT / "docs").glob("*.md")))
+PAGES = (
+    *sorted((ROOT / "docs").glob("*.md")),
+    *(path.parents[1] / "README.md" for role, path in SPECIFICATIONS.items() if inputs(role)),
+)
 
 Rows = t.Iterable[t.Sequence[str]]
 
@@ -84,7 +89,12 @@ def promises() -> str:
     return table(("fault", "one Spark", "two Sparks", "your action"), recovery.rows())
 
 
-TABLES = {
+def role_inputs(role: str) -> str:
+    """Return the inputs of a role with their meaning."""
+    return table(("input", "default", "meaning"), inputs(role))
+
+
+TABLES: dict[str, t.Callable[[], str]] = {
     "recipes": recipes,
     "methods": methods,
     "families": families,
@@ -94,6 +104,7 @@ TABLES = {
     "known_issues": known_issues,
     "benchmark_example": examples.benchmark,
     "addresses_example": examples.addresses,
+    **{role: functools.partial(role_inputs, role) for role in SPECIFICATIONS if inputs(role)},
 }
 
 
@@ -116,7 +127,7 @@ def main(arguments: t.Sequence[str] | None = None) -> int:
         before = page.read_text(encoding="utf-8")
         after = written(before)
         if after != before and check:
-            print(f"docs/{page.name} does not show what its data say: make docs", file=sys.stderr)
+            print(f"{page} does not show what its data say: make docs", file=sys.stderr)
             stale += 1
         elif after != before:
             page.write_text(after, encoding="utf-8")

@@ -72,7 +72,7 @@ OPEN_WEBUI = {
 }
 
 # What only roles say to each other.
-HANDED_OVER = re.compile(r"engine_container_settings|\w+_handover")
+HANDED_OVER = re.compile(r"\w+_handover")
 
 # The least and the most that a number may be whose mistake would only be noticed late.
 LIMITS = {

@@ -108,7 +108,8 @@ def fixture_check(tmp_path: Path) -> t.Callable[..., Said]:
         include = {"name": f"dgx_spark.speculative.{role}", "tasks_from": entry}
         run = {"name": "Do it", "ansible.builtin.include_role": include}
         begin = {"name": "Play", "hosts": "all", "gather_subset": ["min"], **play}
-        state = {f"{one}_state_directory": str(tmp_path / NAME) for one in ("speculative_serve", "trtllm_container")}
+        directory = str(tmp_path / NAME)
+        state = {"speculative_serve_state_directory": directory, "deployment": {"state_directory": directory}}
         with DockerServer(tmp_path / "docker.sock", pages):
             done = plays.run(
                 tmp_path,

@@ -18,7 +18,7 @@ from tests.unit import plays
 
 ROOT = Path(__file__).parents[3]
 KEY_FILE = (
-    "{{ spark_network_state_directory }}/pair/{{ 'ssh_host_ed25519_key' if spark_network_before else 'id_ed25519' }}"
+    "{{ deployment.state_directory }}/pair/{{ 'ssh_host_ed25519_key' if spark_network_before else 'id_ed25519' }}"
 )
 NOTHING = {"has_directory": False, "key": None, "key_is_open": False, "trusted": ""}
 PLAY = """
@@ -28,7 +28,9 @@ PLAY = """
   gather_facts: false
   any_errors_fatal: true
   vars:
-    deployment: {image: release:1}
+    deployment:
+      image: release:1
+      state_directory: "{{ directory }}/{{ inventory_hostname }}"
   tasks:
     - name: Know each
       ansible.builtin.set_fact:
@@ -47,15 +49,15 @@ PLAY = """
     - name: Show it
       ansible.builtin.copy:
         content: "{{ shown | to_json }}"
-        dest: "{{ spark_network_state_directory }}.json"
+        dest: "{{ deployment.state_directory }}.json"
         mode: "0600"
 """
 
 
 def play(directory: Path, hosts: dict[str, dict[str, t.Any]], shown: str, *entries: str) -> dict[str, t.Any]:
     """What each host hands out at the end, by its name."""
-    own = {name: {"spark_network_state_directory": str(directory / name), **values} for name, values in hosts.items()}
-    inventory = {"sparks": {"hosts": own, "vars": {"entries": entries, "shown": shown}}}
+    given = {"entries": entries, "shown": shown, "directory": str(directory)}
+    inventory = {"sparks": {"hosts": hosts, "vars": given}}
     (directory / "hosts.yml").write_text(json.dumps(inventory), encoding="utf-8")
     done = plays.run(directory, yaml.safe_load(PLAY)[0], hosts=str(directory / "hosts.yml"))
     assert done.returncode == 0, done.stdout + done.stderr

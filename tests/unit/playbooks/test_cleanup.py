@@ -23,9 +23,10 @@ INCLUDE = "ansible.builtin.include_role"
 def test_it_is_looked_before_anything_is_removed() -> None:
     *_others, play = yaml.safe_load((ROOT / "playbooks/cleanup.yml").read_text(encoding="utf-8"))
     included = [
-        (role, task.get("vars", {}).get(f"{role}_only_look") or task[INCLUDE].get("apply", {}).get("check_mode", False))
+        (role, said.get("only_look") or task[INCLUDE].get("apply", {}).get("check_mode", False))
         for task in play["tasks"]
         if (role := task.get(INCLUDE, {}).get("name", "").rpartition(".")[2])
+        for said in [task.get("vars", {}).get(f"{role}_handover", {})]
     ]
     models, access, container, network, unused, *removing = included
     # Of the models not even Docker is needed, nor is another run ended for it.
@@ -37,10 +38,10 @@ def test_it_is_looked_before_anything_is_removed() -> None:
     assert play["tasks"][1]["ansible.builtin.include_role"]["apply"] == {"any_errors_fatal": True}
 
 
-def only_look(directory: Path, words: str | None, role: str, **inputs: t.Any) -> None:
+def only_look(directory: Path, words: str | None, role: str, handover: dict[str, t.Any], **inputs: t.Any) -> None:
     """Have a role look whether it can remove, which it refuses with these words, or does not; it changes nothing."""
     include = {"name": f"dgx_spark.speculative.{role}", "tasks_from": "absent"}
-    look = {"name": "Look", INCLUDE: include, "vars": {**inputs, f"{role}_only_look": True}}
+    look = {"name": "Look", INCLUDE: include, "vars": {**inputs, f"{role}_handover": {**handover, "only_look": True}}}
     done = plays.run(directory, {"name": "Play", "hosts": "all", "gather_subset": ["min"], "tasks": [look]})
     assert (done.returncode == 0) == (words is None), done.stdout
     assert words is None or words in " ".join(done.stdout.split())
@@ -54,7 +55,7 @@ def test_who_only_looks_refuses_and_removes_nothing(tmp_path: Path, name: str, w
     kept = tmp_path / name / "deployments/mine/serve.sh"
     kept.parent.mkdir(parents=True)
     kept.touch()
-    only_look(tmp_path, words, "speculative_serve", speculative_serve_state_directory=str(tmp_path / name))
+    only_look(tmp_path, words, "speculative_serve", {}, speculative_serve_state_directory=str(tmp_path / name))
     assert kept.exists()
 
 
@@ -78,9 +79,9 @@ def test_models_that_were_not_fetched_are_refused_and_the_others_stay(
     receipt.write_text(json.dumps({"commit": "1" * 40, "revisions": [], "include": [], "exclude": [], "files": {}}))
     directories = {
         "huggingface_cache_directory": str(tmp_path / "hub"),
-        "huggingface_cache_state_directory": f"{tmp_path}/state",
+        "deployment": {"state_directory": f"{tmp_path}/state"},
     }
-    only_look(tmp_path, words, "huggingface_cache", huggingface_cache_remove=models, **directories)
+    only_look(tmp_path, words, "huggingface_cache", {"remove": models}, **directories)
     assert cached.is_dir()
     assert receipt.exists()
 
@@ -98,7 +99,7 @@ def test_models_that_were_not_fetched_are_refused_and_the_others_stay(
 def test_what_becomes_of_the_image_is_said(
     check: t.Callable[..., Said], slot: str, former: list[str], words: list[str]
 ) -> None:
-    inputs = {"trtllm_container_remove_image": True, "trtllm_container_former_images": former}
+    inputs = {"trtllm_container_remove_image": True, "trtllm_container_handover": {"former_images": former}}
     said = check("trtllm_container", "absent", slot, inputs=inputs)
     assert said.code == 0, said.text
     assert [word for word in words if word not in said.text] == [], said.text
@@ -118,7 +119,7 @@ def test_another_format_does_not_keep_unused_images(check: t.Callable[..., Said]
 
 
 def test_somebody_elses_container_keeps_unused_models_and_images(check: t.Callable[..., Said]) -> None:
-    inputs = {"speculative_serve_only_look": True}
+    inputs = {"speculative_serve_handover": {"only_look": True}}
     said = check("speculative_serve", "unused", labels={OWN: None}, inputs=inputs)
     assert f"the container {NAME} (image release:1) was not made by this collection and is left alone" in said.text
     assert (said.code != 0, "changed=0" in said.text) == (True, True)

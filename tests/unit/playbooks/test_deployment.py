@@ -14,7 +14,12 @@ from tests.unit import plays
 
 ROOT = Path(__file__).parents[3]
 READ = (
-    *("api_proxy_become", "api_proxy_become_method", "api_proxy_expose", "api_proxy_upstream"),
+    *(
+        "__api_proxy_deployment.become",
+        "__api_proxy_deployment.become_method",
+        "api_proxy_expose",
+        "api_proxy_upstream",
+    ),
     "(deployment | default({})).endpoint | default('')",
 )
 ROLES = ("docker_permissions", "api_proxy")

@@ -153,7 +153,7 @@ def test_a_deployment_is_none_of_what_lies_beside_it(name: str) -> None:
 def test_what_lies_beside_the_deployments_is_known() -> None:
     """By what roles put there themselves, of which they clean up some and keep some."""
     texts = "".join(path.read_text(encoding="utf-8") for path in ROLES.glob("*/tasks/*.yml"))
-    beside = set(re.findall(r"_state_directory(?: \}\}| ~ ')/([a-z]+)", texts))
+    beside = set(re.findall(r"[._]state_directory(?: \}\}| ~ ')/([a-z]+)", texts))
     assert beside == {name for name in NOT_DEPLOYMENTS if "." not in name}
 
 
