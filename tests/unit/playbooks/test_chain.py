@@ -27,10 +27,6 @@ PLAY = """
   connection: local
   gather_facts: false
   any_errors_fatal: true
-  vars:
-    deployment:
-      image: release:1
-      state_directory: "{{ directory }}/{{ inventory_hostname }}"
   tasks:
     - name: Know each
       ansible.builtin.set_fact:
@@ -41,8 +37,8 @@ PLAY = """
 
     - name: Do it
       ansible.builtin.include_role:
-        name: dgx_spark.speculative.spark_network
-        tasks_from: "{{ item }}"
+        name: "dgx_spark.speculative.{{ item | dirname or 'spark_network' }}"
+        tasks_from: "{{ item | basename }}"
         public: true
       loop: "{{ entries }}"
 
@@ -56,7 +52,8 @@ PLAY = """
 
 def play(directory: Path, hosts: dict[str, dict[str, t.Any]], shown: str, *entries: str) -> dict[str, t.Any]:
     """What each host hands out at the end, by its name."""
-    given = {"entries": entries, "shown": shown, "directory": str(directory)}
+    deployment = {"image": "release:1", "state_directory": f"{directory}/{{{{ inventory_hostname }}}}"}
+    given = {"entries": entries, "shown": shown, "deployment": deployment, "trtllm_container_image": "release:1"}
     inventory = {"sparks": {"hosts": hosts, "vars": given}}
     (directory / "hosts.yml").write_text(json.dumps(inventory), encoding="utf-8")
     done = plays.run(directory, yaml.safe_load(PLAY)[0], hosts=str(directory / "hosts.yml"))
@@ -121,7 +118,9 @@ def test_a_key_that_others_may_read_is_closed_and_stays_the_key(tmp_path: Path) 
     assert public(tmp_path, "spark-2") == keys["spark-2"]
 
 
-@pytest.mark.parametrize("entries", [("preflight", "compare", "main", "trust", "image"), ("main",)])
+@pytest.mark.parametrize(
+    "entries", [("preflight", "compare", "main", "trust", "trtllm_container/ssh_image"), ("main",)]
+)
 def test_one_spark_has_nothing_to_do(tmp_path: Path, entries: tuple[str, ...]) -> None:
     names = ("rails", "before")
     shown = "{{ {" + ", ".join(f"'{name}': spark_network_{name}" for name in names) + "} }}"
