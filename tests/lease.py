@@ -15,7 +15,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.held import CLIENT
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.keeper import Run, stat
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.keeper import Run
 
 from tests.playbook import ROOT, Background
 from tests.twin.control import Spark
@@ -52,6 +52,13 @@ def like(mine: bytes) -> list[int]:
     return found
 
 
+def parent_of(pid: int) -> int | None:
+    """Nothing where there is no such process any more."""
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+    return None
+
+
 @contextlib.contextmanager
 def frozen(log: Path, tasks: t.Sequence[str], playbook: str, *arguments: str, **changes: str) -> t.Iterator[Background]:
     """A run that is suspended just before it sends the module of one of these tasks, until the end of the block.
@@ -81,8 +88,7 @@ def frozen(log: Path, tasks: t.Sequence[str], playbook: str, *arguments: str, **
         while run.process.poll() is None:
             assert time.monotonic() < deadline, log.read_text("utf-8")
             for pid in like(mine) if main.is_stopped() else []:
-                found = stat(pid)
-                if found and found.parent != 1:
+                if parent_of(pid) not in (None, 1):
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGCONT)
             time.sleep(0.1)
