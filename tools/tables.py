@@ -22,7 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.meth
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.releases import in_words
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.schema import FAMILIES
 
-from tools import examples, recovery
+from tools import examples, first_inputs, recovery
 from tools.role_inputs import SPECIFICATIONS, inputs
 from tools.troubleshooting import known_issues, problems
 
@@ -104,6 +104,8 @@ TABLES: dict[str, t.Callable[[], str]] = {
     "known_issues": known_issues,
     "benchmark_example": examples.benchmark,
     "addresses_example": examples.addresses,
+    "first_inputs": lambda: table(("input", "default", "meaning"), first_inputs.first()),
+    "input_roles": lambda: table(("role", "inputs"), first_inputs.roles()),
     **{role: functools.partial(role_inputs, role) for role in SPECIFICATIONS if inputs(role)},
 }
 
