@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inputs import HANDED_OVER, OUTPUTS, inputs
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("roles/*/README.md")])
 PLAYBOOKS = {path.stem for path in (ROOT / "playbooks").glob("*.yml")}
 # Others import these.
 INNER = {"request", "require_sparks"}
+INPUTS = inputs(ROOT / "roles")
 
 
 def anchor(heading: str) -> str:
@@ -69,6 +71,14 @@ def test_the_readme_shows_the_last_step_of_a_run() -> None:
     *_earlier, last = [step["name"] for step in steps if step["of"] == "all"]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert re.findall(r"^(?:ok|changed) +(\S.*?)  ", readme, re.MULTILINE) == [last]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_inputs_that_are_named_exist(page: Path) -> None:
+    text = re.sub(r"\]\([^)]*\)", "]", page.read_text(encoding="utf-8"))
+    named = set(re.findall(rf"(?<![\w./-])(?:{'|'.join(INPUTS)})_\w+", text))
+    known = {name for of_role in INPUTS.values() for name in of_role}
+    assert sorted(name for name in named - known - {*OUTPUTS} if not HANDED_OVER.fullmatch(name)) == []
 
 
 def test_steps_that_pages_show_are_those_of_playbooks() -> None:
