@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import tempfile
+import threading
 import typing as t
 from pathlib import Path
 
@@ -22,7 +23,10 @@ def standalone(name: str) -> Path:
     """The program of a watched job as one file."""
     path = Path(_KEPT.name) / f"{name}.pyz"
     if not path.exists():
-        path.write_bytes(program(name))
+        # Whole or not at all: another thread may be about to run it.
+        draft = path.with_name(f"{name}.{threading.get_ident()}")
+        draft.write_bytes(program(name))
+        draft.replace(path)
     return path
 
 
