@@ -42,7 +42,9 @@ def test_it_looks_and_changes_nothing(deployed: Deployed) -> None:
     assert rows["deployment"]["value"] == "single_eagle3"
     planned = deployed.options()["kv_cache_config"]["max_tokens"]
     assert rows["kv_planned"]["value"] == planned
-    assert rows["kv_made"]["value"].startswith(f"{planned:,} tokens, ")
+    # The default image is of a release whose log is not known (docs/hardware.md).
+    assert "value" not in rows["kv_made"]
+    assert "log" in rows["kv_made"]["not_measured"]
     assert [text.split()[0] for text in rows["import"]["value"]] == ["cold", "warm"]
     assert rows["memory_loading"]["not_measured"].endswith("-e restart=true")
 
