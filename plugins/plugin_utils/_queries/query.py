@@ -24,8 +24,8 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
 
 Mapping = t.Mapping[str, t.Any]
 Result = dict[str, t.Any]
-# The default of an argument that is a mapping; nobody writes to it.
-EMPTY: Mapping = {}
+# The default of an argument that is a mapping, for a signature; it cannot be written to.
+EMPTY: Mapping = types.MappingProxyType({})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,12 +106,17 @@ def argument(hint: t.Any) -> dict[str, t.Any]:
     return {"type": "dict" if origin is collections.abc.Mapping else hint.__name__}
 
 
+def plain(default: t.Any) -> t.Any:
+    """Return a parameter's default as an argument spec has it."""
+    return {} if default is EMPTY else [] if default == () else default
+
+
 def form_spec(answer: t.Callable[..., Result]) -> dict[str, t.Any]:
     """Return the arguments of a form: the parameters of its function but for the first, which is the run."""
     hints, spec = t.get_type_hints(answer), {}
     for name, parameter in list(inspect.signature(answer).parameters.items())[1:]:
-        missing, default = parameter.default is parameter.empty, parameter.default
-        given = {"required": True} if missing else {"default": [] if default == () else default}
+        missing = parameter.default is parameter.empty
+        given = {"required": True} if missing else {"default": plain(parameter.default)}
         spec[name] = {**argument(hints[name]), **given}
     return {"type": "dict", "options": spec}
 
