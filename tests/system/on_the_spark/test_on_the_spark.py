@@ -76,7 +76,7 @@ def test_make_setup_ends_with_the_next_command(spark: Spark) -> None:
 def test_without_a_password_the_step_is_named(spark: Spark) -> None:
     outcome = playbook(spark, "single_eagle3")
     assert outcome.code != 0
-    assert "docker" in outcome.message
+    assert "to group docker needs sudo" in outcome.message
     assert "-K" in outcome.message
 
 

@@ -50,7 +50,7 @@ def test_all_that_stands_in_the_way_is_told_at_once() -> None:
         speculative_serve_parallel=1000,
     )
     assert text.startswith("2 problems ")
-    assert "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc21" in text
+    assert "the registry has no image nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc21" in text
     assert "-e speculative_serve_parallel=" in text
 
 
@@ -72,7 +72,7 @@ INSTEAD = "ansible-playbook playbooks/serve.yml -e recipe=single_eagle3_page"
 def test_a_release_that_the_registry_lacks_is_told_with_what_to_run_instead(internet: Internet, name: str) -> None:
     internet.set_faults([{"host": "nvcr.io", "path": f"*/manifests/{RELEASE}", "action": "missing"}])
     outcome = playbook.fail(name)
-    assert f"nvcr.io/nvidia/tensorrt-llm/release:{RELEASE}" in outcome.message
+    assert f"the registry has no image nvcr.io/nvidia/tensorrt-llm/release:{RELEASE}" in outcome.message
     assert commands(outcome.output) == [f"{INSTEAD} -e speculation=off", INSTEAD]
 
 
@@ -154,7 +154,7 @@ def test_a_gpu_driver_that_does_not_answer(spark: Spark) -> None:
 
 def test_under_sudo() -> None:
     outcome = playbook.fail("single_eagle3", SUDO_USER="somebody")
-    assert "sudo" in outcome.message
+    assert "started with sudo" in outcome.message
 
 
 def test_a_recipe_for_more_sparks_than_there_are(tmp_path: Path) -> None:
@@ -163,16 +163,16 @@ def test_a_recipe_for_more_sparks_than_there_are(tmp_path: Path) -> None:
     mine.write_text(yaml.safe_dump({**recipe, "sparks": 2}), encoding="utf-8")
     text = playbook.fail("serve", variables={"recipe": str(mine)}).message
     assert "'mine'" in text
-    assert "'sparks'" in text
+    assert "needs 2 host(s) in the inventory's group 'sparks'" in text
 
 
 def test_no_host_in_the_group(tmp_path: Path) -> None:
     inventory = tmp_path / "hosts.yml"
     inventory.write_text("sparks:\n  hosts: {}\n", encoding="utf-8")
     outcome = playbook.fail("single_eagle3", "-i", str(inventory))
-    assert "'sparks'" in outcome.message
+    assert "needs 1 host(s) in the inventory's group 'sparks'" in outcome.message
     for name in ("stop", "start", "cleanup"):
-        assert "'sparks'" in playbook.fail(name, "-i", str(inventory)).message
+        assert "group 'sparks' has no hosts" in playbook.fail(name, "-i", str(inventory)).message
 
 
 @pytest.mark.parametrize("recipe", ["single_eagel3", ""])
@@ -208,5 +208,5 @@ def test_a_password_that_is_missing(spark: Spark) -> None:
     # Not in the group, and no open connection that still is.
     spark.exec("gpasswd --delete spark docker; pkill -u spark sshd")
     outcome = playbook.fail("single_eagle3", "-e", "ansible_become_password=")
-    assert "docker" in outcome.message
+    assert "to group docker needs sudo" in outcome.message
     assert "-K" in outcome.message

@@ -92,7 +92,7 @@ def ahead(pair: Pair) -> t.Iterator[str]:
 def test_no_cable() -> None:
     with cables.changed(rails=()):
         text = refused("spark_network/preflight")
-    assert "spark-1 and spark-2: " in text
+    assert "spark-1 and spark-2: no QSFP port has a link at both ends" in text
     assert f"spark-2: port 0: {cables.interface(0, 0)} " in text
     # Once is enough.
     assert "the message of spark-1" in text
