@@ -269,7 +269,7 @@ context:
   returned: with V(status) in O(gather)
   type: int
   sample: 131072
-parallel:
+concurrency:
   description:
     - Conversations that are answered at once.
   returned: with V(status) in O(gather)

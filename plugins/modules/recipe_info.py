@@ -119,7 +119,7 @@ recipe:
     directories: []
     port: 8000
     context: 131072
-    parallel: 1
+    concurrency: 1
     kv_cache: planned
 path:
   description:

@@ -35,8 +35,8 @@ class Inputs:
     boot_s: float
     # Of the deployment.
     interval_s: float = 60
-    stall_s: float = 300
-    peer_lost_s: float = 60
+    stall_timeout_s: float = 300
+    worker_timeout_s: float = 60
     # Of the clients: how long the most patient one waits for an answer.
     patience_s: float = 0
 
@@ -52,8 +52,8 @@ class Inputs:
             "boot": self.boot_s,
             "delay": RESTART_DELAY_S,
             "lease": LEASE_S,
-            "watchdog": self.interval_s + self.stall_s,
-            "peer": self.peer_lost_s,
+            "watchdog": self.interval_s + self.stall_timeout_s,
+            "peer": self.worker_timeout_s,
             "patience": self.patience_s,
         }
 

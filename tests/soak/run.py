@@ -30,10 +30,10 @@ from tests.twin.names import NAME, PASSWORD, TwinError
 # Short, so that a quarter of an hour holds many of them; now and then a round has the inputs that users have.
 WATCHED = {
     "speculative_serve_probe_interval_s": 3,
-    "speculative_serve_stall_s": 15,
-    "speculative_serve_peer_lost_s": 10,
+    "speculative_serve_stall_timeout_s": 15,
+    "speculative_serve_worker_timeout_s": 10,
 }
-DEFAULTS = {"interval_s": 60.0, "stall_s": 300.0, "peer_lost_s": 60.0}
+DEFAULTS = {"interval_s": 60.0, "stall_timeout_s": 300.0, "worker_timeout_s": 60.0}
 DEFAULTS_EACH = 6
 KINDS = {
     1: ("single_eagle3", "single_eagle3", 8000, "gpt-oss-120b", "nvidia/gpt-oss-120b-Eagle3-long-context"),

@@ -33,7 +33,7 @@ IMAGES = "images"
 # What a benchmark has found of a deployment, whether or not it has chosen for it.
 VERDICT = "verdict.json"
 # What tells two deployments of one recipe apart.
-COMPARED = ("context", "parallel", "family")
+COMPARED = ("context", "concurrency", "family")
 # As the container's main process has it, which is what obeys a lease.
 LONGEST_LEASE_S = 900
 

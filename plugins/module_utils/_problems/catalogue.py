@@ -62,8 +62,8 @@ USERS = "reports of DGX Spark users"
 USERS_OF_TWO = "reports of users of two DGX Sparks"
 THIS = "dgx_spark.speculative documentation"
 LESS_MEMORY = (
-    "Stop other users of the memory, or serve less: a smaller speculative_serve_context or speculative_serve_parallel,"
-    " or a larger speculative_serve_reserve_gib, by which the plan keeps more free."
+    "Stop other users of the memory, or serve less: a smaller speculative_serve_context or"
+    " speculative_serve_concurrency, or a larger speculative_serve_reserve_gib, by which the plan keeps more free."
 )
 KEEP_AWAKE = (
     "Switch that off with 'sudo systemctl mask sleep.target suspend.target hibernate.target hybrid-sleep.target'."
@@ -256,7 +256,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "memory_guarded",
         RECORD,
         "The memory guard ended the server before it froze the Spark",
-        f"{LESS_MEMORY} If it was mistaken, speculative_serve_guard sets its limits.",
+        f"{LESS_MEMORY} If it was mistaken, speculative_serve_memory_guard sets its limits.",
         "vllm-project/vllm issue 56824",
         explains=(*MEMORY, "crash_loop", "exit_native", "worker_failed"),
     ),

@@ -120,7 +120,7 @@ class Previous:
 # What a record says in the same words.
 OF_THE_RECORD = (
     *("title", "source", "deployed_at", "listens_on", "target_model", "served_model"),
-    *("method", "draft_length", "context", "parallel"),
+    *("method", "draft_length", "context", "concurrency"),
 )
 
 
@@ -148,7 +148,7 @@ class Status:
     draft_length: int | None = None
     # Tokens of a conversation, conversations at once, and tokens of a prompt where those are fewer.
     context: int | None = None
-    parallel: int | None = None
+    concurrency: int | None = None
     longest_prompt: int | None = None
     # How a speculative_config of the recipe's own drafts.
     decoding_type: str | None = None

@@ -67,11 +67,11 @@ class Node:
     models: t.Mapping[str, t.Mapping[str, t.Any]]
     # How it is watched.
     log_level: str
-    stall_s: t.Any
+    stall_timeout_s: t.Any
     probe_interval_s: t.Any
-    peer_lost_s: t.Any
+    worker_timeout_s: t.Any
     # The memory guard's limits, and what the engine takes: bytes, where they are known, and a share of the rest.
-    guard: str
+    memory_guard: str
     takes: int | None
     share: float
     ready_timeout: t.Any
@@ -163,7 +163,7 @@ def fabric(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
         "DGX_SPARK_FABRIC_ADDRESSES": joined(node.rails, "address"),
         "DGX_SPARK_PEER_ADDRESSES": others(nodes, rank),
         "DGX_SPARK_SSH_PORT": str(node.ssh_port),
-        "DGX_SPARK_PEER_LOST_S": str(node.peer_lost_s),
+        "DGX_SPARK_PEER_LOST_S": str(node.worker_timeout_s),
         "NCCL_SOCKET_IFNAME": interfaces,
         "NCCL_IB_HCA": joined(node.rails, "rdma"),
         "UCX_NET_DEVICES": interfaces,
@@ -180,9 +180,9 @@ def environment(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
         "DGX_SPARK_URL": f"http://127.0.0.1:{node.port}" if node.bridged else node.url,
         "DGX_SPARK_TARGET": place(node, "target", node.target),
         "DGX_SPARK_DRAFT": place(node, "draft", node.draft),
-        "DGX_SPARK_STALL_S": str(node.stall_s),
+        "DGX_SPARK_STALL_S": str(node.stall_timeout_s),
         "DGX_SPARK_PROBE_INTERVAL_S": str(node.probe_interval_s),
-        "DGX_SPARK_GUARD": node.guard,
+        "DGX_SPARK_GUARD": node.memory_guard,
         **({} if node.takes is None else {"DGX_SPARK_TAKES_BYTES": str(node.takes)}),
         **({"DGX_SPARK_TAKES_SHARE": f"{node.share:g}"} if node.share else {}),
         **fabric(nodes, rank),

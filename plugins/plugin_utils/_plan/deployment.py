@@ -71,7 +71,7 @@ class Deployment:
     options: Mapping
     warnings: t.Sequence[str]
     context: int
-    parallel: int
+    concurrency: int
     plan: t.Sequence[Mapping]
     free_for_gpu: str
     # The image's name until Docker was asked for more, and the container as it is planned until it was run.
@@ -175,7 +175,7 @@ def of(
         options=config.get("options") or {},
         warnings=config.get("warnings") or [],
         context=memory.get("context", 0),
-        parallel=int(values.get("parallel") or 0),
+        concurrency=int(values.get("concurrency") or 0),
         plan=memory.get("rows") or [],
         free_for_gpu=memory.get("free_for_gpu", ""),
         image={"reference": node["reference"]},

@@ -4,7 +4,7 @@
 
 # PRIVATE: this plugin util is internal to the collection; its interface may change at any time.
 
-"""What the memory guard in the container is told, read from the input speculative_serve_guard."""
+"""What the memory guard in the container is told, read from the input speculative_serve_memory_guard."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def problems(limits: t.Mapping[str, t.Any], reserve: int) -> list[str]:
     """What is wrong with limits; reserve is in bytes."""
     unknown = [str(name) for name in limits if name not in LEAST]
     found = (
-        [f"speculative_serve_guard has no limit {', '.join(unknown)}, only {' and '.join(LEAST)}."] if unknown else []
+        [f"speculative_serve_memory_guard has no limit {', '.join(unknown)}, only {' and '.join(LEAST)}."]
+        if unknown
+        else []
     )
     # A server that is planned to land below the floor would be ended as soon as it has loaded.
     most = {"floor_gib": max(reserve / GIB, LEAST["floor_gib"]), "seconds": MOST_SECONDS}
@@ -35,8 +37,8 @@ def problems(limits: t.Mapping[str, t.Any], reserve: int) -> list[str]:
         given = parse_number(limits[name])
         if given is None or not LEAST[name] <= given <= most[name]:
             found.append(
-                f"speculative_serve_guard.{name} is {limits[name]!r}, but must be a number from {LEAST[name]:g} to "
-                f"{most[name]:g}{kept[name]}."
+                f"speculative_serve_memory_guard.{name} is {limits[name]!r}, but must be a number from "
+                f"{LEAST[name]:g} to {most[name]:g}{kept[name]}."
             )
     return found
 
@@ -50,7 +52,7 @@ def handed_over(given: t.Any, reserve: int) -> str:
             return "off"
         if word not in ON:
             raise PlanError(
-                f"speculative_serve_guard is {given!r}, but must be true, false, or limits such as "
+                f"speculative_serve_memory_guard is {given!r}, but must be true, false, or limits such as "
                 f"{{floor_gib: {FLOOR_GIB:g}, seconds: {SECONDS:g}}}."
             )
     wrong = problems(limits, reserve)

@@ -53,11 +53,11 @@ def engine_options(wish: Wish, size: Sizes) -> dict[str, t.Any]:
     """What the explicit options leave open; they are merged over this."""
     made: dict[str, t.Any] = {}
     if "max_batch_size" not in wish.options:
-        made["max_batch_size"] = size.parallel
+        made["max_batch_size"] = size.concurrency
     graphs = wish.options.get("cuda_graph_config", {})
     # A list of sizes excludes the largest one, and null means no graphs.
     if isinstance(graphs, dict) and "max_batch_size" not in graphs and not graphs.get("batch_sizes"):
-        made["cuda_graph_config"] = {"max_batch_size": size.parallel}
+        made["cuda_graph_config"] = {"max_batch_size": size.concurrency}
     if wish.kv_cache == FRACTION:
         return made
     if "max_seq_len" not in wish.options:
@@ -173,7 +173,7 @@ def per_cent(wish: Wish) -> str:
 
 
 def conversations(size: Sizes) -> str:
-    many = "1 conversation" if size.parallel == 1 else f"{size.parallel:,} conversations"
+    many = "1 conversation" if size.concurrency == 1 else f"{size.concurrency:,} conversations"
     return f"{many} of {size.context:,} tokens" if size.context else many
 
 
@@ -234,11 +234,11 @@ def fewer(wish: Wish, size: Sizes, tokens: int) -> str:
     if size.context is None or size.explicit_tokens or size.by_fraction:
         return ""
     many = (tokens - block(wish)) // conversation(wish, size.context)
-    if not 0 < many < size.parallel:
+    if not 0 < many < size.concurrency:
         return ""
     if "max_batch_size" in wish.options:
         return f"max_batch_size: {many} in the engine options"
-    return f"-e speculative_serve_parallel={many}"
+    return f"-e speculative_serve_concurrency={many}"
 
 
 def refusal(wish: Wish, size: Sizes, made: Bill, verdict: str, fitting: int | None) -> str:
@@ -386,7 +386,7 @@ def plan(wish: Wish, host: str = "") -> dict[str, t.Any]:
     made = bill(wish, size.tokens, wish.sparks, wish.memory)
     complete = not any(model.missing for model in wish.models)
     tokens = fitting_tokens(made, bytes_per_token(wish, wish.sparks)) if complete else None
-    fitting = fitting_context(wish, size.parallel, tokens)
+    fitting = fitting_context(wish, size.concurrency, tokens)
     verdict = judge(made, fitting, size, complete)
     options = engine_options(wish, size)
     found = rows(wish, size, made)

@@ -132,7 +132,10 @@ def decided(asked: Mapping, host: str) -> dict[str, t.Any]:
     if "errors" in written:
         return written
     wish = sizes.read(wanted)
-    plan = {**counted(asked, served, wish, host), "guard": guard.handed_over(asked["guard"], wish.reserve)}
+    plan = {
+        **counted(asked, served, wish, host),
+        "memory_guard": guard.handed_over(asked["memory_guard"], wish.reserve),
+    }
     options = merge_hash(plan["options"], wanted["options"])
     config = told(build(request(served, options, wanted["sparks"])))
     if plan["kv_cache_bytes"] and SIZED_BY_BYTES in [issue["id"] for issue in config.get("known_issues", ())]:

@@ -45,7 +45,7 @@ def brought(asked: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]:
         "url": url_of(given["host"], given["port"]),
         "bridged": bridged,
         "checked": plan["checked"],
-        "guard": plan["guard"],
+        "memory_guard": plan["memory_guard"],
         "takes": plan["takes"],
         "share": plan["share"],
         "beside": ["state", "trial", *(["vocabularies"] if recipe.get("vocabularies") else [])],

@@ -94,7 +94,7 @@ class Memory:
 
 
 # What is served that the plan of the memory counts with.
-SERVED = ("method", "draft_length", "context", "parallel", "kv_cache")
+SERVED = ("method", "draft_length", "context", "concurrency", "kv_cache")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Wish:
     method: str
     drafted: int
     context: int
-    parallel: int
+    concurrency: int
     kv_cache: str
     reserve: int
     memory: Memory
@@ -221,7 +221,7 @@ def read(arguments: t.Mapping[str, t.Any]) -> Wish:
     numbers = {}
     for key, name, unit in (
         ("context", "speculative_serve_context", "tokens"),
-        ("parallel", "speculative_serve_parallel", "conversations"),
+        ("concurrency", "speculative_serve_concurrency", "conversations"),
     ):
         numbers[key] = parse_whole(arguments[key])
         if numbers[key] is None:
@@ -258,7 +258,7 @@ def read(arguments: t.Mapping[str, t.Any]) -> Wish:
         method=method,
         drafted=max(0, int(arguments.get("draft_length") or written or 0)),
         context=t.cast(int, numbers["context"]),
-        parallel=t.cast(int, numbers["parallel"]),
+        concurrency=t.cast(int, numbers["concurrency"]),
         kv_cache=arguments.get("kv_cache") or PLANNED,
         reserve=round(t.cast(float, reserve) * GIB),
         memory=memory,
@@ -306,7 +306,7 @@ class Sizes:
     """How much is served at once, explicit engine options counted in."""
 
     context: int | None
-    parallel: int
+    concurrency: int
     # Tokens that the KV cache has to hold.
     tokens: int
     # Whether the KV cache takes a share of what is left, whatever the context.
@@ -328,22 +328,22 @@ def conversation(wish: Wish, context: int) -> int:
     return round_up(context + 3 * wish.drafted, block(wish)) + block(wish)
 
 
-def cache_tokens(wish: Wish, context: int, parallel: int) -> int:
+def cache_tokens(wish: Wish, context: int, concurrency: int) -> int:
     """Tokens of so many conversations; a dummy request that fills up CUDA graphs' batches takes a block, too."""
-    return parallel * conversation(wish, context) + block(wish)
+    return concurrency * conversation(wish, context) + block(wish)
 
 
 def sizes(wish: Wish) -> Sizes:
-    """What is served: explicit max_seq_len, max_batch_size and max_tokens win over context and parallel."""
+    """What is served: explicit max_seq_len, max_batch_size and max_tokens win over context and concurrency."""
     cache = wish.cache_options
     # A max_tokens that is there and null switches the plan's own off.
     by_fraction = wish.kv_cache == FRACTION or ("max_tokens" in cache and cache["max_tokens"] is None)
-    parallel = whole(wish.options.get("max_batch_size")) or wish.parallel
+    concurrency = whole(wish.options.get("max_batch_size")) or wish.concurrency
     unlimited = wish.kv_cache == FRACTION or ("max_seq_len" in wish.options and wish.options["max_seq_len"] is None)
     context = whole(wish.options.get("max_seq_len")) or (wish.target.max_context if unlimited else wish.context)
     explicit = None if by_fraction else whole(cache.get("max_tokens"))
-    tokens = LEAST_CONTEXT if by_fraction else explicit or cache_tokens(wish, context or wish.context, parallel)
-    return Sizes(context, parallel, tokens, by_fraction, explicit is not None)
+    tokens = LEAST_CONTEXT if by_fraction else explicit or cache_tokens(wish, context or wish.context, concurrency)
+    return Sizes(context, concurrency, tokens, by_fraction, explicit is not None)
 
 
 def free_fraction(wish: Wish) -> float:
@@ -429,12 +429,12 @@ def fitting_tokens(made: Bill, each: int | None) -> int | None:
     return max(0, min(made.room - made.weights - WORKSPACE, made.cache_limit)) // each
 
 
-def fitting_context(wish: Wish, parallel: int, tokens: int | None) -> int | None:
+def fitting_context(wish: Wish, concurrency: int, tokens: int | None) -> int | None:
     """The largest context of so many conversations in so many tokens; None below one that is any use."""
     if tokens is None:
         return None
     size = block(wish)
-    most = ((tokens - size) // parallel // size - 1) * size - 3 * wish.drafted
+    most = ((tokens - size) // concurrency // size - 1) * size - 3 * wish.drafted
     if wish.target.max_context is not None:
         most = min(most, wish.target.max_context)
     most = most // CONTEXT_STEP * CONTEXT_STEP

@@ -39,7 +39,7 @@ WORDS = {
     "method": "method",
     "draft_length": "draft length",
     "context": "context",
-    "parallel": "conversations at once",
+    "concurrency": "conversations at once",
     "kv_cache": "KV cache",
     "family": "family of releases",
 }

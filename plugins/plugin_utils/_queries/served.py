@@ -31,7 +31,7 @@ SAME_NAMES = (
     "method",
     "draft_length",
     "context",
-    "parallel",
+    "concurrency",
     "kv_cache",
     "family",
     "break_even",
@@ -57,7 +57,7 @@ def wanted(run: Run) -> Result:
         "use_benchmark": check_type_bool(serve["use_benchmark"]),
         "overcommit": check_type_bool(serve["overcommit"]),
         "reserve_gib": serve["reserve_gib"],
-        "guard": serve["guard"],
+        "memory_guard": serve["memory_guard"],
     }
 
 

@@ -31,9 +31,9 @@ def faults_of_drafts(recipe: t.Mapping[str, t.Any]) -> list[str]:
 def differences(recipe: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> str:
     """Return in a sentence what another recipe serves otherwise, without its full stop; empty if it is the same."""
     told = []
-    if other["parallel"] != recipe.get("parallel", other["parallel"]):
-        requests = "request" if other["parallel"] == 1 else "requests"
-        told.append(f"{other['parallel']} {requests} at a time instead of {recipe['parallel']}")
+    if other["concurrency"] != recipe.get("concurrency", other["concurrency"]):
+        requests = "request" if other["concurrency"] == 1 else "requests"
+        told.append(f"{other['concurrency']} {requests} at a time instead of {recipe['concurrency']}")
     heads = [(one.get("draft_model") or {}).get("id") for one in (recipe, other)]
     if all(heads) and heads[0] != heads[1]:
         told.append(f"with the draft model {heads[1]} instead of {heads[0]}")

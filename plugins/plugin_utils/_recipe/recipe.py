@@ -150,7 +150,7 @@ RECIPE: dict[str, Field] = {
     "draft_model": Field(dict, fields=MODEL),
     # Tokens of one conversation, prompt and answer together, and how many conversations there may be at once.
     "context": Field(int, default=32768, least=1),
-    "parallel": Field(int, default=1, least=1),
+    "concurrency": Field(int, default=1, least=1),
     # The KV cache is made for these two, or takes options.kv_cache_config.free_gpu_memory_fraction of what is free.
     "kv_cache": Field(str, default="planned", choices=KV_CACHES),
     "vocabularies": Field(list, default=[], each=Field(str, choices=VOCABULARIES)),

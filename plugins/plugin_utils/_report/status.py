@@ -283,8 +283,8 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
         yield from _half(status.pair, status.state in (*SERVING, RANK_RUNS))
     if status.url and not _is_worker(status):
         yield from access.rows(status.url, status.listens_on, access.endpoint_of(status.endpoint))
-    if status.context and status.parallel and not _is_worker(status):
-        yield "room", words_of_room(status.context, status.parallel, status.longest_prompt)
+    if status.context and status.concurrency and not _is_worker(status):
+        yield "room", words_of_room(status.context, status.concurrency, status.longest_prompt)
     yield from status.beside.items()
     if status.image:
         yield "image", _image(status.image)

@@ -97,7 +97,7 @@ def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     rows += [("" if number else "as chosen", origin) for number, origin in enumerate(records.origins(record))]
     if record.get("context"):
         longest = longest_prompt(record.get("options") or {}, record["context"])
-        rows.append(("room", words_of_room(record["context"], record["parallel"], longest)))
+        rows.append(("room", words_of_room(record["context"], record["concurrency"], longest)))
     where = f" on {record['pair']['nodes'][0]}" if record.get("pair") else ""
     if record.get("free_for_gpu"):
         rows.append(("free before", f"{record['free_for_gpu']}{where}"))

@@ -67,7 +67,7 @@ def test_an_error_inside_a_stream_under_http_200(spark: Spark, other: dict[str, 
 
 
 def test_a_server_that_hangs_is_started_again(spark: Spark, other: dict[str, t.Any]) -> None:
-    quick = {**other, "speculative_serve_probe_interval_s": 2, "speculative_serve_stall_s": 4}
+    quick = {**other, "speculative_serve_probe_interval_s": 2, "speculative_serve_stall_timeout_s": 4}
     playbook.succeed("single_eagle3", variables=quick)
     with spark.fault(hang_after_requests=0):
         wait_for(spark, lambda state: state["restarts"] >= 1)

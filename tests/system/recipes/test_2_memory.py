@@ -35,7 +35,7 @@ def test_a_spark_of_64_gb_is_refused_with_the_plan(spark: Spark, internet: Inter
 
 
 def test_a_context_that_is_too_large_is_refused_with_the_one_that_fits() -> None:
-    pair = {"recipe": "single_draft_target", "speculative_serve_parallel": 2}
+    pair = {"recipe": "single_draft_target", "speculative_serve_concurrency": 2}
     outcome = playbook.fail("preflight", variables={**pair, "speculative_serve_context": 131072})
     found = re.search(r"-e speculative_serve_context=(\d+)", outcome.message)
     assert found, outcome.message

@@ -47,11 +47,11 @@ def test_an_image_tag_that_does_not_exist() -> None:
 def test_all_that_stands_in_the_way_is_told_at_once() -> None:
     text = message(
         trtllm_container_image="nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc21",
-        speculative_serve_parallel=1000,
+        speculative_serve_concurrency=1000,
     )
     assert text.startswith("2 problems ")
     assert "the registry has no image nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc21" in text
-    assert "-e speculative_serve_parallel=" in text
+    assert "-e speculative_serve_concurrency=" in text
 
 
 def test_an_image_for_another_processor() -> None:

@@ -25,7 +25,9 @@ def test_a_second_run_changes_nothing_and_asks_nobody(internet: Internet) -> Non
 def test_a_kv_cache_that_became_smaller_than_planned_is_told(deployed: Deployed, spark: Spark) -> None:
     # The memory guard would end a server that leaves so little; how newer releases tell of their cache is not known.
     image = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
-    playbook.succeed("single_eagle3", variables={"speculative_serve_guard": False, "trtllm_container_image": image})
+    playbook.succeed(
+        "single_eagle3", variables={"speculative_serve_memory_guard": False, "trtllm_container_image": image}
+    )
     # Something else has taken 50 GB since the plan was made.
     with spark.gpu(system_bytes=55e9):
         spark.exec(["docker", "restart", SLOT])
@@ -111,7 +113,7 @@ def kept_for_logging_in(spark: Spark) -> list[str]:
 
 
 def test_memory_is_kept_for_logging_in(deployed: Deployed, spark: Spark) -> None:
-    wish = ("-e", "speculative_serve_protect_login=true")
+    wish = ("-e", "speculative_serve_protect_ssh=true")
     refused = playbook.fail("single_eagle3", *wish, "-e", "ansible_become_password=")
     assert "keeping memory for logging in" in refused.output
     assert refused.changed == []

@@ -24,8 +24,8 @@ TARGET = f"{HUB}/models--nvidia--Qwen3-235B-A22B-FP4"
 # How soon a lost worker and an engine that hangs are taken for what they are.
 QUICK = {
     "speculative_serve_probe_interval_s": 2,
-    "speculative_serve_stall_s": 8,
-    "speculative_serve_peer_lost_s": 6,
+    "speculative_serve_stall_timeout_s": 8,
+    "speculative_serve_worker_timeout_s": 6,
 }
 
 

@@ -80,7 +80,7 @@ PLAY: dict[str, t.Any] = {
         "engine_container_found": {
             "memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []}
         },
-        "__speculative_serve_look": {"docker": {"slot": None}, "records": {"choice": None, "own": None, "files": {}}},
+        "__speculative_serve_facts": {"docker": {"slot": None}, "records": {"choice": None, "own": None, "files": {}}},
         **{"speculative_serve_state_directory": "/srv/state", "speculative_serve_cache_directory": "/srv/cache"},
     },
     "tasks": [
@@ -107,7 +107,7 @@ PLAY: dict[str, t.Any] = {
                     "listed": "{{ listed.lines }}",
                     "plan": "{{ speculative_serve_plan }}",
                     "validated": "{{ speculative_serve_plan.config }}",
-                    "nodes": "{{ {inventory_hostname: __speculative_serve_node} }}",
+                    "nodes": "{{ {inventory_hostname: __speculative_serve_node_plan} }}",
                 }
             },
         },

@@ -23,7 +23,7 @@ INCLUDE = "ansible.builtin.include_role"
 def test_it_is_looked_before_anything_is_removed() -> None:
     *_others, play = yaml.safe_load((ROOT / "playbooks/cleanup.yml").read_text(encoding="utf-8"))
     included = [
-        (role, said.get("only_look") or task[INCLUDE].get("apply", {}).get("check_mode", False))
+        (role, said.get("check_only") or task[INCLUDE].get("apply", {}).get("check_mode", False))
         for task in play["tasks"]
         if (role := task.get(INCLUDE, {}).get("name", "").rpartition(".")[2])
         for said in [task.get("vars", {}).get(f"{role}_handover", {})]
@@ -38,10 +38,10 @@ def test_it_is_looked_before_anything_is_removed() -> None:
     assert play["tasks"][1]["ansible.builtin.include_role"]["apply"] == {"any_errors_fatal": True}
 
 
-def only_look(directory: Path, words: str | None, role: str, handover: dict[str, t.Any], **inputs: t.Any) -> None:
+def check_only(directory: Path, words: str | None, role: str, handover: dict[str, t.Any], **inputs: t.Any) -> None:
     """Have a role look whether it can remove, which it refuses with these words, or does not; it changes nothing."""
     include = {"name": f"dgx_spark.speculative.{role}", "tasks_from": "absent"}
-    look = {"name": "Look", INCLUDE: include, "vars": {**inputs, f"{role}_handover": {**handover, "only_look": True}}}
+    look = {"name": "Look", INCLUDE: include, "vars": {**inputs, f"{role}_handover": {**handover, "check_only": True}}}
     done = plays.run(directory, {"name": "Play", "hosts": "all", "gather_subset": ["min"], "tasks": [look]})
     assert (done.returncode == 0) == (words is None), done.stdout
     assert words is None or words in " ".join(done.stdout.split())
@@ -55,7 +55,7 @@ def test_who_only_looks_refuses_and_removes_nothing(tmp_path: Path, name: str, w
     kept = tmp_path / name / "deployments/mine/serve.sh"
     kept.parent.mkdir(parents=True)
     kept.touch()
-    only_look(tmp_path, words, "speculative_serve", {}, speculative_serve_state_directory=str(tmp_path / name))
+    check_only(tmp_path, words, "speculative_serve", {}, speculative_serve_state_directory=str(tmp_path / name))
     assert kept.exists()
 
 
@@ -81,7 +81,7 @@ def test_models_that_were_not_fetched_are_refused_and_the_others_stay(
         "huggingface_cache_directory": str(tmp_path / "hub"),
         "deployment": {"state_directory": f"{tmp_path}/state"},
     }
-    only_look(tmp_path, words, "huggingface_cache", {"remove": models}, **directories)
+    check_only(tmp_path, words, "huggingface_cache", {"remove": models}, **directories)
     assert cached.is_dir()
     assert receipt.exists()
 
@@ -119,7 +119,7 @@ def test_another_format_does_not_keep_unused_images(check: t.Callable[..., Said]
 
 
 def test_somebody_elses_container_keeps_unused_models_and_images(check: t.Callable[..., Said]) -> None:
-    inputs = {"speculative_serve_handover": {"only_look": True}}
+    inputs = {"speculative_serve_handover": {"check_only": True}}
     said = check("speculative_serve", "unused", labels={OWN: None}, inputs=inputs)
     assert f"the container {NAME} (image release:1) was not made by this collection and is left alone" in said.text
     assert (said.code != 0, "changed=0" in said.text) == (True, True)

@@ -162,7 +162,7 @@ def test_a_playbook_that_changes_something_takes_it_first(name: str) -> None:
     looks = [
         task["name"]
         for task in play["tasks"]
-        if task.get("vars", {}).get("huggingface_cache_handover", {}).get("only_look")
+        if task.get("vars", {}).get("huggingface_cache_handover", {}).get("check_only")
     ]
     assert len([name for name in names[: names.index(order[0])] if name not in looks]) <= 2
 

@@ -34,7 +34,7 @@ RECIPE = [
 REPORT = {"date": "2026-11-22", "verdict": {"kind": "use", "draft_length": 4, "sentence": "Use draft length 4."}}
 MEASURED = load(RECIPES / "single_eagle3.yml")
 CHOICE = chosen(REPORT, {"image": {"reference": MEASURED["image"]}, "models": {}}, MEASURED, {})
-CHOSEN: dict[str, t.Any] = {"__speculative_serve_look": {"docker": {"slot": None}, "records": {"choice": CHOICE}}}
+CHOSEN: dict[str, t.Any] = {"__speculative_serve_facts": {"docker": {"slot": None}, "records": {"choice": CHOICE}}}
 
 
 def asked(way: str, **variables: t.Any) -> list[dict[str, t.Any]]:

@@ -72,7 +72,8 @@ def planned(name: str, hub: Path, **changes: t.Any) -> dict[str, t.Any]:
         key: {"name": recipe[key], "facts": facts(hub / recipe[key])} for key in ("target", "draft") if recipe[key]
     }
     same = {
-        key: recipe[key] for key in ("method", "draft_length", "context", "parallel", "kv_cache", "sparks", "options")
+        key: recipe[key]
+        for key in ("method", "draft_length", "context", "concurrency", "kv_cache", "sparks", "options")
     }
     memory = {"total": 130_700_000_000, "available": 124_000_000_000, "slot": 0, "holders": []}
     return plan(read({"draft": {}, **given, **same, "reserve_gib": 12, "memory": memory, **changes}))

@@ -88,8 +88,8 @@ def spark(rank: int) -> dict[str, t.Any]:
                 for name in ("nvidia/Qwen3-235B-A22B-FP4", "nvidia/Qwen3-235B-A22B-Eagle3", "draft", "target")
             }
         },
-        "__speculative_serve_look": LOOK,
-        "__speculative_serve_run": "{{ __speculative_serve_node.run }}",
+        "__speculative_serve_facts": LOOK,
+        "__speculative_serve_run_plan": "{{ __speculative_serve_node_plan.run }}",
         "__engine_container_bridged": [],
     }
 
@@ -130,7 +130,7 @@ def test_the_workers_container_is_run_before_the_heads_and_each_once(play: Play)
     # What both have served all along needs no order, and gets no more calls.
     running = {"state": "running", "labels": labels[0]}
     look = {**LOOK, "docker": {"slot": running}}
-    assert sorted(ranks(play(UP, "--check", __speculative_serve_look=look))) == ["0", "1"]
+    assert sorted(ranks(play(UP, "--check", __speculative_serve_facts=look))) == ["0", "1"]
 
 
 def test_of_one_spark_alone_the_container_is_run_once(play: Play) -> None:
@@ -152,7 +152,7 @@ def test_devices_of_the_users_own_are_added_to(play: Play, given: str, sparks: i
 
 
 def test_the_patience_with_a_lost_worker_and_the_memory_guards_limits_are_handed_to_both(play: Play) -> None:
-    played = play(UP, "--check", speculative_serve_peer_lost_s=7, speculative_serve_guard={"seconds": 5})
+    played = play(UP, "--check", speculative_serve_worker_timeout_s=7, speculative_serve_memory_guard={"seconds": 5})
     assert ranks(played) == ["1", "0"]
     assert [container["env"]["DGX_SPARK_PEER_LOST_S"] for container in played.containers] == ["7", "7"]
     guards = [container["env"]["DGX_SPARK_GUARD"] for container in played.containers]
@@ -213,7 +213,7 @@ def test_what_was_recorded_comes_back_as_what_was_planned_is_run(play: Play, tmp
 
 
 def test_programs_that_went_on_and_do_not_answer_are_not_tried_again() -> None:
-    rescue = yaml.safe_load((ROOT / "roles/speculative_serve/tasks/rescue.yml").read_text(encoding="utf-8"))
+    rescue = yaml.safe_load((ROOT / "roles/speculative_serve/tasks/recover.yml").read_text(encoding="utf-8"))
     _forget, stop, once_more, _back = rescue
     assert stop["ansible.builtin.include_role"]["tasks_from"] == "stop"
     assert once_more["when"] == "__speculative_serve_failure.untouched"

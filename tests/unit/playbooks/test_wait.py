@@ -24,11 +24,11 @@ def test_whether_the_server_is_started_again_is_said(tmp_path: Path, state: str,
     (tmp_path / "state").mkdir()
     (tmp_path / "state/state.json").write_text(json.dumps({"state": state, "since": now, "last_exit": ended}))
     known = {
-        "__speculative_serve_look": {
+        "__speculative_serve_facts": {
             "docker": {"slot": {"labels": {"dgx_spark.speculative.url": URL}}},
             "records": {"slot_directory": str(tmp_path)},
         },
-        "__speculative_serve_decided": {"answers": True, "lets_in": "", "refusal": "", "patience": 0},
+        "__speculative_serve_decision": {"answers": True, "lets_in": "", "refusal": "", "patience": 0},
     }
     include = {"name": "dgx_spark.speculative.speculative_serve", "tasks_from": "wait"}
     play = {"name": "Play", "hosts": "all", "gather_facts": False, "vars": known}

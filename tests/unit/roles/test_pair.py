@@ -274,7 +274,7 @@ def test_with_the_default_inputs_a_paused_worker_is_lost_in_the_promised_time(
         "DGX_SPARK_RANK": "0",
         "DGX_SPARK_FABRIC_ADDRESSES": HEAD,
         "DGX_SPARK_PEER_ADDRESSES": WORKER,
-        "DGX_SPARK_PEER_LOST_S": str(defaults["speculative_serve_peer_lost_s"]),
+        "DGX_SPARK_PEER_LOST_S": str(defaults["speculative_serve_worker_timeout_s"]),
     }
     peer = heads.Peer(WORKER, cluster.Cluster.from_environment(given))
     peer.greets = ready

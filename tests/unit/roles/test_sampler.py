@@ -153,7 +153,7 @@ def test_it_can_be_off(start: t.Callable[..., Container], memory: Memory, tmp_pa
     memory.set(0.1)
     time.sleep(0.5)
     assert container.state()["state"] == "loading"
-    assert state["guard"] == {"on": False, "why": "off by speculative_serve_guard"}
+    assert state["guard"] == {"on": False, "why": "off by speculative_serve_memory_guard"}
     assert not (tmp_path / "state/memory.log").exists()
 
 

@@ -15,7 +15,7 @@ from tests.soak import answers
 from tests.soak.judge import LOOKED_AT, Line, counted, judge, longest
 from tests.soak.promises import PROMISES, Inputs, bound, on_its_way_within, truth_within
 
-INPUTS = Inputs(load_s=5, boot_s=10, interval_s=3, stall_s=15, peer_lost_s=10, patience_s=8)
+INPUTS = Inputs(load_s=5, boot_s=10, interval_s=3, stall_timeout_s=15, worker_timeout_s=10, patience_s=8)
 SPARK: dict[str, t.Any] = {
     "addresses": {"eth0": ["192.0.2.11/24"]},
     "routes": ["default via 192.0.2.1 dev eth0"],
@@ -509,7 +509,7 @@ def test_one_of_several_faults_hits_nothing() -> None:
 def test_other_inputs_promise_other_times() -> None:
     """For the rounds that have them; a look shows their files."""
     lines = [{**line, "at": line["at"] + 200} if line["at"] > 99 else line for line in history("engine hangs")]
-    watched = {"interval_s": 60, "stall_s": 300, "peer_lost_s": 60}
+    watched = {"interval_s": 60, "stall_timeout_s": 300, "worker_timeout_s": 60}
     own = {"generation": {"options.yml": "100644 cc"}}
     other = [
         {"at": 90, "kind": "changing"},

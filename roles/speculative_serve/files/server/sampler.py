@@ -144,7 +144,7 @@ class Sampler(threading.Thread):
         self.unwritten: list[str] = []
         self.written_at = 0.0
         self.locked = False
-        self.off: str | None = None if self.limits else "off by speculative_serve_guard"
+        self.off: str | None = None if self.limits else "off by speculative_serve_memory_guard"
         # Of the engine that runs or ran last: what was available before it, where it lands, below what a fall counts.
         self.engine = threading.Lock()
         self.runs = False

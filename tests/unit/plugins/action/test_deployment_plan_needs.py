@@ -25,7 +25,7 @@ VARIABLES: dict[str, t.Any] = {
     "speculative_serve_method": "eagle3",
     "speculative_serve_family": "auto",
     "speculative_serve_context": 131_072,
-    "speculative_serve_parallel": 1,
+    "speculative_serve_concurrency": 1,
     "speculative_serve_kv_cache": "planned",
     "speculative_serve_show_plan": False,
     "deployment_recipe": {

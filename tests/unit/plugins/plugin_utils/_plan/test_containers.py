@@ -60,11 +60,11 @@ def spark(rank: int, **changes: t.Any) -> dict[str, t.Any]:
         "rails": rails,
         "ssh_port": 2233,
         "log_level": "info",
-        "stall_s": 300,
+        "stall_timeout_s": 300,
         "probe_interval_s": 60,
-        "peer_lost_s": 60,
+        "worker_timeout_s": 60,
         "ready_timeout": 3600,
-        "guard": f"floor={4 * 2**30} seconds=3",
+        "memory_guard": f"floor={4 * 2**30} seconds=3",
         "takes": 64_000_000_000,
         "share": 0.0,
         "generation": f"0123456789a{rank}",
@@ -209,7 +209,7 @@ def test_somebodys_own_environment_is_stronger_and_text() -> None:
 
 
 def test_the_patience_with_a_lost_worker_is_told() -> None:
-    plan = containers.plan(sparks(2, peer_lost_s=7))
+    plan = containers.plan(sparks(2, worker_timeout_s=7))
     assert [each["container"]["environment"]["DGX_SPARK_PEER_LOST_S"] for each in plan.values()] == ["7"] * 2
 
 
@@ -353,7 +353,13 @@ def test_what_serves_the_same_wish_goes_on_as_it_is(number: int) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        *({"recorded": None}, {"slot": None}, {"stall_s": 7}, {"environment": {"NCCL_DEBUG": "INFO"}}, {"port": 8001}),
+        *(
+            {"recorded": None},
+            {"slot": None},
+            {"stall_timeout_s": 7},
+            {"environment": {"NCCL_DEBUG": "INFO"}},
+            {"port": 8001},
+        ),
         *({"url": "http://192.0.2.7:8000"}, {"pair_image": "the-pairs:2"}, {"devices": ["/dev/fuse:/dev/fuse"]}),
         *({"cache": "/srv/hub"}, {"ready_timeout": 60}, {"directory": "/srv/mine"}, {"deployment": "other"}),
     ],
@@ -400,7 +406,7 @@ def test_what_goes_on_is_run_as_it_was_unless_somebody_asks_for_something_else()
 def test_the_memory_guard_is_told_what_the_engine_takes() -> None:
     (planned,) = containers.plan(sparks(1, takes=None)).values()
     assert "DGX_SPARK_TAKES_BYTES" not in planned["container"]["environment"]
-    for planned in containers.plan(sparks(2, guard="off", share=0.9)).values():
+    for planned in containers.plan(sparks(2, memory_guard="off", share=0.9)).values():
         environment = planned["container"]["environment"]
         assert (environment["DGX_SPARK_TAKES_BYTES"], environment["DGX_SPARK_GUARD"]) == ("64000000000", "off")
         assert environment["DGX_SPARK_TAKES_SHARE"] == "0.9"
@@ -412,5 +418,5 @@ def test_an_arithmetic_of_another_release_restarts_nothing_and_other_limits_do()
         (planned,) = containers.plan([{**one, "takes": 64_000_000_000}]).values()
         assert planned["kept"]
         assert planned["container"]["environment"] == one["recorded"]["environment"]
-    (planned,) = containers.plan([{**by_another_release(1)[0], "guard": "off"}]).values()
+    (planned,) = containers.plan([{**by_another_release(1)[0], "memory_guard": "off"}]).values()
     assert not planned["kept"]

@@ -72,7 +72,7 @@ def planned(**changes: t.Any) -> Deployment:
         "pair": {},
         **changes,
     }
-    values = {"draft": "", "method": "none", "draft_length": 0, "origins": {}, "parallel": "2", "break_even": None}
+    values = {"draft": "", "method": "none", "draft_length": 0, "origins": {}, "concurrency": "2", "break_even": None}
     return deployment.of(
         plan,
         recipe={"title": "Mine", "source": "me"},
@@ -128,7 +128,7 @@ def test_a_record_is_a_deployment_with_what_was_seen() -> None:
     record = planned().record(seen(option_check={"available": True}), NOW)
     assert record["deployed_at"] == "2026-10-04T09:12:44Z"
     assert record["image"] == {"reference": "r:1", "id": "sha256:1", "digests": ["r@sha256:2"]}
-    assert (record["served_model"], record["parallel"], record["context"]) == ("target", 2, 1024)
+    assert (record["served_model"], record["concurrency"], record["context"]) == ("target", 2, 1024)
     assert record["files"]["options.yml"] == "max_seq_len: 1024\n"
     # What the cache holds is of the moment; each finding is told once.
     assert (record["findings"], record["outcome"]) == ([SMALLER, ODD], "serving with findings")

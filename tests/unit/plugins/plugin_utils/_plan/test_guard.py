@@ -46,19 +46,19 @@ def test_the_container_understands_it() -> None:
     [
         (
             "maybe",
-            "speculative_serve_guard is 'maybe', but must be true, false, or limits such as "
+            "speculative_serve_memory_guard is 'maybe', but must be true, false, or limits such as "
             "{floor_gib: 4, seconds: 3}.",
         ),
-        (None, "speculative_serve_guard is None, but must be true, false, or limits"),
-        (7, "speculative_serve_guard is 7, but must be"),
+        (None, "speculative_serve_memory_guard is None, but must be true, false, or limits"),
+        (7, "speculative_serve_memory_guard is 7, but must be"),
         (
             {"floor_gib": 13, "second": 1},
-            "speculative_serve_guard has no limit second, only floor_gib and seconds. "
-            "speculative_serve_guard.floor_gib is 13, but must be a number from 0.5 to 12, which is what "
+            "speculative_serve_memory_guard has no limit second, only floor_gib and seconds. "
+            "speculative_serve_memory_guard.floor_gib is 13, but must be a number from 0.5 to 12, which is what "
             "speculative_serve_reserve_gib keeps free.",
         ),
         ({"floor_gib": True}, "floor_gib is True, but must be a number"),
-        ({"seconds": "soon"}, "speculative_serve_guard.seconds is 'soon', but must be a number from 1 to 30."),
+        ({"seconds": "soon"}, "speculative_serve_memory_guard.seconds is 'soon', but must be a number from 1 to 30."),
         ({"seconds": float("nan")}, "must be a number from 1 to 30."),
         ({"seconds": 31}, "must be a number from 1 to 30."),
     ],

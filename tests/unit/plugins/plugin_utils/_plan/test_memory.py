@@ -45,7 +45,7 @@ ALONE = {"target": GPT_OSS, "draft": {}, "method": "none", "draft_length": 0}
 def arguments(*parts: dict[str, t.Any], **changes: t.Any) -> dict[str, t.Any]:
     made: dict[str, t.Any] = {
         "context": 32_768,
-        "parallel": 1,
+        "concurrency": 1,
         "kv_cache": "planned",
         "reserve_gib": 12,
         "memory": SPARK,
@@ -190,7 +190,7 @@ def test_without_knowing_the_memory_nothing_is_said(nothing: t.Any) -> None:
 
 
 def test_the_options_follow_from_context_and_parallel() -> None:
-    assert planned(EAGLE, parallel=4)["options"] == {
+    assert planned(EAGLE, concurrency=4)["options"] == {
         "max_batch_size": 4,
         "cuda_graph_config": {"max_batch_size": 4},
         "max_seq_len": 32_768,
@@ -235,10 +235,10 @@ def test_the_fraction_stays_a_cap() -> None:
 
 
 def test_fewer_conversations_are_a_way_out_too() -> None:
-    result = planned(EAGLE, context=131_072, parallel=16)
+    result = planned(EAGLE, context=131_072, concurrency=16)
     # 39,903,620,262 / 75,776 = 526,599 tokens: 4 times 131,136, or 16 times 32,896, and a block.
     assert result["fitting_context"] == 32_768
-    assert "with -e speculative_serve_context=32768, or with -e speculative_serve_parallel=4." in result["message"]
+    assert "with -e speculative_serve_context=32768, or with -e speculative_serve_concurrency=4." in result["message"]
     explicit = planned(EAGLE, context=131_072, options={"max_batch_size": 16})
     assert "or with max_batch_size: 4 in the engine options." in explicit["message"]
 
@@ -276,7 +276,7 @@ def test_an_eagle_head_has_the_type_of_its_target() -> None:
 
 
 @pytest.mark.parametrize(
-    ("context", "draft_length", "parallel", "tokens"),
+    ("context", "draft_length", "concurrency", "tokens"),
     [
         # A context that fills its blocks is no special case, nor is one that does not.
         (8192, 5, 1, 8192 + 32 + 32 + 32),
@@ -287,8 +287,8 @@ def test_an_eagle_head_has_the_type_of_its_target() -> None:
         (65_536, 3, 4, 4 * (65_568 + 32) + 32),
     ],
 )
-def test_the_room_of_conversations(context: int, draft_length: int, parallel: int, tokens: int) -> None:
-    result = planned(EAGLE, context=context, draft_length=draft_length, parallel=parallel)
+def test_the_room_of_conversations(context: int, draft_length: int, concurrency: int, tokens: int) -> None:
+    result = planned(EAGLE, context=context, draft_length=draft_length, concurrency=concurrency)
     assert result["options"]["kv_cache_config"]["max_tokens"] == tokens
 
 
@@ -346,7 +346,7 @@ def test_the_engine_takes_the_options(image: str, explicit: dict[str, t.Any]) ->
 
 def test_a_model_of_unknown_shape() -> None:
     facts = {"weights_bytes": 65_200_000_000, "layers": None, "kv_heads": 8, "head_dim": None}
-    result = planned(ALONE, {"target": {"name": "example/odd", "facts": facts}}, parallel=2)
+    result = planned(ALONE, {"target": {"name": "example/odd", "facts": facts}}, concurrency=2)
     assert result["verdict"] == "unknown"
     assert result["rows"][1]["bytes"] is None
     assert result["warnings"] == [
@@ -427,7 +427,7 @@ def test_a_context_longer_than_the_models() -> None:
     assert planned(QWENS, options={"max_seq_len": 131_072}, sparks=2)["context"] == 131_072
 
 
-@pytest.mark.parametrize("name", ["context", "parallel"])
+@pytest.mark.parametrize("name", ["context", "concurrency"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, "32k", "", "-5", True, None, [1], "9" * 30, "1_000", "²"])
 def test_counts_are_whole_and_above_zero(name: str, value: t.Any) -> None:
     with pytest.raises(
@@ -450,10 +450,10 @@ def test_the_reserve_is_less_than_the_memory() -> None:
 
 
 def test_numbers_from_the_command_line_and_all_errors_at_once() -> None:
-    assert planned(EAGLE, context="16384", parallel=" 2 ", reserve_gib="8.5")["context"] == 16_384
+    assert planned(EAGLE, context="16384", concurrency=" 2 ", reserve_gib="8.5")["context"] == 16_384
     assert planned(EAGLE, reserve_gib=0)["room"] == 124_000_000_000
-    with pytest.raises(PlanError, match=r"_context is 0.*_parallel is 0.*_reserve_gib is -1"):
-        planned(EAGLE, context=0, parallel=0, reserve_gib=-1)
+    with pytest.raises(PlanError, match=r"_context is 0.*_concurrency is 0.*_reserve_gib is -1"):
+        planned(EAGLE, context=0, concurrency=0, reserve_gib=-1)
 
 
 # For people
@@ -464,7 +464,7 @@ def test_numbers_from_the_command_line_and_all_errors_at_once() -> None:
     [
         {},
         {"kv_cache": "fraction"},
-        {"context": 131_072, "parallel": 10**9},
+        {"context": 131_072, "concurrency": 10**9},
         {"memory": None},
         {"target": {"name": f"/srv/{'models/' * 20}{'x' * 200}", "facts": GPT_OSS["facts"]}},
     ],

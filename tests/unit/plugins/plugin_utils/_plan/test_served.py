@@ -27,7 +27,7 @@ RECIPE: dict[str, t.Any] = {
     "method": "eagle3",
     "draft_length": 5,
     "context": 32768,
-    "parallel": 1,
+    "concurrency": 1,
     "kv_cache": "planned",
     "family": "auto",
     "sparks": 1,
@@ -52,7 +52,7 @@ def arguments(given: t.Mapping[str, t.Any] | None = None, **changes: t.Any) -> d
         "options": {},
         "use_benchmark": True,
         "reserve_gib": 12,
-        "guard": True,
+        "memory_guard": True,
         "memory": MEMORY,
         "records": {},
         "models": {},
@@ -145,7 +145,7 @@ def test_what_the_recipe_says_of_its_image_is_told_with_that_image_only() -> Non
 
 
 def test_what_was_checked_is_for_an_image_and_its_options() -> None:
-    assert made()["checked"] == made({"parallel": "1"})["checked"]
+    assert made()["checked"] == made({"concurrency": "1"})["checked"]
     others = {made({"draft_length": 3})["checked"], made({"image": f"{IMAGE}.post1"})["checked"]}
     assert len({made()["checked"], *others}) == 3
 
@@ -190,12 +190,12 @@ def test_what_does_not_fit_is_no_failure() -> None:
 
 def test_the_memory_guard_is_told_its_limits_and_what_the_server_takes() -> None:
     plan = made()
-    assert (plan["guard"], plan["takes"], plan["share"]) == (f"floor={4 * GIB} seconds=3", plan["needed"], 0.0)
+    assert (plan["memory_guard"], plan["takes"], plan["share"]) == (f"floor={4 * GIB} seconds=3", plan["needed"], 0.0)
     # Where less is kept for everything else, it leaves as much of it.
-    assert made(reserve_gib="6")["guard"] == f"floor={2 * GIB} seconds=3"
-    assert made(guard=False, reserve_gib=6)["guard"] == "off"
-    with pytest.raises(PlanError, match=r"guard\.floor_gib is 7, but must be a number from 0\.5 to 6"):
-        made(guard={"floor_gib": 7}, reserve_gib=6)
+    assert made(reserve_gib="6")["memory_guard"] == f"floor={2 * GIB} seconds=3"
+    assert made(memory_guard=False, reserve_gib=6)["memory_guard"] == "off"
+    with pytest.raises(PlanError, match=r"memory_guard\.floor_gib is 7, but must be a number from 0\.5 to 6"):
+        made(memory_guard={"floor_gib": 7}, reserve_gib=6)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ SERVED = {
     "draft_length": 3,
     "family": "auto",
     "origins": {},
-    "parallel": 1,
+    "concurrency": 1,
 }
 CONFIG = {"options": {"speculative_config": {"speculative_model": "/models/draft"}}, "warnings": ["It is slow."]}
 PLAN = {
@@ -30,7 +30,7 @@ PLAN = {
     "sparks": 1,
     "checked": "abc",
     "context": 1024,
-    "guard": "",
+    "memory_guard": "",
     "takes": 64_000_000_000,
     "share": 0.0,
     "config": CONFIG,
@@ -50,9 +50,9 @@ def asked(rank: int = 0, **changes: t.Any) -> dict[str, t.Any]:
         "host": "127.0.0.1",
         "port": 8000,
         "models": {"a/target": {"commit": COMMIT}},
-        "stall_s": 300,
+        "stall_timeout_s": 300,
         "probe_interval_s": 60,
-        "peer_lost_s": 60,
+        "worker_timeout_s": 60,
         "ready_timeout": 3600,
         "environment": {},
         "log_level": "info",
@@ -110,7 +110,7 @@ def test_where_it_listens(programs: Path, host: str, network: str, url: str, pub
 
 
 def test_the_memory_guard_is_told_what_the_plan_says(programs: Path) -> None:
-    told = {"guard": "off", "takes": 1_000_000_000, "share": 0.9}
+    told = {"memory_guard": "off", "takes": 1_000_000_000, "share": 0.9}
     node = shared.brought(asked(programs=str(programs)), {**PLAN, **told}, {})["node"]
     assert {key: node[key] for key in told} == told
 

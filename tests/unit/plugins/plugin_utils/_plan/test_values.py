@@ -22,7 +22,7 @@ RECIPE = {
     "method": "eagle3",
     "draft_length": 5,
     "context": 32768,
-    "parallel": 1,
+    "concurrency": 1,
     "kv_cache": "planned",
     "family": "auto",
 }

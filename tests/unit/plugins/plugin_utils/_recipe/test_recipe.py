@@ -54,7 +54,7 @@ def test_every_shipped_recipe_is_valid(path: Path) -> None:
 
 def rendered(recipe: t.Mapping[str, t.Any]) -> Built:
     """The engine options as a run has them, with what the memory plan adds to every recipe."""
-    batch = {"max_batch_size": recipe["parallel"]}
+    batch = {"max_batch_size": recipe["concurrency"]}
     options = {
         **recipe["options"],
         **batch,
@@ -151,7 +151,7 @@ def test_defaults_are_filled_in() -> None:
     }
     assert result["probe"] == {"prompt": None, "expect": [], "max_tokens": 1024}
     assert result["options"] == {}
-    assert (result["context"], result["parallel"], result["kv_cache"]) == (32768, 1, "planned")
+    assert (result["context"], result["concurrency"], result["kv_cache"]) == (32768, 1, "planned")
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) 
             "- target_model.id is 'a/b\\n', but must be a Hub id such as 'organisation/model'",
         ),
         ({"context": 32768.5}, "- context must be a whole number, not 32768.5"),
-        ({"parallel": True}, "- parallel must be a whole number, not True"),
+        ({"concurrency": True}, "- concurrency must be a whole number, not True"),
         (
             {"target_model": {"tools": True}},
             "- target_model.id is missing; give it, or target_model.directory for a model that is on the Spark",

@@ -252,9 +252,9 @@ def test_what_the_memory_guard_says_of_itself() -> None:
     assert row(render("spark-1", dataclasses.replace(SERVING, guard=guard)), "memory guard") == told
     lines = render("spark-1", dataclasses.replace(SERVING, guard={**guard, "locked": False}))
     assert "; its pages may be swapped out" in " ".join(" ".join(lines).split())
-    off = {"on": False, "why": "off by speculative_serve_guard"}
+    off = {"on": False, "why": "off by speculative_serve_memory_guard"}
     lines = render("spark-1", dataclasses.replace(SERVING, guard=off, oom_daemons=["earlyoom", "systemd-oomd"]))
-    assert row(lines, "memory guard").startswith("off by speculative_serve_guard ")
+    assert row(lines, "memory guard").startswith("off by speculative_serve_memory_guard ")
     text = " ".join(" ".join(lines).split())
     assert "earlyoom runs, too: it ends the largest program" in text
     assert "systemd-oomd runs, too: it may kill the container" in text

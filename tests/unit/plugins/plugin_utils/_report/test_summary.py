@@ -170,7 +170,7 @@ ROOM = "one conversation at a time, 131,072 tokens each, prompt and answer toget
 
 
 @pytest.mark.parametrize(
-    ("parallel", "options", "words"),
+    ("concurrency", "options", "words"),
     [
         (
             1,
@@ -190,8 +190,8 @@ ROOM = "one conversation at a time, 131,072 tokens each, prompt and answer toget
         ),
     ],
 )
-def test_how_much_it_holds_is_told(parallel: int, options: dict[str, t.Any], words: str) -> None:
-    shown = render("x", record(context=131072, parallel=parallel, options=options), LOCAL)
+def test_how_much_it_holds_is_told(concurrency: int, options: dict[str, t.Any], words: str) -> None:
+    shown = render("x", record(context=131072, concurrency=concurrency, options=options), LOCAL)
     assert f"room {words} " in " ".join(shown.split())
 
 
