@@ -135,7 +135,7 @@ def copy(head: Spark, worker: Spark) -> float:
         "cache": HUB,
         "receipts": f"{HOME}/models",
         "repositories": [{"id": "big/model", "commit": "b" * 40}],
-        "vocabularies": [],
+        "tiktoken_encodings": [],
     }
     done = head.exec(["python3", PROGRAMS["send"], json.dumps(wanted)], user="spark", timeout=300)
     service.join()

@@ -20,7 +20,7 @@ class ActionModule(Following):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         variables, given = dict(task_vars or {}), dict(self._task.args)
         host = str(variables.get("inventory_hostname", ""))
-        files = models.vocabulary_files(given.pop("vocabularies", None) or [], given.pop("vocabulary_directory", ""))
+        files = models.tiktoken_files(given.pop("tiktoken_encodings", None) or [], given.pop("tiktoken_directory", ""))
         known, since = (given.pop("of_all", None) or {}).get("known"), given.pop("since", None)
         head: dict[str, t.Any] | None = None
         if known:
@@ -41,4 +41,4 @@ class ActionModule(Following):
             return {**found, "failed": True, "msg": changed}
         more = {"bytes": models.size(found)} if head is None else models.beside(found, head)
         wanted = models.downloads([path for path in found["files_missing"] if path in files], files)
-        return {**found, **more, "vocabularies": files, "downloads": wanted}
+        return {**found, **more, "tiktoken_encodings": files, "downloads": wanted}

@@ -144,14 +144,14 @@ options:
       - Further files that belong to the models, such as vocabularies. Keys are paths, values are SHA-256 checksums.
     type: dict
     default: {}
-  vocabularies:
+  tiktoken_encodings:
     description:
-      - Tokenizer files of gpt-oss that are looked for in O(vocabulary_directory), as O(files) are.
+      - Tokenizer files of gpt-oss that are looked for in O(tiktoken_directory), as O(files) are.
     type: list
     elements: str
     choices: [o200k_base, cl100k_base]
     default: []
-  vocabulary_directory:
+  tiktoken_directory:
     description:
       - Where they are or will be.
     type: str
@@ -324,7 +324,7 @@ files_missing:
   returned: success
   type: list
   elements: str
-  sample: [/home/user/.local/share/dgx-spark-speculative/single_eagle3/vocabularies/o200k_base.tiktoken]
+  sample: [/home/user/.local/share/dgx-spark-speculative/single_eagle3/tiktoken_encodings/o200k_base.tiktoken]
 repositories:
   description:
     - The models, in the order given.
@@ -527,14 +527,14 @@ bytes:
   returned: success
   type: int
   sample: 65682000000
-vocabularies:
+tiktoken_encodings:
   description:
-    - The SHA-256 checksums of O(vocabularies) by their paths.
+    - The SHA-256 checksums of O(tiktoken_encodings) by their paths.
   returned: success
   type: dict
 downloads:
   description:
-    - Those of O(vocabularies) that are missing, each with C(path), C(url) and C(checksum).
+    - Those of O(tiktoken_encodings) that are missing, each with C(path), C(url) and C(checksum).
   returned: success
   type: list
   elements: dict
@@ -807,13 +807,13 @@ def main() -> None:
             "known": {"type": "list", "elements": "dict"},
             "files": {"type": "dict", "default": {}},
             # These are the action's, which makes other options of them.
-            "vocabularies": {
+            "tiktoken_encodings": {
                 "type": "list",
                 "elements": "str",
                 "choices": ["o200k_base", "cl100k_base"],
                 "default": [],
             },
-            "vocabulary_directory": {"type": "str"},
+            "tiktoken_directory": {"type": "str"},
             "of_all": {"type": "dict"},
             "since": {"type": "str"},
             "foreign_paths": {"type": "str", "choices": ["refuse", "accept"], "default": "refuse"},

@@ -58,7 +58,7 @@ def test_only_one_mount_can_be_written_and_none_holds_keys(deployed: Deployed) -
         "/deployment": False,
         "/deployment/state": True,
         "/deployment/trial": False,
-        "/deployment/vocabularies": False,
+        "/deployment/tiktoken_encodings": False,
         "/cache/modules": True,
     }
     assert mounts["/cache/modules"]["Type"] == "volume"

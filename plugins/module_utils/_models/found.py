@@ -233,7 +233,7 @@ def _owners(found: Found) -> list[str]:
         return [f"{owner} owns {join(paths)}." for owner, paths in owners.items()]
     return [
         f"{owner} owns {join(paths)}: before the download {'they are' if len(paths) > 1 else 'it is'} given to "
-        f"{found.user} (huggingface_cache_take_over)."
+        f"{found.user} (huggingface_cache_fix_ownership)."
         for owner, paths in owners.items()
     ]
 

@@ -928,7 +928,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         substrings=("Invalid username or password", "Repository Not Found", "401 Client Error"),
     ),
     KnownProblem(
-        "vocabularies_absent",
+        "tiktoken_encodings_absent",
         LOG,
         "The vocabulary files of gpt-oss are absent",
         "Put both tiktoken files where TIKTOKEN_ENCODINGS_BASE points, on every Spark.",

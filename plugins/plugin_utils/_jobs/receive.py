@@ -6,11 +6,11 @@
 
 """Take in what the other Spark sends. The forced command of the key that the copy service knows, and nothing else.
 
-It is told the directories that may be written to: spool, and for models cache, receipts and vocabularies.
+It is told the directories that may be written to: spool, and for models cache, receipts and tiktoken_encodings.
 Whoever sends says one JSON object a line on the standard input, and is answered with one:
 
 {"put": "blob", "repository": ..., "blob": ..., "size": ..., "sha256": ...}   a file of a model
-{"put": "vocabulary", "name": ..., "size": ..., "sha256": ...}                a tokenizer file
+{"put": "tiktoken_encoding", "name": ..., "size": ..., "sha256": ...}                a tokenizer file
 {"put": "member", "fingerprint": ..., "name": ..., "size": ...}               a member of a saved image
     is answered with {"have": BYTES, "complete": BOOL}. If it is not complete, the bytes from there on follow at once,
     and then {"sha256": ...}, which is answered with {"stored": true} or {"wrong": SHA256}.
@@ -286,10 +286,10 @@ class Receiver:
             folder = folder_name(repository)
             path = self.place("cache") / folder / "blobs" / blob
             return Target(path, size, len(blob) == 40, sha256), self.place("cache") / ".locks" / folder / f"{blob}.lock"
-        if message["put"] == "vocabulary":
+        if message["put"] == "tiktoken_encoding":
             name = inside(message.get("name")).replace("/", "_")
             # Beside the spool, since the directory is one that people look into.
-            return Target(self.place("vocabularies") / name, size, sha256=sha256), self.spool / f"{name}.lock"
+            return Target(self.place("tiktoken_encodings") / name, size, sha256=sha256), self.spool / f"{name}.lock"
         if message["put"] == "member":
             folder_path = self.spool / checked(message.get("fingerprint"), SHA256)
             name = hashlib.sha256(inside(message.get("name")).encode()).hexdigest()

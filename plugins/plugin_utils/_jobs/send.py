@@ -8,8 +8,8 @@
 
 The only argument is a JSON object. Always in it: worker (its name for messages), user, addresses, port, key and
 known_hosts (how to get there), streams, and patience (seconds without a byte until this gives up).
-For models: cache, receipts, repositories (id and commit), vocabularies (path and sha256), and verify if the other Spark
-is to trust no receipt of its own.
+For models: cache, receipts, repositories (id and commit), tiktoken_encodings (path and sha256), and verify if the
+other Spark is to trust no receipt of its own.
 For an image: reference, fingerprint and bytes.
 
 At the other end of each connection runs receive.py, which tells how the two speak.
@@ -413,7 +413,7 @@ class Models(Copy):
         self.replaced: set[str] = set()
         self.models = [self.read(repository) for repository in spec["repositories"]]
         items = {item.name: item for model in self.models for item in self.items(model)}
-        items.update({item.name: item for item in map(self.vocabulary, spec["vocabularies"])})
+        items.update({item.name: item for item in map(self.tiktoken_encoding, spec["tiktoken_encodings"])})
         self.plan = Plan(items.values())
         super().__init__(spec, sum(item.size for item in items.values()))
 
@@ -449,13 +449,13 @@ class Models(Copy):
             yield Item(f"{cached.directory.name}/{file['blob']}", where, file["size"], file["sha256"], put)
 
     @staticmethod
-    def vocabulary(file: Message) -> Item:
+    def tiktoken_encoding(file: Message) -> Item:
         path = Path(file["path"])
         try:
             size = path.stat().st_size
         except OSError as e:
             raise CopyError(f"{path} is not on this Spark ({e.strerror}): run the same again") from e
-        put = {"put": "vocabulary", "name": path.name, "size": size, "sha256": file["sha256"]}
+        put = {"put": "tiktoken_encoding", "name": path.name, "size": size, "sha256": file["sha256"]}
         return Item(path.name, path, size, file["sha256"], put)
 
     def run(self) -> Message:

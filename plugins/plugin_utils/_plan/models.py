@@ -11,8 +11,8 @@ from __future__ import annotations
 import typing as t
 
 # Published with the vocabularies' readers.
-VOCABULARY_URL = "https://openaipublic.blob.core.windows.net/encodings"
-VOCABULARIES = {
+TIKTOKEN_URL = "https://openaipublic.blob.core.windows.net/encodings"
+TIKTOKEN_ENCODINGS = {
     "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
     "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
 }
@@ -20,15 +20,15 @@ VOCABULARIES = {
 View = t.Mapping[str, t.Any]
 
 
-def vocabulary_files(names: t.Iterable[str], directory: str) -> dict[str, str]:
+def tiktoken_files(names: t.Iterable[str], directory: str) -> dict[str, str]:
     """The checksum of each vocabulary by its path on a Spark."""
-    return {f"{directory}/{name}.tiktoken": VOCABULARIES[name] for name in names}
+    return {f"{directory}/{name}.tiktoken": TIKTOKEN_ENCODINGS[name] for name in names}
 
 
 def downloads(missing: t.Iterable[str], files: t.Mapping[str, str]) -> list[dict[str, str]]:
     """Where the files come from that are not there, and how each is checked."""
     return [
-        {"path": path, "url": f"{VOCABULARY_URL}/{path.rpartition('/')[2]}", "checksum": f"sha256:{files[path]}"}
+        {"path": path, "url": f"{TIKTOKEN_URL}/{path.rpartition('/')[2]}", "checksum": f"sha256:{files[path]}"}
         for path in missing
     ]
 
@@ -64,15 +64,15 @@ def takers(views: t.Mapping[str, View]) -> list[str]:
 def cargo(view: View, state_directory: str, verify: bool) -> dict[str, t.Any]:
     """What a Spark sends of its models, and in which places it may take them in."""
     places = {"cache": view["cache"]["directory"], "receipts": f"{state_directory}/models"}
-    paths = [{"path": path, "sha256": checksum} for path, checksum in view["vocabularies"].items()]
+    paths = [{"path": path, "sha256": checksum} for path, checksum in view["tiktoken_encodings"].items()]
     content = {
         **places,
         "repositories": [{key: one[key] for key in ("id", "commit")} for one in view["repositories"]],
-        "vocabularies": paths,
+        "tiktoken_encodings": paths,
         "verify": verify,
     }
-    vocabularies = paths[0]["path"].rpartition("/")[0] if paths else state_directory
-    return {"content": content, "places": {**places, "vocabularies": vocabularies}}
+    tiktoken_encodings = paths[0]["path"].rpartition("/")[0] if paths else state_directory
+    return {"content": content, "places": {**places, "tiktoken_encodings": tiktoken_encodings}}
 
 
 def unlike(views: t.Mapping[str, View], host: str) -> str:

@@ -48,7 +48,7 @@ def brought(asked: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]:
         "memory_guard": plan["memory_guard"],
         "takes": plan["takes"],
         "share": plan["share"],
-        "beside": ["state", "trial", *(["vocabularies"] if recipe.get("vocabularies") else [])],
+        "beside": ["state", "trial", *(["tiktoken_encodings"] if recipe.get("tiktoken_encodings") else [])],
         "generation": "",
         "recorded": None,
     }

@@ -66,7 +66,7 @@ def node_inputs(run: Run) -> Result:
         "pair_directory": network.get("directory", ""),
         "pair_image": network.get("look", {}).get("pair_image", ""),
         "volume": f"{container.get('name', 'dgx-spark-speculative')}-cache",
-        "models": run.inputs("huggingface_cache")["view"]["models"],
+        "models": run.inputs("huggingface_cache")["snapshot"]["models"],
         "rails": network.get("rails", []),
         "ssh_port": network.get("ssh_port", 2233),
         "trust": network.get("fingerprint", ""),

@@ -94,14 +94,14 @@ def disk_space(
     models: Mapping,
     looks: Mapping | None = None,
     image_bytes: int = 0,
-    packed_bytes: int = 0,
+    compressed_image_bytes: int = 0,
     reserve_bytes: int = 0,
 ) -> Result:
     """Refuse what does not fit; with looks at all Sparks, on one that copies from another."""
     if looks is None:
         return refused(room.unfit(run.host, models, image_bytes, reserve_bytes))
     models = {**models, "cache": models["cache"]["directory"]}
-    return refused("\n".join(room.needed(looks, run.host, models, packed_bytes, reserve_bytes)))
+    return refused("\n".join(room.needed(looks, run.host, models, compressed_image_bytes, reserve_bytes)))
 
 
 def firewall_rules(

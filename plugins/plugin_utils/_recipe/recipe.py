@@ -42,7 +42,7 @@ HUB_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]*/[\w-][\w.-]*", re.ASCII)
 # Neither the root nor a way back up, which would lead elsewhere where a part is a link.
 DIRECTORY = re.compile(r"(?!.*/\.\.?(?:/|$))/+[^\x00-\x1f/][^\x00-\x1f]*")
 VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-VOCABULARIES = ("o200k_base", "cl100k_base")
+TIKTOKEN_ENCODINGS = ("o200k_base", "cl100k_base")
 # Nothing drafts as many tokens; what is larger is a slip, and not a question of memory.
 MOST_DRAFTED = 1024
 # A file holds some hundred keys and values. Aliases of aliases make a short one endless.
@@ -153,7 +153,7 @@ RECIPE: dict[str, Field] = {
     "concurrency": Field(int, default=1, least=1),
     # The KV cache is made for these two, or takes options.kv_cache_config.free_gpu_memory_fraction of what is free.
     "kv_cache": Field(str, default="planned", choices=KV_CACHES),
-    "vocabularies": Field(list, default=[], each=Field(str, choices=VOCABULARIES)),
+    "tiktoken_encodings": Field(list, default=[], each=Field(str, choices=TIKTOKEN_ENCODINGS)),
     "environment": Field(dict, default={}),
     "options": Field(dict, default={}),
     "probe": Field(

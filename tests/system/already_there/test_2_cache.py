@@ -38,7 +38,7 @@ def owners(spark: Spark, path: str) -> set[str]:
 
 
 def test_root_s_files_are_named_and_kept_when_nothing_may_be_taken_over(spark: Spark, internet: Internet) -> None:
-    message = playbook.fail("single_eagle3", variables={"huggingface_cache_take_over": False}).message
+    message = playbook.fail("single_eagle3", variables={"huggingface_cache_fix_ownership": False}).message
     assert f"{CACHE}/hub" in message
     assert "belongs to root" in message
     assert "sudo chown" in message

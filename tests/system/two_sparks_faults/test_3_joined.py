@@ -207,7 +207,7 @@ def test_another_host_key_is_refused_and_that_of_a_new_installation_pinned(pair:
         "cache": HUB,
         "receipts": "/home/spark/models",
         "repositories": [],
-        "vocabularies": [{"path": "/home/spark/vocabulary", "sha256": "0" * 64}],
+        "tiktoken_encodings": [{"path": "/home/spark/vocabulary", "sha256": "0" * 64}],
     }
     pair.head.write_file(SEND, program("send"))
     with impostor(pair):

@@ -76,7 +76,10 @@ PLAY: dict[str, t.Any] = {
     "gather_facts": False,
     "vars": {
         "deployment_recipe": "{{ read.recipe }}",
-        "huggingface_cache_view": {"facts": {"example/target": FACTS}, "models": {"example/target": {"commit": "1"}}},
+        "huggingface_cache_snapshot": {
+            "facts": {"example/target": FACTS},
+            "models": {"example/target": {"commit": "1"}},
+        },
         "engine_container_found": {
             "memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []}
         },

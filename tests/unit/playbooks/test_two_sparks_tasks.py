@@ -82,7 +82,7 @@ def spark(rank: int) -> dict[str, t.Any]:
         "spark_network_rails": [rail],
         "spark_network_look": {"pair_image": "the-pairs:1"},
         "spark_network_directory": "/home/spark/pair",
-        "huggingface_cache_view": {
+        "huggingface_cache_snapshot": {
             "models": {
                 name: {"commit": "0123"}
                 for name in ("nvidia/Qwen3-235B-A22B-FP4", "nvidia/Qwen3-235B-A22B-Eagle3", "draft", "target")
@@ -166,7 +166,7 @@ def test_a_bridge_between_two_sparks_is_refused(play: Play) -> None:
 
 
 def test_what_cannot_be_planned_is_said(play: Play) -> None:
-    played = play(UP, "--check", huggingface_cache_view={"models": {}})
+    played = play(UP, "--check", huggingface_cache_snapshot={"models": {}})
     assert played.code != 0
     assert (
         "node_plan.spec needs 'nvidia/Qwen3-235B-A22B-FP4': register it with dgx_spark.speculative." in played.message

@@ -25,7 +25,7 @@ from server import verbs
 from server.cluster import is_here
 
 # gpt-oss needs it; it is compared when the head has it.
-VOCABULARIES = Path("/deployment/vocabularies")
+TIKTOKEN_ENCODINGS = Path("/deployment/tiktoken_encodings")
 MARK = "DGX-SPARK-RANK "
 # Compared between the ranks, with the variables that serve.sh passes on.
 PREFIXES = ("NCCL_", "UCX_", "TRITON_", "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_coll", "OMPI_MCA_osc", "OMPI_MCA_mtl")
@@ -114,7 +114,9 @@ def describe_path(path: Path) -> str | None:
     try:
         if path.is_dir():
             names = sorted(
-                entry.name for entry in path.iterdir() if entry.suffix in WEIGHTS or path.name == VOCABULARIES.name
+                entry.name
+                for entry in path.iterdir()
+                if entry.suffix in WEIGHTS or path.name == TIKTOKEN_ENCODINGS.name
             )
             seen = [(name, *describe_file(path / name)) for name in names]
             digest = hashlib.sha256(json.dumps(seen).encode()).hexdigest()

@@ -35,7 +35,7 @@ from pathlib import Path
 from server.cluster import KEYS, RUN, is_here, write_private
 from server.comparison import Difference, compare, table
 from server.processes import descendants
-from server.rank import MARK, VOCABULARIES, as_line, from_output, mpirun_version, show
+from server.rank import MARK, TIKTOKEN_ENCODINGS, as_line, from_output, mpirun_version, show
 from server.state import give_to_owner
 
 ITSELF = (sys.executable, str(Path(__file__).resolve().parents[1] / "entrypoint.py"), "ranks")
@@ -331,13 +331,13 @@ def parse(arguments: t.Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 def plan_of(options: argparse.Namespace) -> Plan:
-    vocabularies = [str(VOCABULARIES)] if VOCABULARIES.is_dir() else []
+    tiktoken_encodings = [str(TIKTOKEN_ENCODINGS)] if TIKTOKEN_ENCODINGS.is_dir() else []
     return Plan(
         options.head,
         tuple(options.worker),
         options.port,
         tuple(options.subnet),
-        (*options.path, *vocabularies),
+        (*options.path, *tiktoken_encodings),
         tuple(options.passed),
         tuple(options.link),
     )

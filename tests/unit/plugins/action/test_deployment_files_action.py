@@ -88,7 +88,7 @@ def test_what_is_lost_or_edited_is_mended(deployment: Deployment) -> None:
     [
         {"generation": "another"},
         {"generation": None},
-        {"subdirectories": ["state", "trial", "vocabularies"]},
+        {"subdirectories": ["state", "trial", "tiktoken_encodings"]},
         {"files": [{"name": "options.yml", "content": "a: 2\n"}]},
         {"files": [{"name": "options.yml", "content": "a: 1\n", "mode": "preserve"}]},
         {"files": [{"name": "options.yml", "reserve": 10}]},

@@ -33,7 +33,7 @@ VARIABLES: dict[str, t.Any] = {
         "image": "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12",
         "options": {"kv_cache_config": {"free_gpu_memory_fraction": 0.9}},
     },
-    "huggingface_cache_view": {
+    "huggingface_cache_snapshot": {
         "facts": {
             TARGET: {"weights_bytes": 65_200_000_000, **SHAPE},
             DRAFT: {"weights_bytes": 431_000_000, **SHAPE, "layers": 1},
@@ -122,7 +122,7 @@ def test_what_does_not_fit_can_be_insisted_on(tmp_path: Path) -> None:
 
 
 def test_unknown_models_are_warned_about(tmp_path: Path) -> None:
-    done = play(tmp_path, huggingface_cache_view={}, speculative_serve_method="none", engine_container_found={})
+    done = play(tmp_path, huggingface_cache_snapshot={}, speculative_serve_method="none", engine_container_found={})
     assert done.returncode == 0, done.stdout + done.stderr
     assert result(tmp_path)["plan"]["verdict"] == "unknown"
     assert "do not give the size of its weights" in " ".join((done.stdout + done.stderr).split())

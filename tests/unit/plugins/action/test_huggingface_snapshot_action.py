@@ -8,11 +8,11 @@ import typing as t
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.action import huggingface_snapshot, watched_job
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.models import VOCABULARIES
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.models import TIKTOKEN_ENCODINGS
 
 from tests.unit import actions
 
-PATH = "/state/vocabularies/o200k_base.tiktoken"
+PATH = "/state/tiktoken_encodings/o200k_base.tiktoken"
 FOUND = {
     "models": {"lab/one": {"commit": "1", "bytes": 7}},
     "facts": {"lab/one": {}},
@@ -45,10 +45,12 @@ def look(**arguments: t.Any) -> dict[str, t.Any]:
 
 
 def test_vocabularies_are_files_and_are_fetched_where_they_are_missing(asked: dict[str, t.Any]) -> None:
-    found = look(vocabularies=["o200k_base"], vocabulary_directory="/state/vocabularies", files={"/else": "1"})
-    assert asked["args"] == {"files": {"/else": "1", PATH: VOCABULARIES["o200k_base"]}}
+    found = look(
+        tiktoken_encodings=["o200k_base"], tiktoken_directory="/state/tiktoken_encodings", files={"/else": "1"}
+    )
+    assert asked["args"] == {"files": {"/else": "1", PATH: TIKTOKEN_ENCODINGS["o200k_base"]}}
     assert [one["path"] for one in found["downloads"]] == [PATH]
-    assert (found["bytes"], found["facts"], list(found["vocabularies"])) == (7, {"lab/one": {}}, [PATH])
+    assert (found["bytes"], found["facts"], list(found["tiktoken_encodings"])) == (7, {"lab/one": {}}, [PATH])
 
 
 def test_what_the_head_knows_is_not_asked_again(asked: dict[str, t.Any]) -> None:

@@ -243,7 +243,7 @@ def test_owners_are_stated() -> None:
     foreign = (Foreign("/hub", "root", False), Foreign("/hub/models--lab--big", "root", True))
     assert statement(found(foreign=foreign)) == [
         "root owns /hub and /hub/models--lab--big with all that is in it: before the download they are given to me "
-        "(huggingface_cache_take_over)."
+        "(huggingface_cache_fix_ownership)."
     ]
     assert statement(found(foreign=foreign[:1], take_over=False)) == ["root owns /hub."]
 

@@ -452,10 +452,10 @@ CAUSES = [
     ),
     ("Repository Not Found for url: https://x.\nInvalid username or password.", "hub_token"),
     ("requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url: https://x", "hub_token"),
-    (f"{STAMP}Error in harmony chat completion: HarmonyError", "vocabularies_absent"),
+    (f"{STAMP}Error in harmony chat completion: HarmonyError", "tiktoken_encodings_absent"),
     (
         "openai_harmony.HarmonyError: error downloading or loading vocab file: failed to download or load vocab file",
-        "vocabularies_absent",
+        "tiktoken_encodings_absent",
     ),
     (
         TRACEBACK + "FileNotFoundError: [Errno 2] No such file or directory: '/deployment/options.yml'",

@@ -99,7 +99,7 @@ class Pair:
         self.worker.mkdir()
         self.faults: list[dict[str, t.Any]] = []
         self.asked: list[str] = []
-        self.places = {name: str(self.worker / name) for name in ("cache", "receipts", "vocabularies", "spool")}
+        self.places = {name: str(self.worker / name) for name in ("cache", "receipts", "tiktoken_encodings", "spool")}
         (self.worker / "receive.json").write_text(json.dumps(self.places))
         (self.worker / "connection.py").write_text(CONNECTION)
         self.connections = root / "connections"
@@ -142,7 +142,7 @@ class Pair:
 
     def models(self, *models: dict[str, t.Any], **more: t.Any) -> t.Any:
         places = {"cache": str(self.head / "cache"), "receipts": str(self.head / "receipts")}
-        return send.Models(self.spec(**{**places, "repositories": list(models), "vocabularies": [], **more}))
+        return send.Models(self.spec(**{**places, "repositories": list(models), "tiktoken_encodings": [], **more}))
 
     def blobs(self, name: str = "org/model") -> Path:
         return self.worker / "cache" / ("models--" + name.replace("/", "--")) / "blobs"
@@ -384,7 +384,7 @@ def test_a_full_disk_is_named(pair: Pair) -> None:
 
 
 def test_a_cache_that_cannot_be_written_is_named() -> None:
-    receiver = receive.Receiver({"cache": "/c", "receipts": "/r", "vocabularies": "/v", "spool": "/s"})
+    receiver = receive.Receiver({"cache": "/c", "receipts": "/r", "tiktoken_encodings": "/v", "spool": "/s"})
     text = receiver.explain(PermissionError(13, "Permission denied", "/c/blobs"))
     assert text.startswith("/c/blobs cannot be written (Permission denied): give it back")
 
@@ -394,8 +394,8 @@ def test_a_vocabulary_comes_along(pair: Pair) -> None:
     path = pair.head / "o200k_base.tiktoken"
     path.write_bytes(b"tokens")
     sha256 = hashlib.sha256(b"tokens").hexdigest()
-    pair.models(model, vocabularies=[{"path": str(path), "sha256": sha256}]).run()
-    assert (pair.worker / "vocabularies/o200k_base.tiktoken").read_bytes() == b"tokens"
+    pair.models(model, tiktoken_encodings=[{"path": str(path), "sha256": sha256}]).run()
+    assert (pair.worker / "tiktoken_encodings/o200k_base.tiktoken").read_bytes() == b"tokens"
 
 
 def test_a_cache_without_links_is_copied_too(pair: Pair) -> None:
@@ -435,7 +435,7 @@ def test_two_streams_do_not_write_one_file_at_once(pair: Pair) -> None:
         {"put": "blob", "repository": "../../etc", "blob": "a" * 64, "size": 1, "sha256": "a" * 64},
         {"put": "blob", "repository": "org/model", "blob": "../x", "size": 1, "sha256": "a" * 64},
         {"put": "blob", "repository": "org/model", "blob": "a" * 64, "size": -1, "sha256": "a" * 64},
-        {"put": "vocabulary", "name": "../../.ssh/authorized_keys", "size": 1, "sha256": "a" * 64},
+        {"put": "tiktoken_encoding", "name": "../../.ssh/authorized_keys", "size": 1, "sha256": "a" * 64},
         {"put": "member", "fingerprint": "../x", "name": "layer", "size": 1},
         {"put": "member", "fingerprint": "a" * 64, "name": "/etc/passwd", "size": 1},
         {"finish": {"repository": "org/model", "commit": "../../x", "files": {}, "revisions": []}},

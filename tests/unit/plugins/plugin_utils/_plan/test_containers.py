@@ -116,7 +116,7 @@ def test_what_was_asked_for_is_asked_for(name: str) -> None:
         "url": f"http://127.0.0.1:{recipe['port']}",
         "environment": recipe["environment"],
         **{key: recipe[key] for key in ("target", "draft")},
-        "beside": ["state", "trial", *(["vocabularies"] if recipe["vocabularies"] else [])],
+        "beside": ["state", "trial", *(["tiktoken_encodings"] if recipe["tiktoken_encodings"] else [])],
         "trust": HASH,
         "models": {model: {"commit": COMMIT} for model in (recipe["target"], recipe["draft"]) if model},
     }
@@ -317,13 +317,13 @@ def test_the_same_files_are_the_same_directory() -> None:
 
 
 def test_what_is_mounted_is_a_generation_and_what_lives_is_beside_it() -> None:
-    (alone,) = containers.plan(sparks(1, beside=["state", "trial", "vocabularies"])).values()
+    (alone,) = containers.plan(sparks(1, beside=["state", "trial", "tiktoken_encodings"])).values()
     inside = {mount["target"]: (mount["source"], mount["read_only"]) for mount in alone["container"]["mounts"]}
     assert {target: inside[target] for target in inside if target.startswith("/deployment")} == {
         "/deployment": (f"{STATE}/mine/generations/0123456789a0", True),
         "/deployment/state": (f"{STATE}/mine/state", False),
         "/deployment/trial": (f"{STATE}/mine/trial", True),
-        "/deployment/vocabularies": (f"{STATE}/mine/vocabularies", True),
+        "/deployment/tiktoken_encodings": (f"{STATE}/mine/tiktoken_encodings", True),
     }
     assert alone["container"]["labels"]["dgx_spark.speculative.generation"] == "0123456789a0"
     assert alone["container"]["labels"]["dgx_spark.speculative.directory"] == f"{STATE}/mine"
@@ -388,7 +388,7 @@ def test_keys_that_changed_make_containers_anew() -> None:
 
 def test_what_is_mounted_beside_a_generation_is_wished_for() -> None:
     (one,) = by_another_release(1)
-    for brought, kept in ((one, True), ({**one, "beside": ["state", "trial", "vocabularies"]}, False)):
+    for brought, kept in ((one, True), ({**one, "beside": ["state", "trial", "tiktoken_encodings"]}, False)):
         (planned,) = containers.plan([brought]).values()
         assert (planned["kept"], planned["serves_already"]) == (kept, kept)
 

@@ -20,9 +20,9 @@ def view(verified: bool = True, missing: t.Sequence[str] = (), size: int = 5) ->
 
 
 def test_a_vocabulary_is_fetched_by_its_name_and_checked() -> None:
-    files = models.vocabulary_files(["o200k_base"], "/state/vocabularies")
-    path = "/state/vocabularies/o200k_base.tiktoken"
-    assert files == {path: models.VOCABULARIES["o200k_base"]}
+    files = models.tiktoken_files(["o200k_base"], "/state/tiktoken_encodings")
+    path = "/state/tiktoken_encodings/o200k_base.tiktoken"
+    assert files == {path: models.TIKTOKEN_ENCODINGS["o200k_base"]}
     assert models.downloads([path], files) == [
         {
             "path": path,
@@ -77,18 +77,18 @@ def test_models_in_directories_are_as_large_as_on_the_head() -> None:
 def test_what_is_sent_of_them_and_where_it_may_be_taken_in() -> None:
     paths = {"/v/o200k_base.tiktoken": "12", "/v/cl100k_base.tiktoken": "34"}
     repositories = [{"id": "lab/one", "commit": "1", "verified": True}]
-    own = {"cache": {"directory": "/hub"}, "repositories": repositories, "vocabularies": paths}
+    own = {"cache": {"directory": "/hub"}, "repositories": repositories, "tiktoken_encodings": paths}
     places = {"cache": "/hub", "receipts": "/state/models"}
     assert models.cargo(own, "/state", True) == {
         "content": {
             **places,
             "repositories": [{"id": "lab/one", "commit": "1"}],
-            "vocabularies": [{"path": path, "sha256": checksum} for path, checksum in paths.items()],
+            "tiktoken_encodings": [{"path": path, "sha256": checksum} for path, checksum in paths.items()],
             "verify": True,
         },
-        "places": {**places, "vocabularies": "/v"},
+        "places": {**places, "tiktoken_encodings": "/v"},
     }
-    assert models.cargo({**own, "vocabularies": {}}, "/state", True)["places"]["vocabularies"] == "/state"
+    assert models.cargo({**own, "tiktoken_encodings": {}}, "/state", True)["places"]["tiktoken_encodings"] == "/state"
 
 
 def test_what_was_brought_and_is_not_there() -> None:

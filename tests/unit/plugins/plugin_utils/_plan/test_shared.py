@@ -77,13 +77,13 @@ def fixture_programs(tmp_path: Path) -> Path:
 
 
 def test_what_runs_in_the_container_is_brought(programs: Path) -> None:
-    found = shared.brought(asked(programs=str(programs)), PLAN, {"vocabularies": ["one"]})
+    found = shared.brought(asked(programs=str(programs)), PLAN, {"tiktoken_encodings": ["one"]})
     assert list(found["files"]) == ["entrypoint.py", "server/a.py", "server/b.py"]
     assert found["files"]["server/a.py"] == "# server/a.py\n"
     node = found["node"]
     assert (node["reference"], node["checked"], node["beside"]) == (
         *(SERVED["image"], "abc"),
-        ["state", "trial", "vocabularies"],
+        ["state", "trial", "tiktoken_encodings"],
     )
     # As the container finds it.
     assert "/models/draft/draft" in found["config"]["text"]

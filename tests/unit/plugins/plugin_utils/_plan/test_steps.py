@@ -47,7 +47,7 @@ def left(links: t.Sequence[list[str]] = (LINKS, LINKS), **seen: list[dict[str, t
         ({"slot": None}, {}, {}, ["image", "options"]),
         ({"image": None}, {}, {}, ["image", "options"]),
         ({}, {"verified": False}, {}, ["trust", "models", "model_copies"]),
-        ({}, {"downloads": [{"path": "/vocabularies/o200k"}]}, {}, ["trust", "models", "model_copies"]),
+        ({}, {"downloads": [{"path": "/tiktoken_encodings/o200k"}]}, {}, ["trust", "models", "model_copies"]),
         ({}, {}, {"options_served": False}, ["options"]),
     ],
 )

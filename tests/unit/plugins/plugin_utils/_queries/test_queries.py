@@ -59,7 +59,7 @@ VARIABLES: dict[str, t.Any] = {
     "engine_container_found": {
         "memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []}
     },
-    "huggingface_cache_view": {"models": {"a/target": {"commit": "1"}}},
+    "huggingface_cache_snapshot": {"models": {"a/target": {"commit": "1"}}},
 }
 SHAPE = {"layers": 36, "kv_heads": 8, "head_dim": 64, "max_context": 131_072}
 MODELS = {"a/target": {"weights_bytes": 65_200_000_000, **SHAPE}, "a/draft": {"weights_bytes": 431_000_000, **SHAPE}}

@@ -155,7 +155,7 @@ def test_defaults_are_filled_in() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "default"), [("options", {}), ("environment", {}), ("vocabularies", []), ("draft_length", 0)]
+    ("key", "default"), [("options", {}), ("environment", {}), ("tiktoken_encodings", []), ("draft_length", 0)]
 )
 def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) -> None:
     method = {"method": "none", "draft_model": None, "draft_length": None}
@@ -179,8 +179,9 @@ def test_a_key_without_a_value_is_left_to_its_default(key: str, default: t.Any) 
         ),
         ({"target_model": {"id": "a/b", "exclude": [1]}}, "- target_model.exclude[0] must be a string, not 1"),
         (
-            {"vocabularies": ["o200k"]},
-            "- vocabularies[0] is 'o200k', but must be one of o200k_base, cl100k_base; did you mean 'o200k_base'?",
+            {"tiktoken_encodings": ["o200k"]},
+            "- tiktoken_encodings[0] is 'o200k', but must be one of o200k_base, cl100k_base; did you mean "
+            "'o200k_base'?",
         ),
         (
             {"target_model": {"id": "a/b\n"}},
