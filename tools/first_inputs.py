@@ -30,7 +30,7 @@ FIRST = (
     "speculative_serve_protect_ssh",
     "speculative_serve_use_benchmark",
     "docker_permissions_add_to_group",
-    "spark_network_keep_card",
+    "spark_network_keep_nic_on",
 )
 # The sentence of a description that says the default, where that is no constant.
 DEFAULT = re.compile(r"The default is (?:that of )?(.*?)\.(?: |$)")

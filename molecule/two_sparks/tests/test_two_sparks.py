@@ -69,11 +69,11 @@ def test_each_spark_has_one_netplan_file_of_ours(number: int) -> None:
 
 
 def test_each_spark_starts_its_half_when_the_network_card_comes_late(head: Node, worker: Node) -> None:
-    unit = "dgx-spark-speculative-card.path"
+    unit = "dgx-spark-speculative-nic.path"
     for node in (head, worker):
         states = node.spark.exec(f"systemctl is-enabled {unit}; systemctl is-active {unit}").stdout
         assert states.split() == ["enabled", "active"]
-        assert node.spark.exec(["/usr/local/sbin/dgx-spark-speculative-card"]).returncode == 0
+        assert node.spark.exec(["/usr/local/sbin/dgx-spark-speculative-nic"]).returncode == 0
 
 
 def test_only_the_worker_lets_the_other_in_and_only_on_the_fabric(head: Node, worker: Node) -> None:

@@ -254,7 +254,7 @@ class Proof:
                     on_interface=True,
                     error=(
                         f"{rail['peer_address']} should be {self._peer}'s, but is on this host's {double[0]}. Each "
-                        "Spark needs addresses of its own; correct the addresses or spark_network_plan."
+                        "Spark needs addresses of its own; correct the addresses or spark_network_addresses."
                     ),
                 )
             return dataclasses.replace(row, on_interface=True)

@@ -375,7 +375,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "DGX OS took the network card off the bus, since it saw no cable: the cable is out, or the other Spark is off",
         "Put the cable into both, switch both on and wait 30 s; if it stays away, reboot this Spark with the cable in."
         " To keep the card, for 18 to 20 W, run the playbook that deployed it again with -K and -e"
-        " spark_network_keep_card=true.",
+        " spark_network_keep_nic_on=true.",
         "NVIDIA/NV-Kernels pull request 271",
         severity=INFORMATION,
         substrings=("MTKP0001:00: Cable removal",),
@@ -501,7 +501,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         DOCKER,
         "The network card was not there when Docker was to start the container, which Docker does not try again",
         "Put the cable into both and switch both on. The container starts when the card is there, if two_sparks.yml has"
-        " set that up (spark_network_start_with_card); start.yml does it by hand.",
+        " set that up (spark_network_start_on_nic); start.yml does it by hand.",
         "moby `daemon/pkg/oci/devices_linux.go`",
         substrings=('adding custom device "/dev/infiniband',),
         explains=(*_FABRIC, "machine_restarted", "link_down", "fabric_address_gone"),
@@ -1683,7 +1683,8 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "twins_in_one_network",
         MACHINE,
         "Both ways through the cable are in one network, so that one may answer for the other",
-        "Give each a network of its own: take the addresses away and let two_sparks.yml choose (spark_network_plan).",
+        "Give each a network of its own: take the addresses away and let two_sparks.yml choose "
+        "(spark_network_addresses).",
         "eugr/spark-vllm-docker issue 270",
         severity=WARNING,
         explains=("ibv_gid",),
@@ -1717,7 +1718,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "link_capped",
         MACHINE,
         "The cable carries far less than it can, as the test of its bandwidth has measured since the start",
-        "Run the playbook that deployed it again with -K and -e spark_network_keep_card=true and reboot both with the"
+        "Run the playbook that deployed it again with -K and -e spark_network_keep_nic_on=true and reboot both with the"
         " cable in; if that does not help, switch both off and take the power plugs out for a minute.",
         "NVIDIA/dgx-spark-playbooks pull request 108",
         severity=WARNING,

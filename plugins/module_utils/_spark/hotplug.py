@@ -24,11 +24,11 @@ HANDLER = "/opt/nvidia/dgx-spark-mlnx-hotplug/mtk-hotplug-handler.sh"
 ASIDE = Path(f"{MARKER}.dgx-spark-speculative")
 # What starts a container when the card comes late: each file on the Spark, and its name among those of spark_network.
 STARTER = {
-    "/usr/local/sbin/dgx-spark-speculative-card": "start_with_card.sh",
-    "/etc/systemd/system/dgx-spark-speculative-card.service": "dgx-spark-speculative-card.service",
-    "/etc/systemd/system/dgx-spark-speculative-card.path": "dgx-spark-speculative-card.path",
+    "/usr/local/sbin/dgx-spark-speculative-nic": "start_on_nic.sh",
+    "/etc/systemd/system/dgx-spark-speculative-nic.service": "dgx-spark-speculative-nic.service",
+    "/etc/systemd/system/dgx-spark-speculative-nic.path": "dgx-spark-speculative-nic.path",
 }
-ENABLED = Path("/etc/systemd/system/paths.target.wants/dgx-spark-speculative-card.path")
+ENABLED = Path("/etc/systemd/system/paths.target.wants/dgx-spark-speculative-nic.path")
 
 
 def look(root: Path = Path("/")) -> dict[str, t.Any]:

@@ -193,7 +193,7 @@ def verdict(row: dict[str, t.Any], minimum: float) -> str | None:
     return (
         f"{said}, which is less than {bound:g}. A network card that was plugged in while the Spark ran does that, and "
         "its link speed does not show it: switch hot-plug off on both Sparks (run again with -K and "
-        "-e spark_network_keep_card=true) and reboot both with the cable in. If that does not help, switch both "
+        "-e spark_network_keep_nic_on=true) and reboot both with the cable in. If that does not help, switch both "
         "off, take the power plugs out for a minute, and test again."
     )
 

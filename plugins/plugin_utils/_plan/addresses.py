@@ -132,10 +132,10 @@ def default_plan(sparks: t.Sequence[Spark], rails: t.Sequence[Members], findings
     if others:
         raise PlanError(
             f"{both}: others on the wire have {listed(others)}, so all networks that were asked for are taken. Run "
-            "again once one is free, or give addresses of your own in spark_network_plan."
+            "again once one is free, or give addresses of your own in spark_network_addresses."
         )
     raise PlanError(
-        f"{both}: no two networks in 192.168.0.0/16 are free. Give addresses of your own in spark_network_plan."
+        f"{both}: no two networks in 192.168.0.0/16 are free. Give addresses of your own in spark_network_addresses."
     )
 
 
@@ -143,7 +143,7 @@ def refuse_strangers(sparks: t.Sequence[Spark], rails: t.Sequence[Members], targ
     """Addresses that others on the wire have, one sentence each."""
     planned = {str(address.ip) for target in targets for address in target}
     return [
-        f"{words}, another host on the same switch. Give other addresses in spark_network_plan."
+        f"{words}, another host on the same switch. Give other addresses in spark_network_addresses."
         for address, words in strangers(sparks, rails).items()
         if address in planned
     ]
@@ -193,13 +193,15 @@ def _rows_of(plan: t.Any, sparks: t.Sequence[Spark]) -> list[list[str]]:
     found = []
     for number, row in enumerate(plan if isinstance(plan, list) else [None], start=1):
         if not isinstance(row, dict) or set(row) - {"subnet", "addresses"} or "addresses" not in row:
-            raise PlanError(f"spark_network_plan, entry {number}: it must look like {example}.")
+            raise PlanError(f"spark_network_addresses, entry {number}: it must look like {example}.")
         given = row["addresses"]
         if isinstance(given, dict):
             given = [given[spark.name] for spark in sparks if spark.name in given]
         if not isinstance(given, list) or len(given) != len(sparks):
             each = listed(f"that of {spark.name}" for spark in sparks)
-            raise PlanError(f"spark_network_plan, entry {number}: 'addresses' must hold {count(len(sparks))}, {each}.")
+            raise PlanError(
+                f"spark_network_addresses, entry {number}: 'addresses' must hold {count(len(sparks))}, {each}."
+            )
         prefix = str(row.get("subnet", "")).partition("/")[2]
         texts = [str(address) if "/" in str(address) or not prefix else f"{address}/{prefix}" for address in given]
         if "subnet" in row:
@@ -214,15 +216,15 @@ def _rows_by_host(plan: t.Mapping[t.Any, t.Any], sparks: t.Sequence[Spark]) -> l
         given = plan.get(spark.name)
         if not isinstance(given, list) or not given:
             raise PlanError(
-                f"spark_network_plan has no list of addresses for {spark.name}. Give each host as many addresses "
+                f"spark_network_addresses has no list of addresses for {spark.name}. Give each host as many addresses "
                 "with prefix length as there are interfaces, such as 192.168.100.10/24."
             )
         lists.append([str(address) for address in given])
     if len({len(one) for one in lists}) > 1:
         counts = [f"{len(one)} for {spark.name}" for spark, one in zip(sparks, lists)]
         raise PlanError(
-            f"spark_network_plan has {listed([counts[0].replace(' for', ' addresses for', 1), *counts[1:]])}. Give "
-            f"{every(sparks)} the same number."
+            f"spark_network_addresses has {listed([counts[0].replace(' for', ' addresses for', 1), *counts[1:]])}. "
+            f"Give {every(sparks)} the same number."
         )
     return [list(row) for row in zip(*lists)]
 
@@ -233,12 +235,12 @@ def _within(subnet: t.Any, texts: t.Sequence[str], number: int) -> None:
         if network.ip != network.network:
             raise netaddr.AddrFormatError(f"it is an address of {network.cidr}")
     except netaddr.AddrFormatError as error:
-        raise PlanError(f"spark_network_plan, entry {number}: '{subnet}' is no IPv4 subnet ({error}).") from None
+        raise PlanError(f"spark_network_addresses, entry {number}: '{subnet}' is no IPv4 subnet ({error}).") from None
     for text in texts:
         if _address(text, number).ip not in network:
             raise PlanError(
-                f"spark_network_plan, entry {number}: {text.partition('/')[0]} is not in {network}. Correct one of "
-                "them."
+                f"spark_network_addresses, entry {number}: {text.partition('/')[0]} is not in {network}. Correct one "
+                "of them."
             )
 
 
@@ -248,12 +250,12 @@ def _address(text: str, number: int) -> netaddr.IPNetwork:
             raise netaddr.AddrFormatError("it has no prefix length, such as /24")
         address = netaddr.IPNetwork(text, version=4)
     except netaddr.AddrFormatError as error:
-        raise PlanError(f"spark_network_plan, entry {number}: '{text}' is no IPv4 address ({error}).") from None
+        raise PlanError(f"spark_network_addresses, entry {number}: '{text}' is no IPv4 address ({error}).") from None
     # Two addresses are a network without edges (RFC 3021), which then has no broadcast.
     edges = (address.network, address.broadcast) if address.broadcast else ()
     if address.ip in netaddr.IPSet(NOT_OF_HOSTS) or address.ip in edges or address.prefixlen > 31:
         raise PlanError(
-            f"spark_network_plan, entry {number}: {text} cannot be the address of a host. Give another one."
+            f"spark_network_addresses, entry {number}: {text} cannot be the address of a host. Give another one."
         )
     return address
 
@@ -265,26 +267,27 @@ def own_plan(sparks: t.Sequence[Spark], rails: t.Sequence[Members], plan: t.Any)
         target = tuple(_address(text, number) for text in texts)
         if len({address.cidr for address in target}) > 1:
             raise PlanError(
-                f"spark_network_plan, entry {number}: {listed(map(str, target))} are not in one subnet, so "
+                f"spark_network_addresses, entry {number}: {listed(map(str, target))} are not in one subnet, so "
                 f"{together(sparks)} would not find each other. Correct an address or a prefix length."
             )
         targets.append(target)
     if len(targets) != len(rails):
         raise PlanError(
-            f"spark_network_plan has addresses for {len(targets)} interfaces of each Spark, but {len(rails)} are used "
-            f"({names(members[0] for members in rails)} on {sparks[0].name}). Give as many, or name the interfaces in "
-            "spark_network_interfaces."
+            f"spark_network_addresses has addresses for {len(targets)} interfaces of each Spark, but {len(rails)} are "
+            f"used ({names(members[0] for members in rails)} on {sparks[0].name}). Give as many, or name the "
+            "interfaces in spark_network_interfaces."
         )
     addresses = [address.ip for target in targets for address in target]
     double = sorted({str(address) for address in addresses if addresses.count(address) > 1})
     if double:
         raise PlanError(
-            f"spark_network_plan gives {listed(double)} more than once. Each interface needs an address of its own."
+            f"spark_network_addresses gives {listed(double)} more than once. Each interface needs an address of its "
+            "own."
         )
     for one, other in itertools.combinations((target[0].cidr for target in targets), 2):
         if one != other and overlap(one, other):
             raise PlanError(
-                f"spark_network_plan: {one} and {other} overlap. Give the interfaces subnets that have "
+                f"spark_network_addresses: {one} and {other} overlap. Give the interfaces subnets that have "
                 "nothing in common."
             )
     return targets
@@ -301,6 +304,6 @@ def refuse_clashes(sparks: t.Sequence[Spark], rails: t.Sequence[Members], target
                 where = f"by {clash[1]}" if clash[1] else "by a route"
                 reasons.append(
                     f"{spark.name}: the plan's {subnet} overlaps {clash[0]}, which is in use {where}. Give other "
-                    "addresses in spark_network_plan."
+                    "addresses in spark_network_addresses."
                 )
     return reasons

@@ -18,7 +18,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.word
 
 # What starts a container when the network card comes, of this version.
 STARTER_FILES = Path(__file__).resolve().parents[3] / "roles/spark_network/files"
-INSTALL = "run again with -K and -e spark_network_start_with_card=true"
+INSTALL = "run again with -K and -e spark_network_start_on_nic=true"
 # Who serves alone needs no card.
 NOTHING: dict[str, t.Any] = {"install": [], "remove": [], "move": [], "lacking": False}
 CARD_COST = "18 to 20 W a Spark"
@@ -78,8 +78,8 @@ def card_findings(hosts: t.Mapping[str, Info], planned: t.Mapping[str, Steps], k
     if armed:
         found.append(
             f"{listed(armed)}: DGX OS is set to switch the network card off without a cable, so rebooting one "
-            "Spark may take the other one's card away until that is rebooted, too. spark_network_keep_card=true (with "
-            f"-K) keeps the cards, for {CARD_COST}."
+            "Spark may take the other one's card away until that is rebooted, too. spark_network_keep_nic_on=true "
+            f"(with -K) keeps the cards, for {CARD_COST}."
         )
     if aside:
         found.append(
@@ -108,11 +108,11 @@ def card_lines(planned: t.Mapping[str, Steps]) -> list[str]:
 
 
 def plan_cards(
-    hosts: t.Mapping[str, Info], start_with_card: t.Any, keep_card: t.Any, configure: t.Mapping[str, bool]
+    hosts: t.Mapping[str, Info], start_on_nic: t.Any, keep_nic_on: t.Any, configure: t.Mapping[str, bool]
 ) -> dict[str, t.Any]:
     """The steps of each host. Raises PlanError for what is neither auto nor a boolean."""
-    start, own = asked("spark_network_start_with_card", start_with_card), own_files()
-    keep = asked("spark_network_keep_card", keep_card)
+    start, own = asked("spark_network_start_on_nic", start_on_nic), own_files()
+    keep = asked("spark_network_keep_nic_on", keep_nic_on)
     if len(hosts) < 2:
         return {"hosts": dict.fromkeys(hosts, NOTHING), "findings": [], "lines": []}
     planned = {name: card_steps(info, start, keep, configure[name], own) for name, info in hosts.items()}

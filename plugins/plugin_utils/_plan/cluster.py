@@ -61,7 +61,7 @@ class Comparison:
         if what in self.tolerate:
             self.findings.append(f"{text}.")
         else:
-            self.problems.append(f"{text}: {remedy}, or set spark_network_tolerate: [{what}].")
+            self.problems.append(f"{text}: {remedy}, or set spark_network_allow_differences: [{what}].")
 
     def compare(self) -> None:
         if self.same_machine():

@@ -255,7 +255,7 @@ def adopt(sparks: t.Sequence[Spark], rails: t.Sequence[Members], wish: Wish, fin
         own = all_own(found)
         by = "an earlier run" if own else who(sparks[0], found[0][0][0])
         findings.append(
-            f"{together(sparks)}: spark_network_plan is not used, since the port has working "
+            f"{together(sparks)}: spark_network_addresses is not used, since the port has working "
             f"addresses already, set by {by}{'; set spark_network_mode to configure to change them' if own else ''}. "
             f"{describe_addresses(sparks, rails)}"
         )

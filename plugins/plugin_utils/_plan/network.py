@@ -83,8 +83,8 @@ def part(
     host: str,
     hosts: t.Mapping[str, dict[str, t.Any]],
     wish: Wish,
-    start_with_card: t.Any = None,
-    keep_card: t.Any = None,
+    start_on_nic: t.Any = None,
+    keep_nic_on: t.Any = None,
     ssh_port: int = 0,
     copy_port: int = 0,
 ) -> dict[str, t.Any]:
@@ -97,7 +97,7 @@ def part(
         check_machines(hosts)
         found = plan(hosts, wish)
         configure = {name: one["configure"] for name, one in found["hosts"].items()}
-        cards = plan_cards(hosts, start_with_card, keep_card, configure)
+        cards = plan_cards(hosts, start_on_nic, keep_nic_on, configure)
     except PlanError as error:
         if not before:
             raise

@@ -32,15 +32,15 @@ def plan(
     speed: int = 200_000,
     minimum_speed: int = 0,
     bandwidth_test: t.Any = "auto",
-    start_with_card: t.Any = "auto",
-    keep_card: t.Any = "auto",
+    start_on_nic: t.Any = "auto",
+    keep_nic_on: t.Any = "auto",
     ssh_port: int = 0,
     copy_port: int = 0,
 ) -> Result:
     addresses, named = (fabric.given(value) or None for value in (plan, interfaces))
     wish = Wish(mode, addresses, named, mtu, renderer, speed, minimum_speed, bandwidth_test)
     try:
-        return network.part(run.host, hosts, wish, start_with_card, keep_card, ssh_port, copy_port)
+        return network.part(run.host, hosts, wish, start_on_nic, keep_nic_on, ssh_port, copy_port)
     except network.OfAnotherError as error:
         return {"failed": True, "of_another": True, "msg": str(error)}
 

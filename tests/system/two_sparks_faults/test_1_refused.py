@@ -116,15 +116,15 @@ def test_a_plan_that_overlaps_a_network_in_use() -> None:
         {"subnet": f"{HOSTS}.128/25", "addresses": [f"{HOSTS}.200", f"{HOSTS}.201"]},
         {"subnet": "192.168.7.0/24", "addresses": ["192.168.7.1", "192.168.7.2"]},
     ]
-    text = refused("spark_network/preflight", spark_network_plan=plan)
-    for name in ("spark-1: ", "spark-2: ", f"{HOSTS}.128/25", SUBNET, "eth0", "spark_network_plan"):
+    text = refused("spark_network/preflight", spark_network_addresses=plan)
+    for name in ("spark-1: ", "spark-2: ", f"{HOSTS}.128/25", SUBNET, "eth0", "spark_network_addresses"):
         assert name in text
 
 
 def test_a_plan_with_the_same_address_twice() -> None:
     plan = {name: ["192.168.7.1/24", "192.168.8.1/24"] for name in ("spark-1", "spark-2")}
-    text = refused("spark_network/preflight", spark_network_plan=plan)
-    for name in ("spark_network_plan", "192.168.7.1", "192.168.8.1"):
+    text = refused("spark_network/preflight", spark_network_addresses=plan)
+    for name in ("spark_network_addresses", "192.168.7.1", "192.168.8.1"):
         assert name in text
 
 
@@ -148,7 +148,7 @@ def test_two_sparks_that_differ_and_a_port_that_is_taken(pair: Pair) -> None:
     with pair.worker.gpu(driver_version="570.00.01", memory_bytes=64 * 2**30):
         text = refused(*steps, deployment={"image": IMAGE})
     # Everything at once.
-    for name in ("570.00.01 on spark-2", "spark_network_tolerate: [driver]", "spark-2 has 64.0 GiB"):
+    for name in ("570.00.01 on spark-2", "spark_network_allow_differences: [driver]", "spark-2 has 64.0 GiB"):
         assert name in text
     for name in ("port 2233 on 192.168.100.11 of spark-2", "spark_network_ssh_port"):
         assert name in text
@@ -159,7 +159,7 @@ def test_two_sparks_whose_clocks_differ(pair: Pair, ahead: str) -> None:
     wishes = {"deployment": {"image": IMAGE, "become": True}, "ansible_python_interpreter": ahead}
     text = refused("spark_network/preflight", "spark_network/compare", **wishes)
     assert "the clock of spark-2 is 3 h ahead of that of spark-1" in text
-    assert "spark_network_tolerate: [clock]" in text
+    assert "spark_network_allow_differences: [clock]" in text
     for spark in pair.sparks:
         assert spark.exec("ls ~spark/.local/share/dgx-spark-speculative/pair").returncode != 0
 

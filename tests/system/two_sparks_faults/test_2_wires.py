@@ -77,10 +77,10 @@ def test_addresses_that_somebody_on_the_switch_has_are_left_to_them(pair: Pair) 
 def test_a_plan_with_an_address_that_somebody_on_the_switch_has(pair: Pair) -> None:
     plan = [{"subnet": f"192.168.{n}.0/24", "addresses": [f"192.168.{n}.1", f"192.168.{n}.2"]} for n in (7, 8)]
     with cables.stranger("192.168.8.2/24", rail=1):
-        text = refused("spark_network/preflight", spark_network_plan=plan)
+        text = refused("spark_network/preflight", spark_network_addresses=plan)
     assert f"spark-1: on {cables.interface(1, 1)} " in text
     assert "has 192.168.8.2" in text
-    assert "spark_network_plan" in text
+    assert "spark_network_addresses" in text
 
 
 @pytest.mark.usefixtures("unmanaged")

@@ -23,7 +23,7 @@ from tests.twin.control import Spark
 
 MARKER = "/etc/nvidia/cx7-hotplug-enabled"
 OURS = f"{MARKER}.dgx-spark-speculative"
-UNIT = "dgx-spark-speculative-card.path"
+UNIT = "dgx-spark-speculative-nic.path"
 FILES = "ls /usr/local/sbin /etc/systemd/system | grep dgx-spark-speculative"
 REFUSED = 'adding custom device "/dev/infiniband"'
 # So late is the card, and so soon afterwards the pair answers.
@@ -184,7 +184,7 @@ def test_a_container_of_somebody_elses_is_left_alone(head: Node) -> None:
 
 
 def test_who_does_not_want_it_is_told_how_to_start(head: Node, worker: Node, tmp_path: Path) -> None:
-    playbook.succeed("two_sparks", variables={"spark_network_start_with_card": False})
+    playbook.succeed("two_sparks", variables={"spark_network_start_on_nic": False})
     assert [node.spark.exec(FILES).stdout for node in (head, worker)] == ["", ""]
     assert playbook.succeed("two_sparks", "-e", "ansible_become_password=").changed == []
     with late(head, worker):
@@ -200,16 +200,16 @@ def test_who_does_not_want_it_is_told_how_to_start(head: Node, worker: Node, tmp
         assert status["state"] == "dead"
         assert "start.yml" in status["why"]
     playbook.succeed("start")
-    assert "-e spark_network_start_with_card=true" in said(playbook.succeed("two_sparks"))
-    dry = playbook.succeed("two_sparks", "--check", variables={"spark_network_start_with_card": True})
+    assert "-e spark_network_start_on_nic=true" in said(playbook.succeed("two_sparks"))
+    dry = playbook.succeed("two_sparks", "--check", variables={"spark_network_start_on_nic": True})
     assert "Install what starts the container when the network card comes" in dry.changed
     assert head.spark.exec(FILES).stdout == ""
-    playbook.succeed("two_sparks", variables={"spark_network_start_with_card": True})
+    playbook.succeed("two_sparks", variables={"spark_network_start_on_nic": True})
     assert len(head.spark.exec(FILES).stdout.split()) == 3
 
 
 def test_the_card_can_be_kept(head: Node, worker: Node) -> None:
-    kept = playbook.succeed("two_sparks", variables={"spark_network_keep_card": True})
+    kept = playbook.succeed("two_sparks", variables={"spark_network_keep_nic_on": True})
     assert "stays on from the next start on, for 18 to 20 W a Spark" in said(kept)
     for node in (head, worker):
         assert node.spark.exec(f"ls {MARKER}*").stdout.split() == [OURS]

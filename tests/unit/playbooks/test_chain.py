@@ -18,7 +18,7 @@ from tests.unit import plays
 
 ROOT = Path(__file__).parents[3]
 KEY_FILE = (
-    "{{ deployment.state_directory }}/pair/{{ 'ssh_host_ed25519_key' if spark_network_before else 'id_ed25519' }}"
+    "{{ deployment.state_directory }}/pair/{{ 'ssh_host_ed25519_key' if spark_network_copy_source else 'id_ed25519' }}"
 )
 NOTHING = {"has_directory": False, "key": None, "key_is_open": False, "trusted": ""}
 PLAY = """
@@ -66,9 +66,9 @@ def chain(many: int) -> dict[str, dict[str, t.Any]]:
     names = ["", *(f"spark-{number + 1}" for number in range(many))]
     return {
         name: {
-            "spark_network_before": names[rank],
+            "spark_network_copy_source": names[rank],
             "spark_network_rails": [{"address": f"10.0.{rail}.{rank + 1}"} for rail in (0, 1)],
-            "spark_network_look": {**NOTHING, "key_file": KEY_FILE},
+            "spark_network_facts": {**NOTHING, "key_file": KEY_FILE},
         }
         for rank, name in enumerate(names[1:])
     }
@@ -80,7 +80,7 @@ def public(directory: Path, name: str) -> str:
 
 
 def test_each_of_three_lets_the_one_before_in_and_has_a_key_for_the_one_after(tmp_path: Path) -> None:
-    shown = "{{ __spark_network_cluster | combine({'key': spark_network_look.key_file}) }}"
+    shown = "{{ __spark_network_keys | combine({'key': spark_network_facts.key_file}) }}"
     found = play(tmp_path, chain(3), shown, "trust")
     keys = {name: public(tmp_path, name) for name in found}
     assert len(set(keys.values())) == 3
@@ -103,7 +103,7 @@ def test_each_of_three_lets_the_one_before_in_and_has_a_key_for_the_one_after(tm
 
 
 def test_a_key_that_others_may_read_is_closed_and_stays_the_key(tmp_path: Path) -> None:
-    shown = "{{ spark_network_fingerprint }}"
+    shown = "{{ spark_network_keys_fingerprint }}"
     made = play(tmp_path, chain(2), shown, "trust")
     keys = {name: public(tmp_path, name) for name in ("spark-1", "spark-2")}
     private = tmp_path / "spark-2/pair/ssh_host_ed25519_key"
@@ -112,7 +112,7 @@ def test_a_key_that_others_may_read_is_closed_and_stays_the_key(tmp_path: Path) 
     for name, values in hosts.items():
         mine = {"has_directory": True, "key": keys[name], "key_is_open": name == "spark-2"}
         mine["trusted"] = trusted(tmp_path / name / "pair")
-        values["spark_network_look"] = {**mine, "key_file": KEY_FILE}
+        values["spark_network_facts"] = {**mine, "key_file": KEY_FILE}
     assert play(tmp_path, hosts, shown, "trust") == made
     assert private.stat().st_mode & 0o777 == 0o600
     assert public(tmp_path, "spark-2") == keys["spark-2"]

@@ -80,7 +80,7 @@ def spark(rank: int) -> dict[str, t.Any]:
     rail = {**RAIL, "address": f"192.168.100.1{rank}", "peer_address": f"192.168.100.1{1 - rank}"}
     return {
         "spark_network_rails": [rail],
-        "spark_network_look": {"pair_image": "the-pairs:1"},
+        "spark_network_facts": {"pair_image": "the-pairs:1"},
         "spark_network_directory": "/home/spark/pair",
         "huggingface_cache_snapshot": {
             "models": {

@@ -58,7 +58,7 @@ FAILURES: list[tuple[str, dict[str, t.Any] | None, str]] = [
         "card",
         SUDO,
         "spark-1: what is done about a network card that comes late or leaves could not be done (sudo: a password is "
-        "required.). If that is sudo, run again with -K; spark_network_start_with_card=false leaves the unit out.",
+        "required.). If that is sudo, run again with -K; spark_network_start_on_nic=false leaves the unit out.",
     ),
     (
         "card",

@@ -58,12 +58,12 @@ def test_what_starts_a_container_with_the_card_is_installed(
 def test_only_a_script_may_be_run() -> None:
     files = cards(start=True)["hosts"][HEAD]["install"]
     assert {one["dest"]: one["mode"] for one in files if "sbin" in one["dest"]} == {
-        "/usr/local/sbin/dgx-spark-speculative-card": "0755"
+        "/usr/local/sbin/dgx-spark-speculative-nic": "0755"
     }
     assert {one["mode"] for one in files if "systemd" in one["dest"]} == {"0644"}
 
 
-@pytest.mark.parametrize("starter", [THERE, {"files": {"/usr/local/sbin/dgx-spark-speculative-card": "x"}}])
+@pytest.mark.parametrize("starter", [THERE, {"files": {"/usr/local/sbin/dgx-spark-speculative-nic": "x"}}])
 def test_it_is_removed_when_nobody_wants_it(starter: Info) -> None:
     found = cards(starter, start=False)
     assert found["hosts"][WORKER]["remove"] == list(starter["files"])
@@ -113,7 +113,7 @@ def test_the_marker_is_put_aside_and_back(keep: t.Any, hotplug: Info, move: list
 
 @pytest.mark.parametrize(("start", "keep"), [("often", "auto"), ("auto", "often")])
 def test_a_word_that_means_nothing_is_refused(start: str, keep: str) -> None:
-    with pytest.raises(PlanError, match=r"spark_network_\w+_card is 'often', but must be auto, true or false"):
+    with pytest.raises(PlanError, match=r"spark_network_\w+_nic\w* is 'often', but must be auto, true or false"):
         cards(start=start, keep=keep)
 
 

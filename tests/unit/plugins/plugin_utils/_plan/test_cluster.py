@@ -74,7 +74,7 @@ def test_whose_clock_is_wrong_is_told_by_the_clock_here() -> None:
     [("driver", {"drivers": ["1"]}), ("memory", {"memory_total": 1}), ("clock", {"clock_offset": 1e6})],
 )
 def test_a_difference_can_be_tolerated(what: str, change: dict[str, t.Any]) -> None:
-    assert f"spark_network_tolerate: [{what}]" in problems(node(1), node(2, **change))[0]
+    assert f"spark_network_allow_differences: [{what}]" in problems(node(1), node(2, **change))[0]
     found = compared(named(node(1), node(2, **change)), 60, [what])
     assert (found["problems"], len(found["findings"])) == ([], 1)
 
@@ -203,13 +203,13 @@ def test_the_refusal_has_all_problems() -> None:
             {"drivers": ["580.82"]},
             "the GPU's driver is 580.95.05 on spark-1, spark-2 and spark-3 and 580.82 on spark-4, with which one of "
             "them may wait for the others: bring all to the same with 'sudo apt update' and 'sudo apt full-upgrade', "
-            "and restart them, or set spark_network_tolerate: [driver].",
+            "and restart them, or set spark_network_allow_differences: [driver].",
         ),
         (
             2,
             {"memory_total": 68_000_000_000},
             "spark-1, spark-3 and spark-4 have 119.7 GiB of memory and spark-2 has 63.3 GiB, but each holds a quarter "
-            "of the model: use Sparks of the same kind, or set spark_network_tolerate: [memory].",
+            "of the model: use Sparks of the same kind, or set spark_network_allow_differences: [memory].",
         ),
         (
             3,

@@ -220,7 +220,7 @@ def test_a_network_in_use_is_avoided_and_that_is_said(pair: Pair, host: str, net
 def test_no_network_is_free(pair: Pair) -> None:
     pair.hosts[HEAD]["networks"].append({"network": "192.168.0.0/16", "interface": "wg0"})
     assert (
-        "no two networks in 192.168.0.0/16 are free. Give addresses of your own in spark_network_plan."
+        "no two networks in 192.168.0.0/16 are free. Give addresses of your own in spark_network_addresses."
         in pair.refusal()
     )
 
@@ -411,7 +411,7 @@ def test_addresses_that_others_have_are_left_to_them(wire: Wire) -> None:
     own = {HEAD: ["192.168.100.10/24", "10.2.0.1/24"], WORKER: ["192.168.100.11/24", "10.2.0.2/24"]}
     assert pair.refusal(plan=own) == (
         "spark-1: on enp1s0f1np1 02:00:00:00:00:07 has 192.168.100.11, another host on the same switch. Give other "
-        "addresses in spark_network_plan."
+        "addresses in spark_network_addresses."
     )
 
 
@@ -429,7 +429,8 @@ def test_networks_that_nobody_asked_about_are_not_chosen(wire: Wire) -> None:
     assert wire.asked((F1, F1), (P1, P1), taken=free).plan()["hosts"][HEAD]["rails"][0]["address"] == last
     assert wire.asked((F1, F1), (P1, P1), taken=taken).refusal() == (
         f"spark-1 and spark-2: others on the wire have {', '.join(asked[:-1])} and {asked[-1]}, so all networks that "
-        "were asked for are taken. Run again once one is free, or give addresses of your own in spark_network_plan."
+        "were asked for are taken. Run again once one is free, or give addresses of your own in "
+        "spark_network_addresses."
     )
 
 
@@ -596,10 +597,10 @@ SECOND = row("10.0.1.1/24", "10.0.1.2/24")
 @pytest.mark.parametrize(
     ("own", "text"),
     [
-        ([row("10.0.0.1/24", "10.0.0.1/24"), SECOND], "spark_network_plan gives 10.0.0.1 more than once."),
-        ([row("10.0.1.1/24", "10.0.1.3/24"), SECOND], "spark_network_plan gives 10.0.1.1 more than once."),
+        ([row("10.0.0.1/24", "10.0.0.1/24"), SECOND], "spark_network_addresses gives 10.0.0.1 more than once."),
+        ([row("10.0.1.1/24", "10.0.1.3/24"), SECOND], "spark_network_addresses gives 10.0.1.1 more than once."),
         ([row("10.0.0.1/24", "10.0.2.2/24"), SECOND], "entry 1: 10.0.0.1/24 and 10.0.2.2/24 are not in one subnet"),
-        ([row("10.0.0.1/16", "10.0.0.2/16"), SECOND], "spark_network_plan: 10.0.0.0/16 and 10.0.1.0/24 overlap."),
+        ([row("10.0.0.1/16", "10.0.0.2/16"), SECOND], "spark_network_addresses: 10.0.0.0/16 and 10.0.1.0/24 overlap."),
         ([row("10.0.0.1", "10.0.0.2/24"), SECOND], "entry 1: '10.0.0.1' is no IPv4 address (it has no prefix length"),
         ([row("10.0.0.0/24", "10.0.0.2/24"), SECOND], "entry 1: 10.0.0.0/24 cannot be the address of a host."),
         ([row("10.0.0.1/24", "10.0.0.255/24"), SECOND], "entry 1: 10.0.0.255/24 cannot be the address of a host."),
@@ -617,7 +618,7 @@ SECOND = row("10.0.1.1/24", "10.0.1.2/24")
             [SECOND],
             "has addresses for 1 interfaces of each Spark, but 2 are used (enp1s0f1np1 and enP2p1s0f1np1 on spark-1)",
         ),
-        ({HEAD: ["10.0.0.1/24"]}, "spark_network_plan has no list of addresses for spark-2"),
+        ({HEAD: ["10.0.0.1/24"]}, "spark_network_addresses has no list of addresses for spark-2"),
         (
             {HEAD: ["10.0.0.1/24"], WORKER: ["10.0.0.2/24", "10.0.1.2/24"]},
             "has 1 addresses for spark-1 and 2 for spark-2. Give both the same number.",
@@ -632,7 +633,7 @@ def test_a_plan_that_overlaps_a_network_in_use(pair: Pair) -> None:
     own = [row("172.17.4.1/24", "172.17.4.2/24"), SECOND]
     assert pair.refusal(plan=own).splitlines() == [
         f"{host}: the plan's 172.17.4.0/24 overlaps 172.17.0.0/16, which is in use by docker0. Give other addresses in "
-        "spark_network_plan."
+        "spark_network_addresses."
         for host in (HEAD, WORKER)
     ]
 
@@ -719,7 +720,7 @@ def test_addresses_on_one_twin_only_are_used_with_a_finding(pair: Pair) -> None:
 def test_a_plan_beside_working_addresses_is_not_used_and_that_is_said(pair: Pair) -> None:
     found = pair.addressed().plan(plan=SEED)
     assert not found["configure"]
-    assert "spark_network_plan is not used, since the port has working addresses already" in found["findings"][0]
+    assert "spark_network_addresses is not used, since the port has working addresses already" in found["findings"][0]
     same = [row("192.168.100.10/24", "192.168.100.11/24"), row("192.168.101.10/24", "192.168.101.11/24")]
     assert pair.plan(plan=same)["findings"] == []
 
@@ -834,8 +835,9 @@ def test_own_addresses_follow_a_new_plan_and_a_new_mtu_only_if_asked_to(pair: Pa
     found = pair.plan(plan=SEED)
     assert (found["configure"], len(found["findings"])) == (False, 1)
     assert found["findings"][0].startswith(
-        "spark-1 and spark-2: spark_network_plan is not used, since the port has working addresses already, set by an "
-        "earlier run; set spark_network_mode to configure to change them. spark-1: enp1s0f1np1 192.168.100.10/24, "
+        "spark-1 and spark-2: spark_network_addresses is not used, since the port has working addresses already, set "
+        "by an earlier run; set spark_network_mode to configure to change them. spark-1: enp1s0f1np1 "
+        "192.168.100.10/24, "
     )
     found = pair.plan(mode="configure", mtu=1500)
     assert found["configure"]
@@ -1128,11 +1130,12 @@ def test_an_own_plan_for_many() -> None:
     by_host = {host: [f"10.0.0.{n}/24", f"10.0.1.{n}/24"] for n, host in enumerate(switch.hosts, start=1)}
     assert switch.plan(plan=by_host)["hosts"] == hosts
     assert switch.refusal(plan=[{**rows[0], "addresses": rows[0]["addresses"][:2]}]) == (
-        "spark_network_plan, entry 1: 'addresses' must hold three, that of spark-1, that of spark-2 and that of "
+        "spark_network_addresses, entry 1: 'addresses' must hold three, that of spark-1, that of spark-2 and that of "
         "spark-3."
     )
     assert switch.refusal(plan={**by_host, "spark-2": ["10.0.0.2/24"]}) == (
-        "spark_network_plan has 2 addresses for spark-1, 1 for spark-2 and 2 for spark-3. Give all the same number."
+        "spark_network_addresses has 2 addresses for spark-1, 1 for spark-2 and 2 for spark-3. Give all the same "
+        "number."
     )
 
 

@@ -155,8 +155,8 @@ def test_the_inputs_of_four_roles_are_looked_up_by_their_names() -> None:
         "trtllm_container_name": "slot",
         "trtllm_container_devices": "/dev/fuse",
         "trtllm_container_log_max_files": 0,
-        "spark_network_look": {"pair_image": "pair:1"},
-        "spark_network_fingerprint": "abc",
+        "spark_network_facts": {"pair_image": "pair:1"},
+        "spark_network_keys_fingerprint": "abc",
     }
     found = node_plan.node_inputs(run(**given))
     assert (found["volume"], found["devices"], found["pair_image"]) == ("slot-cache", ["/dev/fuse"], "pair:1")

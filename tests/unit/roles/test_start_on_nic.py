@@ -51,7 +51,7 @@ def fixture_run(tmp_path: Path) -> Run:
         for node in ("rdma_cm", *nodes):
             (devices / node).touch()
         done = subprocess.run(
-            ["/bin/sh", str(FILES / "start_with_card.sh"), str(devices), "0.05"],
+            ["/bin/sh", str(FILES / "start_on_nic.sh"), str(devices), "0.05"],
             env={"PATH": f"{programs}:{os.environ['PATH']}", "ROOT": str(tmp_path), **environment},
             capture_output=True,
             text=True,
