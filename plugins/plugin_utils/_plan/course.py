@@ -70,7 +70,7 @@ def listens(name: str, hosts: t.Sequence[str], host: str, port: t.Any) -> dict[s
     """Where a Spark listens, and whether it asks the registry. Only the head has the API; the others get the image from
     it, and may have no internet."""
     is_head = name == hosts[0]
-    return {"port": port if is_head else 0, "address": host if is_head else "127.0.0.1", "from_registry": is_head}
+    return {"port": port if is_head else 0, "address": host if is_head else "127.0.0.1", "pull": is_head}
 
 
 def closely(place: Mapping, network: str, image: str, published_ports: t.Any, compare_path: str) -> dict[str, t.Any]:

@@ -105,10 +105,10 @@ def disk_space(
 
 
 def firewall_rules(
-    _run: Run, network: str, published_ports: t.Sequence[str] = (), former: t.Sequence[str] = ()
+    _run: Run, network: str, published_ports: t.Sequence[str] = (), previous_ports: t.Sequence[str] = ()
 ) -> Result:
     try:
-        return {"rules": firewall.rules(network, published_ports, former)}
+        return {"rules": firewall.rules(network, published_ports, previous_ports)}
     except ValueError as error:
         raise AnsibleActionFail(str(error)) from None
 

@@ -67,7 +67,7 @@ def asked(run: Run, inputs: Mapping, facts: Mapping) -> Result:
         **inputs,
         **facts,
         "slot": facts["slots"].get(run.host) or {},
-        "memory": run.inputs("engine_container").get("found", {}).get("memory") or {},
+        "memory": run.inputs("engine_container").get("facts", {}).get("memory") or {},
         # What could not be gathered was reported then.
         "incomplete": bool(run.inputs("deployment").get("missing")),
     }

@@ -80,7 +80,7 @@ PLAY: dict[str, t.Any] = {
             "facts": {"example/target": FACTS},
             "models": {"example/target": {"commit": "1"}},
         },
-        "engine_container_found": {
+        "engine_container_facts": {
             "memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []}
         },
         "__speculative_serve_facts": {"docker": {"slot": None}, "records": {"choice": None, "own": None, "files": {}}},

@@ -25,7 +25,7 @@ def test_an_image_is_known_before_it_is_pulled_and_one_that_was_here_is_not(
         "slot": {"state": "running"},
     }
     inputs = {
-        "engine_container_found": found,
+        "engine_container_facts": found,
         "engine_container_registry": {"layers": []},
         "trtllm_container_image": "release:1",
     }

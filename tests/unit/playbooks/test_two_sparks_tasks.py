@@ -90,7 +90,7 @@ def spark(rank: int) -> dict[str, t.Any]:
         },
         "__speculative_serve_facts": LOOK,
         "__speculative_serve_run_plan": "{{ __speculative_serve_node_plan.run }}",
-        "__engine_container_bridged": [],
+        "__engine_container_open_ports": [],
     }
 
 

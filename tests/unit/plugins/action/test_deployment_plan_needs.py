@@ -39,7 +39,7 @@ VARIABLES: dict[str, t.Any] = {
             DRAFT: {"weights_bytes": 431_000_000, **SHAPE, "layers": 1},
         }
     },
-    "engine_container_found": {
+    "engine_container_facts": {
         "memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []}
     },
 }
@@ -85,11 +85,11 @@ def test_what_fits_is_planned_without_a_word(tmp_path: Path, check: list[str]) -
 
 
 def test_what_cuda_calls_free_counts_the_memory_again(tmp_path: Path) -> None:
-    memory = VARIABLES["engine_container_found"]["memory"]
+    memory = VARIABLES["engine_container_facts"]["memory"]
     cuda = {"free": 50_000_000_000, "unused": 60_000_000_000, "available": 118_000_000_000}
     asked = {
         "name": "Ask CUDA",
-        "ansible.builtin.set_fact": {"engine_container_found": {"memory": {**memory, "cuda": cuda}}},
+        "ansible.builtin.set_fact": {"engine_container_facts": {"memory": {**memory, "cuda": cuda}}},
     }
     done = play(tmp_path, then=[asked, include("plan_memory")])
     assert done.returncode == 0, done.stdout + done.stderr
@@ -108,21 +108,21 @@ def test_the_plan_is_shown_when_asked_for(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_refused_with_the_plan(tmp_path: Path) -> None:
-    done = play(tmp_path, engine_container_found={"memory": SMALL})
+    done = play(tmp_path, engine_container_facts={"memory": SMALL})
     assert done.returncode != 0
     assert "\n  weights of openai/gpt-oss-120b" in done.stdout
     assert "spark-1: openai/gpt-oss-120b with EAGLE-3, draft length 5, with 1 conversation" in done.stdout + done.stderr
 
 
 def test_what_does_not_fit_can_be_insisted_on(tmp_path: Path) -> None:
-    done = play(tmp_path, "-e", "speculative_serve_overcommit=true", engine_container_found={"memory": SMALL})
+    done = play(tmp_path, "-e", "speculative_serve_overcommit=true", engine_container_facts={"memory": SMALL})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "It does not fit" in done.stdout
     assert result(tmp_path)["options"]["max_seq_len"] == 131_072
 
 
 def test_unknown_models_are_warned_about(tmp_path: Path) -> None:
-    done = play(tmp_path, huggingface_cache_snapshot={}, speculative_serve_method="none", engine_container_found={})
+    done = play(tmp_path, huggingface_cache_snapshot={}, speculative_serve_method="none", engine_container_facts={})
     assert done.returncode == 0, done.stdout + done.stderr
     assert result(tmp_path)["plan"]["verdict"] == "unknown"
     assert "do not give the size of its weights" in " ".join((done.stdout + done.stderr).split())

@@ -45,9 +45,9 @@ def test_only_the_head_has_the_api_and_asks_the_registry() -> None:
     assert course.listens("a", ["a", "b"], "0.0.0.0", 8000) == {
         "port": 8000,
         "address": "0.0.0.0",
-        "from_registry": True,
+        "pull": True,
     }
-    assert course.listens("b", ["a", "b"], "0.0.0.0", 8000) == {"port": 0, "address": HERE, "from_registry": False}
+    assert course.listens("b", ["a", "b"], "0.0.0.0", 8000) == {"port": 0, "address": HERE, "pull": False}
 
 
 @pytest.mark.parametrize(

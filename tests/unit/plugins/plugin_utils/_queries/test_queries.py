@@ -56,14 +56,14 @@ VARIABLES: dict[str, t.Any] = {
     "speculative_serve_log_level": "info",
     "speculative_serve_state_directory": "/state",
     "speculative_serve_cache_directory": "/hub",
-    "engine_container_found": {
+    "engine_container_facts": {
         "memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []}
     },
     "huggingface_cache_snapshot": {"models": {"a/target": {"commit": "1"}}},
 }
 SHAPE = {"layers": 36, "kv_heads": 8, "head_dim": 64, "max_context": 131_072}
 MODELS = {"a/target": {"weights_bytes": 65_200_000_000, **SHAPE}, "a/draft": {"weights_bytes": 431_000_000, **SHAPE}}
-LITTLE = {"memory": {**VARIABLES["engine_container_found"]["memory"], "available": 20_000_000_000}}
+LITTLE = {"memory": {**VARIABLES["engine_container_facts"]["memory"], "available": 20_000_000_000}}
 FACTS: dict[str, t.Any] = {
     "slots": {"spark-1": {}},
     "records": {"spark-1": {}},
@@ -119,13 +119,13 @@ def test_without_a_plan_it_is_decided_where_it_is_needed() -> None:
 
 
 def test_what_does_not_fit_is_refused_with_the_plan_unless_somebody_insists() -> None:
-    refused = served.decide(run(engine_container_found=LITTLE), **FACTS)
+    refused = served.decide(run(engine_container_facts=LITTLE), **FACTS)
     assert (refused["failed"], list(refused)) == (True, ["lines", "failed", "msg"])
-    plan = served.decide(run(speculative_serve_overcommit="true", engine_container_found=LITTLE), **FACTS)
+    plan = served.decide(run(speculative_serve_overcommit="true", engine_container_facts=LITTLE), **FACTS)
     assert plan["message"] != ""
     # As soon as it is known that it does not.
     plan = {**served.decide(run(), **FACTS), "changed": False}
-    assert served.memory(run(engine_container_found=LITTLE), plan, FACTS["facts"])["failed"]
+    assert served.memory(run(engine_container_facts=LITTLE), plan, FACTS["facts"])["failed"]
     assert not served.memory(run(), plan, FACTS["facts"]).get("failed")
 
 
@@ -175,7 +175,7 @@ def test_the_arguments_of_a_form_are_the_parameters_of_its_function() -> None:
     assert form_spec(placement.firewall_rules)["options"] == {
         "network": {"type": "str", "required": True},
         "published_ports": {"type": "list", "elements": "str", "default": []},
-        "former": {"type": "list", "elements": "str", "default": []},
+        "previous_ports": {"type": "list", "elements": "str", "default": []},
     }
     options = form_spec(placement.container)["options"]
     assert options["unpack_factor"] == {"type": "float", "default": 0.0}
