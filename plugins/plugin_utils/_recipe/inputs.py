@@ -50,7 +50,7 @@ OUTPUTS = (
     "spark_network_keys_fingerprint",
     "spark_network_facts",
     "spark_network_rails",
-    "speculative_benchmark_chosen",
+    "speculative_benchmark_choice",
     "speculative_benchmark_recipe_path",
     "speculative_benchmark_report",
     "speculative_serve_diagnosis",

@@ -28,8 +28,8 @@ def test_both_are_measured_on_the_head(head: Node, worker: Node, tmp_path: Path)
         "speculative_benchmark_draft_lengths": ["off", 1],
         "speculative_benchmark_max_tokens": 24,
         "speculative_benchmark_repetitions": 1,
-        "speculative_benchmark_html": str(tmp_path / "report.html"),
-        "speculative_benchmark_json": str(path),
+        "speculative_benchmark_html_path": str(tmp_path / "report.html"),
+        "speculative_benchmark_json_path": str(path),
     }
     playbook.succeed("benchmark", variables=wishes)
     report = json.loads(path.read_text(encoding="utf-8"))
