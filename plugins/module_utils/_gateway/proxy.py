@@ -152,14 +152,16 @@ def _lan_problems(wish: Wish, host: Host) -> list[str]:
     found = []
     for address in wish.addresses:
         if not is_address(address):
-            found.append(f"api_proxy_addresses has '{address}', which is no IP address; names go to api_proxy_names.")
+            found.append(
+                f"api_proxy_addresses has '{address}', which is no IP address; names go to api_proxy_hostnames."
+            )
         elif ipaddress.ip_address(address) not in {ipaddress.ip_address(one) for one in host.all}:
             found.append(
                 f"api_proxy_addresses has {address}, which is no address of this host; it has "
                 f"{', '.join(host.reachable)}."
             )
     found += [
-        f"api_proxy_names has '{name}', which is no host name."
+        f"api_proxy_hostnames has '{name}', which is no host name."
         for name in wish.names
         if not (is_address(name) or _NAME.fullmatch(name))
     ]
@@ -177,7 +179,8 @@ def _lan_problems(wish: Wish, host: Host) -> list[str]:
     if wish.certificate_names is not None and not found and not good_names(wish, host):
         found.append(
             f"The certificate in api_proxy_certificate is for {', '.join(wish.certificate_names) or 'no name'}, and "
-            f"not for any of {', '.join(host_names(wish, host))}; give one that is, or add its name to api_proxy_names."
+            f"not for any of {', '.join(host_names(wish, host))}; give one that is, or add its name to "
+            "api_proxy_hostnames."
         )
     return found
 

@@ -113,7 +113,7 @@ def test_with_a_given_certificate() -> None:
     [
         ({"addresses": ["10.0.0.9"]}, "10.0.0.9, which is no address of this host; it has 192.168.1.20, 2001:db8::5."),
         ({"addresses": ["spark"]}, "'spark', which is no IP address"),
-        ({"names": ["a_b"]}, "api_proxy_names has 'a_b', which is no host name."),
+        ({"names": ["a_b"]}, "api_proxy_hostnames has 'a_b', which is no host name."),
         ({"names": ["x\n{"]}, "which is no host name."),
         ({"port": 443}, "api_proxy_port is 443; the proxy does not run as root"),
         ({"docker_port": 70000}, "api_proxy_docker_port is 70000"),
