@@ -64,7 +64,7 @@ OUTPUTS = (
 # The inputs of open_webui.yml and cleanup.yml for Open WebUI, which has no role.
 OPEN_WEBUI = {
     "open_webui_address": "address",
-    "open_webui_data": "bool",
+    "open_webui_remove_data": "bool",
     "open_webui_environment": "dict",
     "open_webui_image": "str",
     "open_webui_name": "str",

@@ -68,6 +68,6 @@ def test_the_data_outlive_a_cleanup_unless_they_shall_go_too(spark: Spark) -> No
     assert NAME in spark.exec(["docker", "volume", "ls", "--quiet"]).stdout
     assert "Deploy a model first" in playbook.fail("open_webui").message
 
-    playbook.succeed("cleanup", variables={"open_webui_data": True})
+    playbook.succeed("cleanup", variables={"open_webui_remove_data": True})
     assert spark.exec(["docker", "ps", "--all", "--quiet"]).stdout == ""
     assert NAME not in spark.exec(["docker", "volume", "ls", "--quiet"]).stdout

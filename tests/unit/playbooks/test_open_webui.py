@@ -146,7 +146,7 @@ def fixture_answers(tmp_path: Path, server: web.Server, monkeypatch: pytest.Monk
     def run(endpoint: str = server.url, key: str = KEY) -> str:
         (tmp_path / "key").write_text(f"{key}\n", encoding="ascii")
         page = {"url": server.url, "asks": f"{endpoint}/v1", "lines": ["Open WebUI is here."], "sees": "It sees: "}
-        said = play(tmp_path, ["open_webui_answers.yml"], ["spark-1"], __open_webui_page=page)
+        said = play(tmp_path, ["open_webui_answers.yml"], ["spark-1"], __open_webui_plan=page)
         assert key not in said + (tmp_path / "arguments").read_text(encoding="utf-8")
         return said
 
@@ -254,7 +254,7 @@ def fixture_refusals(tmp_path_factory: pytest.TempPathFactory) -> str:
         REFUSED,
         facts=facts,
         inputs=inputs,
-        __open_webui_look="{{ facts[inventory_hostname] }}",
+        __open_webui_facts="{{ facts[inventory_hostname] }}",
         open_webui_address="{{ inputs.open_webui_address[inventory_hostname] | default('127.0.0.1') }}",
         open_webui_environment="{{ inputs.open_webui_environment[inventory_hostname] | default({}) }}",
     )

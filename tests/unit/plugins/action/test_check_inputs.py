@@ -41,7 +41,7 @@ def refused(directory: Path, *arguments: str) -> str:
             "-e",
             '{"models": ["openai/gpt-oss-120b"], "wait_minutes": "1.5", "huggingface_cache_directory": "{{ later }}"}',
         ],
-        ["-e", '{"open_webui_address": "::1", "open_webui_data": "yes", "open_webui_environment": {"A": "1"}}'],
+        ["-e", '{"open_webui_address": "::1", "open_webui_remove_data": "yes", "open_webui_environment": {"A": "1"}}'],
         # A password is for what asks for sudo itself.
         ["-e", "ansible_become_password=secret", "-e", "ansible_become_user=root", "-e", "ansible_become=false"],
         # Who logs in as root becomes nobody else.
