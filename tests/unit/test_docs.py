@@ -66,7 +66,7 @@ def test_the_readme_leads_to_each_page() -> None:
 
 
 def test_the_readme_shows_the_last_step_of_a_run() -> None:
-    tasks = yaml.safe_load((ROOT / "playbooks/tasks/recipe.yml").read_text(encoding="utf-8"))
+    tasks = yaml.safe_load((ROOT / "playbooks/tasks/deploy.yml").read_text(encoding="utf-8"))
     (steps,) = [task["block"][0]["loop"] for task in tasks if "block" in task]
     *_earlier, last = [step["name"] for step in steps if step["of"] == "all"]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")

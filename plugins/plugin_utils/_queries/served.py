@@ -69,7 +69,7 @@ def asked(run: Run, inputs: Mapping, facts: Mapping) -> Result:
         "slot": facts["slots"].get(run.host) or {},
         "memory": run.inputs("engine_container").get("facts", {}).get("memory") or {},
         # What could not be gathered was reported then.
-        "incomplete": bool(run.inputs("deployment").get("missing")),
+        "incomplete": bool(run.variables.get("deployment_failed_checks")),
     }
 
 

@@ -94,9 +94,9 @@ SPARK_DIRECTORY = re.compile(r"(/|~/)[^:]*|~")
 # What the playbooks put together themselves in group_vars/all.yml, with a part of each; what is given with -e or in the
 # inventory would take the place of all that.
 RESERVED = {
-    "deployment": ("state_directory", "the name of a deployment is speculative_serve_deployment"),
-    "deployment_hosts": ("joined", "choose Sparks with --limit, or in the inventory"),
-    "deployment_missing_for": ("joined", "what is missing is found out by a look"),
+    "deployment_settings": ("state_directory", "the name of a deployment is speculative_serve_deployment"),
+    "deployment_hosts": ("cluster", "choose Sparks with --limit, or in the inventory"),
+    "deployment_failed_checks_for": ("cluster", "what is missing is found out by a look"),
     "open_webui": ("image", "the inputs of Open WebUI begin with open_webui_"),
 }
 

@@ -79,7 +79,7 @@ def test_another_image_of_the_same_name_on_the_worker_is_replaced_by_the_heads(
     steps = [f"spark_network/{step}" for step in ("preflight", "compare", "trust")]
     wishes = {
         "steps": ["docker_permissions/look", *steps, "trtllm_container/ssh_image", "trtllm_container/copy"],
-        "deployment": {"image": BASE},
+        "deployment_settings": {"image": BASE},
         "trtllm_container_image": BASE,
     }
     outcome = playbook.succeed(ROLES, variables=wishes)

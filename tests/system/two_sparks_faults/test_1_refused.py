@@ -146,7 +146,7 @@ def test_a_spark_that_cannot_be_reached() -> None:
 def test_two_sparks_that_differ_and_a_port_that_is_taken(pair: Pair) -> None:
     steps = ("docker_permissions/look", "spark_network/preflight", "spark_network/compare")
     with pair.worker.gpu(driver_version="570.00.01", memory_bytes=64 * 2**30):
-        text = refused(*steps, deployment={"image": IMAGE})
+        text = refused(*steps, deployment_settings={"image": IMAGE})
     # Everything at once.
     for name in ("570.00.01 on spark-2", "spark_network_allow_differences: [driver]", "spark-2 has 64.0 GiB"):
         assert name in text
@@ -156,7 +156,7 @@ def test_two_sparks_that_differ_and_a_port_that_is_taken(pair: Pair) -> None:
 
 def test_two_sparks_whose_clocks_differ(pair: Pair, ahead: str) -> None:
     # Nothing else is in the way, since Docker is asked by sudo.
-    wishes = {"deployment": {"image": IMAGE, "become": True}, "ansible_python_interpreter": ahead}
+    wishes = {"deployment_settings": {"image": IMAGE, "become": True}, "ansible_python_interpreter": ahead}
     text = refused("spark_network/preflight", "spark_network/compare", **wishes)
     assert "the clock of spark-2 is 3 h ahead of that of spark-1" in text
     assert "spark_network_allow_differences: [clock]" in text

@@ -26,7 +26,7 @@ HUB = "/home/spark/.cache/huggingface/hub"
 KEYS = "/home/spark/.local/share/dgx-spark-speculative/pair"
 KEY_STEPS = ("spark_network/preflight", "spark_network/compare", "spark_network/trust")
 MEASURED = "/home/spark/.local/share/dgx-spark-speculative/bandwidth.json"
-PAIR = {"deployment": {"image": IMAGE}, "trtllm_container_image": IMAGE}
+PAIR = {"deployment_settings": {"image": IMAGE}, "trtllm_container_image": IMAGE}
 SEND = "/tmp/send.pyz"
 
 

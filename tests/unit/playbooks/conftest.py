@@ -109,7 +109,7 @@ def fixture_check(tmp_path: Path) -> t.Callable[..., Said]:
         run = {"name": "Do it", "ansible.builtin.include_role": include}
         begin = {"name": "Play", "hosts": "all", "gather_subset": ["min"], **play}
         directory = str(tmp_path / NAME)
-        state = {"speculative_serve_state_directory": directory, "deployment": {"state_directory": directory}}
+        state = {"speculative_serve_state_directory": directory, "deployment_settings": {"state_directory": directory}}
         with DockerServer(tmp_path / "docker.sock", pages):
             done = plays.run(
                 tmp_path,

@@ -18,7 +18,8 @@ from tests.unit import plays
 
 ROOT = Path(__file__).parents[3]
 KEY_FILE = (
-    "{{ deployment.state_directory }}/pair/{{ 'ssh_host_ed25519_key' if spark_network_copy_source else 'id_ed25519' }}"
+    "{{ deployment_settings.state_directory }}/pair/{{ 'ssh_host_ed25519_key' if spark_network_copy_source else "
+    "'id_ed25519' }}"
 )
 NOTHING = {"has_directory": False, "key": None, "key_is_open": False, "trusted": ""}
 PLAY = """
@@ -45,7 +46,7 @@ PLAY = """
     - name: Show it
       ansible.builtin.copy:
         content: "{{ shown | to_json }}"
-        dest: "{{ deployment.state_directory }}.json"
+        dest: "{{ deployment_settings.state_directory }}.json"
         mode: "0600"
 """
 

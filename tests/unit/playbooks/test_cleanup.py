@@ -79,7 +79,7 @@ def test_models_that_were_not_fetched_are_refused_and_the_others_stay(
     receipt.write_text(json.dumps({"commit": "1" * 40, "revisions": [], "include": [], "exclude": [], "files": {}}))
     directories = {
         "huggingface_cache_directory": str(tmp_path / "hub"),
-        "deployment": {"state_directory": f"{tmp_path}/state"},
+        "deployment_settings": {"state_directory": f"{tmp_path}/state"},
     }
     check_only(tmp_path, words, "huggingface_cache", {"remove": models}, **directories)
     assert cached.is_dir()

@@ -64,6 +64,6 @@ def test_what_is_handed_over_without_a_recipe(tmp_path: Path) -> None:
 
 
 def test_a_deployment_of_ones_own_may_say_a_part(tmp_path: Path) -> None:
-    own = {"deployment": {"become": "{{ docker_permissions_become }}", "port": 8300}}
+    own = {"deployment_settings": {"become": "{{ docker_permissions_become }}", "port": 8300}}
     found = shown(tmp_path, FOUND, given={}, vars=own)
     assert found == [True, "ansible.builtin.sudo", "local", "http://127.0.0.1:8300", ""]

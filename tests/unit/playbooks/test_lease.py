@@ -109,7 +109,7 @@ def test_playbooks_have_the_guard_before_their_modules() -> None:
 def test_who_has_lost_it_says_so_before_anything_else(name: str) -> None:
     rescue = next(task["rescue"] for task in tasks(ROOT / f"playbooks/tasks/{name}.yml") if "rescue" in task)
     assert rescue[0]["ansible.builtin.include_tasks"] == "failed.yml"
-    checked, why = tasks(ROOT / "playbooks/tasks/failed.yml")
+    checked, why = tasks(ROOT / "playbooks/tasks/diagnose_failure.yml")
     assert checked[LEASE] == {"state": "confirmed"}
     assert why["dgx_spark.speculative.deployment_diagnosis"]["fails"] is True
 
@@ -168,7 +168,7 @@ def test_a_playbook_that_changes_something_takes_it_first(name: str) -> None:
 
 
 def test_what_serves_takes_it_before_it_looks_at_what_others_change() -> None:
-    machine = tasks(ROOT / "playbooks/tasks/machine.yml")
+    machine = tasks(ROOT / "playbooks/tasks/inspect_machine.yml")
     assert takes(machine[-1])
     assert "not look_only | default(false)" in machine[-1]["when"]
     for name in ("look_and_plan", "previous"):

@@ -19,7 +19,7 @@ from tests.unit import plays
 from tests.unit.waiting import WITHIN_S
 
 ROOT = Path(__file__).resolve().parents[3]
-LOOK = ROOT / "playbooks/tasks/look_and_plan.yml"
+LOOK = ROOT / "playbooks/tasks/preflight_and_plan.yml"
 # Each host says how a part ends; a file is what is left of the play.
 ROLE = """
 - dgx_spark.speculative.fabric_network:
@@ -32,7 +32,7 @@ PLAY = """
 - hosts: all
   gather_facts: false
   tasks:
-    - ansible.builtin.set_fact: {deployment_problems: [], deployment_missing: []}
+    - ansible.builtin.set_fact: {deployment_problems: [], deployment_failed_checks: []}
     - ansible.builtin.include_tasks: {file: "%s", apply: {any_errors_fatal: false}}
       vars: {section: {part: docker, name: one, role: part, tasks: docker, of: all}}
     - ansible.builtin.include_tasks: {file: "%s", apply: {any_errors_fatal: true}}
@@ -42,7 +42,7 @@ PLAY = """
     - ansible.builtin.include_tasks: {file: "%s", apply: {any_errors_fatal: false}}
       vars: {section: {part: image, name: three, role: part, tasks: image, of: all, needs: [docker]}}
     - ansible.builtin.copy:
-        content: "{{ {'problems': deployment_problems, 'missing': deployment_missing} | to_json }}"
+        content: "{{ {'problems': deployment_problems, 'missing': deployment_failed_checks} | to_json }}"
         dest: "{{ playbook_dir }}/{{ inventory_hostname }}.json"
         mode: "0600"
 """
@@ -50,7 +50,7 @@ PLAY = """
 
 def looked(tmp_path: Path, fails: dict[str, list[str]], refers: t.Sequence[str] = ()) -> dict[str, t.Any]:
     """What two hosts remember."""
-    section = (ROOT / "playbooks/tasks/section.yml").read_text(encoding="utf-8")
+    section = (ROOT / "playbooks/tasks/preflight_check.yml").read_text(encoding="utf-8")
     # The roles of the test in place of the collection's.
     text = section.replace("dgx_spark.speculative.{{ section.role }}", "{{ section.role }}")
     (tmp_path / "section.yml").write_text(text, encoding="utf-8")
@@ -59,8 +59,8 @@ def looked(tmp_path: Path, fails: dict[str, list[str]], refers: t.Sequence[str] 
     for part in ("docker", "cable", "pair", "image"):
         (tasks / f"{part}.yml").write_text(ROLE.format(part=part), encoding="utf-8")
     every = yaml.safe_load((ROOT / "playbooks/group_vars/all.yml").read_text(encoding="utf-8"))
-    given = {name: every[name] for name in ("deployment_hosts", "deployment_missing_for")}
-    known = {**given, "fails": fails, "refers": [*refers], "deployment": {"expose": "local"}}
+    given = {name: every[name] for name in ("deployment_hosts", "deployment_failed_checks_for")}
+    known = {**given, "fails": fails, "refers": [*refers], "deployment_settings": {"expose": "local"}}
     play = {**yaml.safe_load(PLAY % (("section.yml",) * 4))[0], "vars": known}
     done = plays.run(tmp_path, play, hosts="a,b,")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -27,7 +27,11 @@ def play(directory: Path, tasks: list[dict[str, t.Any]], **keywords: t.Any) -> s
 
 
 def test_all_know_what_the_head_was_told_of_the_image(tmp_path: Path) -> None:
-    shown = {"ansible.builtin.debug": {"msg": "{{ inventory_hostname }} has {{ deployment.compressed_image_bytes }}"}}
+    shown = {
+        "ansible.builtin.debug": {
+            "msg": "{{ inventory_hostname }} has {{ deployment_settings.compressed_image_bytes }}"
+        }
+    }
     befores = {"ansible.builtin.set_fact": {"spark_network_copy_source": "{{ before[inventory_hostname] }}"}}
     before = dict(zip(NAMES, ("", *NAMES)))
     files = [str(ROOT / "playbooks/group_vars/all.yml")]

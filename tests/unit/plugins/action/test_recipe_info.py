@@ -72,5 +72,5 @@ def test_engine_options_that_are_given_are_judged_at_once(tmp_path: Path) -> Non
 
 
 def test_the_playbook_judges_them_before_it_looks_at_the_spark() -> None:
-    tasks = (REPOSITORY / "playbooks/tasks/look_and_plan.yml").read_text(encoding="utf-8")
+    tasks = (REPOSITORY / "playbooks/tasks/preflight_and_plan.yml").read_text(encoding="utf-8")
     assert 0 < tasks.index("speculative_serve_options") < tasks.index("machine.yml")

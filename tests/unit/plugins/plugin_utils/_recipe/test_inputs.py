@@ -199,14 +199,16 @@ def test_what_has_limits_is_an_input() -> None:
 
 
 def test_what_the_playbooks_put_together_is_no_input() -> None:
-    assert mistaken({"deployment": "mine"}, inputs(ROLES), []) == [
-        "deployment is no input; the name of a deployment is speculative_serve_deployment"
+    assert mistaken({"deployment_settings": "mine"}, inputs(ROLES), []) == [
+        "deployment_settings is no input; the name of a deployment is speculative_serve_deployment"
     ]
 
 
 def test_a_name_of_somebodys_own_that_the_playbooks_need() -> None:
     own = {"state_directory": "{{ x }}", "name": "{{ y }}"}
-    assert replaced({"deployment": own, "deployment_hosts": {"joined": []}, "ansible_host": "a"}) == []
-    (said,) = replaced({"deployment": "production"})
-    assert said.startswith("deployment is what the playbooks hand their roles, and no name for something else;")
-    assert len(replaced({"deployment_hosts": {"all": []}, "deployment_missing_for": None})) == 2
+    assert replaced({"deployment_settings": own, "deployment_hosts": {"cluster": []}, "ansible_host": "a"}) == []
+    (said,) = replaced({"deployment_settings": "production"})
+    assert said.startswith(
+        "deployment_settings is what the playbooks hand their roles, and no name for something else;"
+    )
+    assert len(replaced({"deployment_hosts": {"all": []}, "deployment_failed_checks_for": None})) == 2
