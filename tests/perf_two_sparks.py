@@ -119,7 +119,7 @@ def raw_stream(head: Spark, worker: Spark) -> float:
 def copy(head: Spark, worker: Spark) -> float:
     """Bytes a second of the role's own copy of a model."""
     worker.exec(f"rm -rf {HUB}/models--big--model {HOME}/models/models--big--model.json")
-    serve = ["python3", PROGRAMS["serve_copies"], "/usr/sbin/sshd", f"{HOME}/pair/copy/sshd_config", "5", "perf"]
+    serve = ["python3", PROGRAMS["serve_copies"], "/usr/sbin/sshd", f"{HOME}/cluster/copy/sshd_config", "5", "perf"]
     service = threading.Thread(target=lambda: worker.exec(serve, user="spark"))
     service.start()
     time.sleep(2)
@@ -128,8 +128,8 @@ def copy(head: Spark, worker: Spark) -> float:
         "user": "spark",
         "addresses": ADDRESSES,
         "port": 2234,
-        "key": f"{HOME}/pair/id_ed25519",
-        "known_hosts": f"{HOME}/pair/known_hosts",
+        "key": f"{HOME}/cluster/id_ed25519",
+        "known_hosts": f"{HOME}/cluster/known_hosts",
         "streams": STREAMS,
         "patience": 60,
         "cache": HUB,

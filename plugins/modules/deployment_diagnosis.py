@@ -204,7 +204,7 @@ container:
   type: dict
   sample:
     state: running
-pair:
+cluster:
   description:
     - Which of several Sparks that serve as one this is, with C(rank), C(role), C(nodes) and C(options), a fingerprint
       of image and engine options. Null for one Spark alone.
@@ -277,16 +277,16 @@ def identity(evidence: Evidence) -> dict[str, t.Any]:
     """What one Spark holds, so that two can be compared."""
     labels = evidence.labels
     status = ((evidence.slot or {}).get("State") or {}).get("Status")
-    pair = evidence.pair
+    cluster = evidence.cluster
     return {
         "deployment": labels.get(f"{LABEL}deployment"),
         "state": "absent" if evidence.docker == "usable" and evidence.slot is None else evidence.said or None,
         "container": {"state": status} if evidence.slot is not None else None,
-        "pair": pair
+        "cluster": cluster
         and {
-            "rank": pair.rank,
-            "role": pair.role,
-            "nodes": list(pair.nodes),
+            "rank": cluster.rank,
+            "role": cluster.role,
+            "nodes": list(cluster.nodes),
             "options": labels.get(OPTIONS_LABEL),
         },
         "machine": {"driver": evidence.gpu_driver or None, "kernel": evidence.kernel_release or None},

@@ -440,7 +440,7 @@ previous:
     nodes: []
     decoding_type: null
     differs: [context 65536]
-pair:
+cluster:
   description:
     - Which half of two Sparks that serve as one this is, and what it sees of the other one. Null for one Spark alone.
   returned: with V(status) in O(gather)

@@ -17,7 +17,7 @@ options:
   gather:
     type: list
     elements: str
-    choices: [login, machine, docker, fabric, pair, records]
+    choices: [login, machine, docker, fabric, cluster, records]
     default: [machine]
     description: "The subsets to gather."
   state_directory:
@@ -40,9 +40,9 @@ options:
       mounts: {type: bool, default: false, description: "Whether to return the mounts of this collection's containers."}
       compare_path: {type: path, description: "A path whose file system is compared with that of Docker's images."}
       socket: {type: path, default: /var/run/docker.sock, description: "The socket of the Engine."}
-  pair:
+  cluster:
     type: dict
-    description: "What V(pair) inspects."
+    description: "What V(cluster) inspects."
     suboptions:
       container: {type: str, required: true, description: "The name of the serving container."}
       image: {type: str, required: true, description: "The image from which the cluster image is made."}
@@ -150,7 +150,7 @@ def look(
         return remembered(state, params["deployment"], labels)
     from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import PairLook
 
-    return PairLook(state, params["pair"], Machine()).look()
+    return PairLook(state, params["cluster"], Machine()).look()
 
 
 def unseen(docker: t.Mapping[str, t.Any]) -> str:
@@ -169,22 +169,22 @@ def main() -> None:
             "gather": {
                 "type": "list",
                 "elements": "str",
-                "choices": ["login", "machine", "docker", "fabric", "pair", "records"],
+                "choices": ["login", "machine", "docker", "fabric", "cluster", "records"],
                 "default": ["machine"],
             },
             "state_directory": {"type": "path", "default": "~/.local/share/dgx-spark-speculative"},
             "deployment": {"type": "str"},
             "any_format": {"type": "bool", "default": False},
             "docker": {"type": "dict", "options": ARGUMENTS, "apply_defaults": True},
-            "pair": {"type": "dict", "options": PAIR},
+            "cluster": {"type": "dict", "options": PAIR},
             # For the action, which tells what has changed.
             "since": {"type": "dict"},
         },
         supports_check_mode=True,
     )
     asked = set(module.params["gather"])
-    if "pair" in asked and module.params["pair"] is None:
-        module.fail_json(msg="To gather 'pair', the option pair has to say what to look at.")
+    if "cluster" in asked and module.params["cluster"] is None:
+        module.fail_json(msg="To gather 'cluster', the option cluster has to say what to look at.")
     try:
         docker = DockerAccessInfo(module.params["docker"], Machine())
     except ValueError as error:

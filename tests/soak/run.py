@@ -247,7 +247,7 @@ class Soak:
         """All that may turn up nowhere, with what the Sparks have made themselves."""
         known = {"the token": CANARY, "the sudo password": SUDO}
         for number, spark in enumerate(self.scene.sparks, start=1):
-            for path in self.scene.do(f"grep -l 'PRIVATE KEY' {HOME}/pair/*", spark).split():
+            for path in self.scene.do(f"grep -l 'PRIVATE KEY' {HOME}/cluster/*", spark).split():
                 name = f"the private key {Path(path).name} of spark-{number}"
                 known[name] = secrets.of_a_key(self.scene.do(f"cat {path}", spark))
             for path in self.scene.do(f"ls {HOME}/proxy/keys/*", spark).split():

@@ -34,7 +34,7 @@ def node(number: int, **changes: t.Any) -> dict[str, t.Any]:
             "filesystem": "/",
             "free": 1_000_000_000_000,
         },
-        "images": {"base": None, "pair": None},
+        "images": {"base": None, "cluster": None},
         "slot": None,
         "ports": [],
         "state": {"path": STATE, "filesystem": "/", "free": 1_000_000_000_000},

@@ -57,7 +57,7 @@ class PairContainer(Container):
         **constants: float,
     ) -> None:
         self.directory = directory
-        for name in ("state", "pair", "run", "bin"):
+        for name in ("state", "cluster", "run", "bin"):
             (directory / name).mkdir(exist_ok=True, parents=True)
         (directory / "serve.sh").write_text(f"{script}\n", encoding="utf-8")
         settings = {

@@ -51,7 +51,7 @@ def test_both_ranks_have_the_settings_of_the_fabric(head: Node) -> None:
     for rank in report["ranks"]:
         for name in NETWORK:
             assert rank["environment"][name], (rank["host"], name)
-    recorded = head.json("record.json")["pair"]["ranks"]
+    recorded = head.json("record.json")["cluster"]["ranks"]
     # What they said before the start, and the network that their NCCL then said it uses.
     assert all(rank.pop("network")["rdma"] for rank in recorded)
     assert recorded == report["ranks"]
@@ -88,11 +88,11 @@ def test_only_the_worker_lets_the_other_in_and_only_on_the_fabric(head: Node, wo
 @pytest.mark.parametrize(
     ("number", "path", "mode"),
     [
-        (1, f"{HOME}/pair", "700"),
-        (1, f"{HOME}/pair/id_ed25519", "600"),
-        (1, f"{HOME}/pair/known_hosts", "600"),
-        (2, f"{HOME}/pair/ssh_host_ed25519_key", "600"),
-        (2, f"{HOME}/pair/authorized_keys", "600"),
+        (1, f"{HOME}/cluster", "700"),
+        (1, f"{HOME}/cluster/id_ed25519", "600"),
+        (1, f"{HOME}/cluster/known_hosts", "600"),
+        (2, f"{HOME}/cluster/ssh_host_ed25519_key", "600"),
+        (2, f"{HOME}/cluster/authorized_keys", "600"),
         *((number, f"{DEPLOYMENT}/generations/*/options.yml", "644") for number in (1, 2)),
     ],
 )
@@ -104,9 +104,9 @@ def test_the_users_own_keys_stay_out_of_it(head: Node, worker: Node) -> None:
     for node in (head, worker):
         assert not [mount for mount in node.inspect()["Mounts"] if ".ssh" in mount["Source"]]
         assert node.spark.exec("ls ~spark/.ssh").stdout.split() == ["authorized_keys"]
-    private = head.spark.read_file(f"{HOME}/pair/id_ed25519")
-    assert private not in worker.spark.exec(f"cat {HOME}/pair/*").stdout
-    assert "from=" in worker.spark.read_file(f"{HOME}/pair/authorized_keys")
+    private = head.spark.read_file(f"{HOME}/cluster/id_ed25519")
+    assert private not in worker.spark.exec(f"cat {HOME}/cluster/*").stdout
+    assert "from=" in worker.spark.read_file(f"{HOME}/cluster/authorized_keys")
 
 
 def test_a_login_as_the_head_opens_nothing_but_the_ranks(head: Node) -> None:
@@ -116,7 +116,7 @@ def test_a_login_as_the_head_opens_nothing_but_the_ranks(head: Node) -> None:
         SLOT,
         "ssh",
         "-F",
-        "/run/dgx-spark-pair/ssh_config",
+        "/run/dgx-spark-cluster/ssh_config",
         "192.168.100.11",
         "cat /etc/passwd",
     ]

@@ -161,7 +161,7 @@ def pair_of(
     labels: t.Mapping[str, str], environment: t.Mapping[str, str], record: t.Mapping[str, t.Any] | None
 ) -> Pair | None:
     """What the container's label says, and else the record; None for one Spark alone."""
-    recorded = (record or {}).get("pair")
+    recorded = (record or {}).get("cluster")
     recorded = recorded if isinstance(recorded, dict) else {}
     label = labels.get(RANK_LABEL)
     names = recorded.get("nodes")
@@ -222,23 +222,23 @@ def look_at_rail(rail: Rail, root: Path) -> Link:
     )
 
 
-def ask_peer(pair: Pair, link: Link | None = None, timeout: float = ASK_TIMEOUT_S) -> str | None:
+def ask_peer(cluster: Pair, link: Link | None = None, timeout: float = ASK_TIMEOUT_S) -> str | None:
     """Whether those it needs answer on the link, by the one that does worst; the head learns whether each worker's sshd
     is there, too. Nobody answers on a first rail that is down or has lost its address."""
     if link and False in (link.up, link.address_here):
         return SILENT
-    answers = [_ask(pair, address, timeout) for address in pair.peer_addresses]
+    answers = [_ask(cluster, address, timeout) for address in cluster.peer_addresses]
     return next((answer for answer in (SILENT, REFUSED, OPEN) if answer in answers), None)
 
 
-def _ask(pair: Pair, address: str, timeout: float) -> str:
+def _ask(cluster: Pair, address: str, timeout: float) -> str:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.settimeout(timeout)
         try:
             # Not by the way round that the management network may offer: without its address it has no way.
-            probe.bind((pair.rails[0].address, 0))
-            probe.connect((address, pair.ssh_port))
+            probe.bind((cluster.rails[0].address, 0))
+            probe.connect((address, cluster.ssh_port))
         except ConnectionRefusedError:
             return REFUSED
         except OSError:

@@ -27,7 +27,7 @@ FORMAT = 1
 GENERATIONS = "generations"
 DRAFT = ".draft-"
 # What else lies beside the deployments' directories, which have their names.
-NOT_DEPLOYMENTS = ("benchmark", "images", "jobs", "models", "pair", "proxy", PREVIOUS)
+NOT_DEPLOYMENTS = ("benchmark", "images", "jobs", "models", "cluster", "proxy", PREVIOUS)
 # The names of images that were pulled, or served before a cleanup, one in a file.
 IMAGES = "images"
 # What a benchmark has found of a deployment, whether or not it has chosen for it.
@@ -83,7 +83,7 @@ SHAPE: dict[str, t.Any] = {
     "break_even": {"best": NUMBER, "worst": NUMBER},
     "container": {"labels": {}},
     # Of two Sparks that serve as one; empty, or not there, for one Spark.
-    "pair": {"rank": int, "nodes": [str], "image": str, "rails": list, "ranks": list},
+    "cluster": {"rank": int, "nodes": [str], "image": str, "rails": list, "ranks": list},
 }
 
 # What has to be in a record for its deployment to be told from others, and to be brought back.
@@ -145,8 +145,8 @@ def complete_record(path: Path) -> Record | None:
         or not all(fits(model, {"snapshot": str}) for model in record["models"].values())
     ):
         return None
-    pair = record.get("pair", {})
-    if pair != {} and not fits(pair, NEEDED_OF_PAIR):
+    cluster = record.get("cluster", {})
+    if cluster != {} and not fits(cluster, NEEDED_OF_PAIR):
         return None
     # Only the worker of a pair starts nothing by itself.
     is_whole = fits(record["files"], {} if is_worker(record) else {"serve.sh": str})
@@ -255,12 +255,12 @@ def lost_models(record: Record) -> list[str]:
 
 def is_worker(record: t.Mapping[str, t.Any]) -> bool:
     """Whether a record is that of a Spark which runs a rank for its head, and has no server of its own."""
-    return bool((record.get("pair") or {}).get("rank"))
+    return bool((record.get("cluster") or {}).get("rank"))
 
 
-def nodes_of(pair: t.Mapping[str, t.Any]) -> list[str]:
+def nodes_of(cluster: t.Mapping[str, t.Any]) -> list[str]:
     """The Sparks of a recorded deployment, by rank; none where one serves alone."""
-    return list(pair.get("nodes") or [])
+    return list(cluster.get("nodes") or [])
 
 
 def shaped(value: t.Any, shape: t.Any) -> t.Any:
@@ -466,7 +466,7 @@ def _images_of(records: t.Iterable[Record | None]) -> set[str]:
     """The names of the images of records, and of those that were made from them for several Sparks."""
     there = [record for record in records if record]
     named = [(record.get("image") or {}).get("reference") for record in there]
-    return {str(name) for name in [*named, *((record.get("pair") or {}).get("image") for record in there)] if name}
+    return {str(name) for name in [*named, *((record.get("cluster") or {}).get("image") for record in there)] if name}
 
 
 def images(state_directory: Path, labels: t.Mapping[str, str]) -> dict[str, t.Any]:

@@ -250,7 +250,7 @@ class EvidenceGatherer(Gatherer):
         self._look("record", self._record)
         self._look("state.json", self._state)
         self._look("memory.log", self._memory_log)
-        self._look("pair", self._pair)
+        self._look("cluster", self._pair)
         self._look("server.log", self._server_log)
         self._look("failed.log", self._failed_log)
         self._look("files of the deployment", self._files)
@@ -317,7 +317,7 @@ class EvidenceGatherer(Gatherer):
 
     def _pair(self) -> str | None:
         detail = super()._pair()
-        if self.facts.pair is not None:
+        if self.facts.cluster is not None:
             self.facts.hotplug = _hotplug.look(self._machine.root)
             self.facts.measured = bandwidth.measured(self.facts.state_directory)
         return detail

@@ -450,11 +450,11 @@ def _reason_said(evidence: Evidence) -> str:
 
 
 def _ways(evidence: Evidence) -> t.Iterator[tuple[t.Any, t.Any]]:
-    return zip(evidence.pair.rails if evidence.pair else (), evidence.links)
+    return zip(evidence.cluster.rails if evidence.cluster else (), evidence.links)
 
 
 def card_removed(evidence: Evidence) -> Answer:
-    if evidence.pair is None:
+    if evidence.cluster is None:
         return None
     if evidence.hotplug.get("powered") is False:
         return "the driver of its hot plug sees no cable (debug_state is 0)"
@@ -462,7 +462,7 @@ def card_removed(evidence: Evidence) -> Answer:
     away = bool(evidence.links) and all(link.up is False and link.mtu is None for link in evidence.links)
     if not away or not evidence.hotplug.get("armed"):
         return None
-    return f"{' and '.join(rail.interface or rail.address for rail in evidence.pair.rails)}: not there"
+    return f"{' and '.join(rail.interface or rail.address for rail in evidence.cluster.rails)}: not there"
 
 
 def link_down(evidence: Evidence) -> Answer:
@@ -490,31 +490,31 @@ def fabric_mtu(evidence: Evidence) -> Answer:
 
 
 def link_capped(evidence: Evidence) -> Answer:
-    found = [row.get("finding") for row in evidence.measured] if evidence.pair else []
+    found = [row.get("finding") for row in evidence.measured] if evidence.cluster else []
     return next((str(one).partition(". ")[0] for one in found if one), None)
 
 
 def twins_in_one_network(evidence: Evidence) -> Answer:
-    network = one_subnet(evidence.pair.rails) if evidence.pair else None
-    if not evidence.pair or network is None:
+    network = one_subnet(evidence.cluster.rails) if evidence.cluster else None
+    if not evidence.cluster or network is None:
         return None
-    sparks = len(evidence.pair.nodes)
-    return f"{network}: {'; '.join(describe_rail(rail, None, sparks) for rail in evidence.pair.rails)}"
+    sparks = len(evidence.cluster.nodes)
+    return f"{network}: {'; '.join(describe_rail(rail, None, sparks) for rail in evidence.cluster.rails)}"
 
 
 def peer_unreachable(evidence: Evidence) -> Answer:
-    if not evidence.pair or evidence.peer_answers != SILENT:
+    if not evidence.cluster or evidence.peer_answers != SILENT:
         return None
-    return f"{evidence.pair.any_peer} does not answer at {evidence.pair.peer_address}"
+    return f"{evidence.cluster.any_peer} does not answer at {evidence.cluster.peer_address}"
 
 
 def worker_ssh_absent(evidence: Evidence) -> Answer:
-    if not evidence.pair or evidence.rank != 0 or evidence.peer_answers != REFUSED:
+    if not evidence.cluster or evidence.rank != 0 or evidence.peer_answers != REFUSED:
         return None
     if stopped(evidence):
         # Both are, and start.yml starts both.
         return None
-    return f"{evidence.pair.peer_address} answers, and nothing listens there on port {evidence.pair.ssh_port}"
+    return f"{evidence.cluster.peer_address} answers, and nothing listens there on port {evidence.cluster.ssh_port}"
 
 
 def peer_lost(evidence: Evidence) -> Answer:
@@ -623,7 +623,7 @@ def worker_failed(evidence: Evidence) -> Answer:
 
 
 def infiniband_not_passed(evidence: Evidence) -> Answer:
-    if evidence.slot is None or evidence.pair is None:
+    if evidence.slot is None or evidence.cluster is None:
         return None
     host = evidence.slot.get("HostConfig") or {}
     places = [str(one.get("PathOnHost")) for one in host.get("Devices") or []]
@@ -632,7 +632,7 @@ def infiniband_not_passed(evidence: Evidence) -> Answer:
 
 
 def memory_lock_limited(evidence: Evidence) -> Answer:
-    if evidence.slot is None or evidence.pair is None:
+    if evidence.slot is None or evidence.cluster is None:
         return None
     limits = (evidence.slot.get("HostConfig") or {}).get("Ulimits") or []
     lock = next((one for one in limits if one.get("Name") == "memlock"), None)
@@ -644,14 +644,14 @@ def memory_lock_limited(evidence: Evidence) -> Answer:
 
 
 def fabric_not_pinned(evidence: Evidence) -> Answer:
-    if evidence.slot is None or evidence.pair is None:
+    if evidence.slot is None or evidence.cluster is None:
         return None
     environment = environment_of(evidence.slot)
     if not environment.get("NCCL_SOCKET_IFNAME"):
         return "the container has no NCCL_SOCKET_IFNAME"
     cards = [one for one in environment.get("NCCL_IB_HCA", "").split(",") if one]
-    if len(cards) < len(evidence.pair.rails):
-        return f"NCCL_IB_HCA names {len(cards)} of {len(evidence.pair.rails)} devices"
+    if len(cards) < len(evidence.cluster.rails):
+        return f"NCCL_IB_HCA names {len(cards)} of {len(evidence.cluster.rails)} devices"
     return None
 
 

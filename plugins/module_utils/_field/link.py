@@ -36,10 +36,10 @@ AVERAGE = re.compile(r"^\s*\d+\s+\d+\s+[\d.]+\s+([\d.]+)\s+[\d.]+\s*$", re.MULTI
 
 def rails(world: World) -> tuple[int, list[dict[str, t.Any]]]:
     """Which rank this is, and its ways to the other Spark."""
-    pair = world.record().get("pair") or {}
-    if not pair.get("rails"):
+    cluster = world.record().get("cluster") or {}
+    if not cluster.get("rails"):
         raise NotMeasured("what is deployed here serves on one Spark")
-    return pair["rank"], pair["rails"]
+    return cluster["rank"], cluster["rails"]
 
 
 def by_tcp(program: str) -> t.Callable[[World], list[str]]:

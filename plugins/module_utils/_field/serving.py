@@ -141,7 +141,7 @@ def free_for_gpu(world: World) -> str:
 
 def network(world: World) -> str:
     """Return what the NCCL of this Spark's rank uses, by its own log."""
-    if not world.record().get("pair"):
+    if not world.record().get("cluster"):
         raise NotMeasured("what is deployed here serves on one Spark")
     found = nccl.of_rank(world.directory() / "state") if world.state().get("state") in nccl.RANKS_RUN else None
     if found is None:

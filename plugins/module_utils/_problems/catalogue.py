@@ -1038,7 +1038,7 @@ CATALOGUE: tuple[KnownProblem, ...] = (
         "A key of the deployment belongs to somebody else, may be read by others, or is damaged, so ssh refuses it",
         "Run two_sparks.yml again, which puts owner and mode right.",
         OPEN_SSH,
-        substrings=("UNPROTECTED PRIVATE KEY FILE", 'Load key "/pair/', "bad ownership or modes for"),
+        substrings=("UNPROTECTED PRIVATE KEY FILE", 'Load key "/cluster/', "bad ownership or modes for"),
     ),
     KnownProblem(
         "ssh_publickey",

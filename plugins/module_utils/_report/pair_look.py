@@ -73,7 +73,7 @@ CONFIG_KEYS = (
 Facts = t.Mapping[str, t.Any]
 
 
-def pair_image(base: str) -> str:
+def cluster_image(base: str) -> str:
     """The local name of the image that is made from another one for two Sparks."""
     name, _at, digest = base.partition("@")
     _repository, _colon, tag = name.rpartition("/")[2].partition(":")
@@ -104,7 +104,7 @@ def image_facts(inspected: Facts | None) -> dict[str, t.Any] | None:
 
 def is_made(images: Facts) -> bool:
     """Whether the pair's image is there and made from the base that is there."""
-    base, made = images["base"], images["pair"]
+    base, made = images["base"], images["cluster"]
     return bool(base and made and made["base"] == base["fingerprint"])
 
 
@@ -181,12 +181,12 @@ def digest(files: t.Sequence[t.Mapping[str, str]]) -> str:
     return hashlib.sha256(json.dumps(rows).encode("utf-8")).hexdigest()
 
 
-def trusted(pair: Path) -> str:
+def trusted(cluster: Path) -> str:
     """The same of the files that are there, not as text, which would hide wrong line endings.
 
     Empty, which is no digest, if somebody else's are in their place.
     """
-    there = [pair / name for name in TRUSTED if (pair / name).is_file()]
+    there = [cluster / name for name in TRUSTED if (cluster / name).is_file()]
     try:
         texts = [path.read_bytes().decode("utf-8", "replace") for path in there]
         modes = [f"{path.stat().st_mode & 0o7777:04o}" for path in there]
@@ -222,7 +222,7 @@ class Found(t.TypedDict):
     # As image_facts returns the recipe's image (base) and the cluster image (pair).
     images: dict[str, t.Any]
     # The name of the cluster image, and whether it is made from the base that is there.
-    pair_image: str
+    cluster_image: str
     image_made: bool
     ports: list[dict[str, t.Any]]
     # The file system of the deployments.
@@ -253,7 +253,7 @@ class PairLook:
         self.params = params
         self.machine = machine
         self.state = state
-        self.pair = self.state / "pair"
+        self.cluster = self.state / "cluster"
         self.private = Path(self.params["key"] or "/nonexistent")
         self.engine = Engine(self.params["socket"])
 
@@ -262,7 +262,7 @@ class PairLook:
         # First, since what follows takes its time.
         clock = None if self.params["sent"] is None else round(time.time() - self.params["sent"], 3)
         containers, found = self.docker()
-        key = KEY.match(read(self.pair / "id_ed25519.pub"))
+        key = KEY.match(read(self.cluster / "id_ed25519.pub"))
         whole = {
             "hostname": socket.gethostname(),
             "mac_addresses": mac_addresses(self.machine.root / "sys/class/net"),
@@ -272,7 +272,7 @@ class PairLook:
             "clock_offset": clock,
             "sshd": shutil.which("sshd", path=":".join(SSHD_PLACES)),
             **found,
-            "pair_image": pair_image(self.params["image"]),
+            "cluster_image": cluster_image(self.params["image"]),
             "image_made": is_made(found["images"]),
             "ports": self.ports(containers, found["slot"]),
             "state": place(self.state),
@@ -282,8 +282,8 @@ class PairLook:
             "key_file": str(self.private),
             "key": self.key(),
             "key_is_open": self.key_is_open(),
-            "authorized": authorized(read(self.pair / "authorized_keys")),
-            "trusted": trusted(self.pair),
+            "authorized": authorized(read(self.cluster / "authorized_keys")),
+            "trusted": trusted(self.cluster),
             "proof": self.proof(),
             "spooled_bytes": self.spooled(),
         }
@@ -299,7 +299,7 @@ class PairLook:
         """What the Engine knows. That it cannot be asked is for others to explain."""
         containers: list[dict[str, t.Any]] = []
         slot: dict[str, t.Any] | None = None
-        images: dict[str, dict[str, t.Any] | None] = {"base": None, "pair": None}
+        images: dict[str, dict[str, t.Any] | None] = {"base": None, "cluster": None}
         info: dict[str, t.Any] = {}
         state, detail = "usable", ""
         try:
@@ -307,7 +307,7 @@ class PairLook:
             listed = self.engine.get("/containers/json") if self.params["ports"] else []
             containers = [brief_container(one, self.engine.container(one["Id"])) for one in listed]
             slot = self.engine.slot(self.params["container"])
-            names = {"base": self.params["image"], "pair": pair_image(self.params["image"])}
+            names = {"base": self.params["image"], "cluster": cluster_image(self.params["image"])}
             images = {key: image_facts(self.engine.image(name)) for key, name in names.items()}
         except (EngineError, OSError) as e:
             state, detail = "unusable", f"{self.params['socket']}: {getattr(e, 'strerror', None) or e}"
@@ -364,7 +364,7 @@ class PairLook:
 
     def check_own(self) -> None:
         """Raise LookError for the first of what is kept that is not this user's, before anything trips over it."""
-        for path in (self.state, self.pair, self.private):
+        for path in (self.state, self.cluster, self.private):
             try:
                 path.lstat()
             except PermissionError:
@@ -402,7 +402,7 @@ class PairLook:
 
     def has_directory(self) -> bool:
         try:
-            return self.pair.is_dir() and self.pair.stat().st_mode & 0o777 == 0o700
+            return self.cluster.is_dir() and self.cluster.stat().st_mode & 0o777 == 0o700
         except OSError:
             return False
 
@@ -416,7 +416,7 @@ class PairLook:
         return proven(asked)
 
     def spooled(self) -> int:
-        files = (self.pair / "spool").glob("*/*")
+        files = (self.cluster / "spool").glob("*/*")
         total = 0
         for file in files:
             with contextlib.suppress(OSError):

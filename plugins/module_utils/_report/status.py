@@ -111,7 +111,7 @@ class Previous:
             method=record.get("method"),
             draft_length=record.get("draft_length"),
             deployed_at=record.get("deployed_at"),
-            nodes=records.nodes_of(record.get("pair") or {}),
+            nodes=records.nodes_of(record.get("cluster") or {}),
             decoding_type=records.decoding_type(record),
             differs=records.differences(record, now or {}),
         )
@@ -169,7 +169,7 @@ class Status:
     disk: Disk = dataclasses.field(default_factory=Disk)
     previous: Previous | None = None
     # Which half of two Sparks this is, and what it sees of the other one.
-    pair: dict[str, t.Any] | None = None
+    cluster: dict[str, t.Any] | None = None
     jobs: list[Job] = dataclasses.field(default_factory=list)
     # The run that has the lease.
     run: dict[str, t.Any] | None = None
@@ -187,10 +187,10 @@ class Status:
         return dataclasses.asdict(self)
 
 
-def pair_facts(facts: DeploymentFacts, options: str | None) -> Facts | None:
+def cluster_facts(facts: DeploymentFacts, options: str | None) -> Facts | None:
     """A pair, and what one half of it sees now, as a module returns them."""
-    pair = facts.pair
-    if pair is None:
+    cluster = facts.cluster
+    if cluster is None:
         return None
     rails = [
         {
@@ -200,14 +200,19 @@ def pair_facts(facts: DeploymentFacts, options: str | None) -> Facts | None:
             "mtu_now": link.mtu,
             "speed_mbps_now": link.speed_mbps,
         }
-        for rail, link in zip(pair.rails, facts.links)
+        for rail, link in zip(cluster.rails, facts.links)
     ]
-    peer = {"name": pair.peer, "address": pair.peer_address, "port": pair.ssh_port, "answers": facts.peer_answers}
+    peer = {
+        "name": cluster.peer,
+        "address": cluster.peer_address,
+        "port": cluster.ssh_port,
+        "answers": facts.peer_answers,
+    }
     network = facts.network_now
     return {
-        "rank": pair.rank,
-        "role": pair.role,
-        "nodes": list(pair.nodes),
+        "rank": cluster.rank,
+        "role": cluster.role,
+        "nodes": list(cluster.nodes),
         "rails": rails,
         "peer": {**peer, "noticed": noticed(facts.state)},
         "options": options,

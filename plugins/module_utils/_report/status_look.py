@@ -41,7 +41,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     Status,
     UnusedImage,
     UnusedModel,
-    pair_facts,
+    cluster_facts,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import look
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import (
@@ -79,7 +79,7 @@ class StatusLook(Gatherer):
         records.require_format(facts.labels, facts.record)
         self._look("state.json", self._state)
         self._look("server.log", self._server_log)
-        self._look("pair", self._pair)
+        self._look("cluster", self._pair)
         self._look("memory", self._memory)
         self._look("disks", self._disks)
         slot = brief_slot(facts.slot) if facts.slot else None
@@ -187,9 +187,9 @@ class StatusLook(Gatherer):
                 f"cannot read. Run status.yml as {facts.closed_by} to see all."
             )
             status.findings = [{"id": "of_another_user", "message": message}]
-        if facts.pair:
-            status.pair = pair_facts(facts, self._labels().get(OPTIONS_LABEL))
-            status.findings += look.by_tcp(facts, "this Spark") + other_mtus(facts.pair.rails, facts.links)
+        if facts.cluster:
+            status.cluster = cluster_facts(facts, self._labels().get(OPTIONS_LABEL))
+            status.findings += look.by_tcp(facts, "this Spark") + other_mtus(facts.cluster.rails, facts.links)
         # Without the others there is no token to wait for.
         lost = self._lost()
         found = self._state_of(slot, look.question_of(record) if self._params["ask"] and not lost else None)
@@ -206,10 +206,10 @@ class StatusLook(Gatherer):
 
     def _lost(self) -> str:
         """Return a sentence on the Spark that the head cannot reach; empty if there is none."""
-        pair = self.facts.pair
-        if pair is None or pair.rank or self.facts.peer_answers != SILENT:
+        cluster = self.facts.cluster
+        if cluster is None or cluster.rank or self.facts.peer_answers != SILENT:
             return ""
-        return f"The server listens, but cannot generate: {pair.any_peer} does not answer on the cable."
+        return f"The server listens, but cannot generate: {cluster.any_peer} does not answer on the cable."
 
     def _state_of(self, slot: dict[str, t.Any] | None, question: look.Asked) -> look.Look:
         status = self._status

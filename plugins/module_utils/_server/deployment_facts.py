@@ -70,7 +70,7 @@ class DeploymentFacts:
     state: dict[str, t.Any] | None = None
     server_log: str = ""
     # Which rank of several Sparks this is; its links as they are now; whether those it needs answer.
-    pair: pairs.Pair | None = None
+    cluster: pairs.Pair | None = None
     links: list[pairs.Link] = dataclasses.field(default_factory=list)
     peer_answers: str | None = None
     # What the ranks said of themselves before the server was started.
@@ -104,7 +104,7 @@ class DeploymentFacts:
     @property
     def rank(self) -> int | None:
         """Return which of several Sparks this is; None for one alone."""
-        return None if self.pair is None else self.pair.rank
+        return None if self.cluster is None else self.cluster.rank
 
     @property
     def ranks_now(self) -> dict[str, t.Any]:
@@ -240,17 +240,17 @@ class Gatherer:
 
     def _pair(self) -> str | None:
         facts = self.facts
-        facts.pair = pairs.pair_of(facts.labels, pairs.environment_of(facts.slot), facts.record)
-        if facts.pair is None:
+        facts.cluster = pairs.pair_of(facts.labels, pairs.environment_of(facts.slot), facts.record)
+        if facts.cluster is None:
             return "this Spark serves alone"
-        facts.links = [pairs.look_at_rail(rail, self._machine.root) for rail in facts.pair.rails]
-        facts.peer_answers = pairs.ask_peer(facts.pair, next(iter(facts.links), None))
+        facts.links = [pairs.look_at_rail(rail, self._machine.root) for rail in facts.cluster.rails]
+        facts.peer_answers = pairs.ask_peer(facts.cluster, next(iter(facts.links), None))
         if facts.directory:
             state = facts.directory / "state"
-            if facts.pair.rank == 0:
+            if facts.cluster.rank == 0:
                 self._look("ranks.json", lambda: self._ranks(state))
             self._look("NCCL's log", lambda: self._nccl(state))
-        return f"{facts.pair.role}, the other one is {facts.pair.peer}"
+        return f"{facts.cluster.role}, the other one is {facts.cluster.peer}"
 
     def _ranks(self, state: Path) -> None:
         text = (state / "ranks.json").read_text(encoding="utf-8")

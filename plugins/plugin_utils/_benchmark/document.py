@@ -71,7 +71,7 @@ def context(record: Report, plan: Report, machine: Report, results: Report, date
             "gpu": gpu["name"],
             "driver": gpu["driver"],
             "memory_bytes": machine["memory_total"],
-            "sparks": len(nodes_of(record.get("pair") or {})) or 1,
+            "sparks": len(nodes_of(record.get("cluster") or {})) or 1,
         },
         "versions": {"collection": plan["collection_version"], "tensorrt_llm": results.get("version")},
         "date": date,

@@ -141,7 +141,7 @@ def options_of(record: t.Mapping[str, t.Any], section: t.Mapping[str, t.Any], le
             family=record.get("family") or "auto",
             options=options,
             target_model=record["target_model"],
-            world_size=len(nodes_of(record.get("pair") or {})) or 1,
+            world_size=len(nodes_of(record.get("cluster") or {})) or 1,
         )
     )
     return render(built.options), [str(error) for error in built.errors]

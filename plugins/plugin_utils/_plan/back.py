@@ -35,7 +35,7 @@ def _kept(records: Records, state_directory: str) -> str:
 
 def _whole(host: str, hosts: t.Sequence[str], previous: t.Mapping[str, t.Any]) -> str:
     """Of the Sparks that the deployment had, just those are in the run."""
-    before = nodes_of(previous.get("pair") or {})
+    before = nodes_of(previous.get("cluster") or {})
     if sorted(before or [host]) == sorted(hosts):
         return ""
     of, way = (f"of {listed(before)}", "out --limit") if before else ("of this Spark alone", f" --limit {host}")

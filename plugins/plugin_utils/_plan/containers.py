@@ -51,10 +51,10 @@ class Node:
     # Where it has the deployment's files, the models, and what its half of the trust is.
     directory: str
     cache: str
-    pair_directory: str
+    cluster_directory: str
     # Of Docker: the recipe's image, what was made from it for several Sparks, and the volume for compiled code.
     reference: str
-    pair_image: str
+    cluster_image: str
     volume: str
     # Where the API is; on Docker's bridge the container has an address of its own.
     host: str
@@ -201,7 +201,7 @@ def mounts(node: Node) -> list[dict[str, t.Any]]:
         ),
         _mount(node.volume, "/cache/modules", kind="volume", read_only=False),
         *(_mount(source, target) for target, source in models.items() if source.startswith("/")),
-        *([_mount(node.pair_directory, "/pair")] if node.rails else []),
+        *([_mount(node.cluster_directory, "/cluster")] if node.rails else []),
     ]
 
 
@@ -224,7 +224,7 @@ def asked(nodes: t.Sequence[Node], rank: int) -> dict[str, t.Any]:
     """What Docker is asked for, but for labels. Only the head, which has the API, starts ranks."""
     node = nodes[rank]
     return {
-        "image": node.pair_image if node.rails else node.reference,
+        "image": node.cluster_image if node.rails else node.reference,
         "command": [*ENTRYPOINT, *(["worker"] if rank else [])],
         "devices": list(dict.fromkeys([*node.devices, *(RDMA if node.rails else ())])),
         "environment": environment(nodes, rank),
@@ -348,7 +348,7 @@ def plan(brought: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, dict[str, t.An
             "kept": goes_on[rank],
             "turn": turn(rank, serving),
             "script": script(nodes, node),
-            "pair": cluster(nodes, rank, containers[rank].image),
+            "cluster": cluster(nodes, rank, containers[rank].image),
         }
         for rank, node in enumerate(nodes)
     }

@@ -163,7 +163,7 @@ def start(
 ) -> dict[str, t.Any]:
     """What a start waits for: the head in its server, a worker for its head at the address `lets_in`, and `refusal` of
     a head whose worker is missing from the run. Empty is nothing. Everybody's labels tell whether they are of one."""
-    cluster = (recorded or {}).get("pair") or {}
+    cluster = (recorded or {}).get("cluster") or {}
     rails = cluster.get("rails") or []
     answers = str(labels.get(f"{names.LABEL}rank", "0")) == "0"
     nodes = nodes_of(cluster)
@@ -185,7 +185,7 @@ def restart_endpoint(server: Mapping, published_ports: t.Collection[str]) -> dic
     """Return where a server that does not run will listen, which must be free. The port is 0 for one that has it
     already, for a worker, and for published ports, of which Docker names who has one."""
     place = urlsplit(server.get("url") or "")
-    is_worker = (server.get("pair") or {}).get("role") == "worker"
+    is_worker = (server.get("cluster") or {}).get("role") == "worker"
     listens = server.get("state") in ("failed", "stopped", "dead") and not is_worker and not published_ports
     return {"port": (place.port or 0) if listens else 0, "address": place.hostname or "127.0.0.1"}
 

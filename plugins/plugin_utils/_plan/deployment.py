@@ -80,7 +80,7 @@ class Deployment:
     # What serve.sh was written with.
     script: Mapping
     # Which rank of which Sparks it is; empty for one Spark alone.
-    pair: Mapping
+    cluster: Mapping
     # The texts that its container has, by name.
     files: t.Mapping[str, str]
 
@@ -96,7 +96,7 @@ class Deployment:
             "deployed_at": now.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "image": {**self.image, "id": seen.image["id"], "digests": seen.image["repo_digests"]},
             "container": seen.container,
-            "pair": joined(self.pair, seen.networks, seen.ranks) if self.pair else {},
+            "cluster": joined(self.cluster, seen.networks, seen.ranks) if self.cluster else {},
             "warnings": [*self.warnings, *issues_of_nccl(seen.ranks)],
             "served_model": seen.answered["http"]["models"][0],
             **judged([*seen.answered["findings"], *of_networks(seen.networks)], seen.figures["findings"]),
@@ -127,10 +127,10 @@ class Seen:
     networks: t.Mapping[str, t.Any]
 
 
-def joined(pair: Mapping, networks: Mapping, ranks: t.Sequence[Mapping]) -> dict[str, t.Any]:
+def joined(cluster: Mapping, networks: Mapping, ranks: t.Sequence[Mapping]) -> dict[str, t.Any]:
     """Return what a record keeps of several Sparks: with what each rank said, and its network, None if not known."""
-    by_rank = {number: networks.get(name) for number, name in enumerate(nodes_of(pair))}
-    return {**pair, "ranks": [{**rank, "network": by_rank.get(rank.get("rank", -1)) or None} for rank in ranks]}
+    by_rank = {number: networks.get(name) for number, name in enumerate(nodes_of(cluster))}
+    return {**cluster, "ranks": [{**rank, "network": by_rank.get(rank.get("rank", -1)) or None} for rank in ranks]}
 
 
 def of_networks(networks: Mapping) -> list[dict[str, str]]:
@@ -181,7 +181,7 @@ def of(
         image={"reference": node["reference"]},
         container=plan["container"],
         script=plan["script"],
-        pair=plan["pair"],
+        cluster=plan["cluster"],
         files=own["files"] if plan["kept"] else texts(files, config),
     )
 
@@ -221,12 +221,12 @@ def checks(seen: Seen) -> list[str]:
 def reviewed(record: Mapping, answered: Mapping, networks: Mapping, origins: Mapping) -> Record:
     """The record of what has served all along: its findings stay, what the sign of life shows is added."""
     found = judged([*answered["findings"], *of_networks(networks)], record["findings"])
-    pair = record.get("pair")
+    cluster = record.get("cluster")
     return {
         **record,
         **found,
         "origins": origins,
-        **({"pair": joined(pair, networks, pair_view.ranks_of(pair))} if pair else {}),
+        **({"cluster": joined(cluster, networks, pair_view.ranks_of(cluster))} if cluster else {}),
     }
 
 
@@ -264,7 +264,7 @@ def directory(deployment: Mapping) -> str:
 
 def lost(deployment: Mapping, addresses: t.Collection[str]) -> str:
     """Why it could not find the other Spark any more; empty if it can, or needs no other one."""
-    gone = [rail for rail in deployment.get("pair", {}).get("rails") or [] if rail["address"] not in addresses]
+    gone = [rail for rail in deployment.get("cluster", {}).get("rails") or [] if rail["address"] not in addresses]
     if not gone:
         return ""
     return (
@@ -319,9 +319,9 @@ def way(
     `before` is what becomes of the container in the slot first: aside, stop, or empty for nothing. `beside` are the
     directories that are mounted among the files. `known` is whether just this was seen to answer before.
     """
-    recorded, rank = is_record(deployment), deployment.get("pair", {}).get("rank", 0)
+    recorded, rank = is_record(deployment), deployment.get("cluster", {}).get("rank", 0)
     labels = deployment["container"]["labels"]
-    turn = planned_turn or containers.turn(rank, [False] * (len(nodes_of(deployment.get("pair") or {})) or 1))
+    turn = planned_turn or containers.turn(rank, [False] * (len(nodes_of(deployment.get("cluster") or {})) or 1))
     differs = slot is not None and slot["labels"].get(LABEL) != labels.get(LABEL)
     # By the time its workers start, the head of what served before is not there to take them for its own.
     stops = turn == "last" and slot is not None and (differs or not recorded)

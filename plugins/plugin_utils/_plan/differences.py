@@ -18,7 +18,7 @@ MACHINE = {"driver": "GPU driver", "kernel": "kernel"}
 
 
 def _pair(facts: Facts) -> Facts:
-    return facts.get("pair") or {}
+    return facts.get("cluster") or {}
 
 
 def _runs(facts: Facts) -> bool | None:
@@ -50,8 +50,8 @@ def _all_of(facts: Facts) -> str:
 
 def _misses(facts: Facts, other: str) -> bool:
     """Whether one that has a rank needs just this other one: a head each worker, a worker its head."""
-    pair = _pair(facts)
-    return bool(pair) and (pair["role"] == "head" or nodes_of(pair)[:1] in ([], [other]))
+    cluster = _pair(facts)
+    return bool(cluster) and (cluster["role"] == "head" or nodes_of(cluster)[:1] in ([], [other]))
 
 
 def _halves(host: str, own: Facts, other: str, its: Facts) -> t.Iterator[str]:

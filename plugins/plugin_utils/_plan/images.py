@@ -20,17 +20,17 @@ def copies(looks: t.Mapping[str, Look]) -> dict[str, t.Any]:
     on how Docker stores images. Where the head's is not made of its base as that is now, nobody has it.
     """
     head, *others = looks
-    sent, base = _image(looks[head], "pair"), _image(looks[head], "base").get("fingerprint")
+    sent, base = _image(looks[head], "cluster"), _image(looks[head], "base").get("fingerprint")
     whole = sent.get("base", "") == base
     lacking = [host for host in others if not (whole and sent["fingerprint"] == _fingerprint(looks[host]))]
-    content = {"reference": looks[head].get("pair_image", "")}
+    content = {"reference": looks[head].get("cluster_image", "")}
     content |= {"fingerprint": sent.get("fingerprint", ""), "bytes": sent.get("bytes", 0)}
     return {"content": content, "to": lacking}
 
 
 def other(looks: t.Mapping[str, Look], host: str) -> str:
     """Why a Spark cannot use the image that it has just loaded, which is not the one that was sent."""
-    names, image = list(looks), looks[host]["pair_image"]
+    names, image = list(looks), looks[host]["cluster_image"]
     return (
         f"{host}: the image {image} that was loaded is not the one of {names[names.index(host) - 1]}: its layers or "
         f"settings differ. Remove it on both with 'docker image rm {image}' and run again."
@@ -38,7 +38,7 @@ def other(looks: t.Mapping[str, Look], host: str) -> str:
 
 
 def _fingerprint(look: Look) -> str:
-    return str(_image(look, "pair").get("fingerprint", ""))
+    return str(_image(look, "cluster").get("fingerprint", ""))
 
 
 def _image(look: Look, name: str) -> Look:

@@ -11,7 +11,7 @@ import typing as t
 
 Variables = t.Mapping[str, t.Any]
 
-PAIR = "dgx_spark.speculative.spark_info with gather: [pair]"
+PAIR = "dgx_spark.speculative.spark_info with gather: [cluster]"
 MODELS = "dgx_spark.speculative.huggingface_snapshot"
 # What gathers a fact that is planned with.
 FACTS = {"user_id": "ansible.builtin.setup"}

@@ -25,7 +25,7 @@ Facts = t.Mapping[str, t.Any]
 
 def is_copied(head: Facts, node: Facts) -> bool:
     """Whether a Spark has the very image that the head has made."""
-    here, there = head["images"]["pair"], node["images"]["pair"]
+    here, there = head["images"]["cluster"], node["images"]["cluster"]
     return bool(head["image_made"] and there and here["fingerprint"] == there["fingerprint"])
 
 
@@ -68,7 +68,7 @@ def too_much(name: str, demands: t.Iterable[Demand], way_out: str) -> list[str]:
 
 def image_sizes(head: Facts, packed: int) -> tuple[int, int]:
     """What the pair's image takes unpacked and on its way; before it is pulled, by what the registry has packed."""
-    made, base, store = head["images"]["pair"], head["images"]["base"], head["docker"]["store"]
+    made, base, store = head["images"]["cluster"], head["images"]["base"], head["docker"]["store"]
     if head["image_made"]:
         return sizes(int(made["bytes"]), store)
     if base:

@@ -27,10 +27,10 @@ def idle(
     is an image with an SSH server. `image_copies` and `model_copies`: the others have what the head has. On all, `link`
     and `trust`: the Sparks are joined as planned, and let in just each other, by which copies find their way.
     """
-    look, models, plan, pair = (of_head(each) for each in (looks, views, plans, pairs))
+    look, models, plan, cluster = (of_head(each) for each in (looks, views, plans, pairs))
     image = bool(look.get("image")) and (look.get("slot") or {}).get("state") == "running"
     fetched = models.get("verified") is True and models.get("downloads") == []
-    made = pair.get("image_made") is True
+    made = cluster.get("image_made") is True
     done = {
         "image": image,
         # What CUDA calls free, which the step before asks the image, is to be planned with.

@@ -80,7 +80,7 @@ class Loader(yaml.SafeLoader):
 
     def compose_mapping_node(self, anchor: t.Any) -> t.Any:
         node = super().compose_mapping_node(anchor)
-        self._count(node, [part for pair in node.value for part in pair])
+        self._count(node, [part for cluster in node.value for part in cluster])
         refuse_doubles(node)
         return node
 

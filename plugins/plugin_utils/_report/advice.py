@@ -63,13 +63,13 @@ class Advice(t.NamedTuple):
 
 
 def _nodes(host: str, status: Status) -> tuple[str, ...]:
-    return tuple((status.pair or {}).get("nodes") or [host])
+    return tuple((status.cluster or {}).get("nodes") or [host])
 
 
 def _gone_elsewhere(host: str, status: Status, around: Around) -> str:
     """Return the name of a Spark of the same deployment that has another one by now, or none."""
     others = {name: around.statuses[name] for name in _nodes(host, status) if name != host and name in around.statuses}
-    away = (name for name, other in others.items() if not other.pair or other.deployment != status.deployment)
+    away = (name for name, other in others.items() if not other.cluster or other.deployment != status.deployment)
     return next(away, "")
 
 
@@ -86,9 +86,9 @@ def _left_alone(host: str, status: Status, other: str) -> list[Advice]:
 
 def _for_the_state(host: str, status: Status) -> list[Advice]:
     nodes = _nodes(host, status)
-    if status.state == "waiting" and status.pair:
+    if status.state == "waiting" and status.cluster:
         every = "all" if len(nodes) > 2 else "both"
-        see = Advice(f"See what {status.pair['peer']['name']} does", "status", nodes)
+        see = Advice(f"See what {status.cluster['peer']['name']} does", "status", nodes)
         return [see, Advice(f"Start {every}", "start", nodes)]
     if status.state != "absent":
         return [Advice(*row, nodes) for row in PLAYBOOKS.get(status.state, ())]
@@ -102,7 +102,7 @@ def _for_the_state(host: str, status: Status) -> list[Advice]:
 def _back(host: str, status: Status, around: Around) -> list[Advice]:
     """Return the way back, where something is wrong and all whose deployment it was remember it."""
     before = status.previous
-    if before is None or status.state not in FAULTY or (status.pair and status.pair["rank"]):
+    if before is None or status.state not in FAULTY or (status.cluster and status.cluster["rank"]):
         return []
     nodes = tuple(before.nodes) or (host,)
     remembered = [around.statuses[name].previous if name in around.statuses else None for name in nodes if name != host]

@@ -174,8 +174,8 @@ def obstacles(host: str, found: Findings) -> list[str]:
 
 def fabric(rails: t.Sequence[Facts], sparks: int) -> list[Row]:
     """The ways of so many Sparks through the cable as they are planned."""
-    pair = pair_of({}, {}, {"pair": {"rank": 0, "rails": list(rails)}})
-    found = [("fabric", describe_rail(rail, None, sparks)) for rail in pair.rails] if pair else []
+    cluster = pair_of({}, {}, {"cluster": {"rank": 0, "rails": list(rails)}})
+    found = [("fabric", describe_rail(rail, None, sparks)) for rail in cluster.rails] if cluster else []
     return found or [("fabric", NOT_SEEN)]
 
 

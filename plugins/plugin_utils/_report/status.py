@@ -89,20 +89,20 @@ def _count(number: int, noun: str) -> str:
 
 
 def _is_worker(status: Status) -> bool:
-    return status.pair is not None and status.pair["rank"] > 0
+    return status.cluster is not None and status.cluster["rank"] > 0
 
 
-def _worker_heading(host: str, status: Status, pair: Facts) -> str:
+def _worker_heading(host: str, status: Status, cluster: Facts) -> str:
     runs = status.state in (RANK_RUNS, "waiting", "loading", "unhealthy")
     of = status.deployment or "a deployment of several Sparks"
-    what = f"rank {pair['rank']} of {of}; its head is {pair['peer']['name']}"
+    what = f"rank {cluster['rank']} of {of}; its head is {cluster['peer']['name']}"
     if status.state is None:
         return f"It is not known whether {host} runs {what}"
     return f"{host} is {what}" if runs else f"{host} does not run {what}"
 
 
-def _pair_heading(host: str, status: Status, pair: Facts, what: str) -> str:
-    both = listed(pair["nodes"]) or f"{host} and {pair['peer']['name']}"
+def _pair_heading(host: str, status: Status, cluster: Facts, what: str) -> str:
+    both = listed(cluster["nodes"]) or f"{host} and {cluster['peer']['name']}"
     if status.state == TRIAL:
         return f"A benchmark has {both}, which otherwise serve {what}"
     if status.state in SERVING:
@@ -110,15 +110,15 @@ def _pair_heading(host: str, status: Status, pair: Facts, what: str) -> str:
     if status.state == "loading":
         return f"{both} are about to serve {what}"
     if status.state == "waiting":
-        return f"{host} waits for {pair['peer']['name']}, to serve {what}"
+        return f"{host} waits for {cluster['peer']['name']}, to serve {what}"
     if status.state is None:
         return f"It is not known what {both} serve; the last was {what}"
     return f"{both} do not serve {what}"
 
 
 def heading(host: str, status: Status) -> str:
-    if status.pair and _is_worker(status):
-        return _worker_heading(host, status, status.pair)
+    if status.cluster and _is_worker(status):
+        return _worker_heading(host, status, status.cluster)
     if status.state == "absent":
         return f"{host} serves nothing"
     what = (
@@ -129,8 +129,8 @@ def heading(host: str, status: Status) -> str:
     )
     how = drafting(vars(status))
     what += f" {how}" if how else ""
-    if status.pair:
-        return _pair_heading(host, status, status.pair, what)
+    if status.cluster:
+        return _pair_heading(host, status, status.cluster, what)
     if status.state == TRIAL:
         return f"A benchmark has {host}, which otherwise serves {what}"
     if status.state in SERVING:
@@ -206,15 +206,15 @@ def _previous(previous: Previous) -> str:
     return previous.deployment + (f" {how}" if how else "") + when + differs
 
 
-def _peer(pair: Facts) -> str | None:
+def _peer(cluster: Facts) -> str | None:
     """What this half sees of the other one, through the cable."""
-    peer, seen = pair["peer"], pair["peer"]["noticed"] or {}
+    peer, seen = cluster["peer"], cluster["peer"]["noticed"] or {}
     words = {OPEN: "answers", REFUSED: "answers", SILENT: "does not answer"}.get(peer["answers"])
     if words is None:
         return None
-    who = "one of " if len(pair["nodes"]) > 2 and pair["rank"] == 0 and peer["answers"] != OPEN else ""
+    who = "one of " if len(cluster["nodes"]) > 2 and cluster["rank"] == 0 and peer["answers"] != OPEN else ""
     text = f"{who}{peer['name']} {words} at {peer['address']}"
-    if peer["answers"] == REFUSED and pair["rank"] == 0:
+    if peer["answers"] == REFUSED and cluster["rank"] == 0:
         text += f", but nothing listens there on port {peer['port']}: its container does not run, or just starts"
     since = seen.get("since")
     if seen.get("reachable") is False and isinstance(since, (int, float)):
@@ -222,32 +222,32 @@ def _peer(pair: Facts) -> str | None:
     return text
 
 
-def _fabric(pair: Facts) -> t.Iterator[tuple[str, str]]:
+def _fabric(cluster: Facts) -> t.Iterator[tuple[str, str]]:
     names = [field.name for field in dataclasses.fields(Rail)]
-    for number, row in enumerate(pair["rails"]):
+    for number, row in enumerate(cluster["rails"]):
         link = Link(row["up"], row["address_here"], row["mtu_now"], row["speed_mbps_now"])
         yield (
             "" if number else "fabric",
-            describe_rail(Rail(**{name: row[name] for name in names}), link, len(pair["nodes"])),
+            describe_rail(Rail(**{name: row[name] for name in names}), link, len(cluster["nodes"])),
         )
 
 
-def _network(pair: Facts, runs: bool) -> str | None:
+def _network(cluster: Facts, runs: bool) -> str | None:
     """Return whether this Spark's rank uses RDMA, by NCCL's own word."""
-    network = nccl.known(pair["nccl"])
+    network = nccl.known(cluster["nccl"])
     if network is not None:
         return nccl.in_words(network)
-    ready = f"{pair['rdma']} ready; " if pair["rdma"] else ""
+    ready = f"{cluster['rdma']} ready; " if cluster["rdma"] else ""
     return f"{ready}not known whether NCCL uses it" if runs or ready else None
 
 
-def _half(pair: Facts, runs: bool) -> t.Iterator[tuple[str, str | None]]:
-    name = pair["peer"]["name"]
-    workers = "workers" if len(pair["nodes"]) > 2 else "worker"
-    yield "pair", f"the head, with {name} as its {workers}" if pair["rank"] == 0 else f"the worker of {name}"
-    yield from _fabric(pair)
-    yield "RDMA", _network(pair, runs)
-    yield "peer", _peer(pair)
+def _half(cluster: Facts, runs: bool) -> t.Iterator[tuple[str, str | None]]:
+    name = cluster["peer"]["name"]
+    workers = "workers" if len(cluster["nodes"]) > 2 else "worker"
+    yield "cluster", f"the head, with {name} as its {workers}" if cluster["rank"] == 0 else f"the worker of {name}"
+    yield from _fabric(cluster)
+    yield "RDMA", _network(cluster, runs)
+    yield "peer", _peer(cluster)
 
 
 # What others do when the memory is short, by their own defaults.
@@ -279,8 +279,8 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
     if status.deployment:
         when = f", deployed {status.deployed_at}" if status.deployed_at else ""
         yield "deployment", f"{status.deployment}{when}"
-    if status.pair:
-        yield from _half(status.pair, status.state in (*SERVING, RANK_RUNS))
+    if status.cluster:
+        yield from _half(status.cluster, status.state in (*SERVING, RANK_RUNS))
     if status.url and not _is_worker(status):
         yield from access.rows(status.url, status.listens_on, access.endpoint_of(status.endpoint))
     if status.context and status.concurrency and not _is_worker(status):

@@ -39,22 +39,22 @@ def first_lines(text: str, count: int = 4) -> list[str]:
 
 
 def heading(host: str, record: t.Mapping[str, t.Any]) -> str:
-    pair = record.get("pair") or {}
-    who = f"{pairs.listed(pair['nodes'])} serve" if pair else f"{host} serves"
+    cluster = record.get("cluster") or {}
+    who = f"{pairs.listed(cluster['nodes'])} serve" if cluster else f"{host} serves"
     return f"{who} {record['served_model']} {drafting(record)}"
 
 
 def fabric(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     """How a Spark is joined with others; nothing for one alone."""
-    pair = pairs.pair_of({}, {}, record)
-    rails = pair.rails if pair else ()
-    sparks = len(pair.nodes) if pair else 1
+    cluster = pairs.pair_of({}, {}, record)
+    rails = cluster.rails if cluster else ()
+    sparks = len(cluster.nodes) if cluster else 1
     return [("" if number else "fabric", pairs.describe_rail(rail, None, sparks)) for number, rail in enumerate(rails)]
 
 
 def read_back(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     """What the ranks said of themselves before the server was started; a difference would have stopped the run."""
-    ranks = pairs.ranks_of(record.get("pair"))
+    ranks = pairs.ranks_of(record.get("cluster"))
     if len(ranks) < 2:
         return []
     cores = [pairs.cores(rank) for rank in ranks]
@@ -98,7 +98,7 @@ def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     if record.get("context"):
         longest = longest_prompt(record.get("options") or {}, record["context"])
         rows.append(("room", words_of_room(record["context"], record["concurrency"], longest)))
-    where = f" on {record['pair']['nodes'][0]}" if record.get("pair") else ""
+    where = f" on {record['cluster']['nodes'][0]}" if record.get("cluster") else ""
     if record.get("free_for_gpu"):
         rows.append(("free before", f"{record['free_for_gpu']}{where}"))
     rows.append(("memory left", f"{record['memory_available'] / 1e9:.1f} GB{where}"))
@@ -120,7 +120,7 @@ def gain(record: t.Mapping[str, t.Any]) -> str:
 def addresses(record: t.Mapping[str, t.Any], endpoint: access.Endpoint) -> list[tuple[str, str]]:
     """What it is called, as its recipe unless somebody has named it, and where it is reached."""
     named = [("deployment", record["deployment"])] if record.get("deployment") else []
-    where = f" on {record['pair']['nodes'][0]}" if record.get("pair") else ""
+    where = f" on {record['cluster']['nodes'][0]}" if record.get("cluster") else ""
     return [*named, *access.rows(record["url"], record.get("listens_on"), endpoint, where)]
 
 

@@ -166,5 +166,5 @@ def test_a_worker_that_starts_before_its_rdma_devices_gets_them(head: Node, work
     path = tmp_path / "status.json"
     playbook.succeed("status", variables={"json": str(path)})
     status = json.loads(path.read_text(encoding="utf-8"))
-    assert status["spark-1"]["pair"]["rdma"] == "rocep1s0f1 and roceP2p1s0f1"
+    assert status["spark-1"]["cluster"]["rdma"] == "rocep1s0f1 and roceP2p1s0f1"
     assert [len(rank["rdma_nodes"]) for rank in head.json("state/ranks.json")["ranks"]] == [4, 4]

@@ -46,7 +46,7 @@ def logs(node: Node) -> list[str]:
 def test_rdma_is_what_the_nccl_of_every_rank_says(head: Node, worker: Node, tmp_path: Path) -> None:
     found, text = status(tmp_path / "status.json")
     for name in ("spark-1", "spark-2"):
-        network = found[name]["pair"]["nccl"]
+        network = found[name]["cluster"]["nccl"]
         assert (network["name"], network["rdma"], network["devices"], network["missing"]) == ("IB", True, DEVICES, [])
         assert "pair_by_tcp" not in [row["id"] for row in found[name]["findings"]]
     assert text.count(f"NCCL uses RDMA (IB) over {' and '.join(DEVICES)}") == 2
@@ -68,7 +68,7 @@ def test_another_start_leaves_no_files_of_the_one_before(head: Node, worker: Nod
 def test_a_log_that_is_gone_is_no_proof(head: Node, tmp_path: Path) -> None:
     head.spark.exec(f"rm {STATE}/nccl.*")
     found, text = status(tmp_path / "status.json")
-    assert found["spark-1"]["pair"]["nccl"] is None
+    assert found["spark-1"]["cluster"]["nccl"] is None
     for shown in (text, words(playbook.succeed("two_sparks").output)):
         assert "not known whether NCCL uses " in shown
 
@@ -88,7 +88,7 @@ def test_sockets_are_found_with_the_reason(environment: dict[str, str], why: str
     assert "by NCCL's own log" not in text
     found, text = status(tmp_path / "status.json")
     for name in ("spark-1", "spark-2"):
-        network = found[name]["pair"]["nccl"]
+        network = found[name]["cluster"]["nccl"]
         assert (network["name"], network["rdma"], network["devices"]) == ("Socket", False, INTERFACES)
         assert [row["id"] for row in found[name]["findings"]].count("pair_by_tcp") == 1
     assert text.count(f"NCCL {told}: {why}") == 2

@@ -24,7 +24,11 @@ def test_login_names_may_differ(head: Node, worker: Node, internet: Internet) ->
     label = worker.inspect()["Config"]["Labels"]["dgx_spark.speculative.directory"]
     assert label == f"{MEMBERS}/.local/share/dgx-spark-speculative/{NAME}"
     files = worker.spark.mounted()
-    places = [f"{files}/options.yml", f"{label}/../pair/authorized_keys", f"{MEMBERS}/.cache/huggingface/hub/models--*"]
+    places = [
+        f"{files}/options.yml",
+        f"{label}/../cluster/authorized_keys",
+        f"{MEMBERS}/.cache/huggingface/hub/models--*",
+    ]
     assert set(worker.spark.exec(f"stat -c %U {' '.join(places)}").stdout.split()) == {"member"}
     assert internet.bytes_to(worker.spark.address) == 0
 

@@ -161,7 +161,7 @@ def test_two_sparks_whose_clocks_differ(pair: Pair, ahead: str) -> None:
     assert "the clock of spark-2 is 3 h ahead of that of spark-1" in text
     assert "spark_network_allow_differences: [clock]" in text
     for spark in pair.sparks:
-        assert spark.exec("ls ~spark/.local/share/dgx-spark-speculative/pair").returncode != 0
+        assert spark.exec("ls ~spark/.local/share/dgx-spark-speculative/cluster").returncode != 0
 
 
 @pytest.mark.usefixtures("small_disk")

@@ -18,7 +18,7 @@ from tests.unit import plays
 
 ROOT = Path(__file__).parents[3]
 KEY_FILE = (
-    "{{ deployment_settings.state_directory }}/pair/{{ 'ssh_host_ed25519_key' if spark_network_copy_source else "
+    "{{ deployment_settings.state_directory }}/cluster/{{ 'ssh_host_ed25519_key' if spark_network_copy_source else "
     "'id_ed25519' }}"
 )
 NOTHING = {"has_directory": False, "key": None, "key_is_open": False, "trusted": ""}
@@ -76,7 +76,7 @@ def chain(many: int) -> dict[str, dict[str, t.Any]]:
 
 
 def public(directory: Path, name: str) -> str:
-    (file,) = (directory / name / "pair").glob("*.pub")
+    (file,) = (directory / name / "cluster").glob("*.pub")
     return " ".join(file.read_text(encoding="ascii").split()[:2])
 
 
@@ -92,27 +92,27 @@ def test_each_of_three_lets_the_one_before_in_and_has_a_key_for_the_one_after(tm
         # Only the head starts ranks.
         let_in = (tmp_path / name / "pair/authorized_keys").read_text(encoding="ascii")
         assert let_in.endswith(f" {keys['spark-1']}\n")
-    middle = (tmp_path / "spark-2/pair/known_hosts").read_text(encoding="ascii")
+    middle = (tmp_path / "spark-2/cluster/known_hosts").read_text(encoding="ascii")
     assert middle == "".join(f"[10.0.{rail}.3]:2234 {keys['spark-3']}\n" for rail in (0, 1))
-    assert not (tmp_path / "spark-3/pair/known_hosts").exists()
-    head = (tmp_path / "spark-1/pair/known_hosts").read_text(encoding="ascii").splitlines()
+    assert not (tmp_path / "spark-3/cluster/known_hosts").exists()
+    head = (tmp_path / "spark-1/cluster/known_hosts").read_text(encoding="ascii").splitlines()
     assert sorted(head) == sorted(
         [f"[10.0.{rail}.2]:{port} {keys['spark-2']}" for rail in (0, 1) for port in (2233, 2234)]
         + [f"[10.0.{rail}.3]:2233 {keys['spark-3']}" for rail in (0, 1)]
     )
-    assert found["spark-2"]["key"].endswith("/pair/ssh_host_ed25519_key")
+    assert found["spark-2"]["key"].endswith("/cluster/ssh_host_ed25519_key")
 
 
 def test_a_key_that_others_may_read_is_closed_and_stays_the_key(tmp_path: Path) -> None:
     shown = "{{ spark_network_keys_fingerprint }}"
     made = play(tmp_path, chain(2), shown, "trust")
     keys = {name: public(tmp_path, name) for name in ("spark-1", "spark-2")}
-    private = tmp_path / "spark-2/pair/ssh_host_ed25519_key"
+    private = tmp_path / "spark-2/cluster/ssh_host_ed25519_key"
     private.chmod(0o644)
     hosts = chain(2)
     for name, values in hosts.items():
         mine = {"has_directory": True, "key": keys[name], "key_is_open": name == "spark-2"}
-        mine["trusted"] = trusted(tmp_path / name / "pair")
+        mine["trusted"] = trusted(tmp_path / name / "cluster")
         values["spark_network_facts"] = {**mine, "key_file": KEY_FILE}
     assert play(tmp_path, hosts, shown, "trust") == made
     assert private.stat().st_mode & 0o777 == 0o600

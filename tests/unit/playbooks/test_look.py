@@ -56,7 +56,7 @@ def looked(tmp_path: Path, fails: dict[str, list[str]], refers: t.Sequence[str] 
     (tmp_path / "section.yml").write_text(text, encoding="utf-8")
     tasks = tmp_path / "roles/part/tasks"
     tasks.mkdir(parents=True)
-    for part in ("docker", "cable", "pair", "image"):
+    for part in ("docker", "cable", "cluster", "image"):
         (tasks / f"{part}.yml").write_text(ROLE.format(part=part), encoding="utf-8")
     every = yaml.safe_load((ROOT / "playbooks/group_vars/all.yml").read_text(encoding="utf-8"))
     given = {name: every[name] for name in ("deployment_hosts", "deployment_failed_checks_for")}
@@ -81,7 +81,7 @@ def test_who_only_points_at_anothers_message_has_nothing_to_remember(tmp_path: P
 
 
 def test_what_concerns_several_needs_it_on_each(tmp_path: Path) -> None:
-    found = looked(tmp_path, {"docker": ["a"], "pair": ["a", "b"]})
+    found = looked(tmp_path, {"docker": ["a"], "cluster": ["a", "b"]})
     assert [found[name]["problems"] for name in "ab"] == [["a: docker of a"], []]
 
 

@@ -80,8 +80,8 @@ def spark(rank: int) -> dict[str, t.Any]:
     rail = {**RAIL, "address": f"192.168.100.1{rank}", "peer_address": f"192.168.100.1{1 - rank}"}
     return {
         "spark_network_rails": [rail],
-        "spark_network_facts": {"pair_image": "the-pairs:1"},
-        "spark_network_directory": "/home/spark/pair",
+        "spark_network_facts": {"cluster_image": "the-pairs:1"},
+        "spark_network_directory": "/home/spark/cluster",
         "huggingface_cache_snapshot": {
             "models": {
                 name: {"commit": "0123"}
@@ -180,7 +180,7 @@ def recorded(address: str, directory: str) -> dict[str, t.Any]:
     return {
         **{"deployment": "mine", "deployed_at": "2026-01-01T00:00:00Z", "url": "http://127.0.0.1:8000"},
         "listens_on": "127.0.0.1",
-        "pair": {"rank": rank, "nodes": ["spark-1", "spark-2"], "rails": [rail]},
+        "cluster": {"rank": rank, "nodes": ["spark-1", "spark-2"], "rails": [rail]},
         "container": {
             **{name: [] for name in ("command", "mounts", "ulimits", "devices", "device_requests", "published_ports")},
             "image": "the-pairs:1",

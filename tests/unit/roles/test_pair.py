@@ -49,7 +49,7 @@ from tests.unit.waiting import WITHIN_S, until
 OPEN_MPI_4 = (
     ' orted -mca ess "env" -mca ess_base_jobid "1326579712" -mca ess_base_vpid 1 -mca orte_hnp_uri '
     '"1326579712.0;tcp://10.77.0.1:53893" --mca oob_tcp_if_include "10.77.0.0/24" -mca plm "rsh" --tree-spawn '
-    '-mca plm_rsh_agent "ssh -F /run/dgx-spark-pair/ssh_config" -mca pmix "^s1,s2,cray,isolated"'
+    '-mca plm_rsh_agent "ssh -F /run/dgx-spark-cluster/ssh_config" -mca pmix "^s1,s2,cray,isolated"'
 )
 HPCX = (
     "   OPAL_PREFIX=/opt/hpcx/ompi ; export OPAL_PREFIX;    PATH=/opt/hpcx/ompi/bin:$PATH ; export PATH ; "
@@ -68,7 +68,7 @@ def test_the_daemon_of_open_mpi_4_is_taken_from_its_line() -> None:
     command, environment = launching.daemon_command(OPEN_MPI_4, {"PATH": "/bin"})
     assert command[:3] == ["orted", "-mca", "ess"]
     assert "1326579712.0;tcp://10.77.0.1:53893" in command
-    assert "ssh -F /run/dgx-spark-pair/ssh_config" in command
+    assert "ssh -F /run/dgx-spark-cluster/ssh_config" in command
     assert environment == {"PATH": "/bin"}
 
 
@@ -530,9 +530,9 @@ def test_a_head_that_was_started_before_the_card_was_there_is_started_again(
 
 
 def add_keys(directory: Path) -> None:
-    (directory / "pair").mkdir(exist_ok=True)
-    (directory / "pair" / "ssh_host_ed25519_key").write_text("host key", encoding="utf-8")
-    (directory / "pair" / "authorized_keys").write_text("keys", encoding="utf-8")
+    (directory / "cluster").mkdir(exist_ok=True)
+    (directory / "cluster" / "ssh_host_ed25519_key").write_text("host key", encoding="utf-8")
+    (directory / "cluster" / "authorized_keys").write_text("keys", encoding="utf-8")
 
 
 def add_program(directory: Path, name: str, text: str) -> Path:
@@ -680,10 +680,10 @@ def test_a_port_that_is_taken_is_named_and_waited_for(worker: t.Callable[..., Pa
 
 
 def test_missing_keys_are_named(worker: t.Callable[..., PairContainer], tmp_path: Path) -> None:
-    (tmp_path / "pair" / "authorized_keys").unlink()
+    (tmp_path / "cluster" / "authorized_keys").unlink()
     container = worker()
     assert container.wait_for("failed")["reason"] == (
-        f"{tmp_path / 'pair' / 'authorized_keys'} cannot be used (No such file or directory); run the playbook again"
+        f"{tmp_path / 'cluster' / 'authorized_keys'} cannot be used (No such file or directory); run the playbook again"
     )
     add_keys(tmp_path)
     container.wait_for("ready")

@@ -479,10 +479,10 @@ class Checked(t.NamedTuple):
 def fixture_check(tmp_path: Path) -> t.Callable[..., Checked]:
     rdma_device(tmp_path, "rocep1s0f1")
     rdma_node(tmp_path)
-    for name in ("state", "pair", "bin"):
+    for name in ("state", "cluster", "bin"):
         (tmp_path / name).mkdir()
     for name in ("id_ed25519", "known_hosts"):
-        (tmp_path / "pair" / name).touch()
+        (tmp_path / "cluster" / name).touch()
     mpirun = tmp_path / "bin" / "mpirun"
     mpirun.write_text(MPIRUN.format(python=sys.executable, files=FILES, directory=tmp_path), encoding="utf-8")
     mpirun.chmod(0o755)
@@ -533,7 +533,7 @@ def test_check_writes_down_what_both_ranks_said(check: t.Callable[..., Checked],
     assert hostfile == "127.0.0.1 slots=1\n192.0.2.11 slots=1\n"
     ssh = (tmp_path / "run" / "ssh_config").read_text(encoding="utf-8").splitlines()
     assert {"Port 2233", "BatchMode yes", "StrictHostKeyChecking yes", "IdentitiesOnly yes"} <= set(ssh)
-    assert f"UserKnownHostsFile {tmp_path / 'pair' / 'known_hosts'}" in ssh
+    assert f"UserKnownHostsFile {tmp_path / 'cluster' / 'known_hosts'}" in ssh
 
 
 def test_a_start_on_a_full_disk_needs_none_of_it(check: t.Callable[..., Checked], tmp_path: Path) -> None:
@@ -606,7 +606,7 @@ def test_addresses_that_mpirun_would_hang_for_are_refused_before(
 
 
 def test_missing_keys_are_named(check: t.Callable[..., Checked], tmp_path: Path) -> None:
-    (tmp_path / "pair" / "id_ed25519").unlink()
+    (tmp_path / "cluster" / "id_ed25519").unlink()
     assert check().report["problem"] == "the pair's id_ed25519 is missing; run the playbook again, which makes the keys"
 
 

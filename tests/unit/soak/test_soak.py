@@ -256,7 +256,7 @@ def test_a_secret_is_found_in_any_place_of_a_spark(top: str, tmp_path: Path) -> 
     text = "x" * 6_000_000 + base64.b64encode(f"token={SECRET}".encode()).decode()
     path = write(root / top / "notes", text)
     # Where it belongs.
-    write(root / "home/spark/.local/share/dgx-spark-speculative/pair/id_ed25519", SECRET)
+    write(root / "home/spark/.local/share/dgx-spark-speculative/cluster/id_ed25519", SECRET)
     spelled = secrets.spelled({"it": SECRET})
     (found,) = look.leaks_in_files(spelled, str(root), str(tmp_path / "patterns"))
     assert found == f"it as base64 (0) in {path}"

@@ -34,7 +34,7 @@ def apart(before: t.Any, after: t.Any) -> tuple[t.Any, t.Any]:
     before, after = plain(before), plain(after)
     if isinstance(before, dict) and isinstance(after, dict):
         pairs = {key: apart(before.get(key), after.get(key)) for key in sorted({*before, *after})}
-        mine, theirs = ({key: pair[side] for key, pair in pairs.items()} for side in (0, 1))
+        mine, theirs = ({key: cluster[side] for key, cluster in pairs.items()} for side in (0, 1))
         return plain(mine), plain(theirs)
     if isinstance(before, list) and isinstance(after, list):
         if not all(isinstance(one, dict) for one in (*before, *after)):

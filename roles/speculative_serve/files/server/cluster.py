@@ -22,8 +22,8 @@ import typing as t
 from pathlib import Path
 
 # Written by the playbook, and the login user's; ssh and sshd want files of their own user.
-KEYS = Path("/pair")
-RUN = Path("/run/dgx-spark-pair")
+KEYS = Path("/cluster")
+RUN = Path("/run/dgx-spark-cluster")
 # How long a worker may take to say a word.
 LOOK_TIMEOUT_S = 5.0
 # How often what is missing is looked for.

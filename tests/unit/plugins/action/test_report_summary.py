@@ -49,6 +49,6 @@ def test_a_local_spark_needs_none(tmp_path: Path) -> None:
 
 def test_the_head_speaks_for_its_worker(tmp_path: Path) -> None:
     pair = {"rank": 1, "nodes": ["spark-1", "spark-2"], "rails": []}
-    result, printed = plays.registered(tmp_path, summary(pair=pair))
+    result, printed = plays.registered(tmp_path, summary(cluster=pair))
     assert result["lines"] == []
     assert "serve" not in printed

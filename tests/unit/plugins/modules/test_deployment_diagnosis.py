@@ -335,7 +335,7 @@ def test_the_head_of_two(diagnose: Diagnose, engine: DockerServer, home: Path, t
     assert "worker_ssh_absent" not in found
     assert "image_without_digest" not in found
     assert (result["deployment"], result["state"]) == ("mine", "waiting for the worker")
-    assert (result["container"], result["pair"]["role"]) == ({"state": "running"}, "head")
+    assert (result["container"], result["cluster"]["role"]) == ({"state": "running"}, "head")
     assert result["machine"] == {"driver": "580.95", "kernel": os.uname().release}
     assert {source["name"]: source["read"] for source in result["sources"]}["ranks.json"] is True
     files = unpack(tmp_path / "report.tar.gz")
@@ -353,12 +353,12 @@ def test_the_worker_of_two_is_not_asked(diagnose: Diagnose, engine: DockerServer
     assert sources["files of the deployment"] is True
     assert not {"server", "ranks.json"} & set(sources)
     # An interface that is gone is worth a word, and no fault of a rank that runs.
-    assert (result["verdict"], result["pair"]["rank"]) == ("warning", 1)
+    assert (result["verdict"], result["cluster"]["rank"]) == ("warning", 1)
 
 
 @pytest.mark.usefixtures("engine")
 def test_one_spark_is_no_half(diagnose: Diagnose) -> None:
-    assert diagnose()["pair"] is None
+    assert diagnose()["cluster"] is None
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -740,7 +740,7 @@ def paired(spark: Spark, rank: int, listening: bool = True) -> None:
         server.listen()
     spark.labels["dgx_spark.speculative.rank"] = str(rank)
     spark.labels["dgx_spark.speculative.options"] = "abc"
-    spark.record["pair"] = {"rank": rank, "nodes": ["spark-1", "spark-2"], "image": "p", "rails": [RAIL]}
+    spark.record["cluster"] = {"rank": rank, "nodes": ["spark-1", "spark-2"], "image": "p", "rails": [RAIL]}
     spark.write("mine/record.json", spark.record)
     spark.slot("running")
     spark.docker.pages[CONTAINER]["Config"]["Env"] = [f"DGX_SPARK_SSH_PORT={server.getsockname()[1]}"]
@@ -754,10 +754,10 @@ def test_the_head_of_two(serving: Spark, look: Look) -> None:
     serving.says("running", peers=[{"address": "127.0.0.1", "reachable": True, "since": 1}])
     result = look()
     assert (result["state"], result["measured"]) == ("ready", "now")
-    assert (result["pair"]["role"], result["pair"]["options"]) == ("head", "abc")
-    assert (result["pair"]["peer"]["name"], result["pair"]["peer"]["answers"]) == ("spark-2", "open")
-    assert result["pair"]["peer"]["noticed"] == {"address": "127.0.0.1", "reachable": True, "since": 1}
-    assert (result["pair"]["rails"][0]["up"], result["pair"]["rails"][0]["address_here"]) == (True, True)
+    assert (result["cluster"]["role"], result["cluster"]["options"]) == ("head", "abc")
+    assert (result["cluster"]["peer"]["name"], result["cluster"]["peer"]["answers"]) == ("spark-2", "open")
+    assert result["cluster"]["peer"]["noticed"] == {"address": "127.0.0.1", "reachable": True, "since": 1}
+    assert (result["cluster"]["rails"][0]["up"], result["cluster"]["rails"][0]["address_here"]) == (True, True)
     assert result["lines"][0] == "spark-1 and spark-2 serve target with EAGLE-3, draft length 5"
 
 
@@ -810,11 +810,11 @@ def test_the_head_of_two_says_what_nccl_uses(serving: Spark, look: Look) -> None
     ranks(serving, "rocep1s0f1")
     # That the devices could be used is no proof that they are.
     result = look()
-    assert (result["pair"]["rdma"], result["pair"]["nccl"]) == ("rocep1s0f1", None)
+    assert (result["cluster"]["rdma"], result["cluster"]["nccl"]) == ("rocep1s0f1", None)
     assert line_of(result, "RDMA") == "rocep1s0f1 ready; not known whether NCCL uses it"
     nccl_says(serving, *RDMA)
     result = look()
-    assert result["pair"]["nccl"]["rdma"] is True
+    assert result["cluster"]["nccl"]["rdma"] is True
     assert line_of(result, "RDMA") == "NCCL uses RDMA (IB) over rocep1s0f1"
     assert "pair_by_tcp" not in [one["id"] for one in result["findings"]]
     # The plug-in does not say which devices it should use; the container does.
@@ -830,7 +830,7 @@ def test_the_head_of_two_says_what_nccl_uses(serving: Spark, look: Look) -> None
     assert told.startswith("NCCL of this Spark uses Socket over a and not RDMA")
     # What an earlier start has written says nothing of this one.
     serving.says("loading")
-    assert look()["pair"]["nccl"] is None
+    assert look()["cluster"]["nccl"] is None
 
 
 def test_nccls_own_word_counts_more_than_its_settings(serving: Spark, look: Look) -> None:
@@ -858,21 +858,21 @@ def test_the_head_of_two_tells_how_they_talk(serving: Spark, look: Look) -> None
     serving.says("running")
     ranks(serving, "rocep1s0f1")
     result = look()
-    assert result["pair"]["rdma"] == "rocep1s0f1"
+    assert result["cluster"]["rdma"] == "rocep1s0f1"
     assert "pair_by_tcp" not in [one["id"] for one in result["findings"]]
     told = "rank 0 on a goes through the cable by TCP and not by RDMA, as NCCL_IB_DISABLE=1 says"
     ranks(serving, None, {"what": "transport", "severity": "warning", "message": told})
     result = look()
-    assert result["pair"]["rdma"] is None
+    assert result["cluster"]["rdma"] is None
     assert {"id": "pair_by_tcp", "message": f"R{told[1:]}."} in result["findings"]
     # What an earlier start has proven says nothing of this one.
     ranks(serving, "rocep1s0f1")
     serving.says("loading")
-    assert look()["pair"]["rdma"] is None
+    assert look()["cluster"]["rdma"] is None
 
 
 def test_one_spark_is_no_half(serving: Spark, look: Look) -> None:
-    assert look()["pair"] is None
+    assert look()["cluster"] is None
 
 
 @pytest.mark.parametrize(
@@ -949,7 +949,7 @@ def test_the_head_without_its_worker(silent: Spark, look: Look, state: str, verd
     silent.says(state, verdict=verdict, reason="no answer from 10.0.0.2", restarts=1)
     result = look()
     assert (result["state"], result["why"]) == ("waiting", why)
-    assert result["pair"]["peer"]["answers"] == "refused"
+    assert result["cluster"]["peer"]["answers"] == "refused"
     assert result["lines"][0].startswith("spark-1 waits for spark-2, to serve ")
 
 
@@ -973,7 +973,7 @@ def test_without_the_cable_nothing_is_asked_and_nobody_answers(serving: Spark, l
     result = look()
     assert "other_mtu" not in [one["id"] for one in result["findings"]]
     # Although the other one would be found by another way.
-    assert result["pair"]["peer"]["answers"] == "silent"
+    assert result["cluster"]["peer"]["answers"] == "silent"
     assert (result["state"], result["why"]) == (
         "unhealthy",
         "The server listens, but cannot generate: spark-2 does not answer on the cable.",
@@ -993,7 +993,11 @@ def test_a_pair_that_was_never_seen_to_serve(serving: Spark, look: Look) -> None
     ]
     serving.says("rank_runs")
     result = look()
-    assert (result["state"], result["pair"]["nodes"], result["pair"]["peer"]["answers"]) == ("rank_runs", [], "open")
+    assert (result["state"], result["cluster"]["nodes"], result["cluster"]["peer"]["answers"]) == (
+        "rank_runs",
+        [],
+        "open",
+    )
     assert result["lines"][0] == "spark-1 is rank 1 of mine; its head is 127.0.0.1"
 
 

@@ -60,18 +60,18 @@ def look(tmp_path: Path, **more: t.Any) -> dict[str, t.Any]:
         "socket": str(tmp_path / "docker.sock"),
         **more,
     }
-    arguments = {"gather": ["pair"], "state_directory": str(tmp_path / "state"), "pair": what}
+    arguments = {"gather": ["cluster"], "state_directory": str(tmp_path / "state"), "cluster": what}
     result = modules.run(spark_info, arguments)
-    assert result.get("failed") or set(result) == {"changed", "pair"}
-    return dict(result.get("pair", result))
+    assert result.get("failed") or set(result) == {"changed", "cluster"}
+    return dict(result.get("cluster", result))
 
 
 def test_both_images_and_the_engine(docker: DockerServer, tmp_path: Path) -> None:
     result = look(tmp_path)
-    assert result["pair_image"] == PAIR
+    assert result["cluster_image"] == PAIR
     assert result["images"]["base"]["base"] is None
-    assert result["images"]["pair"]["base"] == "f"
-    assert result["images"]["base"]["fingerprint"] != result["images"]["pair"]["fingerprint"]
+    assert result["images"]["cluster"]["base"] == "f"
+    assert result["images"]["base"]["fingerprint"] != result["images"]["cluster"]["fingerprint"]
     assert result["docker"]["version"] == "28.3.3"
     assert result["docker"]["free"] > 0
     assert result["hostname"] == socket.gethostname()
@@ -81,7 +81,7 @@ def test_both_images_and_the_engine(docker: DockerServer, tmp_path: Path) -> Non
 
 
 def test_what_is_there_of_an_earlier_run(docker: DockerServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = tmp_path / "state/pair"
+    pair = tmp_path / "state/cluster"
     (pair / "spool" / "ab").mkdir(parents=True)
     pair.chmod(0o700)
     (pair / "spool/ab/member").write_bytes(b"12345")
@@ -111,8 +111,8 @@ def test_what_is_there_of_an_earlier_run(docker: DockerServer, tmp_path: Path, m
 
 
 def test_a_directory_that_others_may_enter_is_not_taken_for_ours(docker: DockerServer, tmp_path: Path) -> None:
-    (tmp_path / "state/pair").mkdir(parents=True)
-    (tmp_path / "state/pair").chmod(0o755)
+    (tmp_path / "state/cluster").mkdir(parents=True)
+    (tmp_path / "state/cluster").chmod(0o755)
     assert look(tmp_path)["has_directory"] is False
 
 
@@ -150,7 +150,7 @@ def test_a_docker_that_cannot_be_asked_is_told(tmp_path: Path) -> None:
     result = look(tmp_path)
     assert result["docker"]["state"] == "unusable"
     assert "docker.sock" in result["docker"]["detail"]
-    assert result["images"] == {"base": None, "pair": None}
+    assert result["images"] == {"base": None, "cluster": None}
 
 
 def test_only_network_cards_are_counted(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_only_network_cards_are_counted(tmp_path: Path) -> None:
 
 
 def test_the_own_key_is_told_and_whether_others_can_read_it(tmp_path: Path, docker: DockerServer) -> None:
-    pair = tmp_path / "state/pair"
+    pair = tmp_path / "state/cluster"
     pair.mkdir(parents=True, mode=0o700)
     key = pair / "ssh_host_ed25519_key"
     assert look(tmp_path, key=str(key))["key"] is None
@@ -182,10 +182,10 @@ def test_the_own_key_is_told_and_whether_others_can_read_it(tmp_path: Path, dock
     assert (found["key"], found["key_is_open"]) == (" ".join(public.split()[:2]), True)
 
 
-@pytest.mark.parametrize("closed", ["state", "state/pair", "state/pair/id_ed25519"])
+@pytest.mark.parametrize("closed", ["state", "state/cluster", "state/cluster/id_ed25519"])
 def test_what_belongs_to_another_user_is_named(docker: DockerServer, tmp_path: Path, closed: str) -> None:
-    key = tmp_path / "state/pair/id_ed25519"
-    (tmp_path / "state/pair/spool").mkdir(parents=True)
+    key = tmp_path / "state/cluster/id_ed25519"
+    (tmp_path / "state/cluster/spool").mkdir(parents=True)
     key.touch()
     for path in (tmp_path, *tmp_path.parents):
         if path.stat().st_uid == os.getuid() and path != Path("/"):
@@ -204,13 +204,13 @@ def test_what_belongs_to_another_user_is_named(docker: DockerServer, tmp_path: P
 
 
 def test_what_lies_below_a_closed_directory_is_named(docker: DockerServer, tmp_path: Path) -> None:
-    (tmp_path / "state/pair").mkdir(parents=True)
+    (tmp_path / "state/cluster").mkdir(parents=True)
     for path in (tmp_path, *tmp_path.parents):
         if path.stat().st_uid == os.getuid() and path != Path("/"):
             path.chmod(path.stat().st_mode | 0o055)
     tmp_path.chmod(0o700)
     with another_user():
-        found = look(tmp_path, key=str(tmp_path / "state/pair/id_ed25519"))
+        found = look(tmp_path, key=str(tmp_path / "state/cluster/id_ed25519"))
     assert found["msg"].startswith(f"{tmp_path} is closed to ")
 
 
@@ -224,8 +224,8 @@ def test_a_port_at_no_address_is_refused(docker: DockerServer, tmp_path: Path) -
 
 
 def test_a_pair_has_to_be_described() -> None:
-    result = modules.run(spark_info, {"gather": ["pair"]})
-    assert result["msg"].startswith("To gather 'pair', the option pair ")
+    result = modules.run(spark_info, {"gather": ["cluster"]})
+    assert result["msg"].startswith("To gather 'cluster', the option cluster ")
 
 
 @pytest.mark.usefixtures("docker")

@@ -23,7 +23,7 @@ def record(place: Path, image: str, **values: t.Any) -> None:
 def served(state: Path) -> None:
     record(state / "now/record.json", "release:3")
     record(state / "previous.json", "release:2")
-    record(state / "older/record.json", "release:1", pair={"image": "made:1"})
+    record(state / "older/record.json", "release:1", cluster={"image": "made:1"})
 
 
 def test_what_is_in_use_is_known_and_not_unused(tmp_path: Path) -> None:

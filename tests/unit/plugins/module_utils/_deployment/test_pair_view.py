@@ -22,7 +22,7 @@ ROW = {
     "mtu": 9000,
     "speed_mbps": 200_000,
 }
-RECORD: dict[str, t.Any] = {"pair": {"rank": 1, "nodes": ["spark-1", "spark-2"], "rails": [ROW]}}
+RECORD: dict[str, t.Any] = {"cluster": {"rank": 1, "nodes": ["spark-1", "spark-2"], "rails": [ROW]}}
 ENVIRONMENT = {
     "DGX_SPARK_FABRIC_ADDRESSES": "192.168.100.11, 192.168.101.11",
     "DGX_SPARK_PEER_ADDRESSES": "192.168.100.10,192.168.101.10",
@@ -59,7 +59,7 @@ def of_four(rank: int) -> pairs.Pair:
     own = [f"192.168.{third}.{10 + rank}" for third in (100, 101)]
     others = [f"192.168.{third}.{10 + other}" for third in (100, 101) for other in range(4) if other != rank]
     environment = {"DGX_SPARK_FABRIC_ADDRESSES": ",".join(own), "DGX_SPARK_PEER_ADDRESSES": ",".join(others)}
-    record = {"pair": {"rank": rank, "nodes": NODES, "rails": []}}
+    record = {"cluster": {"rank": rank, "nodes": NODES, "rails": []}}
     found = pairs.pair_of({**LABELS, "dgx_spark.speculative.rank": str(rank)}, environment, record)
     assert found
     return found
@@ -91,15 +91,15 @@ def test_of_several_the_one_that_does_worst_counts(monkeypatch: pytest.MonkeyPat
     ("labels", "record", "rank"),
     [
         ({}, None, None),
-        ({}, {"pair": {}}, None),
+        ({}, {"cluster": {}}, None),
         ({}, RECORD, 1),
         # What is in the slot now is one Spark's.
         ({"dgx_spark.speculative.deployment": "small"}, RECORD, None),
         ({"dgx_spark.speculative.rank": "0"}, None, 0),
         ({"dgx_spark.speculative.rank": "7"}, RECORD, None),
-        ({"dgx_spark.speculative.rank": "1"}, {"pair": {"rails": ["x", {"address": 3}]}}, 1),
-        ({"dgx_spark.speculative.rank": "1"}, {"pair": "x"}, 1),
-        ({}, {"pair": {"rank": True}}, None),
+        ({"dgx_spark.speculative.rank": "1"}, {"cluster": {"rails": ["x", {"address": 3}]}}, 1),
+        ({"dgx_spark.speculative.rank": "1"}, {"cluster": "x"}, 1),
+        ({}, {"cluster": {"rank": True}}, None),
     ],
 )
 def test_which_half_it_is(labels: dict[str, str], record: t.Any, rank: int | None) -> None:

@@ -242,15 +242,15 @@ WORKERS_FILES = {"options.yml": "", "entrypoint.py": ""}
 @pytest.mark.parametrize(
     ("changes", "whole"),
     [
-        ({"pair": {}}, True),
-        ({"pair": PAIR}, True),
-        ({"pair": {**PAIR, "rank": 1}, "files": WORKERS_FILES}, True),
+        ({"cluster": {}}, True),
+        ({"cluster": PAIR}, True),
+        ({"cluster": {**PAIR, "rank": 1}, "files": WORKERS_FILES}, True),
         # Only a worker starts nothing by itself.
-        ({"pair": PAIR, "files": WORKERS_FILES}, False),
+        ({"cluster": PAIR, "files": WORKERS_FILES}, False),
         ({"files": WORKERS_FILES}, False),
-        ({"pair": {"rank": 1}, "files": WORKERS_FILES}, False),
-        ({"pair": None}, False),
-        ({"pair": []}, False),
+        ({"cluster": {"rank": 1}, "files": WORKERS_FILES}, False),
+        ({"cluster": None}, False),
+        ({"cluster": []}, False),
     ],
 )
 def test_a_record_of_two_sparks(tmp_path: Path, changes: dict[str, t.Any], whole: bool) -> None:
@@ -278,8 +278,11 @@ SEEN: dict[str, t.Any] = {
         *({"measurements": {"asked": {"max_tokens": many}}} for many in (-5, 0, "128", True)),
         *({"measurements": figures} for figures in (5, ["fast"], {"ttft_s": "fast"})),
         *({"container": {**RECORD["container"], "mounts": mounts}} for mounts in ([5], [{"source": "/models"}])),
-        *({"pair": {**PAIR, "rails": rails}} for rails in ([5], [{**RAIL, "address": 5}], [{"address": "192.0.2.1"}])),
-        *({"pair": {**PAIR, "nodes": nodes}} for nodes in (5, ["a", 5], None)),
+        *(
+            {"cluster": {**PAIR, "rails": rails}}
+            for rails in ([5], [{**RAIL, "address": 5}], [{"address": "192.0.2.1"}])
+        ),
+        *({"cluster": {**PAIR, "nodes": nodes}} for nodes in (5, ["a", 5], None)),
         *({"answer": answer} for answer in (5, "42", {"text": ["42"]})),
         *({"break_even": bounds} for bounds in (["2.5"], {"best": "2.5"})),
         *({name: "x"} for name in ("memory_available", "draft_length", "context", "checks", "warnings", "benchmark")),
@@ -300,7 +303,7 @@ def test_a_record_that_somebody_has_edited_is_damaged(tmp_path: Path, edited: di
 
 @pytest.mark.parametrize(
     "edited",
-    [{}, {"measurements": None}, {"break_even": None}, {"pair": {**PAIR, "rails": [RAIL]}}],
+    [{}, {"measurements": None}, {"break_even": None}, {"cluster": {**PAIR, "rails": [RAIL]}}],
 )
 def test_what_is_not_known_is_no_damage(tmp_path: Path, edited: dict[str, t.Any]) -> None:
     container = {**RECORD["container"], "mounts": [MOUNT]}

@@ -247,7 +247,7 @@ def test_every_kv_cache_of_the_engine_is_told(world: World, deployed: t.Callable
 
 
 def test_the_network_between_the_ranks_is_told_by_nccl(world: World, deployed: t.Callable[..., None]) -> None:
-    deployed(pair={"rank": 1, "rails": [RAIL]}, state={"state": "rank_runs"})
+    deployed(cluster={"rank": 1, "rails": [RAIL]}, state={"state": "rank_runs"})
     assert reason(serving.network, world) == "no log of NCCL in the state directory tells"
     text = "a:7:9 [0] NCCL INFO NET/IB : Using [0]rocep1s0f1:1/RoCE [RO]; OOB a\na:7:9 [0] NCCL INFO Using network IB\n"
     (world.directory() / "state/nccl.a.7").write_text(text, encoding="utf-8")
@@ -295,14 +295,14 @@ def test_the_memory_is_watched_until_a_file_is_there(world: World, tmp_path: Pat
 
 @pytest.mark.parametrize(("rank", "peer"), [(0, ["192.168.100.11"]), (1, [])])
 def test_rdma(world: World, deployed: t.Callable[..., None], rank: int, peer: list[str]) -> None:
-    deployed(pair={"rank": rank, "rails": [RAIL]})
+    deployed(cluster={"rank": rank, "rails": [RAIL]})
     world.run = programs = Programs(ib_write_bw=(0, IB_WRITE_BW, ""))
     assert link.by_rdma(world) == ["enp1s0f1np1 92.57 Gb/s"]
     assert list(programs.asked[0][-len(peer) :] if peer else []) == peer
 
 
 def test_rdma_of_a_worker_that_begins_later(world: World, deployed: t.Callable[..., None]) -> None:
-    deployed(pair={"rank": 0, "rails": [RAIL]})
+    deployed(cluster={"rank": 0, "rails": [RAIL]})
     answers = [(1, "", "Couldn't connect to 192.168.100.11:2236"), (0, IB_WRITE_BW, "")]
     world.run = lambda _command, deadline: answers.pop(0)
     assert link.by_rdma(world) == ["enp1s0f1np1 92.57 Gb/s"]
@@ -310,7 +310,7 @@ def test_rdma_of_a_worker_that_begins_later(world: World, deployed: t.Callable[.
 
 
 def test_rdma_without_the_tool(world: World, deployed: t.Callable[..., None]) -> None:
-    deployed(pair={"rank": 0, "rails": [RAIL]})
+    deployed(cluster={"rank": 0, "rails": [RAIL]})
     assert reason(link.by_rdma, world) == "ib_write_bw is not installed"
 
 
@@ -334,7 +334,7 @@ def fixture_ends(tmp_path: Path, deployed: t.Callable[..., None], monkeypatch: p
     ends = Ends(*(World(tmp_path, tmp_path / f"state-{n}", "slot", str(tmp_path / f"{n}.sock")) for n in (0, 1)))
     for rank, spark in enumerate(ends):
         way = {"interface": "rail0", "address": addresses[rank], "peer_address": addresses[1 - rank]}
-        deployed(spark=spark, pair={"rank": rank, "rails": [way]})
+        deployed(spark=spark, cluster={"rank": rank, "rails": [way]})
     return ends
 
 

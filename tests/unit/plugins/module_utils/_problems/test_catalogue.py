@@ -99,13 +99,13 @@ def paired(**changes: t.Any) -> Evidence:
     container["Config"]["Env"] = ["NCCL_SOCKET_IFNAME=enp1s0f1np1,enP2p1s0f1np1", "NCCL_IB_HCA=rocep1s0f1,roceP2p1s0f1"]
     container["HostConfig"]["Devices"] = [{"PathOnHost": "/dev/infiniband"}]
     container["HostConfig"]["Ulimits"] = [{"Name": "memlock", "Hard": -1, "Soft": -1}]
-    pair = {"slot": container, "pair": HEAD, "links": [LINK, LINK], "peer_answers": OPEN}
+    pair = {"slot": container, "cluster": HEAD, "links": [LINK, LINK], "peer_answers": OPEN}
     return serving(**{**pair, **changes})
 
 
 def worker(state: str, since: float = 60, reason: str = "", **changes: t.Any) -> Evidence:
     told = said(state, since=NOW - since, reason=reason)
-    return paired(**{"pair": WORKER, "state": told, "look": None, **changes})
+    return paired(**{"cluster": WORKER, "state": told, "look": None, **changes})
 
 
 def unpaired(name: str, value: t.Any) -> Evidence:
@@ -342,7 +342,7 @@ PROVOKED: list[tuple[str, Evidence]] = [
     ("fabric_address_gone", link(address_here=False)),
     ("fabric_mtu", link(mtu=1500)),
     ("fabric_slower", link(speed_mbps=100_000)),
-    ("twins_in_one_network", paired(pair=dataclasses.replace(HEAD, rails=(HEAD.rails[0], HEAD.rails[0])))),
+    ("twins_in_one_network", paired(cluster=dataclasses.replace(HEAD, rails=(HEAD.rails[0], HEAD.rails[0])))),
     ("peer_unreachable", paired(peer_answers=SILENT, state=said("loading"), look=None)),
     ("worker_ssh_absent", paired(peer_answers=REFUSED, state=said("loading"), look=None)),
     ("peer_lost", paired(state=said("running", verdict="peer lost", reason="no answer from 10.0.0.2"), look=None)),
@@ -473,10 +473,10 @@ CAUSES = [
     ),
     (f"No ED25519 host key is known for [10.0.0.2]:2233 and you have requested strict checking.{LOST}", "ssh_host_key"),
     (
-        'Load key "/pair/id_ed25519": bad permissions\nroot@10.0.0.2: Permission denied (publickey).' + LOST,
+        'Load key "/cluster/id_ed25519": bad permissions\nroot@10.0.0.2: Permission denied (publickey).' + LOST,
         "ssh_key_unreadable",
     ),
-    ("Authentication refused: bad ownership or modes for directory /run/pair", "ssh_key_unreadable"),
+    ("Authentication refused: bad ownership or modes for directory /run/cluster", "ssh_key_unreadable"),
     ("error: Bind to port 2233 on 10.0.0.2 failed: Address already in use.", "sshd_port_taken"),
     ("error: Bind to port 2233 on 10.0.0.2 failed: Cannot assign requested address.", "sshd_no_address"),
     ("There are not enough slots available in the system to satisfy the 2 slots", "mpi_slots"),

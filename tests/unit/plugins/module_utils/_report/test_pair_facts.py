@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import (
     authorized,
+    cluster_image,
     fingerprint,
     image_facts,
     is_made,
-    pair_image,
     whole_key,
 )
 
@@ -27,11 +27,11 @@ OLD = {"fingerprint": "h", "base": "e", "bytes": 8}
 @pytest.mark.parametrize(
     ("images", "made"),
     [
-        ({"base": None, "pair": None}, False),
-        ({"base": BASE, "pair": None}, False),
+        ({"base": None, "cluster": None}, False),
+        ({"base": BASE, "cluster": None}, False),
         # Of an image that has been pulled anew since.
-        ({"base": BASE, "pair": OLD}, False),
-        ({"base": BASE, "pair": MADE}, True),
+        ({"base": BASE, "cluster": OLD}, False),
+        ({"base": BASE, "cluster": MADE}, True),
     ],
 )
 def test_whether_the_image_of_all_is_made(images: dict[str, t.Any], made: bool) -> None:
@@ -54,7 +54,7 @@ def test_who_is_let_in_is_read() -> None:
     ],
 )
 def test_the_pairs_image_keeps_the_tag(base: str, name: str) -> None:
-    assert pair_image(base) == name
+    assert cluster_image(base) == name
 
 
 INSPECTED: dict[str, t.Any] = {

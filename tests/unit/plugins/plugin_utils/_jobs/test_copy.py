@@ -596,9 +596,9 @@ def test_an_engine_that_hangs_is_an_error(
 
 
 def test_ssh_asks_nobody_and_trusts_nobody_else() -> None:
-    spec = {"known_hosts": "/pair/known_hosts", "port": 2234, "user": "me", "key": "/pair/id"}
+    spec = {"known_hosts": "/cluster/known_hosts", "port": 2234, "user": "me", "key": "/cluster/id"}
     command = send.ssh_command(spec, "10.0.0.2")
-    for option in ("StrictHostKeyChecking=yes", "UserKnownHostsFile=/pair/known_hosts", "BatchMode=yes"):
+    for option in ("StrictHostKeyChecking=yes", "UserKnownHostsFile=/cluster/known_hosts", "BatchMode=yes"):
         assert option in command
     assert "GlobalKnownHostsFile=/dev/null" in command
     assert command[1:3] == ["-F", "none"]
@@ -612,7 +612,7 @@ def test_ssh_prefers_what_the_chip_does_and_has_something_else_where_it_does_not
     command = send.ssh_command({"known_hosts": "k", "port": 2234, "user": "me", "key": "i"}, "10.0.0.2")
     assert f"Ciphers={send.CIPHERS}" in command
     # What the other end offers, from the same list.
-    assert f"Ciphers {send.CIPHERS}\n" in sshd_config("/pair", ["10.0.0.2"], 2234, "me")
+    assert f"Ciphers {send.CIPHERS}\n" in sshd_config("/cluster", ["10.0.0.2"], 2234, "me")
     assert "Compression=no" in command
 
 

@@ -17,7 +17,7 @@ PREVIOUS: dict[str, t.Any] = {
     "image": {"reference": "r:1"},
     "container": {"labels": LABELS},
 }
-OF_TWO = {**PREVIOUS, "pair": {"rank": 0, "nodes": ["spark-1", "spark-2"], "rails": RAILS}}
+OF_TWO = {**PREVIOUS, "cluster": {"rank": 0, "nodes": ["spark-1", "spark-2"], "rails": RAILS}}
 OTHER = {**OF_TWO, "container": {"labels": {**LABELS, "dgx_spark.speculative.options": "def"}}}
 
 
@@ -31,7 +31,7 @@ def remembers(previous: t.Any, damaged: bool = False, lacks: t.Sequence[str] = (
         ([remembers(PREVIOUS)], [], True, ""),
         ([remembers(OF_TWO), remembers(OF_TWO)], ["192.168.100.10"], True, ""),
         (
-            [remembers({**OF_TWO, "pair": {**OF_TWO["pair"], "nodes": ["spark-1", "spark-2", "spark-3"]}})] * 3,
+            [remembers({**OF_TWO, "cluster": {**OF_TWO["cluster"], "nodes": ["spark-1", "spark-2", "spark-3"]}})] * 3,
             ["192.168.100.10"],
             True,
             "",

@@ -150,7 +150,7 @@ def test_a_key_is_never_valid_from_everywhere_or_for_everything() -> None:
 
 
 def test_the_copy_service_listens_on_the_link_only() -> None:
-    lines = sshd_config("/s/pair", ["10.0.0.2", "fd00::2"], 2234, "me").splitlines()
+    lines = sshd_config("/s/cluster", ["10.0.0.2", "fd00::2"], 2234, "me").splitlines()
     assert [line for line in lines if line.startswith("ListenAddress")] == [
         "ListenAddress 10.0.0.2:2234",
         "ListenAddress [fd00::2]:2234",
@@ -170,13 +170,13 @@ OLD = {"fingerprint": "h", "base": "e", "bytes": 8}
 @pytest.mark.parametrize(
     ("head", "workers", "copied"),
     [
-        ({"base": None, "pair": None}, [{"base": None, "pair": None}], False),
+        ({"base": None, "cluster": None}, [{"base": None, "cluster": None}], False),
         # Of an image that has been pulled anew since, and the same on the worker.
-        ({"base": BASE, "pair": OLD}, [{"base": None, "pair": OLD}], False),
-        ({"base": BASE, "pair": MADE}, [{"base": None, "pair": None}], False),
-        ({"base": BASE, "pair": MADE}, [{"base": BASE, "pair": OLD}], False),
-        ({"base": BASE, "pair": MADE}, [{"base": None, "pair": MADE}], True),
-        ({"base": BASE, "pair": MADE}, [{"base": None, "pair": MADE}, {"base": None, "pair": None}], False),
+        ({"base": BASE, "cluster": OLD}, [{"base": None, "cluster": OLD}], False),
+        ({"base": BASE, "cluster": MADE}, [{"base": None, "cluster": None}], False),
+        ({"base": BASE, "cluster": MADE}, [{"base": BASE, "cluster": OLD}], False),
+        ({"base": BASE, "cluster": MADE}, [{"base": None, "cluster": MADE}], True),
+        ({"base": BASE, "cluster": MADE}, [{"base": None, "cluster": MADE}, {"base": None, "cluster": None}], False),
     ],
 )
 def test_whether_all_have_the_image(head: dict[str, t.Any], workers: list[dict[str, t.Any]], copied: bool) -> None:
@@ -270,7 +270,7 @@ def test_a_key_is_the_one_that_was_made_just_now_or_found() -> None:
         known_of(rails, looks, keys, {**users, "b": ""}, dict.fromkeys("abc", ""))
 
 
-def doors(many: int, directory: str = "/s/pair", **changes: t.Any) -> list[dict[str, t.Any]]:
+def doors(many: int, directory: str = "/s/cluster", **changes: t.Any) -> list[dict[str, t.Any]]:
     hosts = {f"spark-{rank + 1}": {**spark(rank), **changes} for rank in range(many)}
     return [trust(hosts, host, directory, 2233, 2234, f"{directory}/own", 8, 180) for host in hosts]
 
@@ -289,8 +289,8 @@ def test_of_two_each_side_gets_the_other_ones_key() -> None:
         "user": "user1",
         "addresses": ["10.0.0.2", "10.0.1.2"],
         "port": 2234,
-        "key": "/s/pair/own",
-        "known_hosts": "/s/pair/known_hosts",
+        "key": "/s/cluster/own",
+        "known_hosts": "/s/cluster/known_hosts",
         "streams": 8,
         "patience": 180,
     }
@@ -301,7 +301,7 @@ def test_of_two_each_side_gets_the_other_ones_key() -> None:
     settings, copies = worker["copies"]
     assert (settings["name"], worker["way"]) == ("sshd_config", {})
     assert copies["content"].startswith('restrict,from="10.0.0.1,10.0.1.1",')
-    command = "/usr/bin/python3.11 /s/jobs/copies/program.pyz receive /s/pair/copy/receive.json"
+    command = "/usr/bin/python3.11 /s/jobs/copies/program.pyz receive /s/cluster/copy/receive.json"
     assert f'command="{command}" {key(0)}' in copies["content"]
     assert {file["mode"] for file in (known, container, settings, copies)} == {"0600"}
 
@@ -334,7 +334,7 @@ def test_one_alone_lets_nobody_in() -> None:
     assert (alone["files"], alone["copies"], alone["way"]) == ([], [], {})
 
 
-@pytest.mark.parametrize("changes", [{"key": "secret"}, {"directory": "/home/my name/pair"}, {"addresses": []}])
+@pytest.mark.parametrize("changes", [{"key": "secret"}, {"directory": "/home/my name/cluster"}, {"addresses": []}])
 def test_what_cannot_be_written_is_refused(changes: dict[str, t.Any]) -> None:
     with pytest.raises(ValueError, match=r"public half|spaces|valid from somewhere"):
         doors(2, **changes)
@@ -356,7 +356,7 @@ def trusting(*, ssh_port: int = 2233) -> list[dict[str, t.Any]]:
     looks = [node(number) for number in (1, 2, 3)]
     known = {host: {**spark(rank), "key": looks[rank]["key"]} for rank, host in enumerate("abc")}
     return [
-        {**look, "trusted": trust(known, host, "/s/pair", ssh_port, 2234, "/s/own", 8, 180)["sha256"]}
+        {**look, "trusted": trust(known, host, "/s/cluster", ssh_port, 2234, "/s/own", 8, 180)["sha256"]}
         for host, look in zip("abc", looks)
     ]
 

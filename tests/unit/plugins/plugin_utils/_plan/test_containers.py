@@ -45,10 +45,10 @@ def spark(rank: int, **changes: t.Any) -> dict[str, t.Any]:
         "deployment": "mine",
         "directory": f"{STATE}/mine",
         "cache": "/home/spark/.cache/huggingface/hub",
-        "pair_directory": f"{STATE}/pair",
+        "cluster_directory": f"{STATE}/cluster",
         "volume": f"{SLOT}-cache",
         "reference": "release:1",
-        "pair_image": "the-pairs:1",
+        "cluster_image": "the-pairs:1",
         "host": "127.0.0.1",
         "port": 8000,
         "url": "http://127.0.0.1:8000",
@@ -111,7 +111,7 @@ def test_what_was_asked_for_is_asked_for(name: str) -> None:
         "deployment": recipe["name"],
         "directory": directory,
         "reference": recipe["image"],
-        "pair_image": f"{SLOT}/{recipe['image'].rpartition('/')[2]}",
+        "cluster_image": f"{SLOT}/{recipe['image'].rpartition('/')[2]}",
         "port": recipe["port"],
         "url": f"http://127.0.0.1:{recipe['port']}",
         "environment": recipe["environment"],
@@ -136,14 +136,16 @@ def test_what_was_asked_for_is_asked_for(name: str) -> None:
             assert serve_script(planned["script"]) == scripts["text"].rstrip()
         # Only the head has one.
         assert bool(scripts) == (host == next(iter(expected)))
-        own = {key: value for key, value in record["pair"].items() if key != "ranks"}
-        assert planned["pair"] == {**own, "rails": brought[planned["pair"]["rank"]]["rails"]} if own else own == {}
+        own = {key: value for key, value in record["cluster"].items() if key != "ranks"}
+        assert (
+            planned["cluster"] == {**own, "rails": brought[planned["cluster"]["rank"]]["rails"]} if own else own == {}
+        )
 
 
 @pytest.mark.parametrize("number", [2, 3, 4])
 def test_a_record_names_all_in_the_order_of_the_ranks(number: int) -> None:
     names = [f"spark-{rank + 1}" for rank in range(number)]
-    pairs = [each["pair"] for each in containers.plan(sparks(number)).values()]
+    pairs = [each["cluster"] for each in containers.plan(sparks(number)).values()]
     assert [(pair["rank"], pair["nodes"]) for pair in pairs] == [(rank, names) for rank in range(number)]
 
 
@@ -186,8 +188,8 @@ def test_who_serves_alone_needs_no_fabric_whatever_cable_it_has() -> None:
         *("DGX_SPARK_DRAFT", "DGX_SPARK_GUARD", "DGX_SPARK_PROBE_INTERVAL_S", "DGX_SPARK_STALL_S"),
         *("DGX_SPARK_TAKES_BYTES", "DGX_SPARK_TARGET", "DGX_SPARK_URL"),
     ]
-    assert (alone["container"]["devices"], alone["container"]["image"], alone["pair"]) == ([], "release:1", {})
-    assert "/pair" not in [mount["target"] for mount in alone["container"]["mounts"]]
+    assert (alone["container"]["devices"], alone["container"]["image"], alone["cluster"]) == ([], "release:1", {})
+    assert "/cluster" not in [mount["target"] for mount in alone["container"]["mounts"]]
     assert "dgx_spark.speculative.rank" not in alone["container"]["labels"]
 
 
@@ -220,7 +222,7 @@ def test_ways_that_one_of_them_lacks_are_told() -> None:
         containers.plan([head, worker])
 
 
-@pytest.mark.parametrize("key", ["generation", "trust", "deployment", "directory", "cache", "pair_image"])
+@pytest.mark.parametrize("key", ["generation", "trust", "deployment", "directory", "cache", "cluster_image"])
 def test_what_changes_on_one_spark_makes_all_containers_anew(key: str) -> None:
     """By its label, so that what serves is put aside and not just replaced, also where only its name is another one."""
     before, changed = sparks(3), sparks(3)
@@ -360,7 +362,7 @@ def test_what_serves_the_same_wish_goes_on_as_it_is(number: int) -> None:
             {"environment": {"NCCL_DEBUG": "INFO"}},
             {"port": 8001},
         ),
-        *({"url": "http://192.0.2.7:8000"}, {"pair_image": "the-pairs:2"}, {"devices": ["/dev/fuse:/dev/fuse"]}),
+        *({"url": "http://192.0.2.7:8000"}, {"cluster_image": "the-pairs:2"}, {"devices": ["/dev/fuse:/dev/fuse"]}),
         *({"cache": "/srv/hub"}, {"ready_timeout": 60}, {"directory": "/srv/mine"}, {"deployment": "other"}),
     ],
 )

@@ -193,7 +193,7 @@ def test_what_a_run_ends_with() -> None:
 
 
 RAILS = [{"interface": "enp1s0f1np1", "address": "192.168.100.10"}]
-PAIR = {"pair": {"nodes": ["a", "b", "c"], "rails": RAILS}}
+PAIR = {"cluster": {"nodes": ["a", "b", "c"], "rails": RAILS}}
 RANK = "dgx_spark.speculative.rank"
 
 
@@ -203,20 +203,20 @@ def test_a_start_of_one_alone_waits_for_its_server() -> None:
     assert course.start("a", {RANK: "0"}, PAIR, ["192.168.100.10"], [], {}) == nothing
 
 
-STOPPED = {"state": "stopped", "url": "http://192.168.1.5:8100", "pair": None}
+STOPPED = {"state": "stopped", "url": "http://192.168.1.5:8100", "cluster": None}
 
 
 @pytest.mark.parametrize(
     ("server", "published", "place"),
     [
         (STOPPED, [], (8100, "192.168.1.5")),
-        ({**STOPPED, "url": "http://[::1]:8000", "state": "failed", "pair": {"role": "head"}}, [], (8000, "::1")),
+        ({**STOPPED, "url": "http://[::1]:8000", "state": "failed", "cluster": {"role": "head"}}, [], (8000, "::1")),
         ({**STOPPED, "state": "dead", "url": None}, [], (0, "127.0.0.1")),
         # Its own server has the port.
         ({**STOPPED, "state": "ready"}, [], (0, "192.168.1.5")),
         # Docker names who has one that is published.
         (STOPPED, ["127.0.0.1:8100:8100"], (0, "192.168.1.5")),
-        ({**STOPPED, "pair": {"role": "worker"}}, [], (0, "192.168.1.5")),
+        ({**STOPPED, "cluster": {"role": "worker"}}, [], (0, "192.168.1.5")),
     ],
 )
 def test_the_port_of_what_does_not_run_is_looked_at_before_a_start(
@@ -254,14 +254,14 @@ def test_half_a_pair_that_was_kept_is_not_waited_for() -> None:
 @pytest.mark.parametrize(
     ("pair", "missing", "lost"),
     [
-        (PAIR["pair"], ["b", "c", "d"], "b and c"),
+        (PAIR["cluster"], ["b", "c", "d"], "b and c"),
         ({"nodes": ["a", "b", "c", "d"]}, ["b", "c", "d"], "b, c and d"),
         ({"nodes": ["a", "b"]}, ["c"], ""),
         ({}, ["c"], ""),
     ],
 )
 def test_a_head_does_not_wait_for_workers_that_are_missing(pair: t.Any, missing: list[str], lost: str) -> None:
-    refusal = course.start("a", {RANK: "0"}, {"pair": pair}, ["192.168.100.10"], missing, {})["refusal"]
+    refusal = course.start("a", {RANK: "0"}, {"cluster": pair}, ["192.168.100.10"], missing, {})["refusal"]
     assert refusal == (
         f"a: {lost} could not be started; see the message. The container here waits, and serves when "
         f"{'they are' if ' ' in lost else 'that is'} there."

@@ -69,7 +69,7 @@ def planned(**changes: t.Any) -> Deployment:
         "container": {"image": "r:1", "labels": LABELS, "mounts": []},
         "kept": False,
         "script": {},
-        "pair": {},
+        "cluster": {},
         **changes,
     }
     values = {"draft": "", "method": "none", "draft_length": 0, "origins": {}, "concurrency": "2", "break_even": None}
@@ -104,7 +104,7 @@ def seen(**changes: t.Any) -> Seen:
 
 
 def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
-    for changes in ({}, {"pair": PAIR}):
+    for changes in ({}, {"cluster": PAIR}):
         record = planned(**changes).record(seen(), NOW)
         path = tmp_path / "record.json"
         path.write_text(json.dumps(record), encoding="utf-8")
@@ -118,9 +118,9 @@ def test_a_record_has_the_keys_that_it_always_had(case: str) -> None:
     expected = yaml.safe_load((stories.EXPECTED / f"{case}.yml").read_text(encoding="utf-8"))
     for told in expected.values():
         (kept,) = (file["json"] for name, file in told["files"].items() if name.endswith("/record.json"))
-        record = planned(pair=PAIR if kept["pair"] else {}).record(seen(), NOW)
+        record = planned(cluster=PAIR if kept["cluster"] else {}).record(seen(), NOW)
         assert set(record) == set(kept)
-        for key in ("image", "pair"):
+        for key in ("image", "cluster"):
             assert kept[key] == "<as on spark-1>" or set(record[key]) == set(kept[key])
 
 
@@ -133,24 +133,24 @@ def test_a_record_is_a_deployment_with_what_was_seen() -> None:
     # What the cache holds is of the moment; each finding is told once.
     assert (record["findings"], record["outcome"]) == ([SMALLER, ODD], "serving with findings")
     assert record["checks"] == ["the image itself accepts the engine options"]
-    assert record["pair"] == {}
+    assert record["cluster"] == {}
     answered = {**seen().answered, "findings": [], "tool_call": {"name": "sum"}}
     figures = {"findings": [SMALLER], "measurements": {}}
     ranks, networks = [{"rank": 0}, {"rank": 1}], {"spark-1": RDMA, "spark-2": {}}
-    quiet = planned(pair=PAIR).record(seen(answered=answered, figures=figures, ranks=ranks, networks=networks), NOW)
+    quiet = planned(cluster=PAIR).record(seen(answered=answered, figures=figures, ranks=ranks, networks=networks), NOW)
     assert (quiet["findings"], quiet["outcome"], quiet["checks"]) == ([], "serving", ["it called the tool sum"])
-    assert quiet["pair"] == {**PAIR, "ranks": [{"rank": 0, "network": RDMA}, {"rank": 1, "network": None}]}
+    assert quiet["cluster"] == {**PAIR, "ranks": [{"rank": 0, "network": RDMA}, {"rank": 1, "network": None}]}
 
 
 def test_what_nccl_uses_is_found() -> None:
     networks = {"spark-1": RDMA, "spark-2": SOCKETS}
-    record = planned(pair=PAIR).record(seen(ranks=[{"rank": 0}, {"rank": 1}], networks=networks), NOW)
+    record = planned(cluster=PAIR).record(seen(ranks=[{"rank": 0}, {"rank": 1}], networks=networks), NOW)
     (told,) = [row["message"] for row in record["findings"] if row["id"] == "pair_by_tcp"]
     assert told.startswith("NCCL of spark-2 uses Socket over enp1s0f1np1 and not RDMA")
     # A restart may change it: what is known now counts.
     now = deployment.reviewed(record, {"findings": []}, {"spark-1": RDMA, "spark-2": RDMA}, {})
     assert now["findings"] == [ODD]
-    assert [rank["network"] for rank in now["pair"]["ranks"]] == [RDMA, RDMA]
+    assert [rank["network"] for rank in now["cluster"]["ranks"]] == [RDMA, RDMA]
     now = deployment.reviewed(record, {"findings": []}, {"spark-1": SOCKETS, "spark-2": SOCKETS}, {})
     assert now["findings"][0]["message"].startswith("NCCL of spark-1 and spark-2 uses Socket")
 
@@ -161,7 +161,7 @@ def test_what_nccl_uses_is_found() -> None:
 )
 def test_the_fault_of_a_version_of_nccl_is_told_by_that(version: str, ranks: int, told: int) -> None:
     said = [{"rank": number, "versions": {"NCCL": version}} for number in range(ranks)]
-    warnings = planned(pair=PAIR).record(seen(ranks=said), NOW)["warnings"]
+    warnings = planned(cluster=PAIR).record(seen(ranks=said), NOW)["warnings"]
     assert len(warnings) == told
     assert all(f"NCCL {version}: it was seen to crash on two Sparks" in str(warning) for warning in warnings)
 
@@ -205,14 +205,14 @@ def recorded(found: t.Mapping[str, t.Any], slot: t.Any, **more: t.Any) -> dict[s
 def test_what_was_noted_on_the_way_is_seen_too() -> None:
     ours = {"labels": LABELS}
     ranks = {"spark-1": [{"rank": 0}], "spark-2": []}
-    record = recorded(vars(planned(pair=PAIR)), ours, ranks=ranks)["record"]
+    record = recorded(vars(planned(cluster=PAIR)), ours, ranks=ranks)["record"]
     assert record["checks"] == ["the image itself accepts the engine options"]
-    assert record["pair"]["ranks"] == [{"rank": 0, "network": None}]
+    assert record["cluster"]["ranks"] == [{"rank": 0, "network": None}]
     # Nobody may have asked the image, and one Spark alone has no ranks.
     labels = {**LABELS, "dgx_spark.speculative.options": "other"}
     other = planned(container={"image": "r:1", "labels": labels, "mounts": []})
     record = recorded(vars(other), ours)["record"]
-    assert (record["checks"], record["pair"]) == ([], {})
+    assert (record["checks"], record["cluster"]) == ([], {})
 
 
 def test_what_came_back_has_its_record_and_is_what_is_in_the_slot() -> None:
@@ -338,7 +338,7 @@ OTHER = {"state": "running", "labels": {}}
 def test_a_head_of_something_else_is_stopped_before_its_workers_start(
     recorded: bool, rank: int, turn: str, slot: t.Any, before: str
 ) -> None:
-    one = planned(pair={**PAIR, "rank": rank})
+    one = planned(cluster={**PAIR, "rank": rank})
     # Of a record the order is known.
     how = way(one.record(seen(), NOW), slot=slot) if recorded else way(vars(one), turn, slot=slot)
     assert how["before"] == before
@@ -362,7 +362,7 @@ def test_a_head_of_something_else_is_stopped_before_its_workers_start(
     ],
 )
 def test_what_was_proven_and_runs_is_put_aside(recorded: bool, rank: int, turn: str, slot: t.Any, aside: bool) -> None:
-    one = planned(pair={} if turn == "at once" else {**PAIR, "rank": rank})
+    one = planned(cluster={} if turn == "at once" else {**PAIR, "rank": rank})
     run, asked = (one.record(seen(), NOW), None) if recorded else (vars(one), turn)
     how = deployment.way(run, asked, slot, {"container": {"labels": LABELS}}, proven=True)
     assert (how["before"] == "aside") is aside
@@ -398,7 +398,7 @@ def test_one_spark_alone_replaces_what_is_there() -> None:
 
 def test_what_was_made_for_addresses_that_are_gone_is_refused() -> None:
     rails = [RAIL, {"interface": "enP2p1s0f1np1", "address": "192.168.101.10"}]
-    record = {**planned(pair={**PAIR, "rails": rails}).record(seen(), NOW), "deployed_at": "2026-01-01T00:00:00Z"}
+    record = {**planned(cluster={**PAIR, "rails": rails}).record(seen(), NOW), "deployed_at": "2026-01-01T00:00:00Z"}
     here = ["127.0.0.1", "192.168.100.10", "192.168.101.10"]
     assert deployment.lost(record, here) == ""
     assert deployment.lost(record, here[:2]).startswith(
@@ -406,4 +406,4 @@ def test_what_was_made_for_addresses_that_are_gone_is_refused() -> None:
         " 192.168.101.10 on enP2p1s0f1np1 any more"
     )
     # One Spark alone needs no other one.
-    assert deployment.lost(planned(pair={}).record(seen(), NOW), []) == ""
+    assert deployment.lost(planned(cluster={}).record(seen(), NOW), []) == ""

@@ -16,7 +16,7 @@ WORKER = {**HEAD, "rank": 1, "role": "worker"}
 
 def facts(pair: Facts | None = None, deployment: str | None = "big", runs: bool = True, **more: t.Any) -> Facts:
     container = {"state": "running" if runs else "exited"}
-    return {"state": "ready", "deployment": deployment, "pair": pair, "container": container, **more}
+    return {"state": "ready", "deployment": deployment, "cluster": pair, "container": container, **more}
 
 
 ABSENT = facts(None, None, container=None, state="absent")
@@ -122,7 +122,7 @@ def test_one_of_three_that_does_not_run() -> None:
 
 
 def test_one_of_three_that_serves_something_else() -> None:
-    other = of_three(c={"pair": None, "deployment": "small"})
+    other = of_three(c={"cluster": None, "deployment": "small"})
     (said,) = differences(other, "a")
     assert said.startswith(
         "a is the head of big, but its worker c has small for itself. Run the playbook of big again for all,"

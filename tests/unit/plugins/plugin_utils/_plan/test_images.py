@@ -9,11 +9,11 @@ import typing as t
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.images import copies, other
 
 MADE = {"fingerprint": "made", "base": "base", "bytes": 13}
-HEAD = {"pair_image": "release:1", "images": {"pair": MADE, "base": {"fingerprint": "base"}}}
+HEAD = {"cluster_image": "release:1", "images": {"cluster": MADE, "base": {"fingerprint": "base"}}}
 
 
 def look(fingerprint: str | None) -> dict[str, t.Any]:
-    return {"images": {"pair": fingerprint and {"fingerprint": fingerprint}, "base": None}}
+    return {"images": {"cluster": fingerprint and {"fingerprint": fingerprint}, "base": None}}
 
 
 def test_who_has_the_very_same_lacks_nothing() -> None:
@@ -25,9 +25,9 @@ def test_who_has_the_very_same_lacks_nothing() -> None:
 
 
 def test_a_base_that_is_another_one_now() -> None:
-    renewed = {"images": {"pair": MADE, "base": {"fingerprint": "newer"}}}
+    renewed = {"images": {"cluster": MADE, "base": {"fingerprint": "newer"}}}
     assert copies({"a": renewed, "b": look("made")})["to"] == ["b"]
-    assert copies({"a": {"images": {"pair": MADE, "base": None}}, "b": look("made")})["to"] == ["b"]
+    assert copies({"a": {"images": {"cluster": MADE, "base": None}}, "b": look("made")})["to"] == ["b"]
 
 
 def test_a_head_without_an_image_as_in_check_mode() -> None:
@@ -37,7 +37,7 @@ def test_a_head_without_an_image_as_in_check_mode() -> None:
 
 
 def test_an_image_that_is_not_the_one_that_was_sent() -> None:
-    looks = {name: {"pair_image": "release:1"} for name in "abc"}
+    looks = {name: {"cluster_image": "release:1"} for name in "abc"}
     assert other(looks, "c") == (
         "c: the image release:1 that was loaded is not the one of b: its layers or settings differ. Remove it on both "
         "with 'docker image rm release:1' and run again."

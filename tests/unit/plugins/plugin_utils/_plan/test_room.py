@@ -31,7 +31,7 @@ def room(head: dict[str, t.Any], worker: dict[str, t.Any], view: dict[str, t.Any
 
 
 def test_everything_together_has_to_fit() -> None:
-    head = node(1, images={"base": BASE, "pair": MADE})
+    head = node(1, images={"base": BASE, "cluster": MADE})
     needed = 130 * GB + 2 * 40 * GB + 20 * GB
     assert room(head, with_room(needed, 2), models(cache_free_bytes=needed)) == []
     (text,) = room(head, with_room(needed - 1, 2), models(cache_free_bytes=needed - 1))
@@ -42,7 +42,7 @@ def test_everything_together_has_to_fit() -> None:
 
 
 def test_each_file_system_for_itself() -> None:
-    head = node(1, images={"base": BASE, "pair": MADE})
+    head = node(1, images={"base": BASE, "cluster": MADE})
     worker = with_room(90 * GB, 2)
     assert room(head, worker, models(cache_filesystem="/data", cache_free_bytes=160 * GB)) == []
     (text,) = room(head, worker, models(cache_filesystem="/data", cache_free_bytes=140 * GB))
@@ -50,24 +50,24 @@ def test_each_file_system_for_itself() -> None:
 
 
 def test_what_is_there_needs_no_room() -> None:
-    images = {"base": BASE, "pair": MADE}
-    full = with_room(0, 2, images={"base": None, "pair": MADE})
+    images = {"base": BASE, "cluster": MADE}
+    full = with_room(0, 2, images={"base": None, "cluster": MADE})
     assert room(with_room(0, 1, images=images), full, models(0, cache_free_bytes=0)) == []
 
 
 def test_what_has_come_of_an_image_needs_no_room_again() -> None:
-    head = node(1, images={"base": BASE, "pair": MADE})
+    head = node(1, images={"base": BASE, "cluster": MADE})
     worker = with_room(75 * GB, 2, spooled_bytes=30 * GB)
     assert room(head, worker, models(0)) == []
     assert room(head, {**worker, "spooled_bytes": 0}, models(0)) != []
 
 
 def test_the_head_packs_the_image_too() -> None:
-    head = with_room(30 * GB, 1, images={"base": BASE, "pair": None})
+    head = with_room(30 * GB, 1, images={"base": BASE, "cluster": None})
     (text,) = room(head, node(2), models(0))
     assert text.startswith("spark-1: 40.3 GB are needed (image, packed for the next Spark 40.3 GB)")
     # What is still to be pulled is there then, too.
-    (text,) = room({**head, "images": {"base": None, "pair": None}}, node(2), models(0), packed=20 * GB)
+    (text,) = room({**head, "images": {"base": None, "cluster": None}}, node(2), models(0), packed=20 * GB)
     assert text.startswith(
         "spark-1: 92.6 GB are needed (image 46.3 GB, image, packed for the next Spark 46.3 GB), but the file system"
     )
@@ -90,7 +90,7 @@ def stored(facts: dict[str, t.Any], store: str, **changes: t.Any) -> dict[str, t
     ],
 )
 def test_what_the_worker_needs_depends_on_the_stores(head: str, worker: str, size: int, needed: int) -> None:
-    images = {"base": BASE, "pair": {**MADE, "bytes": size * GB}}
+    images = {"base": BASE, "cluster": {**MADE, "bytes": size * GB}}
     first = stored(node(1, images=images), head)
     room_for = (needed + 20) * GB
     assert room(first, stored(with_room(room_for, 2), worker), models(0, cache_free_bytes=room_for)) == []
@@ -101,7 +101,7 @@ def test_what_the_worker_needs_depends_on_the_stores(head: str, worker: str, siz
 
 
 def test_what_docker_is_handed_lies_with_its_images() -> None:
-    head = stored(node(1, images={"base": BASE, "pair": {**MADE, "bytes": 20 * GB}}), "containerd")
+    head = stored(node(1, images={"base": BASE, "cluster": {**MADE, "bytes": 20 * GB}}), "containerd")
     worker = stored(with_room(1000 * GB, 2), "containerd", filesystem="/data", free=65 * GB)
     (text,) = room(head, worker, models(0))
     assert text.startswith(
@@ -111,16 +111,16 @@ def test_what_docker_is_handed_lies_with_its_images() -> None:
 
 
 def test_containerd_hands_out_what_it_has() -> None:
-    head = stored(with_room(0, 1, images={"base": BASE, "pair": MADE}), "containerd")
+    head = stored(with_room(0, 1, images={"base": BASE, "cluster": MADE}), "containerd")
     assert room(head, node(2), models(0)) == []
     # What is pulled is kept packed and unpacked.
-    head = stored(with_room(0, 1, images={"base": None, "pair": None}), "containerd")
+    head = stored(with_room(0, 1, images={"base": None, "cluster": None}), "containerd")
     (text,) = room(head, node(2), models(0), packed=20 * GB)
     assert text.startswith("spark-1: 66.3 GB are needed (image 66.3 GB)")
 
 
 def test_each_of_a_chain_takes_what_the_head_has_made_and_packs_it_for_the_next() -> None:
-    images = {"base": BASE, "pair": MADE}
+    images = {"base": BASE, "cluster": MADE}
     looks = {"spark-1": node(1, images=images), "spark-2": with_room(179 * GB, 2), "spark-3": with_room(139 * GB, 3)}
     (text,) = needed(looks, "spark-2", models(40 * GB, cache_free_bytes=179 * GB), 0, 20 * GB)
     assert text.startswith(
@@ -130,12 +130,12 @@ def test_each_of_a_chain_takes_what_the_head_has_made_and_packs_it_for_the_next(
     (text,) = needed(looks, "spark-3", models(40 * GB, cache_free_bytes=139 * GB), 0, 20 * GB)
     assert text.startswith("spark-3: 140 GB are needed")
     # The last one has it already.
-    looks["spark-3"] = node(3, images={"base": None, "pair": MADE})
+    looks["spark-3"] = node(3, images={"base": None, "cluster": MADE})
     assert needed(looks, "spark-2", models(39 * GB, cache_free_bytes=179 * GB), 0, 20 * GB) == []
 
 
 def test_what_the_head_lacks_is_said_by_the_first_that_takes_it() -> None:
-    head = with_room(30 * GB, 1, images={"base": BASE, "pair": None})
+    head = with_room(30 * GB, 1, images={"base": BASE, "cluster": None})
     looks = {"spark-1": head, "spark-2": node(2), "spark-3": node(3)}
     assert [len(needed(looks, name, models(0), 0, 20 * GB)) for name in ("spark-2", "spark-3")] == [1, 0]
 

@@ -19,8 +19,8 @@ VIEW: dict[str, t.Any] = {
 PLAN: dict[str, t.Any] = {"options_served": True}
 PAIR: dict[str, t.Any] = {
     "image_made": True,
-    "pair_image": "dgx-spark-speculative/release:1",
-    "images": {"base": {"fingerprint": "b"}, "pair": {"fingerprint": "p", "base": "b", "bytes": 5}},
+    "cluster_image": "dgx-spark-speculative/release:1",
+    "images": {"base": {"fingerprint": "b"}, "cluster": {"fingerprint": "p", "base": "b", "bytes": 5}},
 }
 LINKS = ["link", "trust"]
 HEAD = ("image", "options", "models")
@@ -60,8 +60,8 @@ def test_what_has_something_to_do_is_not_left_out(
 def test_what_another_spark_lacks_is_brought_there() -> None:
     # By way of the keys, whoever has them already.
     images, models = ["trust", "image_copies"], ["trust", "model_copies"]
-    assert left(pairs=[{}, {"images": {"base": None, "pair": None}}]) == images
-    assert left(pairs=[{}, {"images": {"base": None, "pair": {"fingerprint": "other"}}}]) == images
+    assert left(pairs=[{}, {"images": {"base": None, "cluster": None}}]) == images
+    assert left(pairs=[{}, {"images": {"base": None, "cluster": {"fingerprint": "other"}}}]) == images
     assert left(pairs=[{"image_made": False}]) == ["trust", "ssh", "image_copies"]
     assert left(views=[{}, {"verified": False}]) == models
     assert left(views=[{}, {"files_missing": ["o200k"]}]) == models

@@ -142,8 +142,8 @@ def test_the_inputs_of_four_roles_are_looked_up_by_their_names() -> None:
         "worker_timeout_s": 60,
         "ready_timeout": 3600,
         **{"environment": {"MINE": 1}, "log_level": "info", "models": {"a/target": {"commit": "1"}}},
-        "pair_directory": "",
-        "pair_image": "",
+        "cluster_directory": "",
+        "cluster_image": "",
         "volume": "dgx-spark-speculative-cache",
         "rails": [],
         "ssh_port": 2233,
@@ -155,11 +155,11 @@ def test_the_inputs_of_four_roles_are_looked_up_by_their_names() -> None:
         "trtllm_container_name": "slot",
         "trtllm_container_devices": "/dev/fuse",
         "trtllm_container_log_max_files": 0,
-        "spark_network_facts": {"pair_image": "pair:1"},
+        "spark_network_facts": {"cluster_image": "pair:1"},
         "spark_network_keys_fingerprint": "abc",
     }
     found = node_plan.node_inputs(run(**given))
-    assert (found["volume"], found["devices"], found["pair_image"]) == ("slot-cache", ["/dev/fuse"], "pair:1")
+    assert (found["volume"], found["devices"], found["cluster_image"]) == ("slot-cache", ["/dev/fuse"], "pair:1")
     assert (found["settings"], found["trust"]) == ({"network": "host", "log_max_files": 0}, "abc")
 
 

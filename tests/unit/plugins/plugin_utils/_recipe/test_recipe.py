@@ -254,7 +254,7 @@ def test_a_directory_is_an_absolute_path(path: str) -> None:
 
 DIRECTORIES = """
 title: A pair that is on the Spark already
-source: https://example.com/pair
+source: https://example.com/cluster
 sparks: 1
 image: registry.example.com/image:1.3.0rc12
 method: draft_target

@@ -39,7 +39,9 @@ STATES = [*PLAYBOOKS, "ready", "busy", "waiting", "rank_runs"]
 
 def of_pair(state: str | None, rank: int, **values: t.Any) -> Status:
     peer = {"name": BOTH[1 - rank]}
-    return Status(state=state, deployment=PAIR_RECIPE, pair={"rank": rank, "nodes": list(BOTH), "peer": peer}, **values)
+    return Status(
+        state=state, deployment=PAIR_RECIPE, cluster={"rank": rank, "nodes": list(BOTH), "peer": peer}, **values
+    )
 
 
 def lines(host: str, status: Status, around: Around) -> list[str]:
@@ -56,7 +58,7 @@ def every_advice() -> t.Iterator[tuple[Advice, tuple[str, ...]]]:
         for other in (own, *pairs):
             around = Around(inventory, {"spark-2": other} if len(inventory) > 1 else {})
             for status in (own, own_at_work, *pairs):
-                host = BOTH[status.pair["rank"]] if status.pair else BOTH[0]
+                host = BOTH[status.cluster["rank"]] if status.cluster else BOTH[0]
                 yield from ((one, inventory) for one in advice(host, status, around))
 
 

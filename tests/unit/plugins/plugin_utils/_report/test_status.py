@@ -19,7 +19,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     Status,
     UnusedImage,
     UnusedModel,
-    pair_facts,
+    cluster_facts,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import DeploymentFacts
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.status import (
@@ -199,28 +199,28 @@ SEEN = {"address": "192.168.100.11", "reachable": True, "since": 0}
 def half(
     rank: int, state: str | None, answers: str = "open", links: list[Link] = WELL, noticed: t.Any = None
 ) -> Status:
-    facts = DeploymentFacts(pair=dataclasses.replace(HEAD, rank=rank), links=links, peer_answers=answers)
+    facts = DeploymentFacts(cluster=dataclasses.replace(HEAD, rank=rank), links=links, peer_answers=answers)
     facts.state = {"peers": [noticed]} if noticed else None
-    return dataclasses.replace(SERVING, state=state, pair=pair_facts(facts, "abc"))
+    return dataclasses.replace(SERVING, state=state, cluster=cluster_facts(facts, "abc"))
 
 
 def of_four(rank: int, answers: str = "open") -> Status:
     nodes = tuple(f"spark-{number}" for number in range(1, 5))
     pair = dataclasses.replace(HEAD, rank=rank, nodes=nodes, others=("10.0.0.2", "10.0.0.3", "10.0.0.4"))
-    facts = DeploymentFacts(pair=pair, links=WELL, peer_answers=answers)
-    return dataclasses.replace(SERVING, state="ready", pair=pair_facts(facts, "abc"))
+    facts = DeploymentFacts(cluster=pair, links=WELL, peer_answers=answers)
+    return dataclasses.replace(SERVING, state="ready", cluster=cluster_facts(facts, "abc"))
 
 
 def test_the_head_of_four_tells_of_all() -> None:
     lines = render("spark-1", of_four(0))
     assert lines[0] == "spark-1, spark-2, spark-3 and spark-4 serve gpt-oss-120b with EAGLE-3, draft length 5"
-    assert row(lines, "pair") == "the head, with spark-2, spark-3 and spark-4 as its workers"
+    assert row(lines, "cluster") == "the head, with spark-2, spark-3 and spark-4 as its workers"
     assert ", with 3 others, " in row(lines, "fabric")
     assert row(render("spark-1", of_four(0, "silent")), "peer") == (
         "one of spark-2, spark-3 and spark-4 does not answer at 10.0.0.2, 10.0.0.3 and 10.0.0.4"
     )
     assert "rank 3 of " in render("spark-4", of_four(3))[0]
-    assert row(render("spark-4", of_four(3)), "pair") == "the worker of spark-1"
+    assert row(render("spark-4", of_four(3)), "cluster") == "the worker of spark-1"
 
 
 def row(lines: list[str], name: str) -> str:
@@ -237,7 +237,7 @@ def row(lines: list[str], name: str) -> str:
 def test_the_head_tells_of_both() -> None:
     lines = render("spark-1", half(0, "ready"))
     assert lines[0] == "spark-1 and spark-2 serve gpt-oss-120b with EAGLE-3, draft length 5"
-    assert row(lines, "pair") == "the head, with spark-2 as its worker"
+    assert row(lines, "cluster") == "the head, with spark-2 as its worker"
     assert row(lines, "fabric") == (
         "enp1s0f1np1 192.168.100.10 - 192.168.100.11, 200 Gb/s, MTU 9000 "
         "enP2p1s0f1np1 192.168.101.10 - 192.168.101.11, 200 Gb/s, MTU 9000"
@@ -266,7 +266,7 @@ def test_the_worker_tells_of_its_rank() -> None:
     lines = render("spark-2", half(1, "rank_runs"))
     assert lines[0] == "spark-2 is rank 1 of single_eagle3; its head is spark-1"
     assert row(lines, "state").startswith("rank runs, up 3 days")
-    assert row(lines, "pair") == "the worker of spark-1"
+    assert row(lines, "cluster") == "the worker of spark-1"
     assert row(lines, "memory") == "18.2 GB of 128 GB available"
     # Nobody can ask it, and the port is the head's.
     assert not [line for line in lines if line.startswith("  URL")]
@@ -323,7 +323,7 @@ def test_what_the_container_noticed_and_how_the_links_are() -> None:
 
 
 def test_a_pair_as_data() -> None:
-    facts = json.loads(json.dumps(half(0, "ready", noticed=SEEN).facts()))["pair"]
+    facts = json.loads(json.dumps(half(0, "ready", noticed=SEEN).facts()))["cluster"]
     assert (facts["rank"], facts["role"], facts["options"]) == (0, "head", "abc")
     assert facts["nodes"] == ["spark-1", "spark-2"]
     assert facts["rails"][0]["up"] is True
@@ -335,4 +335,4 @@ def test_a_pair_as_data() -> None:
         "answers": "open",
         "noticed": SEEN,
     }
-    assert SERVING.facts()["pair"] is None
+    assert SERVING.facts()["cluster"] is None

@@ -207,7 +207,7 @@ def paired(**changes: t.Any) -> dict[str, t.Any]:
     rail = {"interface": "enp1s0f1np1", "address": "192.168.100.10", "peer_address": "192.168.100.11"}
     rails = [{**rail, "mtu": 9000, "speed_mbps": 200_000}, {"address": "192.168.101.10"}]
     pair = {"rank": 0, "nodes": ["spark-1", "spark-2"], "rails": rails, **changes}
-    return record(pair=pair, listens_on="127.0.0.1")
+    return record(cluster=pair, listens_on="127.0.0.1")
 
 
 def test_two_sparks_serve_together() -> None:
@@ -242,7 +242,7 @@ def test_ranks_say_that_they_use_rdma() -> None:
 
 def test_ranks_say_only_what_is_known() -> None:
     assert "both ranks" not in render("x", paired(), LOCAL)
-    assert "both ranks" not in render("x", record(pair={}), LOCAL)
+    assert "both ranks" not in render("x", record(cluster={}), LOCAL)
     text = render("x", paired(ranks=[rank(cores=1), rank(versions={})]), LOCAL)
     assert "  both ranks         the same environment, 1 and 20 cores, not known whether NCCL uses RDMA\n" in text
 
