@@ -53,7 +53,7 @@ options:
     default: 0
   follow:
     default: false
-  deadline:
+  answer_timeout:
     description:
       - How many seconds the answer may take at most, from the connection to its last token. It is kept whatever the
         server does.
@@ -103,7 +103,7 @@ options:
   tools:
     description:
       - Whether to have the model call a function, with one more question that is not streamed. It takes up to
-        O(deadline) once more.
+        O(answer_timeout) once more.
       - Possible with O(kind=chat) only.
     type: bool
     default: false
@@ -116,14 +116,14 @@ options:
     description:
       - The server's log. It tells how far the server has loaded and why it died.
     type: path
-  since:
+  started_after:
     description:
       - When the container was started, as a Unix time or as Docker gives it, such as V(2026-01-31T12:00:00.123456789Z).
       - What O(state_file) says from before is the word of an earlier container, and ignored.
       - A container that has said nothing after two minutes is taken not to have started.
       - By default O(state_file) is believed however old it is.
     type: str
-  patience:
+  worker_timeout:
     description:
       - For how many seconds the head of two Sparks may wait for its worker before the state is V(waiting).
       - By default it may wait as long as it likes, since it starts the server by itself when the worker is there.
@@ -176,9 +176,11 @@ state:
     - V(absent) means that nothing listens and nothing says that a server is being started.
     - V(loading) means that the server was started and does not listen yet. So does a benchmark's server that has ended,
       since another one follows.
-    - V(waiting) means that it cannot be started because the other one of two Sparks has been missing for O(patience).
+    - V(waiting) means that it cannot be started because the other one of two Sparks has been missing for
+      O(worker_timeout).
     - V(unhealthy) means that it listens and cannot generate, or says so itself.
-    - V(busy) means that it is up and no token came within O(deadline). It serves someone else's request, or it hangs.
+    - V(busy) means that it is up and no token came within O(answer_timeout). It serves someone else's request, or it
+      hangs.
     - V(ready) means that it generates.
     - V(ready_without_speculation) means that it generates, and that no draft is accepted though O(speculation=true).
     - V(dead) means that the server exited. RV(error) says why.
@@ -191,7 +193,7 @@ finished:
   returned: success
   type: bool
   sample: true
-calls:
+attempts:
   description:
     - How often the module was called.
   returned: with O(follow=true)
@@ -264,7 +266,7 @@ answer:
       type: str
     complete:
       description:
-        - Whether it came to its end within O(deadline).
+        - Whether it came to its end within O(answer_timeout).
       type: bool
     model:
       description:
@@ -298,7 +300,7 @@ measurements:
   returned: success
   type: dict
   contains:
-    asked:
+    request:
       description:
         - With what it was measured, for measuring the same again, as C(prompt) and C(max_tokens).
       type: dict
@@ -368,7 +370,7 @@ http:
         - The models that are served.
       type: list
       elements: str
-    ask:
+    completion:
       description:
         - Status of the question's reply.
       type: int
@@ -423,10 +425,11 @@ class CompletionsProbe:
         self.warned: set[str] = set()
         self.asked: dict[str, t.Any] | None = None
         try:
-            self.since = seconds_of(self.params["since"]) if self.params["since"] else 0.0
+            self.since = seconds_of(self.params["started_after"]) if self.params["started_after"] else 0.0
         except ValueError:
             module.fail_json(
-                msg=f"since is {self.params['since']!r}, but must be a Unix time or like 2026-01-31T12:00:00Z."
+                msg=f"started_after is {self.params['started_after']!r}, but must be a Unix time or like "
+                "2026-01-31T12:00:00Z."
             )
         try:
             self.client = completions.Client(self.params["url"], self.params["api_key"])
@@ -443,7 +446,7 @@ class CompletionsProbe:
             state_file=Path(state_file) if state_file else None,
             log_file=Path(log_file) if log_file else None,
             since=self.since,
-            patience=self.params["patience"],
+            patience=self.params["worker_timeout"],
             model=self.params["model"],
             warn=self.warn,
         )
@@ -468,7 +471,7 @@ class CompletionsProbe:
                 verdict = completions.Verdict(look.state, [], look.error)
             if self.params["tools"] and verdict.state in SERVING:
                 tool_call, findings = completions.try_tool_call(
-                    self.client, self.params["model"] or look.models[0], self.params["deadline"]
+                    self.client, self.params["model"] or look.models[0], self.params["answer_timeout"]
                 )
                 verdict.findings.extend(findings)
         if verdict.state in SERVING:
@@ -501,8 +504,8 @@ class CompletionsProbe:
             stream=self.params["stream"],
         )
         self.asked = {"prompt": question.prompt, "max_tokens": question.max_tokens}
-        answer = self.client.ask(question, self.params["deadline"])
-        verdict = completions.judge(answer, question, expect, self.params["speculation"], self.params["deadline"])
+        answer = self.client.ask(question, self.params["answer_timeout"])
+        verdict = completions.judge(answer, question, expect, self.params["speculation"], self.params["answer_timeout"])
         if look.models and question.model not in look.models:
             names = ", ".join(look.models)
             message = f"The model {question.model} was asked for, but the server serves {names}."
@@ -516,7 +519,7 @@ class CompletionsProbe:
         tool_call: completions.ToolCall | None,
         verdict: completions.Verdict,
     ) -> None:
-        measurements = {**completions.measure(answer), "asked": self.asked} if answer else None
+        measurements = {**completions.measure(answer), "request": self.asked} if answer else None
         text = look.text or verdict.error or verdict.state
         if measurements and verdict.state in SERVING:
             # The figures are the record's to tell, and there they are told once.
@@ -536,7 +539,7 @@ class CompletionsProbe:
                 "health": look.health,
                 "version": look.version,
                 "models": look.models,
-                "ask": (answer.status or None) if answer else None,
+                "completion": (answer.status or None) if answer else None,
             },
             "server": look.server,
         }
@@ -566,7 +569,7 @@ def main() -> None:
         argument_spec={
             "url": {"type": "str", "default": "http://127.0.0.1:8000"},
             "wait": {"type": "float", "default": 0},
-            "deadline": {"type": "float", "default": 120},
+            "answer_timeout": {"type": "float", "default": 120},
             "kind": {"type": "str", "choices": ["chat", "completion", "none"], "default": "chat"},
             "model": {"type": "str"},
             "prompt": {"type": "str"},
@@ -578,8 +581,8 @@ def main() -> None:
             "tools": {"type": "bool", "default": False},
             "state_file": {"type": "path"},
             "log_file": {"type": "path"},
-            "since": {"type": "str"},
-            "patience": {"type": "float", "default": 0},
+            "started_after": {"type": "str"},
+            "worker_timeout": {"type": "float", "default": 0},
             "api_key": {"type": "str", "no_log": True},
             "fail_on": {
                 "type": "list",

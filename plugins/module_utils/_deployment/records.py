@@ -76,7 +76,7 @@ SHAPE: dict[str, t.Any] = {
     "answer": {"text": str, "reasoning": str},
     "measurements": {
         **dict.fromkeys(("ttft_s", "tokens_per_second", "acceptance_length"), NUMBER),
-        "asked": {"prompt": str, "max_tokens": is_positive},
+        "request": {"prompt": str, "max_tokens": is_positive},
     },
     "memory_available": NUMBER,
     **{name: {"date": str, "sentence": str} for name in ("benchmark", "verdict")},

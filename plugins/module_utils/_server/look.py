@@ -131,7 +131,7 @@ def how_far(server: t.Mapping[str, t.Any], log: str) -> tuple[float | None, str]
 
 def question_of(record: t.Mapping[str, t.Any] | None) -> tuple[str, int]:
     """What it was measured with when it was deployed, so that the figures of then and now say the same."""
-    asked = ((record or {}).get("measurements") or {}).get("asked") or {}
+    asked = ((record or {}).get("measurements") or {}).get("request") or {}
     return asked.get("prompt") or QUESTION[0], asked.get("max_tokens") or QUESTION[1]
 
 

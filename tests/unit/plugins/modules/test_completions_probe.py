@@ -86,11 +86,16 @@ def test_ready(server: Server, probe: Probe) -> None:
     result = probe(url=server.url, speculation=True)
     assert result["state"] == "ready"
     assert (result["finished"], result["healthy"], result["error"], result["findings"]) == (True, True, None, [])
-    assert result["http"] == {"health": 200, "version": "1.3.0rc12", "models": ["openai/gpt-oss-120b"], "ask": 200}
+    assert result["http"] == {
+        "health": 200,
+        "version": "1.3.0rc12",
+        "models": ["openai/gpt-oss-120b"],
+        "completion": 200,
+    }
     assert result["answer"]["text"].startswith("17 times 23")
     assert result["answer"]["complete"] is True
     assert result["measurements"]["acceptance_length"] == 4.3
-    assert set(result["measurements"]["asked"]) == {"prompt", "max_tokens"}
+    assert set(result["measurements"]["request"]) == {"prompt", "max_tokens"}
     assert result["progress"]["text"] == "ready"
     assert result["progress"]["text"] == "ready"
     asked = server.requests[0]
@@ -168,10 +173,10 @@ def test_busy(server: Server, probe: Probe) -> None:
         handler.told.release.wait()
 
     server.ask = hang
-    result = probe(url=server.url, deadline=0.3)
+    result = probe(url=server.url, answer_timeout=0.3)
     assert (result["state"], result["finished"], result["healthy"], result["error"]) == ("busy", True, False, None)
     assert result["findings"][0]["id"] == "busy"
-    assert probe(url=server.url, deadline=0.3, fail_on=["not_serving"])["msg"] == result["findings"][0]["message"]
+    assert probe(url=server.url, answer_timeout=0.3, fail_on=["not_serving"])["msg"] == result["findings"][0]["message"]
 
 
 def test_error_in_stream(server: Server, probe: Probe) -> None:
@@ -294,18 +299,18 @@ def test_dead(
 def test_a_server_that_ended_without_its_worker_is_not_dead(container: Container, probe: Probe, state: str) -> None:
     excused = {**exited(None, 9, reason="peer lost: no way to 10.0.0.2"), "by": "watchdog", "excused": True}
     container.says(state, reason="no way to 10.0.0.2", last_exit=excused)
-    result = probe(since=1, wait=5, patience=60, fail_on=["not_serving"], **container.args)
+    result = probe(started_after=1, wait=5, worker_timeout=60, fail_on=["not_serving"], **container.args)
     # A head that waits says so whatever it noted of its server's end.
     assert (result["state"], result["finished"], result["error"]) == ("loading", False, None)
     container.says(state, reason="no way to 10.0.0.2", last_exit=exited())
-    assert probe(since=1, **container.args)["state"] == ("dead" if state == "loading" else "loading")
+    assert probe(started_after=1, **container.args)["state"] == ("dead" if state == "loading" else "loading")
 
 
 def test_patience_with_the_worker_has_an_end(container: Container, probe: Probe, clock: Clock) -> None:
     container.says("waiting for the worker", reason="nothing listens at 10.0.0.2", since=clock.time() - 20)
     assert probe(**container.args)["state"] == "loading"
-    assert probe(patience=60, **container.args)["state"] == "loading"
-    result = probe(patience=10, fail_on=["not_serving"], **container.args)
+    assert probe(worker_timeout=60, **container.args)["state"] == "loading"
+    result = probe(worker_timeout=10, fail_on=["not_serving"], **container.args)
     assert (result["state"], result["finished"]) == ("waiting", True)
     assert result["msg"] == result["error"]
     assert result["error"] == (
@@ -313,7 +318,7 @@ def test_patience_with_the_worker_has_an_end(container: Container, probe: Probe,
         " is there: start that, too."
     )
     # Another start is another wait.
-    assert probe(patience=10, since=clock.time() - 1, **container.args)["state"] == "loading"
+    assert probe(worker_timeout=10, started_after=clock.time() - 1, **container.args)["state"] == "loading"
 
 
 def test_a_worker_that_is_up_and_lets_nobody_in_is_not_waited_for(
@@ -343,8 +348,8 @@ def test_a_worker_that_is_up_and_lets_nobody_in_is_not_waited_for(
 )
 def test_an_exit_before_since_is_ignored(container: Container, probe: Probe, state: str, outcome: str) -> None:
     container.says(state, last_exit=exited(at=1000.0))
-    assert probe(since=1001, **container.args)["state"] == outcome
-    assert probe(since=999, **container.args)["state"] == "dead"
+    assert probe(started_after=1001, **container.args)["state"] == outcome
+    assert probe(started_after=999, **container.args)["state"] == "dead"
 
 
 @pytest.mark.parametrize(
@@ -446,7 +451,7 @@ def test_who_answers_may_be_somebody_else(
     started = time.time() - (said or {}).pop("started", 1)
     if said is not None:
         container.says(**said)
-    result = probe(**{**container.args, "url": server.url}, since=str(started), kind="none")
+    result = probe(**{**container.args, "url": server.url}, started_after=str(started), kind="none")
     assert result["state"] == state
     assert text in (result["error"] or result["progress"]["text"])
 
@@ -485,14 +490,14 @@ def test_unusable_parameters(probe: Probe, args: dict[str, t.Any], message: str)
 
 def test_the_word_of_the_container_before_is_ignored(container: Container, probe: Probe) -> None:
     container.says("running", since=1000)
-    result = probe(since=str(time.time()), **container.args)
+    result = probe(started_after=str(time.time()), **container.args)
     assert (result["state"], result["finished"]) == ("loading", False)
     assert result["progress"]["text"] == "starting the container"
 
 
 def test_a_container_that_never_says_a_word_is_absent(container: Container, probe: Probe) -> None:
     container.says("running", since=1000)
-    result = probe(since="2001-01-31T12:00:00.123456789Z", **container.args)
+    result = probe(started_after="2001-01-31T12:00:00.123456789Z", **container.args)
     assert result["state"] == "absent"
     assert "main process has not begun within 120 s" in result["error"]
 
@@ -505,7 +510,7 @@ def test_moments(moment: str, expected: float) -> None:
 
 
 def test_a_moment_that_is_none(probe: Probe) -> None:
-    assert "since is 'yesterday', but must be" in probe(since="yesterday")["msg"]
+    assert "started_after is 'yesterday', but must be" in probe(started_after="yesterday")["msg"]
 
 
 def tool_reply(**message: t.Any) -> dict[str, t.Any]:

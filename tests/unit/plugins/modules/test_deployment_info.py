@@ -279,7 +279,7 @@ def test_what_is_not_the_recipes_is_told(serving: Spark, look: Look, kept: t.Any
 def test_it_is_measured_with_what_it_was_measured_with_when_deployed(
     serving: Spark, look: Look, server: Server
 ) -> None:
-    serving.record["measurements"]["asked"] = {"prompt": "A train travels", "max_tokens": 128}
+    serving.record["measurements"]["request"] = {"prompt": "A train travels", "max_tokens": 128}
     serving.write("mine/record.json", serving.record)
     assert look()["state"] == "ready"
     assert (server.requests[0]["prompt"], server.requests[0]["max_tokens"]) == ("A train travels", 128)

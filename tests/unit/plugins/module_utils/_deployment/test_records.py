@@ -263,7 +263,7 @@ MOUNT = {"source": "/models", "target": "/cache"}
 RAIL = {"address": "192.168.100.10", "interface": "enp1s0f1np1"}
 SEEN: dict[str, t.Any] = {
     "findings": [ODD],
-    "measurements": {"ttft_s": 0.2, "asked": {"prompt": "Why?", "max_tokens": 128}},
+    "measurements": {"ttft_s": 0.2, "request": {"prompt": "Why?", "max_tokens": 128}},
     "break_even": {"best": 2.5, "worst": 4},
     "answer": {"text": "42", "reasoning": None},
     "memory_available": 5,
@@ -275,7 +275,7 @@ SEEN: dict[str, t.Any] = {
     [
         *({"url": url} for url in ("127.0.0.1:8000", "http://127.0.0.1", "http://[", "http://127.0.0.1:99999")),
         *({"findings": findings} for findings in ([5], ["odd"], [ODD, {"id": "odd"}], [{**ODD, "message": 5}])),
-        *({"measurements": {"asked": {"max_tokens": many}}} for many in (-5, 0, "128", True)),
+        *({"measurements": {"request": {"max_tokens": many}}} for many in (-5, 0, "128", True)),
         *({"measurements": figures} for figures in (5, ["fast"], {"ttft_s": "fast"})),
         *({"container": {**RECORD["container"], "mounts": mounts}} for mounts in ([5], [{"source": "/models"}])),
         *(
@@ -313,9 +313,9 @@ def test_what_is_not_known_is_no_damage(tmp_path: Path, edited: dict[str, t.Any]
 
 def test_who_only_looks_leaves_out_what_is_no_answer(tmp_path: Path) -> None:
     asked = {"prompt": "Why?", "max_tokens": -5}
-    store(tmp_path, json.dumps({**RECORD, "findings": [5, ODD, {}], "measurements": {"asked": asked}, "url": "x"}))
+    store(tmp_path, json.dumps({**RECORD, "findings": [5, ODD, {}], "measurements": {"request": asked}, "url": "x"}))
     record = records.read_record(tmp_path / "mine" / "record.json") or {}
-    assert (record["findings"], record["measurements"]) == ([ODD], {"asked": {"prompt": "Why?"}})
+    assert (record["findings"], record["measurements"]) == ([ODD], {"request": {"prompt": "Why?"}})
     assert "url" not in record
 
 
