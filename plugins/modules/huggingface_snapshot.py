@@ -594,7 +594,7 @@ progress:
   type: dict
   sample:
     text: "the Hub limits requests: goes on in 4 min"
-calls:
+attempts:
   description:
     - How often the module was called.
   returned: with O(follow=true)

@@ -128,7 +128,7 @@ class Following(ActionBase):
                 if result.get("ended"):
                     display.display(f"{name} | {result['ended']}")
             changed = changed or bool(result.get("changed"))
-            result.update(changed=changed, calls=calls)
+            result.update(changed=changed, attempts=calls)
             if "attached" in first:
                 result["attached"] = first["attached"]
             finished = bool(result.get("finished"))

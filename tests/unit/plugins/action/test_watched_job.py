@@ -131,7 +131,7 @@ def fixture_playbook(tmp_path: Path) -> t.Iterator[Playbook]:
 def test_the_job_survives_the_playbook(playbook: Playbook) -> None:
     code, output = playbook.run("--check")
     assert code == 0, output
-    assert (playbook.result()["changed"], playbook.result()["calls"]) == (True, 1)
+    assert (playbook.result()["changed"], playbook.result()["attempts"]) == (True, 1)
     assert not (playbook.directory / "jobs").exists()
 
     process = playbook.start()
@@ -182,7 +182,7 @@ def test_one_call_only(playbook: Playbook) -> None:
     code, output = playbook.run(follow=False)
     assert code == 0, output
     result = playbook.result()
-    assert (result["finished"], result["attached"], "calls" in result) == (False, False, False)
+    assert (result["finished"], result["attached"], "attempts" in result) == (False, False, False)
     assert "spark-1 | " not in output
 
 
