@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         variables, arguments = dict(task_vars or {}), dict(self._task.args)
         # Without its failure the module refuses that.
-        if boolean(arguments.get("fails") or False) and arguments.get("failure") is not None:
+        if boolean(arguments.get("always_fail") or False) and arguments.get("failure_message") is not None:
             return self._failed(arguments, variables)
         wanted = str(arguments.get("fetch_to") or "")
         if wanted and not arguments.get("bundle"):
@@ -58,7 +58,7 @@ class ActionModule(ActionBase):
             found = {}
         if found.get("verdict") == "problem":
             display.display("\n" + "\n".join(found["lines"]) + "\n")
-        return {"failed": True, "changed": False, "msg": str(arguments["failure"])}
+        return {"failed": True, "changed": False, "msg": str(arguments["failure_message"])}
 
     def _brought(self, source: str, path: Path, variables: dict[str, t.Any]) -> dict[str, t.Any]:
         """Take the archive from the host, which does not keep it; what came in the way, or nothing."""

@@ -21,13 +21,13 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         host = str((task_vars or {}).get("inventory_hostname", self._play_context.remote_addr))
         arguments = dict(self._task.args)
-        awaited = arguments.pop("lets_in", None)
+        awaited = arguments.pop("wait_for_ssh", None)
         # Nobody waits for what a run in check mode has not started.
         if awaited and (self._task.check_mode or self._lets_in(awaited, task_vars)):
             return {"changed": False}
         found = dict(self._execute_module(module_args=arguments, task_vars=task_vars))
         if awaited:
-            why = str(found.get("why") or "diagnose.yml tells more.")
+            why = str(found.get("reason") or "diagnose.yml tells more.")
             return {"failed": True, "msg": f"{host}: the container is started, but its head cannot log in. {why}"}
         if "disk" in found:
             around = Around(tuple(((task_vars or {}).get("groups") or {}).get("sparks") or ()))

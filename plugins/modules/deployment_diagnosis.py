@@ -52,20 +52,20 @@ options:
       - The Docker Engine's socket.
     type: path
     default: /var/run/docker.sock
-  ask:
+  probe:
     description:
       - Whether to ask the server for a short completion. Without it nothing is called V(healthy).
     type: bool
     default: true
-  failure:
+  failure_message:
     description:
       - The message with which a run failed. It is matched as well, and something is wrong then even if a server
         generates.
     type: str
-  fails:
+  always_fail:
     description:
-      - For the C(rescue) of a run; needs O(failure). The task fails with that in any case, also where the host cannot
-        be looked at, and first shows RV(lines) where they tell of a problem.
+      - For the C(rescue) of a run; needs O(failure_message). The task fails with that in any case, also where the host
+        cannot be looked at, and first shows RV(lines) where they tell of a problem.
     type: bool
     default: false
   host:
@@ -325,15 +325,15 @@ def main() -> None:
             "state_directory": {"type": "path", "default": "~/.local/share/dgx-spark-speculative"},
             "cache_directory": {"type": "path", "default": "~/.cache/huggingface/hub"},
             "socket": {"type": "path", "default": "/var/run/docker.sock"},
-            "ask": {"type": "bool", "default": True},
-            "failure": {"type": "str"},
-            "fails": {"type": "bool", "default": False},
+            "probe": {"type": "bool", "default": True},
+            "failure_message": {"type": "str"},
+            "always_fail": {"type": "bool", "default": False},
             "host": {"type": "str"},
             "bundle": {"type": "path"},
             # The action sees to this, and to a task that fails.
             "fetch_to": {"type": "str"},
         },
-        required_if=[("fails", True, ["failure"])],
+        required_if=[("always_fail", True, ["failure_message"])],
         supports_check_mode=True,
     )
     try:

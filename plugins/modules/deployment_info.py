@@ -12,8 +12,8 @@ version_added: 0.1.0
 description:
   - Tells in one call what is deployed, in which state the server is, how fast it is, and where memory and disk went, or
     what the server wrote. What is not in O(gather) is not looked at, and not returned.
-  - What cannot be found out is null, and RV(unknown) or RV(log.detail) says why. Without Docker, without a deployment
-    or with half of one there still is an answer.
+  - What cannot be found out is null, and RV(not_checked) or RV(log.detail) says why. Without Docker, without a
+    deployment or with half of one there still is an answer.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._attributes.info_module
@@ -26,7 +26,7 @@ options:
     description:
       - What to look at.
       - V(status) is everything but the log. A running container proves nothing, so the server is asked for a few
-        tokens, unless O(ask=false); besides Docker, the records, the models and the memory are looked at. See
+        tokens, unless O(probe=false); besides Docker, the records, the models and the memory are looked at. See
         RV(state) and the other values.
       - V(log) is the last lines that the server wrote. Only Docker and the log are looked at. See RV(log).
     type: list
@@ -78,21 +78,21 @@ options:
       - The socket of the Docker Engine.
     type: path
     default: /var/run/docker.sock
-  ask:
+  probe:
     description:
       - Whether to ask the server for a few tokens. Without that RV(state=ready) says only that C(/health) and
         C(/v1/models) answer. While a benchmark measures it, it is never asked.
     type: bool
     default: true
-  deadline:
+  answer_timeout:
     description:
       - How many seconds the answer may take at most.
     type: float
     default: 40
-  lets_in:
+  wait_for_ssh:
     description:
       - Where the head of several Sparks logs in to the container. Then the task waits until it can, and looks no
-        further. Where it cannot in time, the task fails with RV(why).
+        further. Where it cannot in time, the task fails with RV(reason).
     type: dict
     suboptions:
       address:
@@ -143,7 +143,7 @@ state:
     - V(ready) means that it generates, V(ready_without_speculation) that it does and accepts no draft, V(busy) that no
       token came in time, as when it serves someone else.
     - V(trial) means that a benchmark has other engine options served for now, whether their server answers, loads or
-      has ended. RV(why) says which, and RV(jobs) how far the benchmark is.
+      has ended. RV(reason) says which, and RV(jobs) how far the benchmark is.
     - V(unhealthy) means that it listens and cannot generate, V(dead) that it exited, V(failed) that it did and is not
       started again.
     - Of two Sparks that serve as one, V(waiting) means that this one waits for the other one. The worker has no port
@@ -151,7 +151,7 @@ state:
   returned: with V(status) in O(gather)
   type: str
   sample: ready
-why:
+reason:
   description:
     - One or two sentences on the state. Null if it speaks for itself.
   returned: with V(status) in O(gather)
@@ -211,7 +211,7 @@ url:
   returned: with V(status) in O(gather)
   type: str
   sample: http://127.0.0.1:8000
-beside:
+companions:
   description:
     - Docker's word for the state of the containers of the proxy (C(proxy)) and of Open WebUI (C(Open WebUI)).
       Those that do not exist are left out.
@@ -364,7 +364,7 @@ memory_available:
   returned: with V(status) in O(gather)
   type: int
   sample: 18259084288
-guard:
+memory_guard:
   description:
     - The memory guard in the container, as it says of itself. C(on), and why not; the C(lowest) level of available
       memory since the server was started and the C(floor) that it keeps free, in bytes; whether its own pages are
@@ -391,7 +391,7 @@ disk:
     previous_image_bytes:
       description: The image of RV(previous), if that is another one. Null otherwise.
       type: int
-    images_unused:
+    unused_images:
       description:
         - Images that this collection has pulled and that neither of the two uses, with C(reference) and C(bytes). Null
           if Docker cannot be asked.
@@ -400,17 +400,17 @@ disk:
     models_used_bytes:
       description: What the models hold that the deployment and the previous one use.
       type: int
-    models_unused:
+    unused_models:
       description:
         - The models that were fetched by this collection and that neither of the two uses, with C(id) and C(bytes).
       type: list
       elements: dict
-    unserved:
+    unused_files:
       description:
         - Files of models in use that are never served, such as C(original/), with C(model), C(path) and C(bytes).
       type: list
       elements: dict
-    orphan_parts:
+    incomplete_downloads:
       description: Incomplete downloads, with C(model), C(path) and C(bytes).
       type: list
       elements: dict
@@ -423,7 +423,7 @@ disk:
     docker_free_bytes:
       description: What is free where images are stored.
       type: int
-    removable_bytes:
+    reclaimable_bytes:
       description: What cleaning up with C(unused=true) would give back.
       type: int
 previous:
@@ -500,7 +500,7 @@ jobs:
     - name: fetch
       percent: 42.0
       text: openai/gpt-oss-120b 27.4 of 65.2 GB
-run:
+lease:
   description:
     - Who changes the Spark with which playbook, and for how many seconds; null if nobody does. See
       M(dgx_spark.speculative.lease).
@@ -510,7 +510,7 @@ run:
     who: alice@laptop
     doing: two_sparks.yml
     for_s: 185
-unknown:
+not_checked:
   description:
     - Sentences on what could not be looked at.
   returned: with V(status) in O(gather)
@@ -588,9 +588,9 @@ def main() -> None:
             "cache_directory": {"type": "path", "default": "~/.cache/huggingface/hub"},
             "receipts_directory": {"type": "path"},
             "socket": {"type": "path", "default": "/var/run/docker.sock"},
-            "ask": {"type": "bool", "default": True},
-            "deadline": {"type": "float", "default": 40},
-            "lets_in": {"type": "dict", "options": LETS_IN},
+            "probe": {"type": "bool", "default": True},
+            "answer_timeout": {"type": "float", "default": 40},
+            "wait_for_ssh": {"type": "dict", "options": LETS_IN},
         },
         supports_check_mode=True,
     )

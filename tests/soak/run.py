@@ -158,7 +158,7 @@ class Observer(threading.Thread):
         begun = time.time()
         outcome = self.scene.play("status", variables={"json": str(self.path)})
         text = self.path.read_text(encoding="utf-8") if self.path.exists() else "{}"
-        states = {host: {"state": one.get("state"), "why": one.get("why")} for host, one in json.loads(text).items()}
+        states = {host: {"state": one.get("state"), "why": one.get("reason")} for host, one in json.loads(text).items()}
         leaks = secrets.seen(outcome.output + text, self.scene.secrets)
         traceback = has_traceback(outcome.output)
         said = outcome.message[-500:] if outcome.code else ""

@@ -239,7 +239,7 @@ class EvidenceGatherer(Gatherer):
     _engine: LoggingEngine
 
     def __init__(self, params: t.Mapping[str, t.Any], machine: docker.Machine) -> None:
-        evidence = Evidence(failure=params["failure"] or "")
+        evidence = Evidence(failure=params["failure_message"] or "")
         super().__init__(evidence, params, machine, LoggingEngine(params["socket"], ENGINE_TIMEOUT_S))
 
     def gather(self) -> Evidence:
@@ -265,7 +265,7 @@ class EvidenceGatherer(Gatherer):
         self._look("network", self._network)
         self._look("cache's owner", self._owner)
         self._look("port", self._port)
-        if self._params["ask"] and evidence.running and not evidence.rank:
+        if self._params["probe"] and evidence.running and not evidence.rank:
             self._look("server", self._ask)
         return evidence
 

@@ -67,15 +67,15 @@ class Disk:
 
     image_bytes: int | None = None
     previous_image_bytes: int | None = None
-    images_unused: list[UnusedImage] | None = None
+    unused_images: list[UnusedImage] | None = None
     models_used_bytes: int | None = None
-    models_unused: list[UnusedModel] | None = None
-    unserved: list[Removable] | None = None
-    orphan_parts: list[Removable] | None = None
+    unused_models: list[UnusedModel] | None = None
+    unused_files: list[Removable] | None = None
+    incomplete_downloads: list[Removable] | None = None
     logs_bytes: int | None = None
     cache_free_bytes: int | None = None
     docker_free_bytes: int | None = None
-    removable_bytes: int | None = None
+    reclaimable_bytes: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Status:
     """All that is known; None is 'not known'."""
 
     state: str | None = None
-    why: str | None = None
+    reason: str | None = None
     container: dict[str, t.Any] | None = None
     deployment: str | None = None
     title: str | None = None
@@ -138,7 +138,7 @@ class Status:
     url: str | None = None
     listens_on: str | None = None
     # The containers beside it that are there, by what they are, each with Docker's word for its state.
-    beside: dict[str, str] = dataclasses.field(default_factory=dict)
+    companions: dict[str, str] = dataclasses.field(default_factory=dict)
     # What the proxy offers, as the role api_proxy has written it down.
     endpoint: dict[str, t.Any] | None = None
     target_model: str | None = None
@@ -164,7 +164,7 @@ class Status:
     memory_total: int | None = None
     memory_available: int | None = None
     # The memory guard in the container, as it says of itself; and who else ends programs when the memory is short.
-    guard: dict[str, t.Any] | None = None
+    memory_guard: dict[str, t.Any] | None = None
     oom_daemons: list[str] = dataclasses.field(default_factory=list)
     disk: Disk = dataclasses.field(default_factory=Disk)
     previous: Previous | None = None
@@ -172,8 +172,8 @@ class Status:
     cluster: dict[str, t.Any] | None = None
     jobs: list[Job] = dataclasses.field(default_factory=list)
     # The run that has the lease.
-    run: dict[str, t.Any] | None = None
-    unknown: list[str] = dataclasses.field(default_factory=list)
+    lease: dict[str, t.Any] | None = None
+    not_checked: list[str] = dataclasses.field(default_factory=list)
 
     def take(self, record: t.Mapping[str, t.Any]) -> None:
         """Take over what the record says."""

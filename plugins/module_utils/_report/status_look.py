@@ -84,8 +84,10 @@ class StatusLook(Gatherer):
         self._look("disks", self._disks)
         slot = brief_slot(facts.slot) if facts.slot else None
         status.container = self._container(slot)
-        status.beside = self._beside()
-        status.endpoint = exposed(self._state_directory / "proxy") if status.beside.get("proxy") == "running" else None
+        status.companions = self._beside()
+        status.endpoint = (
+            exposed(self._state_directory / "proxy") if status.companions.get("proxy") == "running" else None
+        )
         self._describe(slot, facts.record)
         self._deployed(slot, facts.record)
         self._figures(facts.record)
@@ -93,14 +95,14 @@ class StatusLook(Gatherer):
         if previous and previous.get("format") == records.FORMAT:
             status.previous = Previous.of(previous, facts.record)
         status.jobs = self._jobs()
-        status.run = self._run()
+        status.lease = self._run()
         self._memory_now()
         self._images(slot, facts.record, previous)
         self._models(facts.record)
         self._sizes()
         if self._problem:
             remedy = f" {cause_of(self._problem, ('docker_denied',)).fix}" if facts.docker == "denied" else ""
-            status.unknown.insert(0, f"Docker cannot be asked: {self._problem}.{remedy}")
+            status.not_checked.insert(0, f"Docker cannot be asked: {self._problem}.{remedy}")
         return status
 
     def _docker_problem(self) -> str:
@@ -192,16 +194,16 @@ class StatusLook(Gatherer):
             status.findings += look.by_tcp(facts, "this Spark") + other_mtus(facts.cluster.rails, facts.links)
         # Without the others there is no token to wait for.
         lost = self._lost()
-        found = self._state_of(slot, look.question_of(record) if self._params["ask"] and not lost else None)
+        found = self._state_of(slot, look.question_of(record) if self._params["probe"] and not lost else None)
         if lost and found.state == "ready":
             found = dataclasses.replace(found, state="unhealthy", why=lost)
-        status.state, status.why, status.version = found.state, found.why, found.version
+        status.state, status.reason, status.version = found.state, found.why, found.version
         status.findings += [one for one in found.findings if one not in status.findings]
         if slot is not None and slot["state"] == "running" and facts.state:
             restarts = facts.state.get("restarts")
             status.restarts = restarts if isinstance(restarts, int) else None
             guard = facts.state.get("guard")
-            status.guard = guard if isinstance(guard, dict) else None
+            status.memory_guard = guard if isinstance(guard, dict) else None
         self._measured = found.measurements
 
     def _lost(self) -> str:
@@ -230,7 +232,7 @@ class StatusLook(Gatherer):
             asked = look.ServerLook(status.url, self.facts)
         except ValueError as e:
             return look.Look(None, str(e))
-        found = asked.look(question, status.method not in (None, "none"), self._params["deadline"])
+        found = asked.look(question, status.method not in (None, "none"), self._params["answer_timeout"])
         if slot is None and found.state not in (*look.SERVING, "unhealthy"):
             # Nothing listens, and whether the container runs is not known: the files may be old.
             return look.Look(None, f"Nothing listens at {status.url}, and Docker cannot be asked why.")
@@ -255,7 +257,7 @@ class StatusLook(Gatherer):
         try:
             return lease.ask({"do": "ask"}).get("holder")
         except lease.LockError as error:
-            self._status.unknown.append(f"{error}.")
+            self._status.not_checked.append(f"{error}.")
             return None
 
     def _jobs(self) -> list[Job]:
@@ -267,7 +269,7 @@ class StatusLook(Gatherer):
     def _memory_now(self) -> None:
         reason = self.facts.unread("memory")
         if reason is not None:
-            self._status.unknown.append(f"The memory cannot be looked at: {reason}.")
+            self._status.not_checked.append(f"The memory cannot be looked at: {reason}.")
             return
         self._status.memory_total = self.facts.memory.get("MemTotal")
         self._status.memory_available = self.facts.memory.get("MemAvailable")
@@ -291,7 +293,7 @@ class StatusLook(Gatherer):
         if self._problem:
             return
         named = ((name, self._image(name)) for name in records.images(self._state_directory, labels)["unused"])
-        status.disk.images_unused = [
+        status.disk.unused_images = [
             UnusedImage(name, found.get("Size") or 0)
             for name, found in named
             if found and found.get("Id") not in (identity, before)
@@ -303,7 +305,7 @@ class StatusLook(Gatherer):
         try:
             cached = cached_models(self._cache, self._receipts, in_use)
         except OSError as e:
-            self._status.unknown.append(f"The models in {self._cache} cannot be looked at: {e.strerror or e}.")
+            self._status.not_checked.append(f"The models in {self._cache} cannot be looked at: {e.strerror or e}.")
         sizes = {model.id: model.bytes_on_disk for model in cached or []}
         self._status.models = [
             Model(name, role_of(name, record or {}), commit, sizes.get(name))
@@ -347,12 +349,14 @@ def role_of(model: str, record: t.Mapping[str, t.Any]) -> str:
 def count_models(disk: Disk, cached: t.Sequence[CachedModel]) -> None:
     """Sort what the cache holds into kinds that do not overlap; a model that is not ours counts only if it is used."""
     kept = [model for model in cached if model.in_use]
-    disk.models_unused = [
+    disk.unused_models = [
         UnusedModel(model.id, model.bytes_on_disk) for model in cached if model.fetched_here and not model.in_use
     ]
-    disk.unserved = [Removable(model.id, piece.path, piece.bytes) for model in kept for piece in model.unserved]
-    disk.orphan_parts = [Removable(model.id, piece.path, piece.bytes) for model in kept for piece in model.orphans]
-    aside = sum(piece.bytes for piece in (*disk.unserved, *disk.orphan_parts))
+    disk.unused_files = [Removable(model.id, piece.path, piece.bytes) for model in kept for piece in model.unserved]
+    disk.incomplete_downloads = [
+        Removable(model.id, piece.path, piece.bytes) for model in kept for piece in model.orphans
+    ]
+    aside = sum(piece.bytes for piece in (*disk.unused_files, *disk.incomplete_downloads))
     disk.models_used_bytes = sum(model.bytes_on_disk for model in kept) - aside
-    images = sum(image.bytes for image in disk.images_unused or [])
-    disk.removable_bytes = images + sum(removal.bytes for removal in removals(cached))
+    images = sum(image.bytes for image in disk.unused_images or [])
+    disk.reclaimable_bytes = images + sum(removal.bytes for removal in removals(cached))

@@ -96,7 +96,7 @@ def _for_the_state(host: str, status: Status) -> list[Advice]:
     if at_work:
         says = f"Go on after the {' and the '.join(at_work)}: run the same playbook again, such as this one"
         return [Advice(says, "single_eagle3", (host,))]
-    return [] if status.run else [Advice(*row, (host,)) for row in PLAYBOOKS["absent"]]
+    return [] if status.lease else [Advice(*row, (host,)) for row in PLAYBOOKS["absent"]]
 
 
 def _back(host: str, status: Status, around: Around) -> list[Advice]:
@@ -116,7 +116,7 @@ def advice(host: str, status: Status, around: Around) -> list[Advice]:
     other = "" if status.state in (*SERVING, RANK_RUNS) else _gone_elsewhere(host, status, around)
     found = _left_alone(host, status, other) if other else _for_the_state(host, status)
     found += _back(host, status, around)
-    removable = status.disk.removable_bytes or 0
+    removable = status.disk.reclaimable_bytes or 0
     if removable >= WORTH_REMOVING:
         says = f"Give back {amount(removable)} that nothing serves"
         found.append(Advice(says, "cleanup", (host,), "unused=true"))

@@ -57,10 +57,10 @@ def _rows_of(kind: t.Callable[..., Row], said: t.Iterable[Facts] | None) -> list
 def status_of(facts: Facts) -> Status:
     """The status of which a module has returned the facts."""
     disk = Disk(**facts["disk"])
-    disk.images_unused = _rows_of(UnusedImage, facts["disk"]["images_unused"])
-    disk.models_unused = _rows_of(UnusedModel, facts["disk"]["models_unused"])
-    disk.unserved = _rows_of(Removable, facts["disk"]["unserved"])
-    disk.orphan_parts = _rows_of(Removable, facts["disk"]["orphan_parts"])
+    disk.unused_images = _rows_of(UnusedImage, facts["disk"]["unused_images"])
+    disk.unused_models = _rows_of(UnusedModel, facts["disk"]["unused_models"])
+    disk.unused_files = _rows_of(Removable, facts["disk"]["unused_files"])
+    disk.incomplete_downloads = _rows_of(Removable, facts["disk"]["incomplete_downloads"])
     status = Status(**{field.name: facts[field.name] for field in dataclasses.fields(Status)})
     status.disk, status.models = disk, [Model(**one) for one in facts["models"]]
     status.jobs = [Job(**one) for one in facts["jobs"]]
@@ -179,21 +179,26 @@ def _total(things: t.Sequence[Removable] | t.Sequence[UnusedModel] | None) -> st
 
 
 def _disk(disk: Disk) -> list[tuple[str, str]]:
-    image = "none in use" if disk.image_bytes is None and disk.images_unused is not None else size(disk.image_bytes)
+    image = "none in use" if disk.image_bytes is None and disk.unused_images is not None else size(disk.image_bytes)
     if disk.previous_image_bytes:
         image += f", the previous one's {size(disk.previous_image_bytes)}"
     rows = [("disk: image", image)]
-    if disk.images_unused:
-        rows.append(("  not in use", ", ".join(f"{one.reference} {size(one.bytes)}" for one in disk.images_unused)))
+    if disk.unused_images:
+        rows.append(("  not in use", ", ".join(f"{one.reference} {size(one.bytes)}" for one in disk.unused_images)))
     rows.append(("disk: models", f"{size(disk.models_used_bytes)} in use"))
-    if disk.models_unused:
-        names = ", ".join(f"{model.id} {size(model.bytes)}" for model in disk.models_unused)
+    if disk.unused_models:
+        names = ", ".join(f"{model.id} {size(model.bytes)}" for model in disk.unused_models)
         rows.append(("  not in use", names))
-    if disk.unserved:
-        names = ", ".join(f"{piece.path} of {piece.model} {size(piece.bytes)}" for piece in disk.unserved)
+    if disk.unused_files:
+        names = ", ".join(f"{piece.path} of {piece.model} {size(piece.bytes)}" for piece in disk.unused_files)
         rows.append(("  not served", names))
-    if disk.orphan_parts:
-        rows.append(("  orphan parts", f"{_total(disk.orphan_parts)} in {_count(len(disk.orphan_parts), 'file')}"))
+    if disk.incomplete_downloads:
+        rows.append(
+            (
+                "  orphan parts",
+                f"{_total(disk.incomplete_downloads)} in {_count(len(disk.incomplete_downloads), 'file')}",
+            )
+        )
     rows.append(("disk: logs", size(disk.logs_bytes)))
     rows.append(("disk: free", f"{size(disk.cache_free_bytes)} for models, {size(disk.docker_free_bytes)} for images"))
     return rows
@@ -271,8 +276,8 @@ def _guard(guard: Facts) -> str:
 
 def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
     yield "state", _state(status)
-    yield "", status.why
-    yield "run", in_words(status.run) if status.run else None
+    yield "", status.reason
+    yield "run", in_words(status.lease) if status.lease else None
     for job in status.jobs:
         percent = "" if job.percent is None else f" ({job.percent:.0f} %)"
         yield f"{job.name} runs", f"{job.text or 'starting'}{percent}"
@@ -285,7 +290,7 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
         yield from access.rows(status.url, status.listens_on, access.endpoint_of(status.endpoint))
     if status.context and status.concurrency and not _is_worker(status):
         yield "room", words_of_room(status.context, status.concurrency, status.longest_prompt)
-    yield from status.beside.items()
+    yield from status.companions.items()
     if status.image:
         yield "image", _image(status.image)
     for model in status.models:
@@ -294,8 +299,8 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
         yield "" if number else "as chosen", origin
     yield "speed", _speed(status)
     yield "memory", f"{size(status.memory_available)} of {size(status.memory_total)} available"
-    if status.guard:
-        yield "memory guard", _guard(status.guard)
+    if status.memory_guard:
+        yield "memory guard", _guard(status.memory_guard)
         for name in status.oom_daemons:
             yield "", OOM_DAEMONS.get(name, name)
     yield from _disk(status.disk)
@@ -314,6 +319,6 @@ def render(host: str, status: Status, around: Around | None = None, reach: acces
         first = access.opening(status.url, reach, access.endpoint_of(status.endpoint))
         lines += ["", *first] if first else []
     lines += section("Findings", (finding["message"] for finding in status.findings))
-    lines += section("Not known", status.unknown)
+    lines += section("Not known", status.not_checked)
     lines += section("Next", [one.line(seen.inventory) for one in advice(host, status, seen)])
     return lines

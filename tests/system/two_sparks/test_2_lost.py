@@ -145,7 +145,7 @@ def test_addresses_that_are_gone_when_it_starts_are_told_and_waited_for(
     assert worker.state["state"] == "waiting for the fabric"
     path = tmp_path / "status.json"
     playbook.succeed("status", variables={"json": str(path)})
-    why = json.loads(path.read_text(encoding="utf-8"))["spark-2"]["why"]
+    why = json.loads(path.read_text(encoding="utf-8"))["spark-2"]["reason"]
     assert "192.168.100.11" in why
     # Of two rails NCCL takes both.
     give_back(0)

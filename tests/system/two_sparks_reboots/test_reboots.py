@@ -198,7 +198,7 @@ def test_who_does_not_want_it_is_told_how_to_start(head: Node, worker: Node, tmp
     playbook.run("status", variables={"json": str(path)})
     for status in json.loads(path.read_text(encoding="utf-8")).values():
         assert status["state"] == "dead"
-        assert "start.yml" in status["why"]
+        assert "start.yml" in status["reason"]
     playbook.succeed("start")
     assert "-e spark_network_start_on_nic=true" in said(playbook.succeed("two_sparks"))
     dry = playbook.succeed("two_sparks", "--check", variables={"spark_network_start_on_nic": True})

@@ -35,7 +35,7 @@ def test_where_it_goes(where: str, hosts: list[str], expected: str, monkeypatch:
 
 def play(directory: Path, *arguments: str, **options: t.Any) -> dict[str, t.Any]:
     (directory / "home").mkdir(exist_ok=True)
-    asked = {"state_directory": str(directory / "state"), "socket": str(directory / "none"), "ask": False, **options}
+    asked = {"state_directory": str(directory / "state"), "socket": str(directory / "none"), "probe": False, **options}
     task = {"dgx_spark.speculative.deployment_diagnosis": asked}
     home = {"HOME": str(directory / "home"), "PWD": str(directory)}
     return plays.registered(directory, task, *arguments, **home)[0]
@@ -76,6 +76,8 @@ def test_a_run_that_failed_ends_with_its_own_message(
 
     said: list[str] = []
     monkeypatch.setattr(deployment_diagnosis.display, "display", said.append)
-    action = actions.made(deployment_diagnosis, {"fails": "true", "failure": "spark-1: It failed."}, answer)
+    action = actions.made(
+        deployment_diagnosis, {"always_fail": "true", "failure_message": "spark-1: It failed."}, answer
+    )
     assert action.run() == {"failed": True, "changed": False, "msg": "spark-1: It failed."}
     assert said == shown

@@ -30,10 +30,10 @@ def test_a_log_is_told_below_where_it_is(log: dict[str, t.Any], expected: list[s
 def look(*, listens: bool) -> t.Any:
     """The action on a host where somebody listens, or nobody."""
     lets_in = {"address": "192.168.100.11", "port": 2233, "timeout": "5"}
-    looked = {"why": "It has ended.", "disk": {}}
+    looked = {"reason": "It has ended.", "disk": {}}
     return actions.made(
         deployment_info,
-        {"ask": False, "lets_in": lets_in},
+        {"probe": False, "wait_for_ssh": lets_in},
         lambda name, _arguments: {"failed": not listens} if name else looked,
     )
 
@@ -44,6 +44,6 @@ def test_who_lets_its_head_in_is_not_looked_at_and_who_does_not_is_told_why() ->
     assert listening.run(None, {"inventory_hostname": "spark-2"}) == {"changed": False}
     assert listening.calls == [asked]
     found = silent.run(None, {"inventory_hostname": "spark-2"})
-    assert silent.calls == [asked, (None, {"ask": False})]
+    assert silent.calls == [asked, (None, {"probe": False})]
     assert found["failed"] is True
     assert found["msg"] == "spark-2: the container is started, but its head cannot log in. It has ended."

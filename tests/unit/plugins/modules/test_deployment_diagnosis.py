@@ -186,13 +186,15 @@ def test_a_server_that_generates_is_healthy(diagnose: Diagnose, server: Server) 
 
 @pytest.mark.usefixtures("engine")
 def test_not_asked_is_not_healthy(diagnose: Diagnose, server: Server) -> None:
-    assert diagnose(ask=False)["verdict"] == "unknown"
+    assert diagnose(probe=False)["verdict"] == "unknown"
     assert server.requests == []
 
 
 @pytest.mark.usefixtures("engine")
 def test_the_message_of_a_failed_run_is_matched(diagnose: Diagnose) -> None:
-    result = diagnose(failure="Pulling x failed because the disk is full (no space left on device)", ask=False)
+    result = diagnose(
+        failure_message="Pulling x failed because the disk is full (no space left on device)", probe=False
+    )
     assert (result["verdict"], result["findings"][0]["id"]) == ("problem", "disk_full")
     assert result["findings"][0]["where"] == "message"
 
@@ -229,7 +231,7 @@ def test_half_a_file_is_an_answer(diagnose: Diagnose, home: Path, text: str) -> 
 @pytest.mark.usefixtures("engine")
 def test_a_bundle_holds_no_secrets(diagnose: Diagnose, tmp_path: Path) -> None:
     bundle = tmp_path / "out/report.tar.gz"
-    result = diagnose(bundle=str(bundle), failure=f"It failed with {CANARY} and strange-but-secret")
+    result = diagnose(bundle=str(bundle), failure_message=f"It failed with {CANARY} and strange-but-secret")
     assert (result["changed"], result["bundle"]) == (True, str(bundle))
     assert "CANARY" not in json.dumps({name: result[name] for name in ("findings", "lines", "sources")})
     assert bundle.stat().st_mode & 0o777 == 0o600
@@ -284,7 +286,7 @@ def test_secrets_of_several_lines_do_not_reach_the_screen(diagnose: Diagnose, ho
     key = f"-----BEGIN PRIVATE KEY-----\n{CANARY}\nQ0FOQVJZ\n-----END PRIVATE KEY-----"
     log = f"start\nError: nobody knows this: Bearer\n{'x' * 20}CANARY\n{key}\npassword: |\n  CANARY\n"
     (home / "state/mine/state/server.log").write_text(log)
-    result = diagnose(ask=False, failure=f"It failed with {key}")
+    result = diagnose(probe=False, failure_message=f"It failed with {key}")
     assert result["verdict"] in ("unknown", "problem")
     shown = json.dumps({name: result[name] for name in ("lines", "findings", "sources")})
     assert "CANARY" not in shown
@@ -303,7 +305,7 @@ def test_a_record_of_another_shape_costs_nothing_else(diagnose: Diagnose, home: 
 @pytest.mark.parametrize("ended", ["x", [], {"a": 1}])
 def test_a_job_of_another_shape_costs_nothing_else(diagnose: Diagnose, home: Path, ended: t.Any) -> None:
     (home / "state/jobs/fetch/job.json").write_text(json.dumps({**job("boom"), "ended": ended}))
-    assert diagnose(ask=False)["verdict"] == "unknown"
+    assert diagnose(probe=False)["verdict"] == "unknown"
 
 
 def halve(engine: DockerServer, home: Path, rank: int, state: str) -> None:

@@ -181,7 +181,7 @@ def fixture_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Look:
 def test_one_that_serves(serving: Spark, look: Look, server: Server) -> None:
     serving.says("running", restarts=2)
     result = look()
-    assert (result["state"], result["why"], result["version"]) == ("ready", None, "1.3.0rc12")
+    assert (result["state"], result["reason"], result["version"]) == ("ready", None, "1.3.0rc12")
     assert (result["deployment"], result["title"], result["method"], result["draft_length"]) == (
         "mine",
         "A title",
@@ -202,7 +202,7 @@ def test_one_that_serves(serving: Spark, look: Look, server: Server) -> None:
     assert result["disk"]["docker_free_bytes"] > 0
     assert result["memory_total"] >= result["memory_available"] > 0
     assert [finding["id"] for finding in result["findings"]] == ["slow"]
-    assert (result["unknown"], result["previous"], result["jobs"]) == ([], None, [])
+    assert (result["not_checked"], result["previous"], result["jobs"]) == ([], None, [])
     assert result["lines"][0] == "spark-1 serves target with EAGLE-3, draft length 5"
     assert (server.requests[0]["max_tokens"], server.requests[0]["temperature"]) == (64, 0.0)
 
@@ -236,7 +236,7 @@ def test_what_another_user_has_deployed_is_asked_by_its_port(
     closed(home)
     monkeypatch.setattr(deployment_facts, "user_name", lambda _uid: "alice")
     result = look()
-    assert (result["state"], result["why"]) == ("ready", None)
+    assert (result["state"], result["reason"]) == ("ready", None)
     told = f"mine was deployed by alice, whose files in {home}/mine this user cannot read."
     assert [one["message"] for one in result["findings"]] == [f"{told} Run status.yml as alice to see all."]
     assert result["lines"][0] == "spark-1 serves mine"
@@ -249,7 +249,7 @@ def test_that_what_another_user_has_deployed_does_not_listen_is_all_that_is_know
     closed(silent.state / "mine")
     monkeypatch.setattr(deployment_facts, "user_name", lambda _uid: "alice")
     result = look()
-    assert (result["state"], result["why"]) == (None, f"Nothing listens at {silent.url}; only alice can see why.")
+    assert (result["state"], result["reason"]) == (None, f"Nothing listens at {silent.url}; only alice can see why.")
 
 
 @pytest.mark.parametrize(
@@ -293,10 +293,10 @@ def test_what_runs_beside_it_is_told(serving: Spark, look: Look) -> None:
         {"Labels": {"dgx_spark.speculative.role": "api_proxy"}, "State": "running"},
     ]
     serving.docker.pages["/containers/json?all=1"] = others[:1]
-    assert look()["beside"] == {}
+    assert look()["companions"] == {}
     serving.docker.pages["/containers/json?all=1"] = others
     result = look()
-    assert result["beside"] == {"proxy": "running", "Open WebUI": "exited"}
+    assert result["companions"] == {"proxy": "running", "Open WebUI": "exited"}
     assert ["proxy", "running"] in [line.split() for line in result["lines"]]
 
 
@@ -312,7 +312,7 @@ def test_few_tokens_do_not_measure(serving: Spark, look: Look, server: Server) -
 
 
 def test_not_asked(serving: Spark, look: Look, server: Server) -> None:
-    result = look(ask=False)
+    result = look(probe=False)
     assert (result["state"], result["measured"]) == ("ready", "deployed")
     assert server.requests == []
 
@@ -328,7 +328,7 @@ def test_no_draft_accepted(serving: Spark, look: Look, server: Server) -> None:
 @pytest.mark.parametrize("ask", [True, False])
 def test_a_kv_cache_that_is_smaller_than_planned(serving: Spark, look: Look, ask: bool) -> None:
     serving.says("running", kv_cache={"tokens": 17_792, "planned": 131_168})
-    result = look(ask=ask)
+    result = look(probe=ask)
     assert [finding["id"] for finding in result["findings"]] == ["slow", "smaller_context"]
     text = " ".join(" ".join(result["lines"]).split())
     assert "The context is smaller than planned: 17,792 of 131,168 tokens fit into the KV cache" in text
@@ -351,9 +351,9 @@ def test_busy(serving: Spark, look: Look, server: Server) -> None:
         handler.told.release.wait()
 
     server.ask = hang
-    result = look(deadline=0.3)
+    result = look(answer_timeout=0.3)
     assert (result["state"], result["measured"]) == ("busy", "deployed")
-    assert result["why"].startswith("No token came from /v1/completions within 0.3 s")
+    assert result["reason"].startswith("No token came from /v1/completions within 0.3 s")
 
 
 def test_unhealthy_with_the_word_of_the_watchdog(serving: Spark, look: Look, server: Server) -> None:
@@ -361,7 +361,7 @@ def test_unhealthy_with_the_word_of_the_watchdog(serving: Spark, look: Look, ser
     server.health = (503, b'"LLM is unavailable."')
     result = look()
     assert result["state"] == "unhealthy"
-    assert result["why"] == (
+    assert result["reason"] == (
         f'The server at {serving.url} answers 503 on /health: "LLM is unavailable.". '
         "The watchdog says unhealthy: three looks in a row failed."
     )
@@ -371,20 +371,20 @@ def test_an_error_inside_a_stream(serving: Spark, look: Look, server: Server) ->
     server.ask = replay("chat_stream_error")
     result = look()
     assert result["state"] == "unhealthy"
-    assert "illegal instruction" in result["why"]
+    assert "illegal instruction" in result["reason"]
 
 
 def test_something_else_listens(serving: Spark, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Handler, "do_GET", lambda handler: handler.reply(200, b"<html>", "text/html"))
     result = look()
-    assert (result["state"], "lists no model" in result["why"]) == ("unhealthy", True)
+    assert (result["state"], "lists no model" in result["reason"]) == ("unhealthy", True)
 
 
 def test_loading(silent: Spark, look: Look) -> None:
     silent.says("loading")
     silent.logs("loading")
     result = look()
-    assert (result["state"], result["why"]) == ("loading", "loading weights 3 of 5 (60 %)")
+    assert (result["state"], result["reason"]) == ("loading", "loading weights 3 of 5 (60 %)")
     assert result["lines"][0].startswith("spark-1 is about to serve ")
 
 
@@ -392,28 +392,28 @@ def test_loading_again_after_an_end(silent: Spark, look: Look) -> None:
     silent.says("loading", restarts=1, last_exit={"code": 1, "signal": None, "at": time.time(), "reason": "Oops."})
     result = look()
     assert (result["state"], result["restarts"]) == ("loading", 1)
-    assert result["why"] == "starting, after it ended with exit code 1 (a Python error): Oops"
+    assert result["reason"] == "starting, after it ended with exit code 1 (a Python error): Oops"
 
 
 def test_a_container_that_has_not_said_a_word(silent: Spark, look: Look) -> None:
     silent.slot("running", started=time.time())
     silent.says("running", since=1000)
-    assert (look()["state"], look()["why"]) == ("loading", "The container is being started.")
+    assert (look()["state"], look()["reason"]) == ("loading", "The container is being started.")
     silent.slot("running", started=time.time() - 500)
     result = look()
-    assert (result["state"], "has not said a word within 120 s" in result["why"]) == ("dead", True)
+    assert (result["state"], "has not said a word within 120 s" in result["reason"]) == ("dead", True)
 
 
 def test_killed(silent: Spark, look: Look) -> None:
     result = look()
     assert result["state"] == "dead"
-    assert result["why"] == f"The state file says that the server runs, but nothing listens at {silent.url}."
+    assert result["reason"] == f"The state file says that the server runs, but nothing listens at {silent.url}."
 
 
 def test_restarting(silent: Spark, look: Look) -> None:
     silent.says("restarting", last_exit={"code": None, "signal": 9, "at": time.time(), "reason": "Loading"})
     result = look()
-    assert (result["state"], result["why"]) == (
+    assert (result["state"], result["reason"]) == (
         "dead",
         "The server ended with signal 9 (killed, usually because the memory ran out): Loading. "
         "It is being started again.",
@@ -423,14 +423,14 @@ def test_restarting(silent: Spark, look: Look) -> None:
 def test_ended_by_the_watchdog(silent: Spark, look: Look) -> None:
     last_exit = {"code": None, "signal": 9, "at": time.time(), "by": "watchdog", "reason": "stalled: no token came"}
     silent.says("restarting", last_exit=last_exit)
-    why = look()["why"]
+    why = look()["reason"]
     assert why == "The container's watchdog ended the server, stalled: no token came. It is being started again."
 
 
 def test_ended_by_the_memory_guard(silent: Spark, look: Look) -> None:
     last_exit = {"code": None, "signal": 9, "at": time.time(), "by": "memory guard", "reason": "memory fell"}
     silent.says("restarting", last_exit=last_exit)
-    why = look()["why"]
+    why = look()["reason"]
     assert why == "The container's memory guard ended the server: memory fell. It is being started again."
 
 
@@ -443,7 +443,7 @@ def test_the_files_lie_where_the_container_says(silent: Spark, tmp_path: Path, l
     result = look()
     assert (result["state"], result["title"]) == ("dead", "A title")
     assert [model["id"] for model in result["models"]] == [TARGET, DRAFT]
-    assert result["disk"]["models_unused"] == []
+    assert result["disk"]["unused_models"] == []
 
 
 def test_given_up(silent: Spark, look: Look) -> None:
@@ -451,8 +451,8 @@ def test_given_up(silent: Spark, look: Look) -> None:
     silent.logs("unknown_option")
     result = look()
     assert result["state"] == "failed"
-    assert "speculative_config.Eagle3.max_draft_length: Extra inputs are not permitted" in result["why"]
-    assert result["why"].endswith("Remove or rename the key. It is not started again.")
+    assert "speculative_config.Eagle3.max_draft_length: Extra inputs are not permitted" in result["reason"]
+    assert result["reason"].endswith("Remove or rename the key. It is not started again.")
 
 
 TRIAL = {"id": "draft-3", "title": "draft length 3"}
@@ -462,7 +462,7 @@ def test_a_trial_is_neither_asked_nor_taken_for_the_deployment(serving: Spark, l
     serving.says("running", trial=TRIAL)
     result = look()
     assert (result["state"], result["version"]) == ("trial", "1.3.0rc12")
-    assert result["why"] == "A benchmark tries draft length 3; the deployment's own options come back when it ends."
+    assert result["reason"] == "A benchmark tries draft length 3; the deployment's own options come back when it ends."
     assert server.requests == []
     assert (result["tokens_per_second"], result["measured"]) == (40.0, "deployed")
     assert result["lines"][0] == ("A benchmark has spark-1, which otherwise serves target with EAGLE-3, draft length 5")
@@ -472,28 +472,28 @@ def test_a_trial_that_loads(silent: Spark, look: Look) -> None:
     silent.logs("loading")
     silent.says("loading", trial=TRIAL)
     result = look()
-    assert (result["state"], result["why"]) == (
+    assert (result["state"], result["reason"]) == (
         "trial",
         "a benchmark tries draft length 3: loading weights 3 of 5 (60 %)",
     )
     silent.says("restarting", trial=TRIAL, reason="switching to a trial: draft length 3")
-    assert (look()["state"], look()["why"]) == ("trial", "switching to a trial: draft length 3")
+    assert (look()["state"], look()["reason"]) == ("trial", "switching to a trial: draft length 3")
     silent.says("restarting", trial=None, reason="switching back to the deployment's own options")
-    assert (look()["state"], look()["why"]) == ("loading", "switching back to the deployment's own options")
+    assert (look()["state"], look()["reason"]) == ("loading", "switching back to the deployment's own options")
 
 
 def test_who_waits_for_another_engine_says_so(silent: Spark, look: Look) -> None:
     # That of an earlier start.
     silent.logs("loading")
     silent.says("starting", reason="another container still has an engine on this Spark")
-    assert (look()["state"], look()["why"]) == ("loading", "another container still has an engine on this Spark")
+    assert (look()["state"], look()["reason"]) == ("loading", "another container still has an engine on this Spark")
 
 
 def test_a_trial_that_failed(silent: Spark, look: Look) -> None:
     last_exit = {"code": 1, "signal": None, "at": time.time(), "reason": "too long"}
     silent.says("trial failed", trial=TRIAL, last_exit=last_exit, reason="too long")
     result = look()
-    assert (result["state"], result["why"]) == (
+    assert (result["state"], result["reason"]) == (
         "trial",
         "A benchmark tried draft length 3. The server ended with exit code 1 (a Python error): too long.",
     )
@@ -502,18 +502,18 @@ def test_a_trial_that_failed(silent: Spark, look: Look) -> None:
 def test_refused_to_start(silent: Spark, look: Look) -> None:
     last_exit = {"code": None, "signal": None, "at": time.time(), "reason": "serve.sh cannot be read"}
     silent.says("failed", last_exit=last_exit)
-    why = look()["why"]
+    why = look()["reason"]
     assert why == "The container did not start the server: serve.sh cannot be read. It is not started again."
 
 
 def test_who_answers_may_be_somebody_else(serving: Spark, look: Look) -> None:
     serving.says("loading")
-    assert (look()["state"], look()["why"]) == ("loading", "starting")
+    assert (look()["state"], look()["reason"]) == ("loading", "starting")
     # What is written down is from before a power cut.
     serving.says("running", since=1000)
     assert look()["state"] == "ready"
     serving.slot("running", started=time.time() - 3)
-    assert (look()["state"], look()["why"]) == ("loading", "The container is being started.")
+    assert (look()["state"], look()["reason"]) == ("loading", "The container is being started.")
     (serving.state / "mine/state/state.json").unlink()
     assert look()["state"] == "loading"
 
@@ -547,7 +547,7 @@ def test_a_container_that_does_not_run(
     silent.slot(status, **details)
     silent.says(said)
     result = look()
-    assert (result["state"], why in result["why"]) == (state, True), result["why"]
+    assert (result["state"], why in result["reason"]) == (state, True), result["reason"]
     assert (result["container"]["uptime_s"], result["restarts"]) == (None, None)
 
 
@@ -555,7 +555,7 @@ def test_stopped_when_it_could_not_start(silent: Spark, look: Look) -> None:
     silent.slot("exited", ExitCode=128, Error=CARD_LATE)
     silent.docker.pages[CONTAINER]["HostConfig"] = {"RestartPolicy": {"Name": "no"}}
     silent.says("running")
-    assert (look()["state"], look()["why"]) == ("stopped", "The container dgx-spark-speculative was stopped.")
+    assert (look()["state"], look()["reason"]) == ("stopped", "The container dgx-spark-speculative was stopped.")
 
 
 def test_stopped_by_another_hand(silent: Spark, look: Look) -> None:
@@ -563,7 +563,7 @@ def test_stopped_by_another_hand(silent: Spark, look: Look) -> None:
     silent.docker.pages[CONTAINER]["HostConfig"] = {"RestartPolicy": {"Name": "unless-stopped"}}
     silent.says("stopped")
     assert look()["state"] == "stopped"
-    assert "and not by stop.yml: somebody did it, or Docker's daemon was killed. start.yml starts" in look()["why"]
+    assert "and not by stop.yml: somebody did it, or Docker's daemon was killed. start.yml starts" in look()["reason"]
 
 
 def test_what_was_put_aside_and_is_back(silent: Spark, look: Look) -> None:
@@ -583,7 +583,7 @@ def test_what_was_put_aside_and_is_back(silent: Spark, look: Look) -> None:
 def test_nothing_is_deployed(tmp_path: Path, docker: DockerServer, look: Look) -> None:
     result = look()
     assert (result["state"], result["container"], result["deployment"]) == ("absent", None, None)
-    assert (result["models"], result["image"], result["unknown"]) == ([], None, [])
+    assert (result["models"], result["image"], result["not_checked"]) == ([], None, [])
     assert result["disk"]["models_used_bytes"] == 0
     assert result["lines"][0] == "spark-1 serves nothing"
 
@@ -608,13 +608,13 @@ def test_a_container_of_somebody_else(silent: Spark, look: Look) -> None:
     silent.slot("running")
     result = look()
     assert (result["state"], result["deployment"]) == (None, None)
-    assert result["why"].endswith("has no label that says where it serves.")
+    assert result["reason"].endswith("has no label that says where it serves.")
 
 
 def test_no_docker(tmp_path: Path, look: Look) -> None:
     result = look(socket=str(tmp_path / "none.sock"))
     assert (result["state"], result["container"]) == (None, None)
-    assert result["unknown"] == ["Docker cannot be asked: it is not installed."]
+    assert result["not_checked"] == ["Docker cannot be asked: it is not installed."]
     assert result["memory_total"] > 0
     assert result["disk"]["cache_free_bytes"] > 0
     assert result["disk"]["docker_free_bytes"] is None
@@ -623,7 +623,7 @@ def test_no_docker(tmp_path: Path, look: Look) -> None:
 def test_without_docker_the_last_deployment_is_asked(silent: Spark, tmp_path: Path, look: Look) -> None:
     result = look(socket=str(tmp_path / "none.sock"))
     assert (result["state"], result["deployment"]) == (None, "mine")
-    assert result["why"] == f"Nothing listens at {silent.url}, and Docker cannot be asked why."
+    assert result["reason"] == f"Nothing listens at {silent.url}, and Docker cannot be asked why."
     assert result["lines"][0].startswith("It is not known what spark-1 serves; the last was target")
 
 
@@ -631,7 +631,7 @@ def test_an_engine_that_fails(serving: Spark, look: Look) -> None:
     serving.docker.pages[CONTAINER] = (500, {"message": "out of order"})
     result = look()
     assert (result["state"], result["deployment"]) == ("ready", "mine")
-    assert "out of order" in result["unknown"][0]
+    assert "out of order" in result["not_checked"][0]
 
 
 def test_docker_refused(serving: Spark, tmp_path: Path, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -642,14 +642,14 @@ def test_docker_refused(serving: Spark, tmp_path: Path, look: Look, monkeypatch:
     monkeypatch.setattr(Engine, "find", refuse)
     result = look()
     start = f"may not open {tmp_path}/docker.sock. Add the user with 'sudo usermod -aG docker <user>'"
-    assert start in result["unknown"][0]
+    assert start in result["not_checked"][0]
     assert result["state"] == "ready"
 
 
 def test_what_answers_in_dockers_place_is_told(serving: Spark, look: Look) -> None:
     serving.docker.pages["/version"] = {"Components": [{"Name": "Podman Engine"}]}
     result = look()
-    assert "podman answers" in result["unknown"][0]
+    assert "podman answers" in result["not_checked"][0]
     assert (result["container"], result["deployment"]) == (None, "mine")
 
 
@@ -664,11 +664,11 @@ def test_where_the_disk_went(serving: Spark, look: Look) -> None:
     assert result["models"][0]["bytes_on_disk"] == 147
     assert result["models"][1]["bytes_on_disk"] is None
     assert disk["models_used_bytes"] == 100
-    assert disk["models_unused"] == [{"id": "meta/unused", "bytes": 30}]
-    assert disk["unserved"] == [{"model": TARGET, "path": "original/", "bytes": 40}]
-    assert [(piece["model"], piece["bytes"]) for piece in disk["orphan_parts"]] == [(TARGET, 7)]
+    assert disk["unused_models"] == [{"id": "meta/unused", "bytes": 30}]
+    assert disk["unused_files"] == [{"model": TARGET, "path": "original/", "bytes": 40}]
+    assert [(piece["model"], piece["bytes"]) for piece in disk["incomplete_downloads"]] == [(TARGET, 7)]
     assert disk["logs_bytes"] == (FIXTURES / "server_log_ready.txt").stat().st_size
-    assert disk["removable_bytes"] == 30 + 40 + 7
+    assert disk["reclaimable_bytes"] == 30 + 40 + 7
 
 
 def test_the_way_back(serving: Spark, look: Look) -> None:
@@ -687,7 +687,7 @@ def test_the_way_back(serving: Spark, look: Look) -> None:
         "differs": [],
     }
     assert result["disk"]["previous_image_bytes"] == 3
-    assert (result["disk"]["models_used_bytes"], result["disk"]["models_unused"]) == (5, [])
+    assert (result["disk"]["models_used_bytes"], result["disk"]["unused_models"]) == (5, [])
     # One that is well has no reason to.
     assert not [line for line in result["lines"] if "Go back to" in line]
 
@@ -696,11 +696,11 @@ def test_images_of_earlier_deployments(serving: Spark, look: Look) -> None:
     other = {**serving.record, "image": {"reference": "r/release:1.2.0rc1", "id": "sha256:8"}}
     (serving.state / "other").mkdir()
     serving.write("other/record.json", {**other, "deployment": "other"})
-    assert look()["disk"]["images_unused"] == []
+    assert look()["disk"]["unused_images"] == []
     serving.docker.pages["/images/r/release:1.2.0rc1/json"] = {**IMAGE, "Id": "sha256:8", "Size": 20_000_000_000}
     result = look()
-    assert result["disk"]["images_unused"] == [{"reference": "r/release:1.2.0rc1", "bytes": 20_000_000_000}]
-    assert result["disk"]["removable_bytes"] >= 20_000_000_000
+    assert result["disk"]["unused_images"] == [{"reference": "r/release:1.2.0rc1", "bytes": 20_000_000_000}]
+    assert result["disk"]["reclaimable_bytes"] >= 20_000_000_000
     assert "    not in use       r/release:1.2.0rc1 20.0 GB" in result["lines"]
 
 
@@ -718,14 +718,14 @@ def test_a_download_under_way(serving: Spark, look: Look) -> None:
 
 def test_a_run_that_changes_the_spark(serving: Spark, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "NAME", f"dgx-spark-speculative-status-{os.getpid()}")
-    assert look()["run"] is None
+    assert look()["lease"] is None
     run = {"run": "1", "who": "alice@laptop", "doing": "two_sparks.yml"}
     assert lease.take(run) == {"state": "held"}
     try:
         result = look()
     finally:
         lock.ask({**run, "do": "release"})
-    assert (result["run"]["who"], result["run"]["doing"]) == ("alice@laptop", "two_sparks.yml")
+    assert (result["lease"]["who"], result["lease"]["doing"]) == ("alice@laptop", "two_sparks.yml")
     assert any("alice@laptop has been running two_sparks.yml for" in line for line in result["lines"])
 
 
@@ -903,7 +903,7 @@ def test_the_worker_is_not_asked(
     paired(serving, 1)
     serving.says(state, reason=reason)
     result = look()
-    assert (result["state"], result["why"]) == (found, why)
+    assert (result["state"], result["reason"]) == (found, why)
     assert server.requests == []
     # These are the head's.
     assert (result["findings"], result["tokens_per_second"]) == ([], None)
@@ -922,7 +922,7 @@ def test_a_worker_whose_health_check_fails(serving: Spark, look: Look) -> None:
     serving.docker.pages[CONTAINER]["State"]["Health"] = {"Status": "unhealthy"}
     serving.says("ready")
     result = look()
-    assert (result["state"], result["why"]) == ("unhealthy", "Docker's health check of the container fails.")
+    assert (result["state"], result["reason"]) == ("unhealthy", "Docker's health check of the container fails.")
 
 
 def test_a_worker_whose_container_does_not_run(serving: Spark, look: Look) -> None:
@@ -948,7 +948,7 @@ def test_the_head_without_its_worker(silent: Spark, look: Look, state: str, verd
     paired(silent, 0, listening=False)
     silent.says(state, verdict=verdict, reason="no answer from 10.0.0.2", restarts=1)
     result = look()
-    assert (result["state"], result["why"]) == ("waiting", why)
+    assert (result["state"], result["reason"]) == ("waiting", why)
     assert result["cluster"]["peer"]["answers"] == "refused"
     assert result["lines"][0].startswith("spark-1 waits for spark-2, to serve ")
 
@@ -960,9 +960,9 @@ def test_a_server_that_lost_its_worker_is_not_busy(serving: Spark, look: Look, s
     server.ask = hang
     paired(serving, 0)
     serving.says("running", verdict="peer lost", reason="no answer from 10.0.0.2")
-    result = look(deadline=0.3)
+    result = look(answer_timeout=0.3)
     assert result["state"] == "unhealthy"
-    assert result["why"].endswith(" The watchdog says peer lost: no answer from 10.0.0.2.")
+    assert result["reason"].endswith(" The watchdog says peer lost: no answer from 10.0.0.2.")
 
 
 def test_without_the_cable_nothing_is_asked_and_nobody_answers(serving: Spark, look: Look, server: Server) -> None:
@@ -974,7 +974,7 @@ def test_without_the_cable_nothing_is_asked_and_nobody_answers(serving: Spark, l
     assert "other_mtu" not in [one["id"] for one in result["findings"]]
     # Although the other one would be found by another way.
     assert result["cluster"]["peer"]["answers"] == "silent"
-    assert (result["state"], result["why"]) == (
+    assert (result["state"], result["reason"]) == (
         "unhealthy",
         "The server listens, but cannot generate: spark-2 does not answer on the cable.",
     )

@@ -50,7 +50,7 @@ def lines(host: str, status: Status, around: Around) -> list[str]:
 
 def every_advice() -> t.Iterator[tuple[Advice, tuple[str, ...]]]:
     """All that is ever printed, with the inventory that it is printed for."""
-    disk = Disk(removable_bytes=2_000_000_000)
+    disk = Disk(reclaimable_bytes=2_000_000_000)
     for state, before, inventory in itertools.product(STATES, (None, ALONE_BEFORE, PAIR_BEFORE), ((), BOTH[:1], BOTH)):
         own = Status(state=state, deployment="mine", previous=before, disk=disk)
         own_at_work = dataclasses.replace(own, jobs=[Job("pull", 5, "")])
@@ -110,7 +110,7 @@ def test_the_next_command(state: str | None, command: str) -> None:
 
 
 def test_one_that_is_well_is_not_told_to_go_back() -> None:
-    well = Status(state="ready", previous=ALONE_BEFORE, disk=Disk(removable_bytes=999_999_999))
+    well = Status(state="ready", previous=ALONE_BEFORE, disk=Disk(reclaimable_bytes=999_999_999))
     assert lines("spark-1", well, Around(BOTH)) == []
     ill = dataclasses.replace(well, state="failed")
     assert lines("spark-1", ill, Around(BOTH))[-1] == (
@@ -148,4 +148,4 @@ def test_a_pull_that_goes_on() -> None:
         "Go on after the pull: run the same playbook again, such as this one: single_eagle3.yml --limit spark-1"
     ]
     # Whoever runs something now needs no advice to do so.
-    assert lines("spark-1", Status(state="absent", run={"who": "me"}), Around()) == []
+    assert lines("spark-1", Status(state="absent", lease={"who": "me"}), Around()) == []

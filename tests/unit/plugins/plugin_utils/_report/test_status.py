@@ -54,15 +54,15 @@ SERVING = Status(
     memory_available=18_200_000_000,
     disk=Disk(
         image_bytes=35_000_000_000,
-        images_unused=[UnusedImage("r/release:1.2.0rc1", 20_400_000_000)],
+        unused_images=[UnusedImage("r/release:1.2.0rc1", 20_400_000_000)],
         models_used_bytes=68_100_000_000,
-        models_unused=[UnusedModel("meta/llama", 15_000_000_000)],
-        unserved=[Removable("openai/gpt-oss-120b", "original/", 65_000_000_000)],
-        orphan_parts=[Removable("openai/gpt-oss-120b", "blobs/a.incomplete", 1_200_000_000)],
+        unused_models=[UnusedModel("meta/llama", 15_000_000_000)],
+        unused_files=[Removable("openai/gpt-oss-120b", "original/", 65_000_000_000)],
+        incomplete_downloads=[Removable("openai/gpt-oss-120b", "blobs/a.incomplete", 1_200_000_000)],
         logs_bytes=12_000_000,
         cache_free_bytes=1_500_000_000_000,
         docker_free_bytes=None,
-        removable_bytes=81_200_000_000,
+        reclaimable_bytes=81_200_000_000,
     ),
     previous=Previous("single_draft_target", "draft_target", 4, "2026-09-30T08:00:00Z"),
 )
@@ -100,14 +100,14 @@ spark-1 serves gpt-oss-120b with EAGLE-3, draft length 5
 def test_facts_are_read_back() -> None:
     for status in (
         SERVING,
-        dataclasses.replace(SERVING, jobs=[Job("pull", 12.5, "8 GB")], run={"who": "a@b"}),
+        dataclasses.replace(SERVING, jobs=[Job("pull", 12.5, "8 GB")], lease={"who": "a@b"}),
         Status(),
     ):
         assert status_of(json.loads(json.dumps(status.facts()))) == status
 
 
 def test_nothing_known_is_still_a_table() -> None:
-    status = Status(unknown=["Docker cannot be asked: it is not installed."])
+    status = Status(not_checked=["Docker cannot be asked: it is not installed."])
     lines = render("spark-1", status)
     assert lines[0] == "It is not known what spark-1 serves"
     assert "  state              unknown" in lines
@@ -118,7 +118,7 @@ def test_nothing_known_is_still_a_table() -> None:
 def test_lines_are_not_too_wide_and_lose_nothing() -> None:
     why = "The server ended with exit code 1 (a Python error): " + "a long reason " * 30
     finding = {"id": "x", "message": "word " * 60}
-    lines = render("spark-1", dataclasses.replace(SERVING, state="dead", why=why, findings=[finding]))
+    lines = render("spark-1", dataclasses.replace(SERVING, state="dead", reason=why, findings=[finding]))
     assert max(map(len, lines)) <= 100
     assert " ".join(" ".join(lines).split()).count("a long reason") == 30
 
@@ -159,7 +159,7 @@ def test_jobs_and_an_open_address() -> None:
 def test_a_benchmark_that_has_the_server() -> None:
     why = "A benchmark tries draft length 3; the deployment's own options come back when it ends."
     job = Job("benchmark", 41.6, "draft length 3 (4 of 5): prompt 7 of 45")
-    lines = render("spark-1", dataclasses.replace(SERVING, state="trial", why=why, measured="deployed", jobs=[job]))
+    lines = render("spark-1", dataclasses.replace(SERVING, state="trial", reason=why, measured="deployed", jobs=[job]))
     assert row(lines, "state").startswith("trial, up 3 days 3 h")
     assert row(lines, "state").endswith(why)
     assert row(lines, "benchmark runs") == "draft length 3 (4 of 5): prompt 7 of 45 (42 %)"
@@ -249,11 +249,11 @@ def test_the_head_tells_of_both() -> None:
 def test_what_the_memory_guard_says_of_itself() -> None:
     guard = {"on": True, "floor": 4 * 2**30, "lowest": 14_200_000_000, "locked": True}
     told = "on, the lowest level since the start was 14.2 GB, and 4.3 GB are kept free"
-    assert row(render("spark-1", dataclasses.replace(SERVING, guard=guard)), "memory guard") == told
-    lines = render("spark-1", dataclasses.replace(SERVING, guard={**guard, "locked": False}))
+    assert row(render("spark-1", dataclasses.replace(SERVING, memory_guard=guard)), "memory guard") == told
+    lines = render("spark-1", dataclasses.replace(SERVING, memory_guard={**guard, "locked": False}))
     assert "; its pages may be swapped out" in " ".join(" ".join(lines).split())
     off = {"on": False, "why": "off by speculative_serve_memory_guard"}
-    lines = render("spark-1", dataclasses.replace(SERVING, guard=off, oom_daemons=["earlyoom", "systemd-oomd"]))
+    lines = render("spark-1", dataclasses.replace(SERVING, memory_guard=off, oom_daemons=["earlyoom", "systemd-oomd"]))
     assert row(lines, "memory guard").startswith("off by speculative_serve_memory_guard ")
     text = " ".join(" ".join(lines).split())
     assert "earlyoom runs, too: it ends the largest program" in text
