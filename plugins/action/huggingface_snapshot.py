@@ -21,15 +21,15 @@ class ActionModule(Following):
         variables, given = dict(task_vars or {}), dict(self._task.args)
         host = str(variables.get("inventory_hostname", ""))
         files = models.tiktoken_files(given.pop("tiktoken_encodings", None) or [], given.pop("tiktoken_directory", ""))
-        known, since = (given.pop("of_all", None) or {}).get("known"), given.pop("since", None)
+        known, since = (given.pop("of_all", None) or {}).get("reference"), given.pop("after_step", None)
         head: dict[str, t.Any] | None = None
         if known:
             variables["deployment_recipe"] = self._templar.template(variables.get("deployment_recipe"))
             head = next(iter(of_all(variables, str(known)).values()))
             try:
-                given["known"] = head["repositories"]
+                given["reference"] = head["repositories"]
             except KeyError as error:
-                raise AnsibleActionFail(needs("known", MODELS, error)) from None
+                raise AnsibleActionFail(needs("reference", MODELS, error)) from None
         self._task.args = {**given, "files": {**(given.get("files") or {}), **files}}
         found = super().run(tmp, task_vars)
         if head is not None and found.get("failed"):

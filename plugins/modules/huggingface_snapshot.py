@@ -17,7 +17,7 @@ description:
     asked.
   - Everything that stands in the way is reported at once, for all models.
   - Tells what a memory plan has to know of each model, from files of a few kilobytes, before anything is downloaded.
-  - Each of O(pair) may be on the Hub or in a directory.
+  - Each of O(model_pair) may be on the Hub or in a directory.
   - Runs on the host that owns the cache, with nothing but Python's standard library.
 extends_documentation_fragment:
   - dgx_spark.speculative._attributes
@@ -60,7 +60,7 @@ options:
         be given, namely C(config.json), a tokenizer, and every file with weights in full length. Nobody is asked
         about them.
       - A server sees only the directory itself. Links that lead out of it, such as those of a snapshot in the Hugging
-        Face cache, are therefore an error. A draft of O(pair) and an EAGLE head need no tokenizer.
+        Face cache, are therefore an error. A draft of O(model_pair) and an EAGLE head need no tokenizer.
       - Of weights only the headers are read. Hidden files and directories do not count.
     type: list
     elements: path
@@ -70,7 +70,7 @@ options:
       - The Hub's part of the Hugging Face cache, where the C(models--*) directories are.
     type: path
     default: ~/.cache/huggingface/hub
-  pair:
+  model_pair:
     description:
       - Two models, one of which is to draft for the other. Their files C(config.json) are compared. Without both models
         nothing is compared.
@@ -110,7 +110,7 @@ options:
     type: str
     choices: [fail, report]
     default: fail
-  since:
+  after_step:
     description:
       - What was to bring all of it and has ended, in words. The task fails if something is not there nevertheless.
     type: str
@@ -131,12 +131,12 @@ options:
       - Whether to ask again, instead of failing, while the Hub limits requests, and to show when that ends. A limit of
         more than an hour is not waited for, nor is any in check mode.
     default: false
-  known:
+  reference:
     description:
       - What this module returned in RV(repositories) on another host. It is then compared with the cache in the place
         of the Hub, which is not asked, and each model is wanted at the commit that the other host has.
-      - O(of_all) may name the variable with what it returned on the head, as C(known). What the head has read of the
-        models then completes RV(facts), and RV(bytes) is the head's.
+      - O(of_all) may name the variable with what it returned on the head, as C(reference). What the head has read of
+        the models then completes RV(model_facts), and RV(bytes) is the head's.
     type: list
     elements: dict
   files:
@@ -249,7 +249,7 @@ cache:
           owner: root
           recursive: false
           command: "sudo chown me: /home/me/.cache/huggingface/hub"
-    neighbours:
+    token_files:
       description:
         - The files with tokens that lie beside the cache.
       type: list
@@ -281,12 +281,12 @@ cache:
           description:
             - Whether a deployment uses it.
           type: bool
-        unserved:
+        unused_files:
           description:
             - What is not served, by first part of the path, with the bytes that only it needs.
           type: list
           elements: dict
-        orphans:
+        incomplete_downloads:
           description:
             - Incomplete downloads.
           type: list
@@ -297,12 +297,12 @@ cache:
           bytes_on_disk: 195800000000
           fetched_here: true
           in_use: true
-          unserved:
+          unused_files:
             - path: metal/
               bytes: 65200000000
             - path: original/
               bytes: 65200000000
-          orphans: []
+          incomplete_downloads: []
     lines:
       description:
         - The same for people, as far as there is something to say.
@@ -402,7 +402,7 @@ repositories:
       description:
         - Whether the Hub gives the model only to users who accepted its licence. V(null) if not known.
       type: bool
-    orphans:
+    incomplete_downloads:
       description:
         - Incomplete downloads that no missing file will continue, each with its path and size.
       type: list
@@ -436,7 +436,7 @@ repositories:
       bytes_missing: 130946000
       bytes_on_disk: 300006114
       gated: false
-      orphans: []
+      incomplete_downloads: []
       source: hub
 unverified:
   description:
@@ -497,7 +497,7 @@ models:
       snapshot: /models/gpt-oss-120b
       bytes: 65280000000
       fingerprint: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
-facts:
+model_facts:
   description:
     - What a memory plan has to know of each model, from its files C(config.json), C(hf_quant_config.json) and
       C(model.safetensors.index.json). The keys are those of RV(models). What these files do not say is V(null).
@@ -556,7 +556,7 @@ bytes_missing:
   returned: success
   type: int
   sample: 130946000
-bytes_orphaned:
+incomplete_bytes:
   description:
     - Sum of all incomplete downloads that no missing file will continue.
   returned: success
@@ -574,9 +574,9 @@ cache_filesystem:
   returned: success
   type: str
   sample: /
-pair_problems:
+model_pair_problems:
   description:
-    - Why the draft model of O(pair) does not belong to the target model, one sentence each.
+    - Why the draft model of O(model_pair) does not belong to the target model, one sentence each.
   returned: success
   type: list
   elements: str
@@ -667,7 +667,7 @@ class SnapshotSurvey:
         params = module.params
         self.wanted = [Wanted.of(item) for item in params["repositories"]]
         # They need no network, and so come first.
-        self.directories, errors = look_at(params["directories"], params["pair"].get("draft") or "")
+        self.directories, errors = look_at(params["directories"], params["model_pair"].get("draft") or "")
         self.refuse(errors)
         self.found: dict[str, t.Any] = {}
         if params["cache"] is not None:
@@ -677,8 +677,8 @@ class SnapshotSurvey:
         self.cache = Path(self.found.get("directory") or params["cache_directory"])
         self.receipts = Path(params["receipts_directory"])
         self.hub = None if params["offline"] else Hub(params["endpoint"], params["token"] or "")
-        if params["known"] is not None:
-            other = OtherHost(params["known"])
+        if params["reference"] is not None:
+            other = OtherHost(params["reference"])
             try:
                 self.wanted = [other.wanted(item) for item in self.wanted]
             except HubError as error:
@@ -707,7 +707,7 @@ class SnapshotSurvey:
         """What is known of each model, and why the pair's draft does not belong to its target."""
         models: dict[str, ModelFiles] = {view["id"]: CachedModelFiles(view, self.hub) for view in found.views}
         facts = {view["id"]: facts_of(models[view["id"]], view["bytes_weights"]) for view in found.views}
-        pair = self.module.params["pair"]
+        pair = self.module.params["model_pair"]
         names = [pair.get("target") or "", pair.get("draft") or ""]
         models.update({name: ModelFiles(Path(name)) for name in names if name.startswith("/")})
         return facts, judged_pair(pair, models)
@@ -758,7 +758,7 @@ class SnapshotSurvey:
                 **directories,
             },
             "lines": [f"Complete in a directory: {', '.join(complete)}."] if complete else [],
-            "facts": facts,
+            "model_facts": facts,
             "unverified": [
                 {**{key: view[key] for key in ("id", "revision", "commit", "include", "exclude")}, **told}
                 for view in found.views
@@ -767,10 +767,10 @@ class SnapshotSurvey:
             "complete": all(view["complete"] for view in found.views),
             "verified": all(view["verified"] for view in found.views),
             "bytes_missing": sum(view["bytes_missing"] or 0 for view in found.views),
-            "bytes_orphaned": sum(part["size"] for view in found.views for part in view["orphans"]),
+            "incomplete_bytes": sum(part["size"] for view in found.views for part in view["incomplete_downloads"]),
             "cache_free_bytes": free,
             "cache_filesystem": str(mount_point),
-            "pair_problems": problems,
+            "model_pair_problems": problems,
             "token_needed": bool(found.token_needed),
             "authorized": bool(self.module.params["token"]),
             "files_missing": [
@@ -804,7 +804,7 @@ def main() -> None:
             "offline": {"type": "bool", "default": False},
             "verify": {"type": "bool", "default": False},
             **following(by_default=False),
-            "known": {"type": "list", "elements": "dict"},
+            "reference": {"type": "list", "elements": "dict"},
             "files": {"type": "dict", "default": {}},
             # These are the action's, which makes other options of them.
             "tiktoken_encodings": {
@@ -815,9 +815,9 @@ def main() -> None:
             },
             "tiktoken_directory": {"type": "str"},
             "of_all": {"type": "dict"},
-            "since": {"type": "str"},
+            "after_step": {"type": "str"},
             "foreign_paths": {"type": "str", "choices": ["refuse", "accept"], "default": "refuse"},
-            "pair": PAIR_ARGUMENT,
+            "model_pair": PAIR_ARGUMENT,
             "cache": {
                 "type": "dict",
                 "options": {

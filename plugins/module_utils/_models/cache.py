@@ -51,8 +51,8 @@ class CachedModel:
     # It has a receipt, whose commit is in this cache.
     fetched_here: bool
     in_use: bool
-    unserved: tuple[Piece, ...]
-    orphans: tuple[Piece, ...]
+    unused_files: tuple[Piece, ...]
+    incomplete_downloads: tuple[Piece, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,8 +184,8 @@ def cached_models(
                 bytes_on_disk=CachedRepository(cache, name).bytes_on_disk(),
                 fetched_here=receipt is not None,
                 in_use=name in in_use,
-                unserved=unserved(directory, patterns).pieces if patterns else (),
-                orphans=parts(directory),
+                unused_files=unserved(directory, patterns).pieces if patterns else (),
+                incomplete_downloads=parts(directory),
             )
         )
     return found
@@ -227,8 +227,8 @@ def removals(models: t.Iterable[CachedModel]) -> list[Removal]:
         if not model.in_use:
             found.append(Removal("model", model.id, model.directory, model.bytes_on_disk))
             continue
-        found += [Removal("unserved", model.id, piece.path, piece.bytes) for piece in model.unserved]
-        found += [Removal("part", model.id, piece.path, piece.bytes) for piece in model.orphans]
+        found += [Removal("unserved", model.id, piece.path, piece.bytes) for piece in model.unused_files]
+        found += [Removal("part", model.id, piece.path, piece.bytes) for piece in model.incomplete_downloads]
     return found
 
 

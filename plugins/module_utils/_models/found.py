@@ -242,9 +242,9 @@ def _unserved(found: Found) -> list[str]:
     ids = {item.id for item in found.wanted}
     lines = []
     for model in found.models:
-        size = sum(piece.bytes for piece in model.unserved)
+        size = sum(piece.bytes for piece in model.unused_files)
         if model.id in ids and size > 0:
-            names = [piece.path for piece in model.unserved if piece.bytes > 0]
+            names = [piece.path for piece in model.unused_files if piece.bytes > 0]
             shown = join(names) if len(names) <= 4 else f"{len(names)} files and directories"
             later = "" if model.fetched_here else " once this run has ended"
             lines.append(

@@ -437,7 +437,7 @@ def view_of_receipt(wanted: Wanted, cache: Path, receipt: t.Mapping[str, t.Any])
             {"path": path, "size": file["size"], "blob": cached.blob(receipt["commit"], path, file["sha256"])}
             for path, file in receipt["files"].items()
         ],
-        "orphans": [_described(part) for part in cached.orphans([])],
+        "incomplete_downloads": [_described(part) for part in cached.orphans([])],
         "source": "receipt",
     }
 
@@ -465,7 +465,7 @@ def view_of_hub(
         "bytes_missing": cached.bytes_missing(missing),
         "files": [dataclasses.asdict(file) for file in files],
         "gated": gated,
-        "orphans": [_described(part) for part in cached.orphans(missing)],
+        "incomplete_downloads": [_described(part) for part in cached.orphans(missing)],
         "source": "hub",
     }
 
@@ -494,7 +494,7 @@ def _frame(wanted: Wanted, cached: CachedRepository, commit: str | None) -> View
         "bytes_on_disk": cached.bytes_on_disk(),
         "files": [],
         "gated": None,
-        "orphans": [],
+        "incomplete_downloads": [],
         "source": "none",
     }
 

@@ -87,7 +87,7 @@ class CacheLook:
             "foreign": [
                 {**dataclasses.asdict(item), "command": item.command(self.user.pw_name)} for item in found.foreign
             ],
-            "neighbours": list(found.neighbours),
+            "token_files": list(found.neighbours),
             "models": [described(model) for model in found.models],
             "lines": statement(found),
         }

@@ -352,9 +352,9 @@ def count_models(disk: Disk, cached: t.Sequence[CachedModel]) -> None:
     disk.unused_models = [
         UnusedModel(model.id, model.bytes_on_disk) for model in cached if model.fetched_here and not model.in_use
     ]
-    disk.unused_files = [Removable(model.id, piece.path, piece.bytes) for model in kept for piece in model.unserved]
+    disk.unused_files = [Removable(model.id, piece.path, piece.bytes) for model in kept for piece in model.unused_files]
     disk.incomplete_downloads = [
-        Removable(model.id, piece.path, piece.bytes) for model in kept for piece in model.orphans
+        Removable(model.id, piece.path, piece.bytes) for model in kept for piece in model.incomplete_downloads
     ]
     aside = sum(piece.bytes for piece in (*disk.unused_files, *disk.incomplete_downloads))
     disk.models_used_bytes = sum(model.bytes_on_disk for model in kept) - aside

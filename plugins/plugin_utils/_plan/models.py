@@ -40,8 +40,8 @@ def size(view: View) -> int:
 
 def beside(view: View, head: View) -> dict[str, t.Any]:
     """What is known of the models of a Spark that may yet have to be copied to: what it lacks, the head has read."""
-    own = {name: facts for name, facts in view["facts"].items() if facts}
-    return {"facts": {**head["facts"], **own}, "bytes": size(head)}
+    own = {name: facts for name, facts in view["model_facts"].items() if facts}
+    return {"model_facts": {**head["model_facts"], **own}, "bytes": size(head)}
 
 
 def lacking(host: str, said: str, errors: t.Iterable[str]) -> str:

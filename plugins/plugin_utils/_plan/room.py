@@ -137,7 +137,7 @@ def needed(looks: t.Mapping[str, Facts], host: str, models: Facts, packed: int, 
 
 def unfit(host: str, models: Facts, image: int, reserve: int) -> str:
     """Why models that a Spark downloads cannot serve there. Empty if they fit, each other and the disk."""
-    said = " ".join(models["pair_problems"])
+    said = " ".join(models["model_pair_problems"])
     return f"{host}: {said}" if said else too_small(host, models, image, reserve)
 
 
@@ -147,7 +147,7 @@ def too_small(host: str, models: Facts, image: int, reserve: int) -> str:
     Models is what huggingface_snapshot returned. Left-over parts are deleted before the download begins.
     """
     missing = models["bytes_missing"]
-    needed, free = missing + image + reserve, models["cache_free_bytes"] + models["bytes_orphaned"]
+    needed, free = missing + image + reserve, models["cache_free_bytes"] + models["incomplete_bytes"]
     if not missing or needed <= free:
         return ""
     return (

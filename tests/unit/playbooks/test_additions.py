@@ -77,7 +77,7 @@ PLAY: dict[str, t.Any] = {
     "vars": {
         "deployment_recipe": "{{ read.recipe }}",
         "huggingface_cache_snapshot": {
-            "facts": {"example/target": FACTS},
+            "model_facts": {"example/target": FACTS},
             "models": {"example/target": {"commit": "1"}},
         },
         "engine_container_facts": {

@@ -34,7 +34,7 @@ VARIABLES: dict[str, t.Any] = {
         "options": {"kv_cache_config": {"free_gpu_memory_fraction": 0.9}},
     },
     "huggingface_cache_snapshot": {
-        "facts": {
+        "model_facts": {
             TARGET: {"weights_bytes": 65_200_000_000, **SHAPE},
             DRAFT: {"weights_bytes": 431_000_000, **SHAPE, "layers": 1},
         }

@@ -15,10 +15,10 @@ from tests.unit import actions
 PATH = "/state/tiktoken_encodings/o200k_base.tiktoken"
 FOUND = {
     "models": {"lab/one": {"commit": "1", "bytes": 7}},
-    "facts": {"lab/one": {}},
+    "model_facts": {"lab/one": {}},
     "files_missing": [PATH, "/else"],
 }
-HEAD = {**FOUND, "facts": {"lab/one": {"layers": 3}}, "repositories": [{"id": "lab/one", "commit": "1"}]}
+HEAD = {**FOUND, "model_facts": {"lab/one": {"layers": 3}}, "repositories": [{"id": "lab/one", "commit": "1"}]}
 VARIABLES = {
     "inventory_hostname": "spark-2",
     "ansible_play_hosts_all": ["spark-1", "spark-2"],
@@ -50,18 +50,18 @@ def test_vocabularies_are_files_and_are_fetched_where_they_are_missing(asked: di
     )
     assert asked["args"] == {"files": {"/else": "1", PATH: TIKTOKEN_ENCODINGS["o200k_base"]}}
     assert [one["path"] for one in found["downloads"]] == [PATH]
-    assert (found["bytes"], found["facts"], list(found["tiktoken_encodings"])) == (7, {"lab/one": {}}, [PATH])
+    assert (found["bytes"], found["model_facts"], list(found["tiktoken_encodings"])) == (7, {"lab/one": {}}, [PATH])
 
 
 def test_what_the_head_knows_is_not_asked_again(asked: dict[str, t.Any]) -> None:
-    found = look(of_all={"known": "view"})
-    assert asked["args"] == {"files": {}, "known": HEAD["repositories"]}
-    assert (found["bytes"], found["facts"]) == (7, HEAD["facts"])
+    found = look(of_all={"reference": "view"})
+    assert asked["args"] == {"files": {}, "reference": HEAD["repositories"]}
+    assert (found["bytes"], found["model_facts"]) == (7, HEAD["model_facts"])
 
 
 def test_a_spark_that_cannot_have_what_the_head_has_is_named(asked: dict[str, t.Any]) -> None:
     asked["answer"] = {"failed": True, "msg": "No.", "errors": ["/here is empty"]}
-    assert look(of_all={"known": "view"})["msg"].startswith("spark-2: No. ")
+    assert look(of_all={"reference": "view"})["msg"].startswith("spark-2: No. ")
     assert look()["msg"] == "No."
 
 
@@ -74,11 +74,11 @@ def test_a_dictionary_is_handed_to_a_program_as_json(monkeypatch: pytest.MonkeyP
 
 def test_what_was_brought_has_to_be_there(asked: dict[str, t.Any]) -> None:
     asked["answer"] = {**FOUND, "verified": False, "unverified": [{"id": "lab/one"}], "files_missing": []}
-    found = look(since="the download", cache_directory="/cache")
+    found = look(after_step="the download", cache_directory="/cache")
     assert "since" not in asked["args"]
     assert (found["failed"], found["msg"]) == (
         True,
         "spark-2: lab/one changed in the cache /cache since the download ended. Run the same again.",
     )
     asked["answer"] = {**FOUND, "verified": True, "unverified": [], "files_missing": []}
-    assert "failed" not in look(since="the download", cache_directory="/cache")
+    assert "failed" not in look(after_step="the download", cache_directory="/cache")

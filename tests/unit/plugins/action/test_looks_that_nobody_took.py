@@ -30,7 +30,7 @@ ASKED: dict[str, tuple[str, dict[str, t.Any], str]] = {
     "placement.disk_space": (
         PLAN,
         {"placement": {"disk_space": {"models": {}}}},
-        "'pair_problems': register it with ",
+        "'model_pair_problems': register it with ",
     ),
     "cluster.model_copies": (
         PLAN,
@@ -60,7 +60,7 @@ ASKED: dict[str, tuple[str, dict[str, t.Any], str]] = {
         {"node_plan": {"container": {"script": "/s"}}, "of_all": {"specs": "brings"}},
         f"'node': register it with {PLAN} with node_plan.spec on ",
     ),
-    "known": (SNAPSHOT, {"of_all": {"known": "view"}}, f"'repositories': register it with {SNAPSHOT} on "),
+    "reference": (SNAPSHOT, {"of_all": {"reference": "view"}}, f"'repositories': register it with {SNAPSHOT} on "),
 }
 
 

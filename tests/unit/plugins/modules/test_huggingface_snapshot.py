@@ -55,7 +55,7 @@ def test_totals(server: HubServer, tmp_path: Path) -> None:
     result = run(server, tmp_path, [wanted], _ansible_check_mode=True)
     assert result["changed"] is False
     assert (result["complete"], result["verified"], result["token_needed"]) == (False, False, False)
-    assert (result["bytes_missing"], result["bytes_orphaned"]) == (2, 0)
+    assert (result["bytes_missing"], result["incomplete_bytes"]) == (2, 0)
     assert result["cache_free_bytes"] > 0
     assert result["repositories"][0]["missing"] == [{"path": "config.json", "size": 2}]
     wanted = {"id": "lab/open", "revision": "main", "commit": COMMIT, "include": [], "exclude": ["original/*"]}
@@ -162,17 +162,17 @@ def test_what_another_host_has_takes_the_place_of_the_hub(server: HubServer, tmp
     known = run(server, tmp_path / "head", [wanted])["repositories"]
     assert known[0]["files"] == [{"path": "config.json", "size": 2, "blob": "9e26dfeeb6e641a33dae4961196235bdb965b21b"}]
     asked = len(server.requests)
-    result = run(server, tmp_path, [wanted], known=known)
+    result = run(server, tmp_path, [wanted], reference=known)
     assert (result["bytes_missing"], result["verified"]) == (2, False)
     assert result["models"]["lab/open"]["commit"] == COMMIT
     received(tmp_path, COMMIT)
-    result = run(server, tmp_path, [wanted], known=known)
+    result = run(server, tmp_path, [wanted], reference=known)
     assert (result["bytes_missing"], result["verified"]) == (0, True)
     # What is to be verified is here and complete, and nothing more.
-    result = run(server, tmp_path, [wanted], known=known, verify=True)
+    result = run(server, tmp_path, [wanted], reference=known, verify=True)
     assert (result["bytes_missing"], result["complete"], result["verified"]) == (0, True, False)
     assert [(model["id"], model["verify"]) for model in result["unverified"]] == [("lab/open", True)]
-    result = run(server, tmp_path, [wanted], known=known)
+    result = run(server, tmp_path, [wanted], reference=known)
     # What was copied can be handed on.
     assert result["repositories"][0]["files"] == known[0]["files"]
     assert len(server.requests) == asked
@@ -182,12 +182,12 @@ def test_another_commit_than_the_other_host_has_is_not_what_is_wanted(server: Hu
     wanted = {"id": "lab/open", "exclude": ["original/*"]}
     known = run(server, tmp_path / "head", [wanted])["repositories"]
     received(tmp_path, "f" * 40)
-    result = run(server, tmp_path, [wanted], known=known)
+    result = run(server, tmp_path, [wanted], reference=known)
     assert (result["verified"], result["models"]["lab/open"]["commit"]) == (False, COMMIT)
 
 
 def test_what_the_other_host_does_not_know_is_told(server: HubServer, tmp_path: Path) -> None:
-    result = run(server, tmp_path, [{"id": "lab/open"}], known=[])
+    result = run(server, tmp_path, [{"id": "lab/open"}], reference=[])
     assert result["msg"] == "The other host does not know what the model lab/open consists of"
     assert server.requests == []
 
@@ -228,24 +228,24 @@ class TestPair:
             yield server
 
     def test_a_wrong_draft_is_found_before_the_download(self, server: HubServer, tmp_path: Path) -> None:
-        result = run(server, tmp_path, self.REPOSITORIES, pair=self.PAIR)
-        for problem, figure in zip(result["pair_problems"], ("201088", "2880"), strict=True):
+        result = run(server, tmp_path, self.REPOSITORIES, model_pair=self.PAIR)
+        for problem, figure in zip(result["model_pair_problems"], ("201088", "2880"), strict=True):
             assert figure in problem
         assert not (tmp_path / "hub").exists()
 
     def test_the_same_tokenizer_makes_a_pair(self, server: HubServer, tmp_path: Path) -> None:
         pair = {**self.PAIR, "method": "draft_target"}
-        assert len(run(server, tmp_path, self.REPOSITORIES, pair=pair)["pair_problems"]) == 1
+        assert len(run(server, tmp_path, self.REPOSITORIES, model_pair=pair)["model_pair_problems"]) == 1
         server.models["lab/head"].files["tokenizer.json"] = b"1"
-        assert run(server, tmp_path, self.REPOSITORIES, pair=pair)["pair_problems"] == []
+        assert run(server, tmp_path, self.REPOSITORIES, model_pair=pair)["model_pair_problems"] == []
 
     def test_a_model_without_that_file_is_not_judged(self, server: HubServer, tmp_path: Path) -> None:
         del server.models["lab/head"].files["config.json"]
-        assert run(server, tmp_path, self.REPOSITORIES, pair=self.PAIR)["pair_problems"] == []
+        assert run(server, tmp_path, self.REPOSITORIES, model_pair=self.PAIR)["model_pair_problems"] == []
 
     @pytest.mark.parametrize("pair", [{}, {"target": "lab/big", "draft": "lab/absent", "method": "eagle3"}])
     def test_no_pair(self, server: HubServer, tmp_path: Path, pair: dict[str, str]) -> None:
-        assert run(server, tmp_path, self.REPOSITORIES, pair=pair)["pair_problems"] == []
+        assert run(server, tmp_path, self.REPOSITORIES, model_pair=pair)["model_pair_problems"] == []
         assert not [request for request in server.requests if "tokenizer.json" in request]
 
     def test_what_receipts_vouch_for_is_read_from_the_disk(self, server: HubServer, tmp_path: Path) -> None:
@@ -259,8 +259,8 @@ class TestPair:
             (tmp_path / "models" / f"models--lab--{name}.json").write_text(
                 json.dumps({"commit": COMMIT, "revisions": ["main"], "include": [], "exclude": [], "files": noted})
             )
-        result = run(server, tmp_path, self.REPOSITORIES, pair=self.PAIR)
-        assert (result["verified"], len(result["pair_problems"])) == (True, 2)
+        result = run(server, tmp_path, self.REPOSITORIES, model_pair=self.PAIR)
+        assert (result["verified"], len(result["model_pair_problems"])) == (True, 2)
         assert server.requests == []
 
     def test_a_target_in_a_directory(self, server: HubServer, tmp_path: Path) -> None:
@@ -270,12 +270,12 @@ class TestPair:
             (target / name).write_bytes(data)
         pair = {"target": str(target), "draft": "lab/head", "method": "draft_target"}
         only_head = [{"id": "lab/head"}]
-        (problem,) = run(server, tmp_path, only_head, pair=pair)["pair_problems"]
+        (problem,) = run(server, tmp_path, only_head, model_pair=pair)["model_pair_problems"]
         assert str(target) in problem
         server.models["lab/head"].files["tokenizer.json"] = b"1"
-        assert run(server, tmp_path, only_head, pair=pair)["pair_problems"] == []
+        assert run(server, tmp_path, only_head, model_pair=pair)["model_pair_problems"] == []
         server.models["lab/head"].large = {"tokenizer.json"}
-        assert run(server, tmp_path, only_head, pair=pair)["pair_problems"] == []
+        assert run(server, tmp_path, only_head, model_pair=pair)["model_pair_problems"] == []
 
 
 class TestFacts:
@@ -296,8 +296,8 @@ class TestFacts:
             yield server
 
     def facts(self, result: dict[str, t.Any]) -> tuple[t.Any, ...]:
-        assert list(result["facts"]) == ["lab/some"]
-        return tuple(result["facts"]["lab/some"][key] for key in ("weights_bytes", "layers", "kv_cache_dtype"))
+        assert list(result["model_facts"]) == ["lab/some"]
+        return tuple(result["model_facts"]["lab/some"][key] for key in ("weights_bytes", "layers", "kv_cache_dtype"))
 
     def test_from_the_hub(self, server: HubServer, tmp_path: Path) -> None:
         result = run(server, tmp_path, [{"id": "lab/some", "exclude": ["original/*"]}])
@@ -325,7 +325,7 @@ class TestFacts:
     def test_while_a_token_is_needed_nothing_is_known(self, server: HubServer, tmp_path: Path) -> None:
         server.models["lab/some"].gated = True
         result = run(server, tmp_path, [{"id": "lab/some"}], missing_token="report")
-        assert (result["token_needed"], result["facts"]) == (True, {})
+        assert (result["token_needed"], result["model_facts"]) == (True, {})
         assert self.facts(run(server, tmp_path, [{"id": "lab/some"}], token=ACCEPTED)) == (77, 2, "fp8")
 
     def test_what_a_receipt_vouches_for_is_read_from_the_disk(self, server: HubServer, tmp_path: Path) -> None:

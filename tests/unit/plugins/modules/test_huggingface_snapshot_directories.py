@@ -31,12 +31,12 @@ def test_a_whole_model(tmp_path: Path) -> None:
     model = write_model(tmp_path / "model", {"vocab_size": 5, "num_hidden_layers": 2}, total_size=77)
     size = sum(path.stat().st_size for path in model.iterdir())
     result = run([model, model], _ansible_check_mode=True)
-    assert list(result["models"]) == list(result["facts"]) == [str(model)]
+    assert list(result["models"]) == list(result["model_facts"]) == [str(model)]
     found = result["models"][str(model)]
     assert (found["commit"], found["snapshot"], found["bytes"]) == (None, str(model), size)
-    facts = result["facts"][str(model)]
+    facts = result["model_facts"][str(model)]
     assert (facts["weights_bytes"], facts["layers"], facts["vocab_size"], facts["kv_heads"]) == (77, 2, 5, None)
-    assert (result["changed"], result["pair_problems"]) == (False, [])
+    assert (result["changed"], result["model_pair_problems"]) == (False, [])
     assert result["lines"] == [f"Complete in a directory: {model} ({size} bytes)."]
 
 
@@ -61,8 +61,8 @@ def test_the_fingerprint_follows_the_files(tmp_path: Path) -> None:
 
 def test_no_directory() -> None:
     result = run([])
-    assert (result["models"], result["facts"], result["lines"]) == ({}, {}, [])
-    assert (result["complete"], result["bytes_missing"], result["pair_problems"]) == (True, 0, [])
+    assert (result["models"], result["model_facts"], result["lines"]) == ({}, {}, [])
+    assert (result["complete"], result["bytes_missing"], result["model_pair_problems"]) == (True, 0, [])
 
 
 def test_all_errors_at_once(tmp_path: Path) -> None:
@@ -83,11 +83,11 @@ def test_a_pair_of_directories(tmp_path: Path) -> None:
     draft = write_model(tmp_path / "small", {"vocab_size": 6})
     (draft / "tokenizer.json").unlink()
     pair = {"target": str(target), "draft": str(draft), "method": "draft_target"}
-    (problem,) = run([target, draft], pair=pair)["pair_problems"]
+    (problem,) = run([target, draft], model_pair=pair)["model_pair_problems"]
     assert str(draft) in problem
     assert str(target) in problem
     # The same tokenizer excuses another padding of the vocabulary.
     (draft / "tokenizer.json").write_bytes((target / "tokenizer.json").read_bytes())
-    assert run([target, draft], pair=pair)["pair_problems"] == []
+    assert run([target, draft], model_pair=pair)["model_pair_problems"] == []
     # A draft of which nothing is known is not judged.
-    assert run([target], pair={**pair, "draft": "lab/small"})["pair_problems"] == []
+    assert run([target], model_pair={**pair, "draft": "lab/small"})["model_pair_problems"] == []

@@ -104,18 +104,18 @@ def test_a_cache_that_is_not_there(tmp_path: Path) -> None:
 def test_patterns_are_the_receipts_else_those_that_are_given(pasted: Cache) -> None:
     (model,) = pasted.models()
     assert (model.id, model.bytes_on_disk, model.fetched_here) == ("lab/big", 2710, False)
-    assert model.unserved == ()
+    assert model.unused_files == ()
     (model,) = pasted.models(wanted=(Wanted("lab/big", exclude=EXCLUDE),))
-    assert model.unserved == UNSERVED
+    assert model.unused_files == UNSERVED
     pasted.receipt("lab/big", EXCLUDE)
     (model,) = pasted.models(in_use=("lab/big",), wanted=(Wanted("lab/big"),))
-    assert (model.fetched_here, model.in_use, model.unserved) == (True, True, UNSERVED)
+    assert (model.fetched_here, model.in_use, model.unused_files) == (True, True, UNSERVED)
 
 
 def test_a_blob_of_two_commits_counts_once(pasted: Cache) -> None:
     pasted.store("lab/big", "original/model.bin", "b" * 64, 900, commit=OTHER)
     pasted.receipt("lab/big", EXCLUDE)
-    assert pasted.models()[0].unserved == UNSERVED
+    assert pasted.models()[0].unused_files == UNSERVED
 
 
 def test_a_receipt_of_another_cache_says_nothing(pasted: Cache) -> None:
@@ -153,7 +153,7 @@ def test_two_files_with_the_same_beginning_are_two(cache: Cache) -> None:
     cache.receipt("lab/big", ("*.bin", "*.index"))
     prune = Prune(cache.hub, cache.receipts)
     prune.remove(Removal("unserved", "lab/big", "model.bin", 5))
-    assert cache.models()[0].unserved == (Piece("model.bin.index", 6),)
+    assert cache.models()[0].unused_files == (Piece("model.bin.index", 6),)
 
 
 def test_an_unused_model_goes_with_its_locks_and_its_receipt(cache: Cache) -> None:
@@ -176,7 +176,7 @@ def test_parts_go_but_not_one_that_is_being_written(cache: Cache) -> None:
     idle, busy = "b" * 64, "c" * 64
     for blob in (idle, busy):
         (blobs / f"{blob}.incomplete").write_bytes(b"x" * 30)
-    assert [piece.bytes for piece in cache.models()[0].orphans] == [30, 30]
+    assert [piece.bytes for piece in cache.models()[0].incomplete_downloads] == [30, 30]
     locks = cache.hub / ".locks" / folder_name("lab/big")
     locks.mkdir(parents=True)
     with (locks / f"{busy}.lock").open("w") as lock:
@@ -216,7 +216,7 @@ class TestLinksToElsewhere:
         pasted.receipt("lab/big", EXCLUDE)
         pointer = pasted.directory("lab/big") / "snapshots" / COMMIT / "original" / "extra.bin"
         pointer.symlink_to(elsewhere)
-        assert pasted.models()[0].unserved == UNSERVED
+        assert pasted.models()[0].unused_files == UNSERVED
         pasted.prune(in_use=("lab/big",))
         assert not pointer.is_symlink()
         assert elsewhere.exists()

@@ -194,8 +194,8 @@ def test_an_environment_that_leads_nowhere() -> None:
 BIG, SMALL = Wanted("lab/big", exclude=("original/*",)), Wanted("lab/small")
 
 
-def model(name: str, fetched_here: bool = True, unserved: tuple[Piece, ...] = ()) -> CachedModel:
-    return CachedModel(name, f"/hub/{name}", 65_200_000_000, fetched_here, False, unserved, ())
+def model(name: str, fetched_here: bool = True, unused_files: tuple[Piece, ...] = ()) -> CachedModel:
+    return CachedModel(name, f"/hub/{name}", 65_200_000_000, fetched_here, False, unused_files, ())
 
 
 def found(**changes: t.Any) -> Found:
@@ -231,7 +231,7 @@ def test_what_is_there_is_stated() -> None:
 def test_unserved_files_are_stated_with_the_command() -> None:
     pieces = (Piece("metal/", 65_200_000_000), Piece("original/", 65_200_000_000))
     everything = frozenset({"lab/big", "lab/small"})
-    (line,) = statement(found(models=(model("lab/big", unserved=pieces),), verified=everything))
+    (line,) = statement(found(models=(model("lab/big", unused_files=pieces),), verified=everything))
     assert line == (
         "lab/big holds metal/ and original/, 130 GB that are not served; remove them with 'cleanup.yml -e unused=true'."
     )

@@ -364,7 +364,7 @@ def test_parts_count_if_they_can_be_continued(server: HubServer, tmp_path: Path)
     assert view["missing"] == [{"path": "weights-1.bin", "size": 1000}]
     assert view["bytes_missing"] == 700
     assert view["bytes_on_disk"] == 2 + 300 + 400 + 500
-    assert sorted(part["size"] for part in view["orphans"]) == [400, 500]
+    assert sorted(part["size"] for part in view["incomplete_downloads"]) == [400, 500]
 
 
 def test_a_file_of_a_wrong_size_is_missing_as_a_whole(server: HubServer, tmp_path: Path) -> None:

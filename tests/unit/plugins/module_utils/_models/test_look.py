@@ -54,7 +54,7 @@ def receipt(tmp_path: Path, name: str, exclude: list[str]) -> None:
 
 def test_nothing_is_there(tmp_path: Path) -> None:
     result = run(tmp_path, repositories=[{"id": "lab/big"}])
-    assert (result["models"], result["foreign"], result["neighbours"], result["lines"]) == ([], [], [], [])
+    assert (result["models"], result["foreign"], result["token_files"], result["lines"]) == ([], [], [], [])
     assert result["directory"] == str(tmp_path / "hub")
     assert list(tmp_path.iterdir()) == []
 
@@ -66,8 +66,8 @@ def test_a_pasted_model_and_a_token(tmp_path: Path) -> None:
     result = run(tmp_path, repositories=[{"id": "lab/big", "exclude": ["original/*"]}])
     (model,) = result["models"]
     assert (model["id"], model["bytes_on_disk"], model["fetched_here"]) == ("lab/big", 910, False)
-    assert model["unserved"] == ({"path": "original/", "bytes": 900},)
-    assert result["neighbours"] == [str(tmp_path / "token")]
+    assert model["unused_files"] == ({"path": "original/", "bytes": 900},)
+    assert result["token_files"] == [str(tmp_path / "token")]
     assert len(result["lines"]) == 3
     assert "hf_secret" not in json.dumps(result)
 

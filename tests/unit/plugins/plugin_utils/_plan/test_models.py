@@ -15,7 +15,7 @@ def view(verified: bool = True, missing: t.Sequence[str] = (), size: int = 5) ->
         "verified": verified,
         "files_missing": list(missing),
         "models": {"lab/one": {"commit": "1", "bytes": 7}, "/here": {"commit": None, "bytes": size}},
-        "facts": {"lab/one": {"layers": 3}, "/here": {}},
+        "model_facts": {"lab/one": {"layers": 3}, "/here": {}},
     }
 
 
@@ -37,8 +37,11 @@ def test_sizes_that_are_not_known_do_not_count() -> None:
 
 
 def test_what_a_spark_lacks_the_head_has_read() -> None:
-    head = {**view(size=9), "facts": {"lab/one": {"layers": 1}, "/here": {"layers": 2}}}
-    assert models.beside(view(), head) == {"facts": {"lab/one": {"layers": 3}, "/here": {"layers": 2}}, "bytes": 16}
+    head = {**view(size=9), "model_facts": {"lab/one": {"layers": 1}, "/here": {"layers": 2}}}
+    assert models.beside(view(), head) == {
+        "model_facts": {"lab/one": {"layers": 3}, "/here": {"layers": 2}},
+        "bytes": 16,
+    }
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def test_what_the_head_lacks_is_said_by_the_first_that_takes_it() -> None:
 def test_a_download_fits_or_the_disk_is_named() -> None:
     models = {
         "bytes_missing": 60_000_000_000,
-        "bytes_orphaned": 5_000_000_000,
+        "incomplete_bytes": 5_000_000_000,
         "cache_free_bytes": 90_000_000_000,
         "cache_filesystem": "/",
         "cache": {"directory": "/home/me/hub"},
@@ -158,6 +158,11 @@ def test_a_download_fits_or_the_disk_is_named() -> None:
 
 
 def test_a_draft_that_does_not_belong_to_its_target_is_told_before_the_disk() -> None:
-    models = {"pair_problems": ["No.", "No, either."], "bytes_missing": 0, "bytes_orphaned": 0, "cache_free_bytes": 0}
+    models = {
+        "model_pair_problems": ["No.", "No, either."],
+        "bytes_missing": 0,
+        "incomplete_bytes": 0,
+        "cache_free_bytes": 0,
+    }
     assert unfit("spark-1", models, 0, 0) == "spark-1: No. No, either."
-    assert unfit("spark-1", {**models, "pair_problems": []}, 0, 0) == ""
+    assert unfit("spark-1", {**models, "model_pair_problems": []}, 0, 0) == ""
