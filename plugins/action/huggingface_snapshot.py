@@ -8,7 +8,7 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import models
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.nodes import MODELS, needs, of_all
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.nodes import MODELS, from_hosts, needs
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.following import Following
 
 
@@ -21,11 +21,11 @@ class ActionModule(Following):
         variables, given = dict(task_vars or {}), dict(self._task.args)
         host = str(variables.get("inventory_hostname", ""))
         files = models.tiktoken_files(given.pop("tiktoken_encodings", None) or [], given.pop("tiktoken_directory", ""))
-        known, since = (given.pop("of_all", None) or {}).get("reference"), given.pop("after_step", None)
+        known, since = (given.pop("from_hosts", None) or {}).get("reference"), given.pop("after_step", None)
         head: dict[str, t.Any] | None = None
         if known:
             variables["deployment_recipe"] = self._templar.template(variables.get("deployment_recipe"))
-            head = next(iter(of_all(variables, str(known)).values()))
+            head = next(iter(from_hosts(variables, str(known)).values()))
             try:
                 given["reference"] = head["repositories"]
             except KeyError as error:

@@ -17,7 +17,7 @@ description:
 requirements:
   - netaddr >= 1.0, for O(fabric) on several Sparks
 extends_documentation_fragment:
-  - dgx_spark.speculative._of_all
+  - dgx_spark.speculative._from_hosts
 options:
   served: {type: dict, description: "Decides the values to serve, the engine options and the memory plan."}
   fabric: {type: dict, description: "Plans how the Sparks are connected."}

@@ -23,7 +23,7 @@ extends_documentation_fragment:
   - dgx_spark.speculative._attributes
   - dgx_spark.speculative._attributes.info_module
   - dgx_spark.speculative._following
-  - dgx_spark.speculative._of_all
+  - dgx_spark.speculative._from_hosts
 options:
   repositories:
     description:
@@ -135,8 +135,8 @@ options:
     description:
       - What this module returned in RV(repositories) on another host. It is then compared with the cache in the place
         of the Hub, which is not asked, and each model is wanted at the commit that the other host has.
-      - O(of_all) may name the variable with what it returned on the head, as C(reference). What the head has read of
-        the models then completes RV(model_facts), and RV(bytes) is the head's.
+      - O(from_hosts) may name the variable with what it returned on the head, as C(reference). What the head has read
+        of the models then completes RV(model_facts), and RV(bytes) is the head's.
     type: list
     elements: dict
   files:
@@ -814,7 +814,7 @@ def main() -> None:
                 "default": [],
             },
             "tiktoken_directory": {"type": "str"},
-            "of_all": {"type": "dict"},
+            "from_hosts": {"type": "dict"},
             "after_step": {"type": "str"},
             "foreign_paths": {"type": "str", "choices": ["refuse", "accept"], "default": "refuse"},
             "model_pair": PAIR_ARGUMENT,

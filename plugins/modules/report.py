@@ -14,7 +14,7 @@ description:
   - Prints one of O(lines), O(plans), O(statuses), O(summary), O(preflight) and O(field), or shows O(reveal).
   - This is an action plugin. It runs on the controller, and only O(reveal) needs a connection to the host.
 extends_documentation_fragment:
-  - dgx_spark.speculative._of_all
+  - dgx_spark.speculative._from_hosts
 options:
   lines: {type: list, elements: str, description: "The lines to print."}
   plans: {type: dict, description: "The memory plans by host, of which the one with the least free memory is printed."}

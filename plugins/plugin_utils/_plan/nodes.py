@@ -33,22 +33,22 @@ def limit(variables: Variables) -> str:
     return f" --limit {','.join(hosts)}" if inventory and set(hosts) != set(inventory) else ""
 
 
-def of_all(variables: Variables, name: t.Any) -> dict[str, t.Any]:
+def from_hosts(variables: Variables, name: t.Any) -> dict[str, t.Any]:
     """Read a variable of each of them, by host; `a.b` is what a has as b. What a Spark lacks is an empty mapping.
 
     A mapping of names is a mapping of their values.
     """
     if isinstance(name, dict):
-        parts = {part: of_all(variables, each) for part, each in name.items()}
+        parts = {part: from_hosts(variables, each) for part, each in name.items()}
         return {host: {part: found[host] for part, found in parts.items()} for host in members(variables)}
     return {host: _value(variables["hostvars"][host], str(name)) for host in members(variables)}
 
 
-def asked(of_all: t.Any) -> set[str]:
+def asked(from_hosts: t.Any) -> set[str]:
     """The variables that are read so."""
-    if isinstance(of_all, dict):
-        return {name for each in of_all.values() for name in asked(each)}
-    return {str(of_all).partition(".")[0]}
+    if isinstance(from_hosts, dict):
+        return {name for each in from_hosts.values() for name in asked(each)}
+    return {str(from_hosts).partition(".")[0]}
 
 
 def needs(subject: str, giver: str, error: KeyError) -> str:
@@ -67,17 +67,18 @@ def needs(subject: str, giver: str, error: KeyError) -> str:
 
 def known(variables: Variables, arguments: Variables, templated: t.Callable[[t.Any], t.Any]) -> dict[str, t.Any]:
     """The variables with those of all hosts; of its own, those that only this play or task has are known, too."""
-    names = asked(arguments.get("of_all") or {})
+    names = asked(arguments.get("from_hosts") or {})
     own = {name: templated(variables[name]) for name in names if name in variables}
     hosts = collections.ChainMap({str(variables.get("inventory_hostname", "")): own}, variables.get("hostvars") or {})
     return {**variables, "deployment_recipe": templated(variables.get("deployment_recipe")), "hostvars": hosts}
 
 
 def gathered(variables: Variables, arguments: Variables, subjects: t.Collection[str]) -> dict[str, t.Any]:
-    """Complete what is asked by what is known of each Spark: `of_all` names a variable for a part of the subject."""
+    """Complete what is asked by what is known of each Spark: `from_hosts` names a variable for a part of the
+    subject."""
     whole = dict(arguments)
-    for part, name in (whole.pop("of_all", None) or {}).items():
-        known = of_all(variables, name)
+    for part, name in (whole.pop("from_hosts", None) or {}).items():
+        known = from_hosts(variables, name)
         if part in subjects:
             whole[part] = known
         else:

@@ -37,8 +37,8 @@ def compare(
     compared = plans.compared(looks, clock_skew, tolerate)
     own = plans.joined(run.host, looks, rails, settled, ssh_port, copy_port)
     # What is the same for all is said once.
-    of_all = compared["findings"] if run.host == next(iter(looks)) else []
-    return {**compared, **own, "findings": [*findings, *own["findings"], *of_all]}
+    shared = compared["findings"] if run.host == next(iter(looks)) else []
+    return {**compared, **own, "findings": [*findings, *own["findings"], *shared]}
 
 
 def keys(

@@ -128,9 +128,9 @@ def query_spec(forms: Forms) -> dict[str, t.Any]:
 
 
 def completed(variables: Mapping, arguments: Mapping) -> Result:
-    """Complete a question by what is known of each Spark: `of_all` names a variable for an argument of its form."""
-    asked = {name: value for name, value in arguments.items() if name != "of_all"}
-    found = {part: nodes.of_all(variables, name) for part, name in (arguments.get("of_all") or {}).items()}
+    """Complete a question by what is known of each Spark: `from_hosts` names a variable for an argument of its form."""
+    asked = {name: value for name, value in arguments.items() if name != "from_hosts"}
+    found = {part: nodes.from_hosts(variables, name) for part, name in (arguments.get("from_hosts") or {}).items()}
     return {
         query: {form: {**(own or {}), **found} for form, own in forms.items()} if isinstance(forms, dict) else forms
         for query, forms in asked.items()

@@ -54,11 +54,11 @@ def play(directory: Path, *arguments: str, **inputs: t.Any) -> subprocess.Comple
     """The role's own task, with what a look at each host would have found."""
     found = {"name": "Look", "ansible.builtin.set_fact": {"__spark_network_fabric_facts": INFO}}
     role = (REPOSITORY / "roles/spark_network/tasks/plan.yml").read_text(encoding="utf-8")
-    of_all = {"hosts": "__spark_network_fabric_facts"}
-    assert "of_all: {hosts: __spark_network_fabric_facts}" in role
+    from_hosts = {"hosts": "__spark_network_fabric_facts"}
+    assert "from_hosts: {hosts: __spark_network_fabric_facts}" in role
     task = {
         "name": "Plan",
-        "dgx_spark.speculative.deployment_plan": {"fabric": {"plan": inputs}, "of_all": of_all},
+        "dgx_spark.speculative.deployment_plan": {"fabric": {"plan": inputs}, "from_hosts": from_hosts},
         "register": "plan",
     }
     show = {

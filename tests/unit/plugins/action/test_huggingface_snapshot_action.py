@@ -54,14 +54,14 @@ def test_vocabularies_are_files_and_are_fetched_where_they_are_missing(asked: di
 
 
 def test_what_the_head_knows_is_not_asked_again(asked: dict[str, t.Any]) -> None:
-    found = look(of_all={"reference": "view"})
+    found = look(from_hosts={"reference": "view"})
     assert asked["args"] == {"files": {}, "reference": HEAD["repositories"]}
     assert (found["bytes"], found["model_facts"]) == (7, HEAD["model_facts"])
 
 
 def test_a_spark_that_cannot_have_what_the_head_has_is_named(asked: dict[str, t.Any]) -> None:
     asked["answer"] = {"failed": True, "msg": "No.", "errors": ["/here is empty"]}
-    assert look(of_all={"reference": "view"})["msg"].startswith("spark-2: No. ")
+    assert look(from_hosts={"reference": "view"})["msg"].startswith("spark-2: No. ")
     assert look()["msg"] == "No."
 
 

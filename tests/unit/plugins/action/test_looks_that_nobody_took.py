@@ -24,7 +24,7 @@ SEEN = {"seen": {"key": None}, "rails": [{"address": "10.0.0.1"}]}
 ASKED: dict[str, tuple[str, dict[str, t.Any], str]] = {
     "cluster.compare": (
         PLAN,
-        {"cluster": {"compare": CLUSTER}, "of_all": {"looks": "look", "rails": "rails"}},
+        {"cluster": {"compare": CLUSTER}, "from_hosts": {"looks": "look", "rails": "rails"}},
         "'mac_addresses': register it with ",
     ),
     "placement.disk_space": (
@@ -34,33 +34,33 @@ ASKED: dict[str, tuple[str, dict[str, t.Any], str]] = {
     ),
     "cluster.model_copies": (
         PLAN,
-        {"cluster": {"model_copies": {"state_directory": "/s"}}, "of_all": {"views": "view"}},
+        {"cluster": {"model_copies": {"state_directory": "/s"}}, "from_hosts": {"views": "view"}},
         f"'verified': register it with {SNAPSHOT} on",
     ),
     "cluster.keys": (
         PLAN,
-        {"cluster": {"keys": TRUST}, "of_all": dict.fromkeys(TOLD, "look")},
+        {"cluster": {"keys": TRUST}, "from_hosts": dict.fromkeys(TOLD, "look")},
         "'key': register it with ",
     ),
     "cluster.keys of nobody": (
         PLAN,
         {
             "cluster": {"keys": TRUST},
-            "of_all": {**dict.fromkeys(TOLD, "seen"), "rails": "rails", "users": "ansible_facts.user_id"},
+            "from_hosts": {**dict.fromkeys(TOLD, "seen"), "rails": "rails", "users": "ansible_facts.user_id"},
         },
         "'user_id': gather it with ansible.builtin.setup on each Spark",
     ),
     "node_plan.record": (
         PLAN,
-        {"node_plan": {"record": BACK}, "of_all": {"all_records": "look.records"}},
+        {"node_plan": {"record": BACK}, "from_hosts": {"all_records": "look.records"}},
         "'previous': register it with ",
     ),
     "node_plan.container": (
         PLAN,
-        {"node_plan": {"container": {"script": "/s"}}, "of_all": {"specs": "brings"}},
+        {"node_plan": {"container": {"script": "/s"}}, "from_hosts": {"specs": "brings"}},
         f"'node': register it with {PLAN} with node_plan.spec on ",
     ),
-    "reference": (SNAPSHOT, {"of_all": {"reference": "view"}}, f"'repositories': register it with {SNAPSHOT} on "),
+    "reference": (SNAPSHOT, {"from_hosts": {"reference": "view"}}, f"'repositories': register it with {SNAPSHOT} on "),
 }
 
 

@@ -24,7 +24,7 @@ PRIVATE = ("athena", "hera", "10.1.2.3", USER, "CANARY", "olympus")
 def play(directory: Path, *options: str, **task: object) -> str:
     """Report on two hosts, of which the second one has found nothing."""
     rows = [{**ROW, "value": SAID}, {**IMAGE, "value": f"{REGISTRY}/nvidia/release:1.3.0"}]
-    report = {"field": {"path": "field/one", **task}, "of_all": {"found": "found.rows"}}
+    report = {"field": {"path": "field/one", **task}, "from_hosts": {"found": "found.rows"}}
     found = {"ansible.builtin.set_fact": {"found": {"rows": rows}}, "when": f"inventory_hostname == '{HOSTS[0]}'"}
     tasks = [found, {"dgx_spark.speculative.report": report, "run_once": True}]
     variables = {"ansible_user": USER, "ansible_connection": "ssh"}

@@ -39,27 +39,27 @@ def test_a_command_is_limited_where_the_inventory_has_more(sparks: int, inventor
 
 
 def test_what_a_spark_lacks_is_empty() -> None:
-    assert nodes.of_all(variables(), "look.fabric") == {"spark-b": 1, "spark-a": 2, "spark-c": {}}
+    assert nodes.from_hosts(variables(), "look.fabric") == {"spark-b": 1, "spark-a": 2, "spark-c": {}}
 
 
 def test_a_mapping_of_names_is_one_of_their_values() -> None:
     names = {"fabric": "look.fabric", "more": {"look": "look"}}
-    assert nodes.of_all(variables(), names)["spark-a"] == {"fabric": 2, "more": {"look": {"fabric": 2}}}
+    assert nodes.from_hosts(variables(), names)["spark-a"] == {"fabric": 2, "more": {"look": {"fabric": 2}}}
     assert nodes.asked({"hosts": names, "plans": "plan"}) == {"look", "plan"}
 
 
 def test_of_its_own_a_host_knows_what_only_the_play_has() -> None:
     known = nodes.known(
-        variables(look={"fabric": 3}), {"of_all": {"hosts": {"fabric": "look.fabric"}}}, lambda value: value
+        variables(look={"fabric": 3}), {"from_hosts": {"hosts": {"fabric": "look.fabric"}}}, lambda value: value
     )
-    assert nodes.of_all(known, "look.fabric") == {"spark-b": 1, "spark-a": 3, "spark-c": {}}
+    assert nodes.from_hosts(known, "look.fabric") == {"spark-b": 1, "spark-a": 3, "spark-c": {}}
 
 
 def test_it_completes_what_is_asked_or_is_that_itself() -> None:
     found = {"spark-b": 1, "spark-a": 2, "spark-c": {}}
     asked = nodes.gathered(
-        variables(), {"preflight": {"table": True}, "of_all": {"hosts": "look.fabric"}}, ["lines", "preflight"]
+        variables(), {"preflight": {"table": True}, "from_hosts": {"hosts": "look.fabric"}}, ["lines", "preflight"]
     )
     assert asked == {"preflight": {"table": True, "hosts": found}}
-    asked = nodes.gathered(variables(), {"of_all": {"statuses": "look.fabric"}, "document": {}}, ["statuses"])
+    asked = nodes.gathered(variables(), {"from_hosts": {"statuses": "look.fabric"}, "document": {}}, ["statuses"])
     assert asked == {"statuses": found, "document": {}}

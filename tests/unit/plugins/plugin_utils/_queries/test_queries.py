@@ -165,9 +165,9 @@ def test_the_inputs_of_four_roles_are_looked_up_by_their_names() -> None:
 
 def test_a_form_is_completed_by_what_is_known_of_each_host() -> None:
     variables = {**VARIABLES, "hostvars": {"spark-1": {"look": {"fabric": 1}}}}
-    asked = completed(variables, {"fabric": {"plan": {"mtu": 1}}, "of_all": {"hosts": "look.fabric"}})
+    asked = completed(variables, {"fabric": {"plan": {"mtu": 1}}, "from_hosts": {"hosts": "look.fabric"}})
     assert asked == {"fabric": {"plan": {"mtu": 1, "hosts": {"spark-1": 1}}}}
-    asked = completed(variables, {"fabric": {"plan": None}, "of_all": {"hosts": "look.fabric"}})
+    asked = completed(variables, {"fabric": {"plan": None}, "from_hosts": {"hosts": "look.fabric"}})
     assert asked == {"fabric": {"plan": {"hosts": {"spark-1": 1}}}}
 
 

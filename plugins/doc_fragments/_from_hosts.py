@@ -10,7 +10,7 @@ class ModuleDocFragment:
 
     DOCUMENTATION = r"""
 options:
-  of_all:
+  from_hosts:
     description:
       - What is a variable of each Spark, by the name of the parameter that takes them all by host name. The parameter
         is one of the form that is asked, or of the report. With C(hosts=look.fabric) each host's C(look.fabric) is an
