@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
                 "directory": {"type": "path"},
                 "speculation": {"type": "bool", "default": True},
                 "overrides": {"type": "dict", "default": {}},
-                "given": {
+                "inputs": {
                     "type": "dict",
                     "apply_defaults": True,
                     "options": {
@@ -45,7 +45,7 @@ class ActionModule(ActionBase):
                         "family": {"type": "str", "default": ""},
                     },
                 },
-                "counted": {"type": "str", "choices": ["inventory", "run"]},
+                "count_hosts_of": {"type": "str", "choices": ["inventory", "run"]},
             },
         )
         variables = task_vars or {}
@@ -59,10 +59,10 @@ class ActionModule(ActionBase):
             if not arguments["speculation"]:
                 recipe = without_drafts(recipe)
             recipe = {**recipe, **arguments["overrides"]}
-            check_given(recipe, **arguments["given"])
-            if arguments["counted"] == "inventory":
+            check_given(recipe, **arguments["inputs"])
+            if arguments["count_hosts_of"] == "inventory":
                 check_inventory(recipe, (variables.get("groups") or {}).get("sparks") or [])
-            if arguments["counted"] == "run":
+            if arguments["count_hosts_of"] == "run":
                 check_run(recipe, variables.get("ansible_play_hosts_all") or [])
             return {"changed": False, "path": str(path), "recipe": recipe}
         except RecipeError as error:

@@ -42,7 +42,7 @@ options:
       - What takes the place of what the recipe says, by its keys. Only with O(recipe).
     type: dict
     default: {}
-  given:
+  inputs:
     description:
       - Engine options that are merged over those of the recipe, and what is served in place of its image and family.
         Fails for such an option that a server of that image would refuse. Only with O(recipe).
@@ -63,7 +63,7 @@ options:
           - The family of releases. By default the recipe's.
         type: str
         default: ""
-  counted:
+  count_hosts_of:
     description:
       - Which hosts must be as many as the recipe needs, those of the group C(sparks) in the V(inventory), or those of
         this V(run). Without it they are not counted.

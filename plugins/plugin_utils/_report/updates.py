@@ -73,7 +73,7 @@ def table(rows: t.Iterable[Row]) -> list[str]:
     ]
 
 
-def closing(recipe: Mapping, rows: t.Sequence[Row]) -> list[str]:
+def next_steps(recipe: Mapping, rows: t.Sequence[Row]) -> list[str]:
     """Return what a user can do next, for a run that changed nothing."""
     if not any(row.proposed for row in rows):
         unknown = " and ".join(row.name for row in rows if row.verdict == UNKNOWN)
@@ -89,7 +89,7 @@ def closing(recipe: Mapping, rows: t.Sequence[Row]) -> list[str]:
     ]
 
 
-def afterwards(rows: t.Iterable[Row]) -> list[str]:
+def persist_lines(rows: t.Iterable[Row]) -> list[str]:
     """Return what a user can do once the newer versions are deployed."""
     images = [row.proposed for row in rows if row.kind == "image" and row.proposed]
     return [
@@ -107,8 +107,8 @@ def report(host: str, record: Mapping, recipe: Mapping, rows: t.Sequence[Row]) -
         "newer": newer,
         "overrides": overrides(record, recipe, rows) if recipe and newer else {},
         "lines": [heading, *table(rows), *notes],
-        "closing": closing(recipe, rows),
-        "afterwards": afterwards(rows),
+        "next_steps": next_steps(recipe, rows),
+        "persist_lines": persist_lines(rows),
     }
 
 
@@ -118,5 +118,5 @@ def nothing(host: str) -> dict[str, t.Any]:
         f"{host}: nothing is deployed here that could be newer.",
         "Run a playbook such as single_eagle3.yml.",
     ]
-    empty = {"rows": [], "closing": [], "afterwards": [], "overrides": {}, "path": ""}
+    empty = {"rows": [], "next_steps": [], "persist_lines": [], "overrides": {}, "path": ""}
     return {"changed": False, "newer": False, "lines": lines, **empty}

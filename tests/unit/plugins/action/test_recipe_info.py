@@ -50,15 +50,15 @@ def test_what_is_newer_takes_the_place_of_what_the_recipe_says(tmp_path: Path) -
 
 
 def test_the_hosts_that_serve_are_counted(tmp_path: Path) -> None:
-    assert result(tmp_path, {"recipe": "single_eagle3", "counted": "run"})["recipe"]["sparks"] == 1
-    code, said = run(tmp_path, {"recipe": "single_eagle3", "counted": "inventory"})
+    assert result(tmp_path, {"recipe": "single_eagle3", "count_hosts_of": "run"})["recipe"]["sparks"] == 1
+    code, said = run(tmp_path, {"recipe": "single_eagle3", "count_hosts_of": "inventory"})
     assert code == 2
     assert "'sparks'" in said
 
 
 def test_engine_options_that_are_given_are_judged_at_once(tmp_path: Path) -> None:
     def given(**values: t.Any) -> tuple[int, str]:
-        return run(tmp_path, {"recipe": "single_eagle3", "given": values})
+        return run(tmp_path, {"recipe": "single_eagle3", "inputs": values})
 
     code, said = given(options={"kv_cache_config": {"free_gpu_memory_fracton": 0.8}})
     assert code == 2

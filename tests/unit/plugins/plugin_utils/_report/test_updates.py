@@ -65,29 +65,29 @@ def test_the_report() -> None:
         "  /models/draft  -          -          directory",
         "  - A note.",
     ]
-    assert "update.yml -e apply=true" in found["closing"][0]
+    assert "update.yml -e apply=true" in found["next_steps"][0]
     assert found["newer"] is True
 
 
 def test_without_its_recipe_nothing_can_be_deployed() -> None:
     found = updates.report("spark-1", RECORD, {}, [IMAGE])
     assert (found["newer"], found["overrides"]) == (True, {})
-    assert "give it with -e recipe=PATH" in " ".join(found["closing"])
+    assert "give it with -e recipe=PATH" in " ".join(found["next_steps"])
 
 
 @pytest.mark.parametrize(("rows", "keeps_image"), [([MODEL], False), ([IMAGE, MODEL], True)])
 def test_only_a_newer_image_has_to_be_kept(rows: list[Row], keeps_image: bool) -> None:
     keep = ["To keep this image, set trtllm_container_image: nvcr.io/x:1.3.0rc14 in the inventory."]
     back = ["To roll back: serve.yml -e previous=true"]
-    assert updates.report("spark-1", RECORD, RECIPE, rows)["afterwards"] == keep * keeps_image + back
+    assert updates.report("spark-1", RECORD, RECIPE, rows)["persist_lines"] == keep * keeps_image + back
 
 
 def test_nothing_is_newer() -> None:
     found = updates.report("spark-1", RECORD, RECIPE, [LOCAL])
     assert (found["newer"], found["overrides"]) == (False, {})
-    assert found["closing"] == ["Nothing newer to deploy."]
+    assert found["next_steps"] == ["Nothing newer to deploy."]
     # Of a tag such as latest the registry is not asked.
-    assert updates.closing(RECIPE, [Row("image", "x:latest"), LOCAL, Row("model", "a/target")]) == [
+    assert updates.next_steps(RECIPE, [Row("image", "x:latest"), LOCAL, Row("model", "a/target")]) == [
         "Nothing newer to deploy, but what is newest is unknown for x:latest and a/target."
     ]
 
