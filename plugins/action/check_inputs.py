@@ -38,14 +38,16 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
-        _result, arguments = self.validate_argument_spec(argument_spec={"also": {"type": "dict", "default": {}}})
+        _result, arguments = self.validate_argument_spec(
+            argument_spec={"playbook_inputs": {"type": "dict", "default": {}}}
+        )
         known, variables = inputs(ROLES), task_vars or {}
         self._refuse_another_strategy(variables)
         # On the controller, unless it is a Spark, nobody becomes anybody.
         host = variables.get("inventory_hostname")
         if host != "localhost" or host in variables.get("groups", {}).get("sparks", []):
             self._refuse_another_user(variables)
-        own = {**arguments["also"], **OF_ALL}
+        own = {**arguments["playbook_inputs"], **OF_ALL}
         types = {**own, **{name: kind for options in known.values() for name, kind in options.items()}}
         judged = (name for name, kind in types.items() if kind in KINDS or name == DEPLOYMENT)
         wrong = unusable(self._known(variables, judged), types)

@@ -46,7 +46,7 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
             "table": {"type": "bool", "default": True},
         },
     },
-    "field": {
+    "field_report": {
         "type": "dict",
         "options": {
             "found": {"type": "dict", "required": True},
@@ -62,7 +62,7 @@ SUBJECTS: dict[str, dict[str, t.Any]] = {
 BESIDES: dict[str, dict[str, t.Any]] = {
     "title": {"type": "str", "default": "Besides"},
     "items": {"type": "list", "elements": "str", "default": []},
-    "together": {"type": "dict"},
+    "compare": {"type": "dict"},
     "endpoint": {"type": "dict"},
     "document": {"type": "dict"},
     "json_path": {"type": "path"},
@@ -80,7 +80,7 @@ class ActionModule(ActionBase):
         variables = dict(task_vars or {})
         host = str(variables.get("inventory_hostname", "localhost"))
         seen = known(variables, self._task.args, self._templar.template)
-        self._task.args = gathered(seen, self._task.args, [*SUBJECTS, "together"])
+        self._task.args = gathered(seen, self._task.args, [*SUBJECTS, "compare"])
         _result, given = self.validate_argument_spec(
             argument_spec={**SUBJECTS, **BESIDES}, mutually_exclusive=[list(SUBJECTS)], required_one_of=[list(SUBJECTS)]
         )
@@ -97,10 +97,10 @@ class ActionModule(ActionBase):
             lines, short = self._summary(host, variables, given["summary"], given["endpoint"])
         if given["preflight"] is not None:
             lines, problems, refusal = self._preflight(host, **given["preflight"])
-        if given["field"] is not None:
-            lines = self._field(variables, **given["field"])
-        if given["together"] is not None:
-            given = {**given, **self._together(host, **{key: given[key] for key in ("together", "document")})}
+        if given["field_report"] is not None:
+            lines = self._field(variables, **given["field_report"])
+        if given["compare"] is not None:
+            given = {**given, **self._together(host, **{key: given[key] for key in ("compare", "document")})}
         lines = lines + section(given["title"], given["items"])
         if lines:
             # One call, so that the lines of hosts that report at once are not mixed.
@@ -118,10 +118,10 @@ class ActionModule(ActionBase):
         return status.render(host, seen[host], around, reach) if host in seen else []
 
     @staticmethod
-    def _together(host: str, together: dict[str, t.Any], document: dict[str, t.Any] | None) -> dict[str, t.Any]:
+    def _together(host: str, compare: dict[str, t.Any], document: dict[str, t.Any] | None) -> dict[str, t.Any]:
         """What shows only when the Sparks are looked at together, to be told and kept."""
-        between = differences(together, host)
-        title = "Of the two Sparks together" if len(together) == 2 else "Of the Sparks together"
+        between = differences(compare, host)
+        title = "Of the two Sparks together" if len(compare) == 2 else "Of the Sparks together"
         return {"title": title, "items": between, "document": {**(document or {}), "between": between}}
 
     @staticmethod
@@ -183,7 +183,7 @@ class ActionModule(ActionBase):
         if not self._task.no_log:
             raise AnsibleActionFail("What is revealed is for the screen only; set 'no_log: true' on the task.")
         if self._task.check_mode:
-            return {"changed": False, "shown": []}
+            return {"changed": False, "revealed": []}
         lines = []
         for name, path in paths.items():
             found = self._execute_module("ansible.legacy.slurp", module_args={"src": path}, task_vars=variables)
@@ -197,4 +197,4 @@ class ActionModule(ActionBase):
             ]
         if lines:
             display.display("\n" + "\n".join(lines) + "\n", screen_only=True)
-        return {"changed": False, "shown": list(paths)}
+        return {"changed": False, "revealed": list(paths)}

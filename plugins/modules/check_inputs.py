@@ -14,7 +14,7 @@ description:
   - Also refuses a play whose tasks all become another user.
   - This is an action plugin. It runs on the controller and needs no connection to the host.
 options:
-  also: {type: dict, default: {}, description: "The inputs of the playbook itself, each with its type."}
+  playbook_inputs: {type: dict, default: {}, description: "The inputs of the playbook itself, each with its type."}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """

@@ -11,7 +11,7 @@ short_description: Print what a run found, and keep facts in a JSON file
 version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.
-  - Prints one of O(lines), O(plans), O(statuses), O(summary), O(preflight) and O(field), or shows O(reveal).
+  - Prints one of O(lines), O(plans), O(statuses), O(summary), O(preflight) and O(field_report), or shows O(reveal).
   - This is an action plugin. It runs on the controller, and only O(reveal) needs a connection to the host.
 extends_documentation_fragment:
   - dgx_spark.speculative._from_hosts
@@ -21,11 +21,12 @@ options:
   statuses: {type: dict, description: "The results of M(dgx_spark.speculative.deployment_info) by host."}
   summary: {type: dict, description: "The record to summarise at the end of a run."}
   preflight: {type: dict, description: "The facts and problems of a preflight. With a problem, the task fails."}
-  field: {type: dict, description: "The field check to write as HTML and JSON, without tokens, addresses and names."}
+  field_report: {type: dict, description: "The field check to write as HTML and JSON, without tokens, addresses and
+    names."}
   reveal: {type: dict, description: "Secret files on the host to show once. The task must set C(no_log=true)."}
   title: {type: str, default: Besides, description: "The heading of O(items)."}
   items: {type: list, elements: str, default: [], description: "Sentences to print below the lines."}
-  together: {type: dict, description: "The statuses or diagnoses by host, whose differences replace O(items)."}
+  compare: {type: dict, description: "The statuses or diagnoses by host, whose differences replace O(items)."}
   endpoint: {type: dict, description: "The endpoint of the API proxy, for O(summary)."}
   document: {type: dict, description: "The facts to write to O(json_path)."}
   json_path: {type: path, description: "The JSON file on the controller, with one entry for each host."}

@@ -16,7 +16,7 @@ from ansible_collections.dgx_spark.speculative.plugins.action import check_input
 from tests.unit import plays
 
 OWN = {"recipe": "str", "models": "list", "lines": "int", "json": "path", "apply": "bool"}
-CHECK = {"name": "Check", "dgx_spark.speculative.check_inputs": {"also": OWN}}
+CHECK = {"name": "Check", "dgx_spark.speculative.check_inputs": {"playbook_inputs": OWN}}
 PLAY = {"name": "Play", "hosts": "all", "gather_facts": False, "tasks": [CHECK]}
 # Nobody of this name logs in on this machine, so that whoever becomes root becomes somebody else.
 REMOTE = ("-c", "ssh", "-e", "ansible_user=somebody")

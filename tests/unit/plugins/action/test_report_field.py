@@ -24,7 +24,7 @@ PRIVATE = ("athena", "hera", "10.1.2.3", USER, "CANARY", "olympus")
 def play(directory: Path, *options: str, **task: object) -> str:
     """Report on two hosts, of which the second one has found nothing."""
     rows = [{**ROW, "value": SAID}, {**IMAGE, "value": f"{REGISTRY}/nvidia/release:1.3.0"}]
-    report = {"field": {"path": "field/one", **task}, "from_hosts": {"found": "found.rows"}}
+    report = {"field_report": {"path": "field/one", **task}, "from_hosts": {"found": "found.rows"}}
     found = {"ansible.builtin.set_fact": {"found": {"rows": rows}}, "when": f"inventory_hostname == '{HOSTS[0]}'"}
     tasks = [found, {"dgx_spark.speculative.report": report, "run_once": True}]
     variables = {"ansible_user": USER, "ansible_connection": "ssh"}
@@ -55,7 +55,7 @@ def test_names_if_wanted(tmp_path: Path) -> None:
 
 def test_check_mode_writes_nothing(tmp_path: Path) -> None:
     assert "2 of 3 rows were measured." in play(tmp_path, "--check")
-    assert not (tmp_path / "field").exists()
+    assert not (tmp_path / "field_report").exists()
 
 
 @pytest.mark.parametrize("path", ["play.yml/one"])

@@ -68,7 +68,7 @@ EVERY = sorted(set(every_advice()))
 def taken(playbook: str) -> set[str]:
     """The variables that a playbook says it takes."""
     text = (PLAYBOOK_DIRECTORY / f"{playbook}.yml").read_text(encoding="utf-8")
-    return {name for listed in re.findall(r"also: (\{.*\})", text) for name in yaml.safe_load(listed)}
+    return {name for listed in re.findall(r"playbook_inputs: (\{.*\})", text) for name in yaml.safe_load(listed)}
 
 
 @pytest.mark.parametrize(("one", "inventory"), EVERY, ids=[one.line(inventory) for one, inventory in EVERY])
