@@ -77,8 +77,8 @@ class ActionModule(ActionBase):
         lease.begin()
         request = {
             "run": held.run_name(),
-            "who": f"{user()}@{platform.node()}",
-            "doing": ", ".join(Path(name).name for name in context.CLIARGS.get("args") or ["a playbook"]),
+            "owner": f"{user()}@{platform.node()}",
+            "activity": ", ".join(Path(name).name for name in context.CLIARGS.get("args") or ["a playbook"]),
             "take_over": take_over,
         }
         # One that has just ended gives it back a moment later.
@@ -125,8 +125,8 @@ class ActionModule(ActionBase):
             if answer and answer["state"] in ("free", "none"):
                 time.sleep(random.uniform(0, APART_S))
                 return {"changed": False}
-            if answer and answer["holder"]["who"] != said:
-                said = answer["holder"]["who"]
+            if answer and answer["holder"]["owner"] != said:
+                said = answer["holder"]["owner"]
                 display.display(f"{lease.host} | waits: {in_words(answer['holder'])}")
             time.sleep(LOOK_S)
         # As well if the minutes are no number.

@@ -68,11 +68,11 @@ def main() -> None:
         created=change.created,
         created_paths={name: str(keys.path(name)) for name in change.created},
         revoked=change.revoked,
-        there=there,
+        directory_exists=there,
         # By key, who asks for it; empty for one that was put there by hand.
         existing=before,
-        own=[name for name, whose in before.items() if whose == owner],
-        guests=guests,
+        owned=[name for name, whose in before.items() if whose == owner],
+        other_owners_keys=guests,
         # A key of another owner keeps the endpoint open for containers.
         scope=now,
         # The message for people if other machines lose access.

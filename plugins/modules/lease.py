@@ -22,8 +22,8 @@ options:
   take_over: {type: bool, default: false, description: "Whether O(state=held) may take the lease from another run."}
   wait_minutes: {type: float, default: 0, description: "Minutes after which O(state=awaited) fails."}
   run: {type: str, description: "The ID of the run, set by the action plugin."}
-  who: {type: str, description: "The user of the run, set by the action plugin."}
-  doing: {type: str, description: "The playbook of the run, set by the action plugin."}
+  owner: {type: str, description: "The user of the run, set by the action plugin."}
+  activity: {type: str, description: "The playbook of the run, set by the action plugin."}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """
@@ -48,13 +48,13 @@ def main() -> None:
             "take_over": {"type": "bool", "default": False},
             "wait_minutes": {"type": "float", "default": 0},
             "run": {"type": "str"},
-            "who": {"type": "str"},
-            "doing": {"type": "str"},
+            "owner": {"type": "str"},
+            "activity": {"type": "str"},
         },
         supports_check_mode=True,
     )
     try:
-        answer = take({name: module.params[name] for name in ("run", "who", "doing", "take_over")})
+        answer = take({name: module.params[name] for name in ("run", "owner", "activity", "take_over")})
     except LockError as error:
         module.fail_json(msg=f"{error}.")
     module.exit_json(changed=False, python=sys.executable, **answer)

@@ -54,7 +54,7 @@ def in_words(holder: t.Mapping[str, t.Any]) -> str:
     """Who has it, what for and for how long."""
     seconds = int(holder["for_s"])
     how_long = f"{seconds // 60} min" if seconds >= 60 else f"{seconds} s"
-    return f"{holder['who']} has been running {holder['doing']} for {how_long}"
+    return f"{holder['owner']} has been running {holder['activity']} for {how_long}"
 
 
 @dataclasses.dataclass
@@ -62,8 +62,8 @@ class Holder:
     """A run that has the lease, or had it last."""
 
     run: str
-    who: str
-    doing: str
+    owner: str
+    activity: str
     ttl: float
     since: float
     heard: float
@@ -72,7 +72,7 @@ class Holder:
         return now - self.heard <= self.ttl
 
     def facts(self, now: float) -> Said:
-        return {"who": self.who, "doing": self.doing, "for_s": round(now - self.since)}
+        return {"owner": self.owner, "activity": self.activity, "for_s": round(now - self.since)}
 
 
 class Lease:
@@ -88,8 +88,8 @@ class Lease:
 
     @staticmethod
     def _new(request: Said, now: float) -> Holder:
-        who, doing = (str(request.get(name, "somebody")) for name in ("who", "doing"))
-        return Holder(str(request["run"]), who, doing, _ttl(request), now, now)
+        owner, activity = (str(request.get(name, "somebody")) for name in ("owner", "activity"))
+        return Holder(str(request["run"]), owner, activity, _ttl(request), now, now)
 
     def is_over(self, now: float) -> bool:
         over = self._released or now - self._holder.heard > max(LINGER_S, self._holder.ttl)

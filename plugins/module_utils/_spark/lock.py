@@ -113,7 +113,7 @@ def _is_answer(answer: t.Any, do: t.Any) -> bool:
         return not (answer["state"] in ("refused", "lost") or (do == "ask" and answer["state"] == "held"))
     return (
         isinstance(holder, dict)
-        and all(isinstance(holder.get(key), str) for key in ("who", "doing"))
+        and all(isinstance(holder.get(key), str) for key in ("owner", "activity"))
         and isinstance(holder.get("for_s"), (int, float))
         # Neither infinite nor no number.
         and abs(holder["for_s"]) < 1e12
@@ -135,8 +135,8 @@ def _answer(connection: socket.socket, question: Said) -> Said:
     try:
         connection.connect(f"\0{NAME}")
         if not has_rights(peer(connection)[1]):
-            who, how, _pid = _owner(connection)
-            raise NoRights(f"{who} has the socket @{NAME}, but may not change this Spark. {how}; then run again")
+            owner, how, _pid = _owner(connection)
+            raise NoRights(f"{owner} has the socket @{NAME}, but may not change this Spark. {how}; then run again")
         connection.sendall(json.dumps(question).encode() + b"\n")
         with connection.makefile("rb") as file:
             text = file.readline(LONGEST)
@@ -151,14 +151,16 @@ def _answer(connection: socket.socket, question: Said) -> Said:
             "then run again"
         ) from None
     except socket.timeout:
-        who, how, pid = _owner(connection)
-        raise Silence(f"{who} has the socket @{NAME} and does not answer. {how}; then run again", pid) from None
+        owner, how, pid = _owner(connection)
+        raise Silence(f"{owner} has the socket @{NAME} and does not answer. {how}; then run again", pid) from None
     except (OSError, ValueError, RecursionError):
         answer = None
     if _is_answer(answer, question.get("do")):
         return dict(answer)
-    who, how, _pid = _owner(connection)
-    raise LockError(f"{who} has the socket @{NAME} and does not answer as this collection does. {how}; then run again")
+    owner, how, _pid = _owner(connection)
+    raise LockError(
+        f"{owner} has the socket @{NAME} and does not answer as this collection does. {how}; then run again"
+    )
 
 
 def ask(question: Said, timeout: float | None = None) -> Said:

@@ -96,10 +96,10 @@ def test_it_is_renewed_beside_a_long_task_and_on_a_spark_without_one(
     options = f"ansible_password=twin ansible_ssh_private_key_file='' ansible_control_path_dir={tmp_path}"
     run = start(AWAY_S + 5, "-e", options)
     begun(run)
-    who = [(holder(spark) or {})["who"] for spark in sparks]
+    owner = [(holder(spark) or {})["owner"] for spark in sparks]
     end = time.monotonic() + AWAY_S
     while time.monotonic() < end:
-        assert [(holder(spark) or {}).get("who") for spark in sparks] == who
+        assert [(holder(spark) or {}).get("owner") for spark in sparks] == owner
         time.sleep(2)
     ends(run)
     until(lambda: [holder(spark) for spark in sparks] == [None, None], 5)

@@ -46,7 +46,7 @@ def test_the_second_run_is_told_and_what_is_recorded_serves(spark: Spark, deploy
         assert "has been running single_eagle3.yml for" in refused.message
         assert refused.changed == []
         playbook.succeed("status", *ONE, variables={"json": str(status)})
-        assert json.loads(status.read_text("utf-8"))["spark-1"]["lease"]["doing"] == "single_eagle3.yml"
+        assert json.loads(status.read_text("utf-8"))["spark-1"]["lease"]["activity"] == "single_eagle3.yml"
         second = playbook.Background(tmp_path / "second.log", "single_eagle3", *wish(1), "-e", "wait_minutes=10")
         second.wait_for(lambda: "spark-1 | waits: " in second.log.read_text("utf-8"))
         assert first.process.wait(timeout=300) == 0, first.log.read_text("utf-8")

@@ -13,7 +13,7 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.dgx_spark.speculative.plugins.action import lease
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import held
 
-HOLDER = {"who": "bob@desk", "doing": "two_sparks.yml", "for_s": 130}
+HOLDER = {"owner": "bob@desk", "activity": "two_sparks.yml", "for_s": 130}
 HELD = {"changed": False, "state": "held", "python": "/usr/bin/python3"}
 REFUSED = {"changed": False, "state": "refused", "holder": HOLDER, "python": "/usr/bin/python3"}
 
@@ -66,8 +66,8 @@ def test_it_is_taken_once() -> None:
     first = Action(HELD, state="held", take_over=True)
     assert run(first) == {"changed": False, "held": True}
     (request,) = first.requests
-    assert (request["doing"], request["take_over"]) == ("stop.yml, x.yml", True)
-    assert "@" in request["who"]
+    assert (request["activity"], request["take_over"]) == ("stop.yml, x.yml", True)
+    assert "@" in request["owner"]
     second = Action(state="held")
     assert run(second) == {"changed": False, "held": True}
     assert second.requests == []

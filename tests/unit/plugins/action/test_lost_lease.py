@@ -22,7 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease impor
 
 from tests.unit import actions
 
-HOLDER = {"who": "bob@desk", "doing": "stop.yml", "for_s": 4}
+HOLDER = {"owner": "bob@desk", "activity": "stop.yml", "for_s": 4}
 TAKEN_OVER = r"^spark-1: bob@desk has been running stop\.yml for 4 s and has the Spark now\."
 FAILURE = {"result": {"failure": {"result": {"msg": "It died."}, "again": "It serves again."}}}
 

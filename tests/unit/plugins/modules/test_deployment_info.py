@@ -719,13 +719,13 @@ def test_a_download_under_way(serving: Spark, look: Look) -> None:
 def test_a_run_that_changes_the_spark(serving: Spark, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "NAME", f"dgx-spark-speculative-status-{os.getpid()}")
     assert look()["lease"] is None
-    run = {"run": "1", "who": "alice@laptop", "doing": "two_sparks.yml"}
+    run = {"run": "1", "owner": "alice@laptop", "activity": "two_sparks.yml"}
     assert lease.take(run) == {"state": "held"}
     try:
         result = look()
     finally:
         lock.ask({**run, "do": "release"})
-    assert (result["lease"]["who"], result["lease"]["doing"]) == ("alice@laptop", "two_sparks.yml")
+    assert (result["lease"]["owner"], result["lease"]["activity"]) == ("alice@laptop", "two_sparks.yml")
     assert any("alice@laptop has been running two_sparks.yml for" in line for line in result["lines"])
 
 

@@ -20,8 +20,8 @@ import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lease, lock
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import Lease, Lock, LockError
 
-ALICE = {"run": "a", "who": "alice@laptop", "doing": "two_sparks.yml"}
-BOB = {"run": "b", "who": "bob@desk", "doing": "stop.yml"}
+ALICE = {"run": "a", "owner": "alice@laptop", "activity": "two_sparks.yml"}
+BOB = {"run": "b", "owner": "bob@desk", "activity": "stop.yml"}
 
 
 WAIT = {"state": "wait"}
@@ -40,7 +40,7 @@ def test_one_run_has_it_and_the_others_are_told_who(of_alice: Lease) -> None:
     refusal = asked(of_alice, "take", 1030.0, BOB)
     assert refusal == {
         "state": "refused",
-        "holder": {"who": "alice@laptop", "doing": "two_sparks.yml", "for_s": 30},
+        "holder": {"owner": "alice@laptop", "activity": "two_sparks.yml", "for_s": 30},
         "words": "alice@laptop has been running two_sparks.yml for 30 s",
     }
     assert lease.in_words({**refusal["holder"], "for_s": 185.0}).endswith("for 3 min")
@@ -82,7 +82,7 @@ def test_who_takes_over_waits_for_nothing_but_what_is_being_changed(of_alice: Le
     of_alice.begin("module", "a", 1004.0)
     assert asked(of_alice, "take", 1005.0, BOB, take_over=True) == WAIT
     # Meanwhile it is Bob's, for everybody.
-    assert asked(of_alice, "ask", 1005.0)["holder"]["who"] == "bob@desk"
+    assert asked(of_alice, "ask", 1005.0)["holder"]["owner"] == "bob@desk"
     assert asked(of_alice, "renew", 1010.0)["state"] == "lost"
     # What had not begun does not begin any more.
     assert asked(of_alice, "change", 1010.0)["state"] == "lost"
@@ -124,14 +124,14 @@ def fixture_spark(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[None]:
 def test_it_outlives_who_took_it_and_is_gone_when_given_back() -> None:
     assert lease.ask({"do": "ask"}) == {"state": "none"}
     assert lease.take(ALICE) == {"state": "held"}
-    assert lease.take(BOB)["holder"]["who"] == "alice@laptop"
+    assert lease.take(BOB)["holder"]["owner"] == "alice@laptop"
     # What asks nothing, or nothing that is understood, keeps nobody from being answered.
     with socket.socket(socket.AF_UNIX) as silent, socket.socket(socket.AF_UNIX) as odd:
         silent.connect(f"\0{lock.NAME}")
         odd.connect(f"\0{lock.NAME}")
         odd.sendall(b"[[[\n")
         assert lease.ask({**BOB, "do": "take", "take_over": True, "ttl": "long"}) == {"state": "none"}
-        assert lease.ask({"do": "ask"})["holder"]["who"] == "alice@laptop"
+        assert lease.ask({"do": "ask"})["holder"]["owner"] == "alice@laptop"
     assert lease.ask({**ALICE, "do": "release"}) == {"state": "held"}
     assert lease.take(BOB) == {"state": "held"}
 
@@ -215,7 +215,7 @@ def answered(connection: socket.socket, **question: t.Any) -> t.Any:
 def test_a_user_without_rights_is_refused_by_name(do: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving() as connection:
         monkeypatch.setattr(lock, "has_rights", lambda _uid: False)
-        answer = answered(connection, do=do, run="a", who="admin", doing="all", take_over=True, ttl=1e18)
+        answer = answered(connection, do=do, run="a", owner="admin", activity="all", take_over=True, ttl=1e18)
         name = lock.user_name(os.geteuid())
         words = "is not root, has not taken the lease, and is in none of the groups admin, docker, sudo and wheel"
         assert answer == {"state": "denied", "words": f"user {name} {words}"}
@@ -225,7 +225,7 @@ def test_a_user_without_rights_is_refused_by_name(do: str, monkeypatch: pytest.M
 def test_anybody_may_ask_who_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving() as connection:
         monkeypatch.setattr(lock, "has_rights", lambda _uid: False)
-        assert answered(connection, do="ask")["holder"]["who"] == "alice@laptop"
+        assert answered(connection, do="ask")["holder"]["owner"] == "alice@laptop"
 
 
 @pytest.mark.usefixtures("spark")
@@ -237,7 +237,7 @@ def test_no_question_ends_the_lock(question: dict[str, t.Any]) -> None:
         connection.settimeout(20)
         connection.sendall(json.dumps(question).encode() + b"\n")
         connection.recv(1000)
-        assert lock.ask({"do": "ask"})["holder"]["who"] == "alice@laptop"
+        assert lock.ask({"do": "ask"})["holder"]["owner"] == "alice@laptop"
 
 
 @pytest.mark.usefixtures("spark")
@@ -266,7 +266,7 @@ def test_many_who_ask_nothing_keep_nobody_waiting() -> None:
     with serving(), contextlib.ExitStack() as crowd:
         for _number in range(lease.MOST - 10):
             crowd.enter_context(connected())
-        assert lock.ask({"do": "ask"})["holder"]["who"] == "alice@laptop"
+        assert lock.ask({"do": "ask"})["holder"]["owner"] == "alice@laptop"
 
 
 @pytest.mark.usefixtures("spark")
@@ -276,7 +276,7 @@ def test_too_many_without_rights_keep_nobody_out(monkeypatch: pytest.MonkeyPatch
         for _number in range(lease.MOST + 50):
             crowd.enter_context(connected())
         with connected() as connection:
-            assert answered(connection, do="ask")["holder"]["who"] == "alice@laptop"
+            assert answered(connection, do="ask")["holder"]["owner"] == "alice@laptop"
 
 
 def test_who_has_become_root_by_sudo_has_rights(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -181,7 +181,7 @@ def held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> t.Iterator[t.Callab
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(f"\0{name}")
     listener.listen(socket.SOMAXCONN)
-    of_a_run = lease.Lease({"run": "this", "who": "bob@desk", "doing": "stop.yml"}, lease.since_boot())
+    of_a_run = lease.Lease({"run": "this", "owner": "bob@desk", "activity": "stop.yml"}, lease.since_boot())
     monkeypatch.setattr(of_a_run, "is_over", lambda _now: gone.is_set())
 
     def hold() -> None:
@@ -569,7 +569,7 @@ def test_a_run_that_comes_back_after_that_has_lost_the_spark(
 ) -> None:
     """It would stop what came back, and nobody would know of that."""
     monkeypatch.setattr(lock, "NAME", f"lapsed-{tmp_path.name}")
-    request = {"run": "this", "who": "alice@laptop", "doing": "single_eagle3.yml"}
+    request = {"run": "this", "owner": "alice@laptop", "activity": "single_eagle3.yml"}
     assert lease.take({**request, "ttl": 0.2})["state"] == "held"
     # Whoever only asks leaves it to the run that comes back.
     until(lambda: lock.ask({"do": "ask"}) == {"state": "free"})

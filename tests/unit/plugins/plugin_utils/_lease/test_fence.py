@@ -13,7 +13,7 @@ import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import fence, held
 
-HOLDER = {"who": "bob@desk", "doing": "stop.yml", "for_s": 4}
+HOLDER = {"owner": "bob@desk", "activity": "stop.yml", "for_s": 4}
 
 
 class Action:

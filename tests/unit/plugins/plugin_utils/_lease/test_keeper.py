@@ -21,7 +21,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease impor
 
 from tests.unit.waiting import WITHIN_S, until
 
-HOLDER = {"who": "bob@desk", "doing": "stop.yml", "for_s": 4}
+HOLDER = {"owner": "bob@desk", "activity": "stop.yml", "for_s": 4}
 
 
 def test_the_program_that_asks_is_understood() -> None:

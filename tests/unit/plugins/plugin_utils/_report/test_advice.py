@@ -148,4 +148,4 @@ def test_a_pull_that_goes_on() -> None:
         "Go on after the pull: run the same playbook again, such as this one: single_eagle3.yml --limit spark-1"
     ]
     # Whoever runs something now needs no advice to do so.
-    assert lines("spark-1", Status(state="absent", lease={"who": "me"}), Around()) == []
+    assert lines("spark-1", Status(state="absent", lease={"owner": "me"}), Around()) == []

@@ -100,7 +100,7 @@ spark-1 serves gpt-oss-120b with EAGLE-3, draft length 5
 def test_facts_are_read_back() -> None:
     for status in (
         SERVING,
-        dataclasses.replace(SERVING, jobs=[Job("pull", 12.5, "8 GB")], lease={"who": "a@b"}),
+        dataclasses.replace(SERVING, jobs=[Job("pull", 12.5, "8 GB")], lease={"owner": "a@b"}),
         Status(),
     ):
         assert status_of(json.loads(json.dumps(status.facts()))) == status
