@@ -36,13 +36,13 @@ def of_network(result: t.Mapping[str, t.Any], said: str) -> str:
     )
 
 
-def failure(result: t.Any, host: str = "", about: str = "") -> str:
+def failure_message(result: t.Any, host: str = "", about: str = "") -> str:
     """Why a task failed, in its own words; of a loop, why the first item did. The host's name in front is left out.
 
     With what it was about, the cause and the remedy follow that the catalogue of known failures has.
     """
     if not isinstance(result, t.Mapping):
-        raise AnsibleFilterError(f"failure needs the result of a task, not {result!r}.")
+        raise AnsibleFilterError(f"failure_message needs the result of a task, not {result!r}.")
     items = [one for one in result.get("results") or () if isinstance(one, t.Mapping) and one.get("failed")]
     said = next((one["msg"] for one in items if one.get("msg")), None) or result.get("msg") or SILENT
     text = str(said).removeprefix(f"{host}: ") if host else str(said)
@@ -59,4 +59,4 @@ class FilterModule:
     """The filter, for Ansible."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        return {"failure": failure}
+        return {"failure_message": failure_message}

@@ -22,4 +22,4 @@ class FilterModule:
     """The filter, for Ansible."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        return {"amount": amount}
+        return {"format_bytes": amount}

@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible_collections.dgx_spark.speculative.plugins.filter.amount import amount
+from ansible_collections.dgx_spark.speculative.plugins.filter.format_bytes import amount
 
 
 @pytest.mark.parametrize(

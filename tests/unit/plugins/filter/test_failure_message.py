@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible_collections.dgx_spark.speculative.plugins.filter.failure import failure
+from ansible_collections.dgx_spark.speculative.plugins.filter.failure_message import failure_message
 
 LOOP = {
     "failed": True,
@@ -32,12 +32,12 @@ LOOP = {
     ],
 )
 def test_why_a_task_failed(result: dict[str, t.Any], message: str) -> None:
-    assert failure(result) == message
+    assert failure_message(result) == message
 
 
 def test_the_host_is_left_out_in_front_only() -> None:
-    assert failure({"msg": "spark.1: ask spark.1: it knows."}, "spark.1") == "ask spark.1: it knows."
-    assert failure({"msg": "sparkx1: no."}, "spark.1") == "sparkx1: no."
+    assert failure_message({"msg": "spark.1: ask spark.1: it knows."}, "spark.1") == "ask spark.1: it knows."
+    assert failure_message({"msg": "sparkx1: no."}, "spark.1") == "sparkx1: no."
 
 
 STARTING = (
@@ -75,7 +75,7 @@ STARTING = (
     ],
 )
 def test_why_a_container_does_not_reach_the_gpu(said: str, remedy: str) -> None:
-    text = failure({"msg": said}, "spark-1", "gpu")
+    text = failure_message({"msg": said}, "spark-1", "gpu")
     assert text.startswith(" ".join(said.split())[:40])
     assert remedy in text.partition(" ".join(said.split())[-20:].rstrip("."))[2]
     assert "\n" not in text
@@ -86,7 +86,7 @@ BANNER = "\n==================\n== TensorRT LLM ==\n==================\n\nNVIDIA
 
 def test_a_banner_is_no_reason() -> None:
     answer = '{"problem": "cuInit(0) failed with CUDA error 999", "free": null}'
-    text = failure({"msg": f"{BANNER}\ndgx-spark-speculative-gpu:{answer}\nbye\n"}, "spark-1", "gpu")
+    text = failure_message({"msg": f"{BANNER}\ndgx-spark-speculative-gpu:{answer}\nbye\n"}, "spark-1", "gpu")
     assert text.startswith("cuInit(0) failed with CUDA error 999. A container gets the GPU, and CUDA does not start")
     assert "NVIDIA Release" not in text
     assert "bye" not in text
@@ -94,7 +94,7 @@ def test_a_banner_is_no_reason() -> None:
 
 def test_what_is_no_result() -> None:
     with pytest.raises(AnsibleFilterError, match="needs the result of a task"):
-        failure("no")
+        failure_message("no")
 
 
 @pytest.mark.parametrize(
@@ -110,4 +110,4 @@ def test_what_is_no_result() -> None:
     ],
 )
 def test_why_the_network_was_not_changed(result: dict[str, t.Any], said: str) -> None:
-    assert failure(result, "spark-1", "network") == said
+    assert failure_message(result, "spark-1", "network") == said
