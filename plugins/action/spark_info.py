@@ -15,7 +15,7 @@ PORTS = ("port", "address", "published_ports", "socket")
 KINDS = ("available", "free")
 
 
-def given_back(before: t.Mapping[str, t.Any], now: t.Mapping[str, t.Any]) -> str:
+def memory_released(before: t.Mapping[str, t.Any], now: t.Mapping[str, t.Any]) -> str:
     """How much memory there was and is, in words. What the page cache has counts as available, but is not free."""
     kinds = (
         f"{kind}: {amount(before[f'memory_{kind}'])} before, {amount(now[f'memory_{kind}'])} now" for kind in KINDS
@@ -33,12 +33,12 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
-        before = self._task.args.get("since")
+        before = self._task.args.get("memory_before")
         found = dict(self._execute_module(task_vars=task_vars))
         if before and "machine" in found:
-            found["given_back"] = given_back(before, found["machine"])
+            found["memory_released"] = memory_released(before, found["machine"])
         docker, become = found.get("docker") or {}, self._connection.become
-        if become is None or not docker.get("taken"):
+        if become is None or not docker.get("ports_in_use"):
             return found
         asked = self._task.args.get("docker") or {}
         again = {"gather": ["docker"], "docker": {name: asked[name] for name in PORTS if name in asked}}
@@ -47,4 +47,4 @@ class ActionModule(ActionBase):
             seen = self._execute_module(module_args=again, task_vars=task_vars).get("docker") or {}
         finally:
             self._connection.become = become
-        return {**found, "docker": {**docker, "taken": [as_seen(use, seen) for use in docker["taken"]]}}
+        return {**found, "docker": {**docker, "ports_in_use": [as_seen(use, seen) for use in docker["ports_in_use"]]}}

@@ -87,7 +87,7 @@ def look(world: World, parameters: t.Mapping[str, t.Any]) -> list[dict[str, t.An
 
 def found(world: World, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """What is asked for, in the form in which it is returned."""
-    made: dict[str, t.Any] = {"rows": [], "samples": [], "objections": [], "url": "", "unanswered": ""}
+    made: dict[str, t.Any] = {"rows": [], "samples": [], "problems": [], "url": "", "unanswered": ""}
     made["answer_s"] = None
     if given["watch_until"]:
         return {**made, "samples": watch(world, Path(given["watch_until"]), given["deadline"])}

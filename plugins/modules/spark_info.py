@@ -36,7 +36,7 @@ options:
       port: {type: int, description: "A TCP port."}
       address: {type: str, default: 127.0.0.1, description: "The IP address of O(docker.port)."}
       published_ports: {type: list, elements: str, default: [], description: "C(ADDRESS:PORT:CONTAINER_PORT) each."}
-      holders: {type: bool, default: false, description: "Whether to return who uses memory, ports and the GPU."}
+      usage: {type: bool, default: false, description: "Whether to return who uses memory, ports and the GPU."}
       mounts: {type: bool, default: false, description: "Whether to return the mounts of this collection's containers."}
       compare_path: {type: path, description: "A path whose file system is compared with that of Docker's images."}
       socket: {type: path, default: /var/run/docker.sock, description: "The socket of the Engine."}
@@ -68,7 +68,7 @@ options:
           port: {type: int, default: 2233, description: "The TCP port of the peer to connect to, or V(0) for none."}
           timeout: {type: int, default: 15, description: "Seconds for the whole check."}
       socket: {type: path, default: /var/run/docker.sock, description: "The socket of the Engine."}
-  since: {type: dict, description: "An earlier result of V(machine), to say how much memory became available."}
+  memory_before: {type: dict, description: "An earlier result of V(machine), to say how much memory became available."}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
 """
@@ -178,7 +178,7 @@ def main() -> None:
             "docker": {"type": "dict", "options": ARGUMENTS, "apply_defaults": True},
             "cluster": {"type": "dict", "options": PAIR},
             # For the action, which tells what has changed.
-            "since": {"type": "dict"},
+            "memory_before": {"type": "dict"},
         },
         supports_check_mode=True,
     )

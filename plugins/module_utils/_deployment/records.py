@@ -187,7 +187,7 @@ def remembered(state_directory: Path, deployment: str | None, labels: t.Mapping[
     slot = complete_record(directory / "record.json") if directory else None
     before = complete_record(state_directory / PREVIOUS)
     found = {
-        "own": complete_record(state_directory / deployment / "record.json") if deployment else None,
+        "latest": complete_record(state_directory / deployment / "record.json") if deployment else None,
         "slot_directory": str(directory) if directory else None,
         "slot": slot,
         "present": slot if slot and is_of(slot, labels) else None,
@@ -197,7 +197,7 @@ def remembered(state_directory: Path, deployment: str | None, labels: t.Mapping[
         "trial": leased_trial(directory) if directory else None,
         "verdict": _mapping(state_directory / deployment / VERDICT) if deployment else {},
         "choice": choice(state_directory / deployment if deployment else directory),
-        **(noted(state_directory / deployment) if deployment else {"said": {}, "ranks": [], "network": None}),
+        **(noted(state_directory / deployment) if deployment else {"option_checks": {}, "ranks": [], "network": None}),
         "files": present_files(state_directory / deployment, labels) if deployment else {},
         "images": images(state_directory, labels),
     }
@@ -233,7 +233,7 @@ def noted(directory: Path) -> dict[str, t.Any]:
     runs = _mapping(directory / "state/state.json").get("state") in nccl.RANKS_RUN
     network = nccl.of_rank(directory / "state") if runs else None
     return {
-        "said": {checked: answer for checked, answer in said.items() if answer},
+        "option_checks": {checked: answer for checked, answer in said.items() if answer},
         "ranks": ranks if isinstance(ranks, list) else [],
         "network": network.facts() if network else None,
     }

@@ -54,7 +54,7 @@ ARGUMENTS: dict[str, dict[str, t.Any]] = {
     "port": {"type": "int"},
     "address": {"type": "str", "default": "127.0.0.1"},
     "published_ports": {"type": "list", "elements": "str", "default": []},
-    "holders": {"type": "bool", "default": False},
+    "usage": {"type": "bool", "default": False},
     "mounts": {"type": "bool", "default": False},
     "compare_path": {"type": "path"},
     "socket": {"type": "path", "default": "/var/run/docker.sock"},
@@ -111,7 +111,7 @@ class Memory(t.TypedDict):
     # What the serving container holds, 0 if it does not run; None if not known.
     slot: int | None
     # Who else holds memory, the largest first, each in a sentence without a full stop.
-    holders: list[str]
+    usage: list[str]
 
 
 class Docker(t.TypedDict):
@@ -159,7 +159,7 @@ class Docker(t.TypedDict):
     port: Port | None
     published_ports: list[Port]
     # Those of both that others than the serving container use.
-    taken: list[Port]
+    ports_in_use: list[Port]
     # Where something can listen, without link-local IPv6 addresses.
     addresses: list[str]
 
@@ -207,7 +207,7 @@ class DockerAccessInfo:
         except ValueError:
             raise ValueError(f"Looking at a port needs an IP address, which {self._address!r} is not.") from None
         self._published: list[PublishedPort] = [parse(port) for port in params["published_ports"]]
-        self._holders: bool = params["holders"]
+        self._holders: bool = params["usage"]
         self._mounts: bool = params["mounts"]
         self._compare_path: str | None = params["compare_path"]
         self._socket: str = params["socket"]
@@ -234,7 +234,7 @@ class DockerAccessInfo:
             if one.protocol == "tcp"
         ]
         rows = [*result["published_ports"], *([result["port"]] if result["port"] else [])]
-        result["taken"] = [row for row in rows if row["in_use"] and not row["slot"]]
+        result["ports_in_use"] = [row for row in rows if row["in_use"] and not row["slot"]]
         result["addresses"] = addresses_of(self._machine)
         return t.cast("Docker", result)
 
@@ -261,7 +261,7 @@ class DockerAccessInfo:
                 "total": meminfo["MemTotal"],
                 "available": meminfo["MemAvailable"],
                 "slot": (slot["memory_bytes"] if slot else 0) if known else None,
-                "holders": memory_holders(containers, processes, slot_name),
+                "usage": memory_holders(containers, processes, slot_name),
             },
         }
 

@@ -44,7 +44,7 @@ Controller = t.Mapping[str, t.Any]
 # Before
 
 
-def objections(world: World, controller: Controller) -> list[str]:
+def problems(world: World, controller: Controller) -> list[str]:
     """What a reboot of this Spark would cut off; what is not there to be asked objects to nothing."""
     found: list[str] = []
     for look in (functools.partial(same_machine, controller), at_work, other_containers, other_people):
@@ -222,13 +222,13 @@ def sensors(made: Reboot | None, rows: t.Sequence[Row]) -> tuple[Sensor, ...]:
 def before(world: World, controller: Controller, looks: t.Sequence[Sensor]) -> dict[str, t.Any]:
     """Return all that has to be known before a Spark is rebooted.
 
-    `objections` speak against it; `url` is where the server answers, or `unanswered` says why none is waited for.
+    `problems` speak against it; `url` is where the server answers, or `unanswered` says why none is waited for.
     """
-    found: dict[str, t.Any] = {"objections": objections(world, controller), "url": "", "unanswered": ""}
+    found: dict[str, t.Any] = {"problems": problems(world, controller), "url": "", "unanswered": ""}
     try:
         found["url"] = serves(world)
     except NotMeasured as reason:
         found["unanswered"] = str(reason)
     # Nobody is kept waiting for a measurement that will not be needed.
-    found["rows"] = [] if found["objections"] else [measured(sensor, world) for sensor in looks]
+    found["rows"] = [] if found["problems"] else [measured(sensor, world) for sensor in looks]
     return found

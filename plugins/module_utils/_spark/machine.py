@@ -151,7 +151,7 @@ def count_functions(devices: Path, wanted: tuple[str, str]) -> int:
     return sum(identity(device) == wanted for device in devices.glob("*"))
 
 
-def objections(gpus: t.Sequence[Gpu], error: str, witness: bool) -> list[str]:
+def problems(gpus: t.Sequence[Gpu], error: str, witness: bool) -> list[str]:
     """Why nothing can be served here; empty for a sound Spark.
 
     Where nvidia-smi names no GPU, a witness, bus or driver, tells a broken driver from another machine.
@@ -185,7 +185,7 @@ class Facts(t.TypedDict):
 
     is_spark: bool
     # Why it is no Spark, or why a Spark cannot serve.
-    objections: list[str]
+    problems: list[str]
     # How to repair a GPU driver that does not answer, else empty.
     remedy: str
     # Each with name and driver.
@@ -209,10 +209,10 @@ def look() -> Facts:
         error = str(e)
     witness = count_functions(DEVICES, GB10) > 0 or DRIVER.exists()
     memory = parse_meminfo(Path("/proc/meminfo").read_text(encoding="ascii"))
-    reasons = objections(gpus, error, witness)
+    reasons = problems(gpus, error, witness)
     return {
         "is_spark": not reasons or (witness and not gpus),
-        "objections": reasons,
+        "problems": reasons,
         "remedy": remedy(error, memory["MemAvailable"]) if reasons and witness and not gpus else "",
         "gpus": [dataclasses.asdict(gpu) for gpu in gpus],
         "connectx": count_functions(DEVICES, CONNECTX7),

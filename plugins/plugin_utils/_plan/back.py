@@ -103,5 +103,5 @@ def refusal(
         or _same(list(everybody.values()))
         or lost(previous, docker["addresses"])
         or _there(previous, records["previous_lacks"], docker.get("image") is not None)
-        or _free(previous, docker.get("taken") or [])
+        or _free(previous, docker.get("ports_in_use") or [])
     )

@@ -85,7 +85,7 @@ def closely(place: Mapping, network: str, image: str, published_ports: t.Any, co
     return {
         "image": image,
         "address": address,
-        "holders": True,
+        "usage": True,
         "compare_path": compare_path,
         **({"published_ports": published} if bridge else {"port": port} if port else {}),
     }

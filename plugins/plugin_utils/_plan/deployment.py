@@ -244,7 +244,7 @@ def replaced(planned: Deployment, records: Mapping) -> Mapping | None:
     If a run was cut off after it had made the container, the slot is this deployment's already.
     """
     slot = records["slot"] or {}
-    own = records["own"] if slot.get("deployment", "") in ("", planned.deployment) else slot
+    own = records["latest"] if slot.get("deployment", "") in ("", planned.deployment) else slot
     before = records.get("present") or own
     return before if before and before["container"]["labels"] != planned.container["labels"] else None
 

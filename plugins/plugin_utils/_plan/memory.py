@@ -258,8 +258,8 @@ def refusal(wish: Wish, size: Sizes, made: Bill, verdict: str, fitting: int | No
         )
     parts = [wrong]
     others = held_by_others(wish, made)
-    if others and wish.memory.holders:
-        parts.append(". ".join(wish.memory.holders) + ".")
+    if others and wish.memory.usage:
+        parts.append(". ".join(wish.memory.usage) + ".")
     elif others:
         parts.append("Other programs hold what is missing; 'ps aux --sort -rss' lists them.")
     ways = []

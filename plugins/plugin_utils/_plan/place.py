@@ -77,7 +77,7 @@ def problems(place: Place) -> list[str]:
     told = (
         stranger(place),
         *absent_addresses(place),
-        *(taken_port(place, use) for use in place.look["taken"]),
+        *(taken_port(place, use) for use in place.look["ports_in_use"]),
         other_processor(place),
         unknown_image(place),
         small_disk(place),

@@ -41,7 +41,7 @@ def merged(asked: Mapping) -> dict[str, t.Any]:
     """The values, and where they come from. A benchmark's choice holds for the models that it was made with."""
     records = of_head(asked["records"]) or {}
     choice = records.get("choice") if asked["use_benchmark"] else None
-    own, present = records.get("own"), records.get("present")
+    own, present = records.get("latest"), records.get("present")
     # Another deployment's values say nothing of this one's.
     before = own if own and present and own.get("deployment") == present.get("deployment") else None
     try:

@@ -78,7 +78,7 @@ class Memory:
     total: int | None
     available: int | None
     slot: int | None
-    holders: tuple[str, ...] = ()
+    usage: tuple[str, ...] = ()
     cuda: Cuda | None = None
 
     @property
@@ -201,7 +201,7 @@ def read_memory(data: t.Mapping[str, t.Any] | None) -> Memory:
         total=whole(found.get("total")),
         available=size(found.get("available")),
         slot=size(found.get("slot")),
-        holders=tuple(str(one) for one in found.get("holders") or ()),
+        usage=tuple(str(one) for one in found.get("usage") or ()),
         cuda=read_cuda(found.get("cuda") or {}),
     )
 

@@ -126,7 +126,7 @@ def record(
         return run.refused(refusal)
     found = deployment or {}
     return {
-        **plans.way(found, None, docker["slot"], records["own"], records["present"] is not None),
+        **plans.way(found, None, docker["slot"], records["latest"], records["present"] is not None),
         "reserved": plans.reserved(found, records["present"], rollback_in) if rollback_in else [],
         **run.refused(plans.lost(found, docker["addresses"])),
     }

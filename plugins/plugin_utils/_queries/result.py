@@ -56,7 +56,7 @@ def record(
         memory_available=seen["machine"]["memory_available"],
         answered=of_head(answered),
         figures=of_head(figures),
-        option_check=option_check or seen["records"]["said"].get(planned.checked, {}),
+        option_check=option_check or seen["records"]["option_checks"].get(planned.checked, {}),
         ranks=of_head(ranks) or [],
         networks=networks,
     )

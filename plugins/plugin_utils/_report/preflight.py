@@ -156,7 +156,7 @@ def models(view: Facts, directories: t.Sequence[str]) -> list[Row]:
 
 def objection(found: Findings, name: str = "") -> list[str]:
     """Why it cannot be served on this machine at all; without its name it is called this."""
-    reasons = ", and ".join(found.spark["objections"])
+    reasons = ", and ".join(found.spark["problems"])
     if not reasons:
         return []
     if found.spark["is_spark"]:

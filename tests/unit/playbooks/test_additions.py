@@ -81,9 +81,12 @@ PLAY: dict[str, t.Any] = {
             "models": {"example/target": {"commit": "1"}},
         },
         "engine_container_facts": {
-            "memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []}
+            "memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "usage": []}
         },
-        "__speculative_serve_facts": {"docker": {"slot": None}, "records": {"choice": None, "own": None, "files": {}}},
+        "__speculative_serve_facts": {
+            "docker": {"slot": None},
+            "records": {"choice": None, "latest": None, "files": {}},
+        },
         **{"speculative_serve_state_directory": "/srv/state", "speculative_serve_cache_directory": "/srv/cache"},
     },
     "tasks": [

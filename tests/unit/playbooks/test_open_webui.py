@@ -199,7 +199,7 @@ REFUSED: dict[str, tuple[dict[str, t.Any], dict[str, t.Any], str]] = {
         "the container dgx-spark-speculative-open-webui (image nginx) was not made by this collection",
     ),
     "port": (
-        {"taken": [{**FREE, "in_use": True, "container": "grafana", "holder": "container 'grafana'"}]},
+        {"ports_in_use": [{**FREE, "in_use": True, "container": "grafana", "holder": "container 'grafana'"}]},
         {},
         "port 3000 on 127.0.0.1 is in use by container 'grafana'. Choose another port with open_webui_port",
     ),
@@ -239,7 +239,7 @@ def fixture_refusals(tmp_path_factory: pytest.TempPathFactory) -> str:
         "architecture": "arm64",
         "image_store": None,
         "published_ports": [],
-        "taken": [],
+        "ports_in_use": [],
         "containers": [],
         "image": {"id": "sha256:1"},
     }

@@ -75,7 +75,7 @@ def planned(name: str, hub: Path, **changes: t.Any) -> dict[str, t.Any]:
         key: recipe[key]
         for key in ("method", "draft_length", "context", "concurrency", "kv_cache", "sparks", "options")
     }
-    memory = {"total": 130_700_000_000, "available": 124_000_000_000, "slot": 0, "holders": []}
+    memory = {"total": 130_700_000_000, "available": 124_000_000_000, "slot": 0, "usage": []}
     return plan(read({"draft": {}, **given, **same, "reserve_gib": 12, "memory": memory, **changes}))
 
 

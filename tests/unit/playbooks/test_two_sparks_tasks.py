@@ -69,7 +69,10 @@ class Played(t.NamedTuple):
 
 
 # An empty slot, and nothing recorded.
-LOOK = {"docker": {"slot": None}, "records": {"choice": None, "own": None, "slot": None, "present": None, "files": {}}}
+LOOK = {
+    "docker": {"slot": None},
+    "records": {"choice": None, "latest": None, "slot": None, "present": None, "files": {}},
+}
 Play = t.Callable[..., Played]
 # What is planned, and made to run.
 UP = ("plan", "render", "run")

@@ -40,10 +40,10 @@ VARIABLES: dict[str, t.Any] = {
         }
     },
     "engine_container_facts": {
-        "memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []}
+        "memory": {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "usage": []}
     },
 }
-SMALL = {"total": 60_000_000_000, "available": 55_000_000_000, "slot": 0, "holders": []}
+SMALL = {"total": 60_000_000_000, "available": 55_000_000_000, "slot": 0, "usage": []}
 
 
 def include(tasks: str) -> dict[str, t.Any]:

@@ -11,7 +11,7 @@ from tests.unit import plays
 
 SPARK = {
     "is_spark": True,
-    "objections": [],
+    "problems": [],
     "gpus": [],
     "memory_total": 128_000_000_000,
     "memory_available": 100_000_000_000,
@@ -35,7 +35,7 @@ def test_without_a_problem_it_succeeds(tmp_path: Path) -> None:
 
 
 def test_it_fails_with_every_problem_on_the_screen(tmp_path: Path) -> None:
-    spark = {**SPARK, "is_spark": False, "objections": ["it has no NVIDIA GPU"]}
+    spark = {**SPARK, "is_spark": False, "problems": ["it has no NVIDIA GPU"]}
     code, screen = play(tmp_path, spark=spark, problems=["The port is in use.", "The token is missing."])
     assert code == 2
     for text in ("3 problems", "it has no NVIDIA GPU.", "The port is in use.", "The token"):

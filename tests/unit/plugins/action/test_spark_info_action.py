@@ -12,7 +12,7 @@ from ansible_collections.dgx_spark.speculative.plugins.action import spark_info
 
 TAKEN = {"address": "127.0.0.1", "port": 8000, "container": None, "process": None, "holder": "a process", "user": None}
 OWN = {**TAKEN, "process": "python3 (4711)", "user": "me", "holder": "process python3 (4711) of user me"}
-DOCKER = {"container": "slot", "port": 8000, "holders": True}
+DOCKER = {"container": "slot", "port": 8000, "usage": True}
 
 
 class Action(spark_info.ActionModule):
@@ -27,7 +27,7 @@ class Action(spark_info.ActionModule):
     def _execute_module(self, module_name: t.Any = None, module_args: t.Any = None, *_: t.Any, **__: t.Any) -> t.Any:
         self.calls.append((self._connection.become, module_args))
         seen = {**OWN, "description": None}
-        as_asked = {"slot": {}, "taken": [{**one, "description": None} for one in self._taken]}
+        as_asked = {"slot": {}, "ports_in_use": [{**one, "description": None} for one in self._taken]}
         return {"docker": {"published_ports": [], "port": seen} if len(self.calls) > 1 else as_asked}
 
 
@@ -45,10 +45,10 @@ def test_who_has_a_port_is_seen_as_the_login_user() -> None:
     docker = action.run()["docker"]
     assert action.calls == [("sg", None), (None, {"gather": ["docker"], "docker": {"port": 8000}})]
     assert action._connection.become == "sg"
-    assert (docker["slot"], docker["taken"]) == ({}, [{**OWN, "description": None}])
+    assert (docker["slot"], docker["ports_in_use"]) == ({}, [{**OWN, "description": None}])
 
 
 def test_what_was_given_back_is_told_in_words() -> None:
     before, now = ({"memory_available": many * 10**9, "memory_free": many * 10**8} for many in (4, 110))
     told = "Memory available: 4.0 GB before, 110 GB now; free: 400 MB before, 11.0 GB now."
-    assert spark_info.given_back(before, now) == told
+    assert spark_info.memory_released(before, now) == told

@@ -402,7 +402,7 @@ def test_only_the_profiles_of_the_change_are_touched(host: Host, said: str, form
 
 
 def test_asking_changes_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    found: dict[str, t.Any] = {"heard": None, "taken": {NAME: {}}}
+    found: dict[str, t.Any] = {"heard": None, "ports_in_use": {NAME: {}}}
     monkeypatch.setattr(fabric_network, "neighbours", lambda addresses, greet, seconds: {**found, "of": addresses})
     result = host.call("asked", check_mode=True, ask={"greet": False, "addresses": {NAME: ["10.0.0.1"]}})
     assert (result["changed"], result["neighbours"]) == (False, {**found, "of": {NAME: ["10.0.0.1"]}})

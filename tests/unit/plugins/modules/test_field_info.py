@@ -70,9 +70,9 @@ def test_what_a_reboot_is_compared_with(nowhere: dict[str, str]) -> None:
         with_docker.shutdown()
         with_docker.server_close()
     assert [row["id"] for row in result["rows"]] == ["link_tcp", "link_rdma", "hotplug_state"]
-    assert (result["objections"], result["url"]) == ([], "")
+    assert (result["problems"], result["url"]) == ([], "")
     assert result["unanswered"].startswith("nothing is deployed here")
-    assert (lost["objections"], lost["rows"]) == (["spark-2 has failed or cannot be reached; mend that first"], [])
+    assert (lost["problems"], lost["rows"]) == (["spark-2 has failed or cannot be reached; mend that first"], [])
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_what_nvidia_smi_says_decides(
     # A Spark without a cable has no network card on its bus.
     monkeypatch.setattr(machine, "DEVICES", tmp_path)
     result = look()
-    assert (result["gpus"], result["objections"]) == (gpus, objections)
+    assert (result["gpus"], result["problems"]) == (gpus, objections)
     assert result["is_spark"] is (not objections)
     assert result["connectx"] == 0
     assert result["memory_total"] >= result["memory_available"] > 0
@@ -54,7 +54,7 @@ def test_what_nvidia_smi_says_decides(
 
 def test_no_nvidia_smi_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "QUERY", ["there-is-no-such-program"])
-    assert len(look()["objections"]) == 1
+    assert len(look()["problems"]) == 1
 
 
 @pytest.mark.parametrize("witness", ["bus", "driver"])
@@ -74,7 +74,7 @@ def test_a_spark_with_a_broken_driver_is_one(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr(machine, "DRIVER", driver)
     result = look()
     assert (result["is_spark"], result["gpus"]) == (True, [])
-    assert "nvidia-smi says 'Failed to initialize NVML: x'" in result["objections"][0]
+    assert "nvidia-smi says 'Failed to initialize NVML: x'" in result["problems"][0]
     assert result["remedy"].startswith("Reboot; ")
 
 

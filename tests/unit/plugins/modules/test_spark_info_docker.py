@@ -248,7 +248,7 @@ def test_the_ports_that_are_to_be_published(look: Look) -> None:
     wanted = ["127.0.0.1:8080:8000", "192.0.2.1:8081:8000", "8082:8000/udp"]
     found = look(container="slot", published_ports=wanted)
     taken, away = found["published_ports"]
-    assert found["taken"] == [row for row in (taken, away) if row["in_use"]]
+    assert found["ports_in_use"] == [row for row in (taken, away) if row["in_use"]]
     assert (taken["in_use"], taken["container"], taken["slot"], taken["address_here"]) == (True, "other", False, True)
     assert (taken["container_port"], taken["text"]) == (8000, "127.0.0.1:8080:8000/tcp")
     assert (away["in_use"], away["address"], away["port"], away["address_here"]) == (False, "192.0.2.1", 8081, False)
@@ -311,13 +311,13 @@ def test_what_is_back_holds_its_own_memory(
     engine: DockerServer, running: Path, look: Look, nvidia_smi: t.Callable[[str], None]
 ) -> None:
     nvidia_smi("11, trtllm-serve, 64000")
-    before = look(container="slot", holders=True)["memory"]
+    before = look(container="slot", usage=True)["memory"]
     engine.pages["/containers/slot-aside/json"] = {**SLOT, "Name": "/slot-aside", "State": {"Running": True}}
     listed = engine.pages["/containers/json"]
     engine.pages["/containers/json"] = [
         {**one, "Names": ["/slot-aside"]} if one["Names"] == ["/slot"] else one for one in listed
     ]
-    assert look(container="slot", holders=True)["memory"] == before
+    assert look(container="slot", usage=True)["memory"] == before
 
 
 def test_the_addresses_of_the_host(look: Look, tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def fixture_running(engine: DockerServer, tmp_path: Path) -> Path:
 def test_who_holds_memory(running: Path, look: Look, nvidia_smi: t.Callable[[str], None]) -> None:
     (running / "proc/30").mkdir()
     nvidia_smi("11, trtllm-serve, 64000\n21, /usr/bin/python3, 65804\n30, a,b, 11445")
-    result = look(container="slot", holders=True)
+    result = look(container="slot", usage=True)
     gib = 1024**2
     assert [one["memory_bytes"] for one in result["containers"]] == [
         64000 * gib + 1_000_000_000,
@@ -370,7 +370,7 @@ def test_who_holds_memory(running: Path, look: Look, nvidia_smi: t.Callable[[str
         "total": 100 * 1024,
         "available": 40 * 1024,
         "slot": 64000 * gib + 1_000_000_000,
-        "holders": [
+        "usage": [
             "vllm (vllm:1, up 3 days, not this collection's) holds 71 GB; stop it with: docker stop vllm",
             f"process a,b (30) of user {ME} holds 12 GB; stop it with: kill 30",
         ],
@@ -381,14 +381,14 @@ def test_who_holds_memory(running: Path, look: Look, nvidia_smi: t.Callable[[str
 @pytest.mark.usefixtures("running")
 def test_what_the_slot_holds_can_be_unknown(look: Look, nvidia_smi: t.Callable[[str], None], text: str) -> None:
     nvidia_smi(text)
-    assert look(container="slot", holders=True)["memory"]["slot"] is None
-    assert look(container="another", holders=True)["memory"]["slot"] == 0
+    assert look(container="slot", usage=True)["memory"]["slot"] is None
+    assert look(container="another", usage=True)["memory"]["slot"] == 0
 
 
 @pytest.mark.usefixtures("running")
 def test_without_a_driver_the_control_groups_still_tell(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    result = look(holders=True)
+    result = look(usage=True)
     assert result["gpu_processes"] is None
     assert [one["memory_bytes"] for one in result["containers"]] == [1_000_000_000, 2_000_000_000]
 

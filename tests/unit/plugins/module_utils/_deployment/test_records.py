@@ -45,7 +45,7 @@ def store(directory: Path, text: str, name: str = "mine") -> None:
 
 def test_nothing_was_ever_deployed(tmp_path: Path) -> None:
     assert read(tmp_path, "mine", {}) == {
-        "own": None,
+        "latest": None,
         "slot_directory": None,
         "slot": None,
         "present": None,
@@ -55,7 +55,7 @@ def test_nothing_was_ever_deployed(tmp_path: Path) -> None:
         "trial": None,
         "choice": None,
         "verdict": {},
-        "said": {},
+        "option_checks": {},
         "ranks": [],
         "network": None,
         "files": {},
@@ -70,13 +70,13 @@ def test_what_is_kept_beside_a_record(tmp_path: Path) -> None:
         (tmp_path / f"mine/check/{name}.json").write_text(text, encoding="utf-8")
     (tmp_path / "mine/state/ranks.json").write_text('{"ranks": [{"rank": 0}]}', encoding="utf-8")
     found = read(tmp_path, "mine", {})
-    assert (found["said"], found["ranks"]) == ({"one": {"accepted": True}}, [{"rank": 0}])
+    assert (found["option_checks"], found["ranks"]) == ({"one": {"accepted": True}}, [{"rank": 0}])
     # A rank's network is known while it runs.
     (tmp_path / "mine/state/nccl.a.7").write_text("a:7:9 [0] NCCL INFO Using network IB\n", encoding="utf-8")
     for state, network in (("starting", None), ("running", "IB"), ("rank_runs", "IB"), ("stopped", None)):
         (tmp_path / "mine/state/state.json").write_text(json.dumps({"state": state}), encoding="utf-8")
         assert (read(tmp_path, "mine", {})["network"] or {}).get("name") == network
-    assert read(tmp_path, None, {})["said"] == {}
+    assert read(tmp_path, None, {})["option_checks"] == {}
     (tmp_path / "mine/state/ranks.json").write_text('{"ranks": 1}', encoding="utf-8")
     assert read(tmp_path, "mine", {})["ranks"] == []
 
@@ -97,7 +97,7 @@ def test_what_is_in_the_slot(tmp_path: Path) -> None:
     record = {**RECORD, "more": 1}
     store(tmp_path, json.dumps(record))
     found = read(tmp_path, "mine", LABELS)
-    assert found["own"] == found["slot"] == found["present"] == record
+    assert found["latest"] == found["slot"] == found["present"] == record
     assert found["slot_directory"] == str(tmp_path / "mine")
 
 
@@ -106,7 +106,7 @@ def test_another_configuration_was_never_seen_to_serve(tmp_path: Path) -> None:
     found = read(tmp_path, "other", {**LABELS, "dgx_spark.speculative.configuration": "def"})
     assert found["slot"] == RECORD
     assert found["present"] is None
-    assert found["own"] is None
+    assert found["latest"] is None
 
 
 def test_a_deployment_elsewhere(tmp_path: Path) -> None:
@@ -148,42 +148,42 @@ def test_a_damaged_file_is_no_record(tmp_path: Path, text: str) -> None:
     store(tmp_path, text)
     (tmp_path / "previous.json").write_text(text, encoding="utf-8")
     found = read(tmp_path, "mine", LABELS)
-    assert found["own"] is found["slot"] is found["present"] is found["previous"] is None
+    assert found["latest"] is found["slot"] is found["present"] is found["previous"] is None
     assert found["previous_damaged"] is True
 
 
 @pytest.mark.parametrize("key", RECORD)
 def test_what_a_record_needs(tmp_path: Path, key: str) -> None:
     store(tmp_path, json.dumps({name: value for name, value in RECORD.items() if name != key}))
-    assert read(tmp_path, "mine", {})["own"] is None
+    assert read(tmp_path, "mine", {})["latest"] is None
     store(tmp_path, json.dumps({**RECORD, key: 5}))
-    assert read(tmp_path, "mine", {})["own"] is None
+    assert read(tmp_path, "mine", {})["latest"] is None
 
 
 @pytest.mark.parametrize("key", sorted(RECORD["container"]))
 def test_what_a_container_needs(tmp_path: Path, key: str) -> None:
     container = {name: value for name, value in RECORD["container"].items() if name != key}
     store(tmp_path, json.dumps({**RECORD, "container": container}))
-    assert read(tmp_path, "mine", {})["own"] is None
+    assert read(tmp_path, "mine", {})["latest"] is None
 
 
 @pytest.mark.parametrize("models", [{"lab/one": 5}, {"lab/one": {"commit": "1" * 40}}, {"/m": {"snapshot": None}}])
 def test_where_its_models_are_is_needed(tmp_path: Path, models: t.Any) -> None:
     store(tmp_path, json.dumps({**RECORD, "models": models}))
-    assert read(tmp_path, "mine", {})["own"] is None
+    assert read(tmp_path, "mine", {})["latest"] is None
 
 
 @pytest.mark.parametrize(("ports", "whole"), [(["127.0.0.1:8000:8000"], True), (None, False), ("8000:8000", False)])
 def test_ports_of_a_record_are_a_list(tmp_path: Path, ports: t.Any, whole: bool) -> None:
     store(tmp_path, json.dumps({**RECORD, "container": {**RECORD["container"], "published_ports": ports}}))
-    assert (read(tmp_path, "mine", {})["own"] is not None) is whole
+    assert (read(tmp_path, "mine", {})["latest"] is not None) is whole
 
 
 @pytest.mark.parametrize("label", ON_DISK)
 def test_what_labels_a_container_needs(tmp_path: Path, label: str) -> None:
     labels = {name: value for name, value in RECORD["container"]["labels"].items() if name != label}
     store(tmp_path, json.dumps({**RECORD, "container": {**RECORD["container"], "labels": labels}}))
-    assert read(tmp_path, "mine", {})["own"] is None
+    assert read(tmp_path, "mine", {})["latest"] is None
 
 
 FORMAT_LABEL = {"dgx_spark.speculative.format": "1"}
@@ -255,7 +255,7 @@ WORKERS_FILES = {"options.yml": "", "entrypoint.py": ""}
 )
 def test_a_record_of_two_sparks(tmp_path: Path, changes: dict[str, t.Any], whole: bool) -> None:
     store(tmp_path, json.dumps({**RECORD, **changes}))
-    assert (read(tmp_path, "mine", {})["own"] is not None) is whole
+    assert (read(tmp_path, "mine", {})["latest"] is not None) is whole
 
 
 ODD = {"id": "odd", "message": "Odd."}
@@ -294,7 +294,7 @@ SEEN: dict[str, t.Any] = {
 def test_a_record_that_somebody_has_edited_is_damaged(tmp_path: Path, edited: dict[str, t.Any]) -> None:
     """Each of these ended every later run, at the latest in its summary."""
     store(tmp_path, json.dumps({**RECORD, **SEEN, **edited}))
-    assert read(tmp_path, "mine", {})["own"] is None
+    assert read(tmp_path, "mine", {})["latest"] is None
     # Who only looks tells what can be told.
     record = records.read_record(tmp_path / "mine" / "record.json")
     assert record is not None
@@ -308,7 +308,7 @@ def test_a_record_that_somebody_has_edited_is_damaged(tmp_path: Path, edited: di
 def test_what_is_not_known_is_no_damage(tmp_path: Path, edited: dict[str, t.Any]) -> None:
     container = {**RECORD["container"], "mounts": [MOUNT]}
     store(tmp_path, json.dumps({**RECORD, **SEEN, "container": container, **edited}))
-    assert read(tmp_path, "mine", {})["own"] == {**RECORD, **SEEN, "container": container, **edited}
+    assert read(tmp_path, "mine", {})["latest"] == {**RECORD, **SEEN, "container": container, **edited}
 
 
 def test_who_only_looks_leaves_out_what_is_no_answer(tmp_path: Path) -> None:

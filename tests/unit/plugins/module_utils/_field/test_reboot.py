@@ -29,7 +29,7 @@ LISTENING = "0: 0100007F:1F40 00000000:0000 0A"
 CONNECTED = "1: 0100007F:1F40 0100007F:C001 01"
 OTHER_PORT = "2: 0100007F:1F41 0100007F:C002 01"
 
-OBJECTIONS = functools.partial(reboot.objections, controller={})
+OBJECTIONS = functools.partial(reboot.problems, controller={})
 
 
 class Spark:
@@ -143,7 +143,7 @@ def test_what_only_the_controller_knows(
     if own is not None:
         (spark.world.root / "etc").mkdir(parents=True)
         (spark.world.root / "etc/machine-id").write_text(own)
-    assert spark.ask(functools.partial(reboot.objections, controller=controller)) == found
+    assert spark.ask(functools.partial(reboot.problems, controller=controller)) == found
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machi
     ask_gpu,
     ask_gpu_processes,
     count_functions,
-    objections,
     parse_compute_apps,
     parse_gpus,
     parse_meminfo,
+    problems,
 )
 
 GB10 = Gpu("NVIDIA GB10", "580.95.05")
@@ -89,7 +89,7 @@ MISMATCH = "nvidia-smi says 'Failed to initialize NVML: Driver/library version m
     ],
 )
 def test_what_is_not_a_sound_spark_says_why(gpus: list[Gpu], error: str, witness: bool, expected: list[str]) -> None:
-    assert objections(gpus, error, witness) == expected
+    assert problems(gpus, error, witness) == expected
 
 
 @pytest.mark.parametrize(

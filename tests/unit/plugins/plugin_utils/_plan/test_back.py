@@ -91,7 +91,7 @@ def remembers(previous: t.Any, damaged: bool = False, lacks: t.Sequence[str] = (
     ],
 )
 def test_who_goes_back(everybody: list[t.Any], addresses: list[str], has_image: bool, said: str) -> None:
-    docker: dict[str, t.Any] = {"addresses": addresses, "image": {} if has_image else None, "taken": []}
+    docker: dict[str, t.Any] = {"addresses": addresses, "image": {} if has_image else None, "ports_in_use": []}
     records = {f"spark-{number}": each for number, each in enumerate(everybody, start=1)}
     assert refusal("spark-1", records, "/state", docker) == said
 
@@ -101,7 +101,7 @@ def test_who_goes_back(everybody: list[t.Any], addresses: list[str], has_image: 
 )
 def test_a_port_that_somebody_else_has_by_now(description: str, stop: str) -> None:
     use = {"address": "127.0.0.1", "port": 8000, "holder": "the container web", "description": description}
-    docker = {"addresses": [], "image": {}, "taken": [use]}
+    docker = {"addresses": [], "image": {}, "ports_in_use": [use]}
     assert refusal("spark-1", {"spark-1": remembers(PREVIOUS)}, "/state", docker) == (
         "'mine', deployed 2026-10-04T09:12:44Z, cannot come back, since port 8000 on 127.0.0.1 is in use by the "
         f"container web now. Nothing was changed. {stop} Or run its playbook or serve.yml with its recipe, and another "

@@ -68,7 +68,7 @@ def test_what_is_looked_at_where_it_is_to_listen(
     network: str, host: str, port: t.Any, published: list[str] | None, looked_at: dict[str, t.Any]
 ) -> None:
     found = course.closely({"address": host, "port": port}, network, "r:1", published, "/hub")
-    assert found == {"image": "r:1", "address": host, "holders": True, "compare_path": "/hub", **looked_at}
+    assert found == {"image": "r:1", "address": host, "usage": True, "compare_path": "/hub", **looked_at}
 
 
 def test_a_recorded_deployment_is_looked_at_where_it_listened() -> None:
@@ -78,7 +78,7 @@ def test_a_recorded_deployment_is_looked_at_where_it_listened() -> None:
     assert found == {
         "image": "sha256:1",
         "address": "0.0.0.0",
-        "holders": True,
+        "usage": True,
         "compare_path": "/hub",
         "published_ports": ["127.0.0.1:8100:8100"],
     }

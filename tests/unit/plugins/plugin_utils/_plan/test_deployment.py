@@ -186,7 +186,7 @@ def recorded(found: t.Mapping[str, t.Any], slot: t.Any, **more: t.Any) -> dict[s
     known = vars(seen())
     asked = {
         "deployment": found,
-        "records": {"own": None, "slot": None, "present": None, "previous": {"before": 1}},
+        "records": {"latest": None, "slot": None, "present": None, "previous": {"before": 1}},
         "container": known["container"],
         "option_check": {},
         "ranks": {},
@@ -195,7 +195,7 @@ def recorded(found: t.Mapping[str, t.Any], slot: t.Any, **more: t.Any) -> dict[s
         "seen": {
             "docker": {"image": known["image"], "slot": slot, "state": "usable", "detail": ""},
             "machine": {"memory_available": known["memory_available"]},
-            "records": {"said": {"abc": {"available": True}}},
+            "records": {"option_checks": {"abc": {"available": True}}},
         },
         **more,
     }
@@ -223,7 +223,7 @@ def test_what_came_back_has_its_record_and_is_what_is_in_the_slot() -> None:
 
 def test_a_docker_that_is_being_restarted_has_nothing_to_record() -> None:
     gone = {"image": None, "slot": None, "state": "not_running", "detail": "Nothing listens at /run/docker.sock."}
-    seen_now = {"docker": gone, "machine": {"memory_available": 1}, "records": {"said": {}}}
+    seen_now = {"docker": gone, "machine": {"memory_available": 1}, "records": {"option_checks": {}}}
     said = recorded(vars(planned()), None, seen=seen_now)
     assert said["msg"].startswith(
         "spark-1: what answers is not what this run has deployed: Docker or the Spark was restarted meanwhile (Nothing "
@@ -250,7 +250,7 @@ def test_what_answered_may_be_another_one() -> None:
 def test_what_serves_is_what_it_takes_the_place_of() -> None:
     """Whatever the last record of that name says, which may be in another directory."""
     served = {"deployment": "mine", "container": {"labels": {**LABELS, CONFIGURATION: "served"}}}
-    records = {"own": None, "slot": served, "present": served}
+    records = {"latest": None, "slot": served, "present": served}
     assert deployment.replaced(planned(), records) == served
 
 

@@ -32,7 +32,7 @@ QWEN_HEAD = model("nvidia/Qwen3-235B-A22B-Eagle3", 600_000_000, 1, 4, 128, 40_96
 
 # 119.6 GiB are visible of "128 GB"; 12 GiB are kept back: room for 115,534,620,262 bytes.
 TOTAL = 128_419_522_150
-SPARK = {"total": TOTAL, "available": 124_000_000_000, "slot": 0, "holders": []}
+SPARK = {"total": TOTAL, "available": 124_000_000_000, "slot": 0, "usage": []}
 ROOM = 115_534_620_262
 VLLM = "vllm (vllm:26.01, up 3 days, not this collection's) holds 40 GB; stop it with: docker stop vllm"
 
@@ -157,7 +157,7 @@ def test_our_own_deployment_gives_its_memory_back() -> None:
 
 
 def test_others_who_hold_memory_are_named() -> None:
-    result = planned(EAGLE, context=131_072, memory=memory(available=78_000_000_000, holders=[VLLM]))
+    result = planned(EAGLE, context=131_072, memory=memory(available=78_000_000_000, usage=[VLLM]))
     assert result["verdict"] == "less_context"
     # (78,000,000,000 - 75,631,000,000) / 75,776 = 31,263 tokens, 31,232 in blocks, less 79: 30 x 1,024 and some.
     assert f"{VLLM}. Until then it fits with -e speculative_serve_context=30720." in result["message"]
@@ -179,7 +179,7 @@ def test_without_knowing_what_is_free_the_total_counts(unknown: str) -> None:
     assert any("is not known" in warning for warning in result["warnings"])
 
 
-@pytest.mark.parametrize("nothing", [None, {}, {"total": None, "available": None, "slot": None, "holders": None}])
+@pytest.mark.parametrize("nothing", [None, {}, {"total": None, "available": None, "slot": None, "usage": None}])
 def test_without_knowing_the_memory_nothing_is_said(nothing: t.Any) -> None:
     result = planned(EAGLE, memory=nothing)
     assert (result["verdict"], result["room"], result["message"]) == ("unknown", None, "")

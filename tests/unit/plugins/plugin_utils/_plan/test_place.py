@@ -35,7 +35,7 @@ LOOK: dict[str, t.Any] = {
     "image_store": STORE,
     "port": FREE,
     "published_ports": [],
-    "taken": [],
+    "ports_in_use": [],
 }
 THERE: dict[str, t.Any] = {
     "exists": True,
@@ -69,7 +69,7 @@ def test_a_place_for_it(registry: dict[str, t.Any]) -> None:
 
 def test_a_docker_that_does_not_answer_is_all_that_is_told() -> None:
     said = "Docker is installed and does not answer."
-    assert told({"state": "not_running", "detail": said, "taken": [TAKEN]}) == [
+    assert told({"state": "not_running", "detail": said, "ports_in_use": [TAKEN]}) == [
         f"{said} Start it with 'sudo systemctl start docker'."
     ]
 
@@ -90,7 +90,7 @@ def test_an_address_of_another_host() -> None:
 
 def test_each_address_and_each_port_is_told() -> None:
     away = [{**FREE, "address": address, "address_here": False} for address in ("10.0.0.9", "10.0.0.8", "10.0.0.9")]
-    said = told({"published_ports": away, "taken": [TAKEN, {**TAKEN, "port": 8443}]}, listens=[ANOTHER])
+    said = told({"published_ports": away, "ports_in_use": [TAKEN, {**TAKEN, "port": 8443}]}, listens=[ANOTHER])
     assert [line.partition(" is in use")[0].partition(". It has")[0] for line in said] == [
         "this host does not have the address 10.0.0.9",
         "this host does not have the address 10.0.0.8",
@@ -101,7 +101,7 @@ def test_each_address_and_each_port_is_told() -> None:
 
 
 def port(use: dict[str, t.Any], *seen: dict[str, t.Any]) -> str:
-    (said,) = told({"taken": [as_seen(use, {"published_ports": seen, "port": None})]}, listens=[ANOTHER])
+    (said,) = told({"ports_in_use": [as_seen(use, {"published_ports": seen, "port": None})]}, listens=[ANOTHER])
     return said
 
 
@@ -160,7 +160,7 @@ def test_a_disk_too_small() -> None:
 
 def test_all_of_it_at_once() -> None:
     absent = {**THERE, "exists": False, "platform_digest": None}
-    said = told({"slot": {"image": "nginx", "labels": {}}, "taken": [TAKEN]}, registry=absent)
+    said = told({"slot": {"image": "nginx", "labels": {}}, "ports_in_use": [TAKEN]}, registry=absent)
     assert [line.split()[1] for line in said] == ["container", "8000", "registry"]
 
 

@@ -36,7 +36,7 @@ RECIPE: dict[str, t.Any] = {
 GIVEN = {**RECIPE, "method": None, "draft_length": None}
 SHAPE = {"layers": 36, "kv_heads": 8, "head_dim": 64, "max_context": 131_072}
 FACTS = {"a/target": {"weights_bytes": 65_200_000_000, **SHAPE}, "a/draft": {"weights_bytes": 431_000_000, **SHAPE}}
-MEMORY = {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "holders": []}
+MEMORY = {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "usage": []}
 
 
 def choice() -> dict[str, t.Any]:
@@ -234,8 +234,8 @@ def test_a_value_that_this_run_puts_back_is_told_with_the_plan() -> None:
     record = {"deployment": "mine", "draft_length": 3, "origins": {"draft_length": {"from": "given", "says": "so"}}}
     assert (
         "  changed: draft length 3 -> 5, as the recipe has it"
-        in made(records={"spark-1": {"own": record, "present": record}})["lines"]
+        in made(records={"spark-1": {"latest": record, "present": record}})["lines"]
     )
     # What serves is another deployment.
     other = {**record, "deployment": "other"}
-    assert "changed:" not in "".join(made(records={"spark-1": {"own": record, "present": other}})["lines"])
+    assert "changed:" not in "".join(made(records={"spark-1": {"latest": record, "present": other}})["lines"])

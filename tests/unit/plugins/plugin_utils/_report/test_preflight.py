@@ -22,7 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.pref
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
 SPARK = {
     "is_spark": True,
-    "objections": [],
+    "problems": [],
     "gpus": [{"name": "NVIDIA GB10", "driver": "580.95.05"}],
     "memory_total": 128_521_625_600,
     "memory_available": 115_200_000_000,
@@ -150,7 +150,7 @@ def test_problems_are_the_reason_of_the_failure_and_not_told_in_the_table_as_wel
 
 
 def test_a_machine_that_is_no_spark_stands_in_the_way() -> None:
-    spark = {**SPARK, "is_spark": False, "gpus": [], "objections": ["it has no NVIDIA GPU"]}
+    spark = {**SPARK, "is_spark": False, "gpus": [], "problems": ["it has no NVIDIA GPU"]}
     assert problems(spark=spark, problems=["Docker is missing."]) == [
         "This is not a DGX Spark: it has no NVIDIA GPU. Is the address in the inventory right?",
         "Docker is missing.",
@@ -161,7 +161,7 @@ def test_a_spark_whose_gpu_does_not_answer_is_told_to_reboot() -> None:
     spark = {
         **SPARK,
         "gpus": [],
-        "objections": ["its GPU driver does not answer: nvidia-smi did not answer within 10 s"],
+        "problems": ["its GPU driver does not answer: nvidia-smi did not answer within 10 s"],
         "remedy": "Reboot; if that does not help, install the driver of DGX OS again.",
     }
     assert problems(spark=spark) == [
@@ -271,8 +271,8 @@ def test_notes_of_both_are_told_once() -> None:
     assert lines[-5:-2] == ["", "  Worth knowing:", "    - The twins share a network."]
 
 
-WRONG = {**SPARK, "is_spark": False, "objections": ["it has no NVIDIA GPU"]}
-SILENT = {**SPARK, "objections": ["its GPU driver does not answer"], "remedy": "Reboot."}
+WRONG = {**SPARK, "is_spark": False, "problems": ["it has no NVIDIA GPU"]}
+SILENT = {**SPARK, "problems": ["its GPU driver does not answer"], "remedy": "Reboot."}
 
 
 @pytest.mark.parametrize(
