@@ -23,7 +23,7 @@ def containers(spark: Spark) -> dict[str, tuple[bool, str]]:
 
 
 def aside(spark: Spark) -> bool:
-    return f"{SLOT}-aside" in containers(spark)
+    return f"{SLOT}-standby" in containers(spark)
 
 
 def loads(spark: Spark) -> bool:

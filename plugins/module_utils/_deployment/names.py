@@ -10,7 +10,7 @@ from __future__ import annotations
 
 LABEL = "dgx_spark.speculative."
 # The container that served keeps this behind its name until its successor was seen to answer.
-ASIDE = "-aside"
+STANDBY = "-standby"
 # What a deployment's directory says of it, once it was seen to answer.
 RECORD = "record.json"
 # Written beside the directories when a deployment takes the place of another one: the record of that one.

@@ -15,7 +15,7 @@ import socket
 import typing as t
 from urllib.parse import quote
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import ASIDE, LABEL
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL, STANDBY
 
 SOCKET = "/var/run/docker.sock"
 
@@ -107,16 +107,16 @@ class Engine:
         labels = ((found or {}).get("Config") or {}).get("Labels") or {}
         return found if any(label.startswith(LABEL) for label in labels) else None
 
-    def aside(self, name: str) -> Answer | None:
+    def standby(self, name: str) -> Answer | None:
         """Return what was put aside for a successor."""
-        return self.own(f"{name}{ASIDE}")
+        return self.own(f"{name}{STANDBY}")
 
     def slot(self, name: str) -> Answer | None:
         """Return what is in the serving slot, or what was put aside if it runs again, as after a power cut.
 
         Two that run have one engine: its container is healthy, and the other one waits for it.
         """
-        return max(filter(None, (self.container(name), self.aside(name))), key=_serves, default=None)
+        return max(filter(None, (self.container(name), self.standby(name))), key=_serves, default=None)
 
     def image(self, name: str) -> Answer | None:
         answer: Answer | None = self.find(f"/images/{quote(name, safe='/:@')}/json")

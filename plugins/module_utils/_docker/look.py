@@ -282,7 +282,7 @@ class DockerAccessInfo:
 
     def _access(self) -> dict[str, t.Any]:
         info: dict[str, t.Any] = {}
-        found: dict[str, t.Any] = {"containers": [], "slot": None, "aside": False, "image": None, "mounted": None}
+        found: dict[str, t.Any] = {"containers": [], "slot": None, "standby": False, "image": None, "mounted": None}
         try:
             info = self._engine.get("/info")
             engine = answering_engine(self._engine.get("/version"), info)
@@ -321,7 +321,7 @@ class DockerAccessInfo:
         return {
             "containers": [brief_container(one, self._engine.container(one["Id"])) for one in listed],
             "slot": brief_slot(slot) if slot else None,
-            "aside": bool(self._container and slot and self._engine.aside(self._container)),
+            "standby": bool(self._container and slot and self._engine.standby(self._container)),
             "image": brief_image(image) if image else None,
             "mounted": mounted_by(self._engine.get("/containers/json?all=1")) if self._mounts else None,
         }

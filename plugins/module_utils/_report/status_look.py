@@ -16,7 +16,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import ASIDE
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import STANDBY
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
     OPTIONS_LABEL,
     SILENT,
@@ -167,7 +167,7 @@ class StatusLook(Gatherer):
                 "off or is still under way. Run its playbook again."
             )
             status.findings = [{"id": "not_recorded", "message": message}]
-        if slot is not None and slot["name"] == f"{self._params['container']}{ASIDE}":
+        if slot is not None and slot["name"] == f"{self._params['container']}{STANDBY}":
             message = (
                 "This was put aside for another one: the run that replaces it was cut off or is still under way. If it "
                 "was cut off, run a playbook that deploys, or start.yml, which finishes that."

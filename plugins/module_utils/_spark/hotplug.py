@@ -21,7 +21,7 @@ MARKER = Path("/etc/nvidia/cx7-hotplug-enabled")
 STATE = Path("/sys/devices/platform/MTKP0001:00/pcie_hotplug/debug_state")
 HANDLER = "/opt/nvidia/dgx-spark-mlnx-hotplug/mtk-hotplug-handler.sh"
 # What the marker is called when this collection has put it aside.
-ASIDE = Path(f"{MARKER}.dgx-spark-speculative")
+DISABLED_MARKER = Path(f"{MARKER}.dgx-spark-speculative")
 # What starts a container when the card comes late: each file on the Spark, and its name among those of spark_network.
 STARTER = {
     "/usr/local/sbin/dgx-spark-speculative-nic": "start_on_nic.sh",
@@ -43,7 +43,9 @@ def look(root: Path = Path("/")) -> dict[str, t.Any]:
     return {
         "armed": (root / MARKER.relative_to("/")).exists(),
         "powered": {"0": False, "1": True}.get(state),
-        "aside": [str(ASIDE), str(MARKER)] if (root / ASIDE.relative_to("/")).exists() else [],
+        "disabled_marker": [str(DISABLED_MARKER), str(MARKER)]
+        if (root / DISABLED_MARKER.relative_to("/")).exists()
+        else [],
     }
 
 

@@ -27,10 +27,10 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import (
-    ASIDE,
     LABEL,
     PREVIOUS,
     RECORD,
+    STANDBY,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.detached import OK, start_detached
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import (
@@ -164,13 +164,13 @@ class Switch:
             if old is None:
                 return ""
             if run:
-                self._refuse_foreign(f"{self.name}{ASIDE}")
+                self._refuse_foreign(f"{self.name}{STANDBY}")
                 forget(old["Config"]["Labels"])
                 leave_behind(self.watch)
                 self._policy(old, "always")
-                self._do("POST", f"/containers/{old['Id']}/rename?name={self.name}{ASIDE}")
+                self._do("POST", f"/containers/{old['Id']}/rename?name={self.name}{STANDBY}")
             self._do("POST", f"/containers/{old['Id']}/stop")
-        return "aside"
+        return "standby"
 
     def watch(self) -> None:
         """Until it is settled, by a run or in its place. Docker may refuse now what it does later."""
@@ -179,7 +179,7 @@ class Switch:
             time.sleep(LOOK_S)
             # The Engine may be restarting.
             with contextlib.suppress(EngineError), alone(self._directory):
-                new, old = self._engine.own(self.name), self._engine.aside(self.name)
+                new, old = self._engine.own(self.name), self._engine.standby(self.name)
                 if old is None and (new is None or is_left_alone(new)):
                     return
                 now = time.monotonic()
@@ -194,7 +194,7 @@ class Switch:
             return self._finish()
 
     def _finish(self) -> str:
-        new, old = self._engine.own(self.name), self._engine.aside(self.name)
+        new, old = self._engine.own(self.name), self._engine.standby(self.name)
         if old is None and (new is None or is_left_alone(new)):
             return ""
         if new and is_kept(new["Config"]["Labels"], old and old["Config"]["Labels"]):
@@ -270,7 +270,7 @@ def leave_behind(main: t.Callable[[], None]) -> None:
 def main(arguments: t.Sequence[str]) -> Message:
     act, name, _asked = arguments
     switch, run = Switch(name, Engine(), Path.cwd().parent), os.environ.get(RUN, "")
-    return {"did": switch.aside(run) if act == "aside" else switch.settle(run)}
+    return {"did": switch.aside(run) if act == "standby" else switch.settle(run)}
 
 
 if __name__ == "__main__":

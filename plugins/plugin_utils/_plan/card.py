@@ -11,7 +11,12 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotplug import ASIDE, MARKER, STARTER, digest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotplug import (
+    DISABLED_MARKER,
+    MARKER,
+    STARTER,
+    digest,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import asked
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import Info
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
@@ -46,9 +51,9 @@ def card_steps(info: Info, start: bool | None, keep: bool | None, configure: boo
     ]
     move: list[str] = []
     if keep and hotplug.get("armed"):
-        move = [str(MARKER), str(ASIDE)]
+        move = [str(MARKER), str(DISABLED_MARKER)]
     elif keep is False:
-        move = hotplug.get("aside") or []
+        move = hotplug.get("disabled_marker") or []
     return {
         "install": files if wanted and not complete else [],
         "remove": list(present) if start is False else [],
@@ -64,7 +69,7 @@ def card_findings(hosts: t.Mapping[str, Info], planned: t.Mapping[str, Steps], k
     other = [name for name in hosts if planned[name]["lacking"] and _has_starter(hosts[name])]
     armed = [name for name, info in hosts.items() if (info.get("hotplug") or {}).get("armed") and keep is None]
     aside = [name for name, one in planned.items() if one["move"][:1] == [str(MARKER)]]
-    back = [name for name, one in planned.items() if one["move"][:1] == [str(ASIDE)]]
+    back = [name for name, one in planned.items() if one["move"][:1] == [str(DISABLED_MARKER)]]
     if bare:
         found.append(
             f"{listed(bare)}: Docker does not start a container whose network card comes later, and does not "

@@ -20,7 +20,7 @@ import urllib.parse
 from pathlib import PurePosixPath
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names, nccl, pair_view
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import ASIDE
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import STANDBY
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
     FORMAT,
     NOT_COMPARED,
@@ -200,7 +200,7 @@ def replaced_meanwhile(container: Mapping, docker: Mapping) -> str:
     if slot is not None and slot["labels"].get(LABEL) == container["labels"].get(LABEL):
         return ""
     why = "somebody has removed or replaced the container meanwhile"
-    if slot is not None and slot["name"].endswith(ASIDE) and slot["state"] == "running":
+    if slot is not None and slot["name"].endswith(STANDBY) and slot["state"] == "running":
         why = "Docker or the Spark was restarted meanwhile, and with it what served before"
     elif docker["state"] != "usable":
         why = f"Docker or the Spark was restarted meanwhile ({docker['detail'].rstrip('.')})"
@@ -337,7 +337,7 @@ def way(
         "port": urllib.parse.urlsplit(deployment["url"]).port or 0,
         "address": deployment["listens_on"],
         "turn": turn,
-        "before": "aside" if aside else "stop" if stops else "",
+        "before": "standby" if aside else "stop" if stops else "",
         # Until it is on record Docker must not start it again.
         "provisional": aside or not known,
         "recorded": recorded,

@@ -12,7 +12,11 @@ import dataclasses
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netplan import PENDING
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotplug import ASIDE, HANDLER, MARKER
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotplug import (
+    DISABLED_MARKER,
+    HANDLER,
+    MARKER,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import did_you_mean
 
@@ -163,7 +167,7 @@ def no_card(spark: Spark, both: str) -> str:
         f"{spark.name}: the ConnectX network card is switched off: DGX OS does that while it sees no cable{sees}. "
         f"Plug one into {both} Sparks until it clicks and wait 30 s; if the card stays away, run "
         f"'sudo {HANDLER} plug-in' on {spark.name}, or "
-        f"'sudo mv {MARKER} {ASIDE}' on {both}, which keeps the card, and restart {both} with the cable in."
+        f"'sudo mv {MARKER} {DISABLED_MARKER}' on {both}, which keeps the card, and restart {both} with the cable in."
     )
 
 

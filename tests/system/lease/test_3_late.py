@@ -24,7 +24,7 @@ pytest_plugins = ["tests.scenario", "tests.deployed"]
 HERE = Path(__file__).parent
 HOLD, LATE = (str(HERE / name) for name in ("hold", "late"))
 # The last ones ask by themselves on the controller; who learns from that what was lost sends nothing any more.
-ALONE = ["aside", "files", "job", "network", "run", "settle", "start"]
+ALONE = ["standby", "files", "job", "network", "run", "finalize", "start"]
 FILES = sorted(path.stem for path in (HERE / "late").glob("*.yml") if path.stem != "each")
 KINDS = [name for name in FILES if name not in ALONE] + ALONE
 ONE = ("--limit", "spark-1")

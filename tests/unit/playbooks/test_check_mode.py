@@ -28,17 +28,17 @@ def test_who_removes_a_server_is_not_told_how_to_start_it_again(check: t.Callabl
     assert "until you run start.yml" in (ROOT / "playbooks/stop.yml").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("name", "changed"), [(f"{NAME}-aside", 1), (NAME, 0)])
+@pytest.mark.parametrize(("name", "changed"), [(f"{NAME}-standby", 1), (NAME, 0)])
 def test_a_switch_that_would_be_finished_is_a_change(check: t.Callable[..., Said], name: str, changed: int) -> None:
-    said = check("trtllm_container", "settle", name, "--check")
+    said = check("trtllm_container", "finalize", name, "--check")
     assert said.code == 0, said.text
     assert f"changed={changed}" in said.text
     # Who only looks in a run that may change something, as preflight.yml does, changes nothing.
-    assert "changed=0" in check("trtllm_container", "settle", name, check_mode=True).text
+    assert "changed=0" in check("trtllm_container", "finalize", name, check_mode=True).text
 
 
 def test_what_was_put_aside_would_be_started_by_who_finishes_the_switch(check: t.Callable[..., Said]) -> None:
-    said = check("speculative_serve", "start", f"{NAME}-aside", "--check")
+    said = check("speculative_serve", "start", f"{NAME}-standby", "--check")
     assert said.code == 0, said.text
     assert "changed=1" in said.text
     said = check("speculative_serve", "start", NAME, "--check")

@@ -220,7 +220,7 @@ REFUSED: dict[str, tuple[dict[str, t.Any], dict[str, t.Any], str]] = {
     ),
     "no-deployment": ({}, {}, NOTHING_RUNS),
     "foreign-deployment": ({"containers": [{"name": "dgx-spark-speculative", "labels": {}}]}, {}, NOTHING_RUNS),
-    "standby": ({"containers": [{**SERVES, "name": "dgx-spark-speculative-aside"}]}, {}, "Open WebUI needs a server"),
+    "standby": ({"containers": [{**SERVES, "name": "dgx-spark-speculative-standby"}]}, {}, "Open WebUI needs a server"),
     "silent-server": (
         {"containers": [SERVES]},
         {},

@@ -378,7 +378,10 @@ def test_the_process_has_another_command_line() -> None:
     "lie",
     [
         {"dgx-spark-speculative": {"image": "sha256:1", "running": True, "policy": "no"}},
-        {**SPARK["containers"], "dgx-spark-speculative-aside": {"image": "sha256:1", "running": False, "policy": "no"}},
+        {
+            **SPARK["containers"],
+            "dgx-spark-speculative-standby": {"image": "sha256:1", "running": False, "policy": "no"},
+        },
     ],
 )
 def test_a_container_is_another_one_after_a_fault_that_leaves_something(fault: str, lie: dict[str, t.Any]) -> None:

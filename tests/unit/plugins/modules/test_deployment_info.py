@@ -568,9 +568,9 @@ def test_stopped_by_another_hand(silent: Spark, look: Look) -> None:
 
 def test_what_was_put_aside_and_is_back(silent: Spark, look: Look) -> None:
     silent.slot("running", Running=True)
-    silent.docker.pages[CONTAINER.replace("/json", "-aside/json")] = {
+    silent.docker.pages[CONTAINER.replace("/json", "-standby/json")] = {
         **silent.docker.pages[CONTAINER],
-        "Name": "/dgx-spark-speculative-aside",
+        "Name": "/dgx-spark-speculative-standby",
     }
     silent.slot("exited")
     silent.says("loading")

@@ -273,35 +273,40 @@ def test_the_slots_own_port(engine: DockerServer, look: Look) -> None:
 @pytest.mark.parametrize(
     ("is_there", "runs", "slot"),
     # Put aside; back after a power cut; and cut off before its successor was made, or after that was removed.
-    [(True, False, "slot"), (True, True, "slot-aside"), (False, False, "slot-aside"), (False, True, "slot-aside")],
+    [
+        (True, False, "slot"),
+        (True, True, "slot-standby"),
+        (False, False, "slot-standby"),
+        (False, True, "slot-standby"),
+    ],
 )
 def test_what_was_put_aside_is_in_the_slot_if_it_runs_or_is_alone(
     engine: DockerServer, look: Look, is_there: bool, runs: bool, slot: str
 ) -> None:
-    assert look(container="slot")["aside"] is False
+    assert look(container="slot")["standby"] is False
     state = {"Status": "running" if runs else "exited", "Running": runs}
-    engine.pages["/containers/slot-aside/json"] = {**SLOT, "Id": "c3", "Name": "/slot-aside", "State": state}
+    engine.pages["/containers/slot-standby/json"] = {**SLOT, "Id": "c3", "Name": "/slot-standby", "State": state}
     if not is_there:
         del engine.pages["/containers/slot/json"]
     found = look(container="slot")
-    assert (found["slot"]["name"], found["aside"]) == (slot, True)
+    assert (found["slot"]["name"], found["standby"]) == (slot, True)
 
 
 def test_what_somebody_else_calls_so_was_not_put_aside(engine: DockerServer, look: Look) -> None:
-    theirs = {**SLOT, "Id": "c3", "Name": "/slot-aside", "Config": {"Image": "hers", "Labels": None}}
-    engine.pages["/containers/slot-aside/json"] = {**theirs, "State": {"Status": "running", "Running": True}}
+    theirs = {**SLOT, "Id": "c3", "Name": "/slot-standby", "Config": {"Image": "hers", "Labels": None}}
+    engine.pages["/containers/slot-standby/json"] = {**theirs, "State": {"Status": "running", "Running": True}}
     found = look(container="slot")
-    assert (found["slot"]["name"], found["aside"]) == ("slot", False)
+    assert (found["slot"]["name"], found["standby"]) == ("slot", False)
 
 
 @pytest.mark.parametrize(
     ("health", "health_aside", "slot"),
-    [("starting", "healthy", "slot-aside"), ("healthy", "unhealthy", "slot"), ("starting", "starting", "slot")],
+    [("starting", "healthy", "slot-standby"), ("healthy", "unhealthy", "slot"), ("starting", "starting", "slot")],
 )
 def test_of_two_that_run_the_one_that_serves_is_in_the_slot(
     engine: DockerServer, look: Look, health: str, health_aside: str, slot: str
 ) -> None:
-    for name, said in (("slot", health), ("slot-aside", health_aside)):
+    for name, said in (("slot", health), ("slot-standby", health_aside)):
         state = {"Status": "running", "Running": True, "Health": {"Status": said}}
         engine.pages[f"/containers/{name}/json"] = {**SLOT, "Name": f"/{name}", "State": state}
     assert look(container="slot")["slot"]["name"] == slot
@@ -312,10 +317,10 @@ def test_what_is_back_holds_its_own_memory(
 ) -> None:
     nvidia_smi("11, trtllm-serve, 64000")
     before = look(container="slot", usage=True)["memory"]
-    engine.pages["/containers/slot-aside/json"] = {**SLOT, "Name": "/slot-aside", "State": {"Running": True}}
+    engine.pages["/containers/slot-standby/json"] = {**SLOT, "Name": "/slot-standby", "State": {"Running": True}}
     listed = engine.pages["/containers/json"]
     engine.pages["/containers/json"] = [
-        {**one, "Names": ["/slot-aside"]} if one["Names"] == ["/slot"] else one for one in listed
+        {**one, "Names": ["/slot-standby"]} if one["Names"] == ["/slot"] else one for one in listed
     ]
     assert look(container="slot", usage=True)["memory"] == before
 

@@ -11,7 +11,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark impor
 
 
 def test_without_the_package_and_without_the_driver(tmp_path: Path) -> None:
-    assert hotplug.look(tmp_path) == {"armed": False, "powered": None, "aside": []}
+    assert hotplug.look(tmp_path) == {"armed": False, "powered": None, "disabled_marker": []}
 
 
 @pytest.mark.parametrize(("state", "powered"), [("0\n", False), ("1\n", True), ("", None), ("?\n", None)])
@@ -20,15 +20,15 @@ def test_what_the_driver_says(tmp_path: Path, state: str, powered: bool | None) 
         place = tmp_path / path.relative_to("/")
         place.parent.mkdir(parents=True)
         place.write_text(text, encoding="ascii")
-    assert hotplug.look(tmp_path) == {"armed": True, "powered": powered, "aside": []}
+    assert hotplug.look(tmp_path) == {"armed": True, "powered": powered, "disabled_marker": []}
 
 
 def test_a_marker_that_was_put_aside(tmp_path: Path) -> None:
-    place = tmp_path / hotplug.ASIDE.relative_to("/")
+    place = tmp_path / hotplug.DISABLED_MARKER.relative_to("/")
     place.parent.mkdir(parents=True)
     place.touch()
     back = ["/etc/nvidia/cx7-hotplug-enabled.dgx-spark-speculative", "/etc/nvidia/cx7-hotplug-enabled"]
-    assert hotplug.look(tmp_path) == {"armed": False, "powered": None, "aside": back}
+    assert hotplug.look(tmp_path) == {"armed": False, "powered": None, "disabled_marker": back}
 
 
 def test_what_is_there_of_the_starter(tmp_path: Path) -> None:

@@ -216,13 +216,13 @@ def test_what_serves_is_put_aside_and_comes_back_after_a_power_cut(
     scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]]
 ) -> None:
     scene.serve()
-    assert scene.switch.aside("this") == "aside"
-    assert scene.engine.seen() == {f"{SLOT}-aside": ("a", False, "always")}
+    assert scene.switch.aside("this") == "standby"
+    assert scene.engine.seen() == {f"{SLOT}-standby": ("a", False, "always")}
     # Somebody looks on before anything is done.
     assert watchers == [scene.switch.watch]
     scene.succeed_it()
     scene.engine.power_cut()
-    assert scene.engine.seen() == {f"{SLOT}-aside": ("a", True, "always"), SLOT: ("b", False, "no")}
+    assert scene.engine.seen() == {f"{SLOT}-standby": ("a", True, "always"), SLOT: ("b", False, "no")}
     # As those see it who look at the slot.
     slot = look.Engine(str(scene.engine.path)).slot(SLOT)
     assert slot is not None
@@ -316,7 +316,7 @@ RECORDS = [
 def test_only_what_is_on_record_in_its_place_is_kept(
     scene: Scene, no_lease: None, records: dict[str, str], deployment: str, did: str
 ) -> None:
-    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-standby", scene.state / "mine", "old", "always", False)
     scene.succeed_it(deployment)
     for name, configuration in records.items():
         record(scene.state / name, configuration)
@@ -326,7 +326,7 @@ def test_only_what_is_on_record_in_its_place_is_kept(
 
 @pytest.mark.parametrize("damaged", ["", "{", "[]", '{"container": {"labels": []}}', "[" * 100_000])
 def test_a_damaged_record_keeps_nothing(scene: Scene, no_lease: None, damaged: str) -> None:
-    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-standby", scene.state / "mine", "old", "always", False)
     scene.succeed_it()
     scene.keep()
     (scene.state / "mine" / "record.json").write_text(damaged, encoding="utf-8")
@@ -334,7 +334,7 @@ def test_a_damaged_record_keeps_nothing(scene: Scene, no_lease: None, damaged: s
 
 
 def test_what_is_made_anew_as_it_was_needs_no_other_record(scene: Scene, no_lease: None) -> None:
-    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-standby", scene.state / "mine", "old", "always", False)
     record(scene.state / "mine" / "record.json", "old")
     scene.succeed_it(configuration="old")
     assert scene.switch.settle("") == "kept"
@@ -351,7 +351,7 @@ def test_the_first_one_is_kept_once_it_is_on_record(scene: Scene, no_lease: None
 
 
 def test_one_that_cannot_be_started_is_in_its_place(scene: Scene, no_lease: None) -> None:
-    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-standby", scene.state / "mine", "old", "always", False)
     scene.engine.refuses = {"start"}
     assert scene.switch.settle("") == "back"
     # Under way still: who runs it says why it does not start, and a restart of Docker starts it.
@@ -360,7 +360,7 @@ def test_one_that_cannot_be_started_is_in_its_place(scene: Scene, no_lease: None
 
 def test_one_that_does_not_start_at_once_is_tried_again(scene: Scene, no_lease: None, clock: Clock) -> None:
     """What Docker needs for it may be restarting, too."""
-    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-standby", scene.state / "mine", "old", "always", False)
     scene.engine.refuses = {"start"}
     clock.at(60, scene.engine.refuses.clear)
     scene.switch.watch()
@@ -370,7 +370,7 @@ def test_one_that_does_not_start_at_once_is_tried_again(scene: Scene, no_lease: 
 
 def test_one_that_never_starts_is_given_up(scene: Scene, no_lease: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(switch, "TRIES", 3)
-    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-standby", scene.state / "mine", "old", "always", False)
     scene.engine.refuses = {"start"}
     scene.switch.watch()
     assert scene.engine.seen() == {SLOT: ("a", False, "always")}
@@ -380,7 +380,7 @@ def test_one_that_never_starts_is_given_up(scene: Scene, no_lease: None, monkeyp
 def test_an_engine_that_is_restarted_on_the_way_back_is_asked_again(scene: Scene, no_lease: None, step: str) -> None:
     """Nobody else would bring it back: it was stopped, so Docker does not start it."""
     scene.serve()
-    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-standby", scene.state / "mine", "old", "always", False)
     scene.engine.gone = {step: 2}
     scene.switch.watch()
     assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
@@ -406,7 +406,7 @@ def test_without_a_lease_it_is_stopped_and_no_more(
 ) -> None:
     assert scene.switch.aside("") == ""
     scene.serve()
-    assert scene.switch.aside("") == "aside"
+    assert scene.switch.aside("") == "standby"
     assert scene.engine.seen() == {SLOT: ("a", False, "unless-stopped")}
     assert watchers == []
 
@@ -434,13 +434,13 @@ def test_a_run_whose_lease_is_gone_stops_nothing(
     assert watchers == []
 
 
-@pytest.mark.parametrize("act", ["aside", "settle"])
+@pytest.mark.parametrize("act", ["standby", "finalize"])
 def test_a_run_that_another_one_has_followed_changes_nothing(
     scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]], act: str
 ) -> None:
     """That the Spark is somebody's says nothing: it has to be this run's."""
     scene.serve()
-    scene.engine.containers[NEW] = container(NEW, f"{SLOT}-aside", scene.state / "mine", "new", "always", False)
+    scene.engine.containers[NEW] = container(NEW, f"{SLOT}-standby", scene.state / "mine", "new", "always", False)
     before = scene.engine.seen()
     with pytest.raises(switch.EngineError, match=r"is gone: bob@desk has been running stop\.yml for \d+ s and has the"):
         getattr(scene.switch, act)("another")
@@ -464,7 +464,7 @@ def test_nobody_gets_the_spark_before_it_is_put_aside(
 
 def foreign(scene: Scene) -> Container:
     """One of somebody's own that has the name of what is put aside."""
-    theirs = container(OLD, f"{SLOT}-aside", scene.state, "", "no", True)
+    theirs = container(OLD, f"{SLOT}-standby", scene.state, "", "no", True)
     theirs["Config"] = {"Labels": None}
     scene.engine.containers[OLD] = theirs
     return theirs
@@ -486,7 +486,9 @@ def test_nothing_is_put_aside_where_somebody_else_has_the_name(
 ) -> None:
     foreign(scene)
     scene.succeed_it()
-    with pytest.raises(EngineError, match=rf"the container {SLOT}-aside was not made by this collection\. Nothing was"):
+    with pytest.raises(
+        EngineError, match=rf"the container {SLOT}-standby was not made by this collection\. Nothing was"
+    ):
         scene.switch.aside("this")
     assert (scene.engine.steps, watchers) == ([], [])
 
@@ -517,7 +519,7 @@ def test_one_that_says_nothing_for_long_is_ended_and_what_was_put_aside_comes_ba
     scene: Scene, mute: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lock, "TTL_S", 0.3)
-    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-standby", scene.state / "mine", "old", "always", False)
     scene.switch.watch()
     assert mute.wait(WITHIN_S) == -9
     assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
@@ -554,7 +556,7 @@ def test_what_a_run_had_begun_when_it_was_killed_comes_first(
 ) -> None:
     """A module makes the successor where what was put aside would have its name again, and would be removed."""
     monkeypatch.setattr(switch, "BEGUN_S", 15.0)
-    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-standby", scene.state / "mine", "old", "always", False)
     steps: list[int] = []
     clock.at(5, held)
     clock.at(19, lambda: steps.append(len(scene.engine.steps)))
@@ -574,7 +576,7 @@ def test_a_run_that_comes_back_after_that_has_lost_the_spark(
     # Whoever only asks leaves it to the run that comes back.
     until(lambda: lock.ask({"do": "ask"}) == {"state": "free"})
     assert lock.ask({**request, "do": "renew", "ttl": 0.2}) == {"state": "held"}
-    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-standby", scene.state / "mine", "old", "always", False)
     scene.switch.watch()
     assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
     assert lock.ask({**request, "do": "renew"}) == {"state": "none"}
@@ -597,7 +599,7 @@ def test_what_a_run_without_a_record_has_left_does_not_prove_the_next_one(
 
 
 def test_who_stays_behind_starts_what_was_kept_if_it_is_not_up(scene: Scene, no_lease: None) -> None:
-    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-standby", scene.state / "mine", "old", "always", False)
     scene.succeed_it()
     scene.keep()
     scene.engine.containers[NEW]["State"] = {"Running": False}
@@ -612,7 +614,7 @@ def test_who_stays_behind_ends_with_the_switch(scene: Scene, held: t.Callable[[]
 
 
 def test_one_at_a_time(scene: Scene, no_lease: None) -> None:
-    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-aside", scene.state / "mine", "old", "always", False)
+    scene.engine.containers[OLD] = container(OLD, f"{SLOT}-standby", scene.state / "mine", "old", "always", False)
     with switch.alone(scene.jobs):
         other = threading.Thread(target=scene.switch.settle, args=("",))
         other.start()

@@ -17,7 +17,7 @@ HEAD, WORKER = "spark-1", "spark-2"
 BOTH = {HEAD: True, WORKER: True}
 NEITHER = {HEAD: False, WORKER: False}
 THERE: Info = {"files": own_files(), "enabled": True}
-ASIDE, MARKER = str(hotplug.ASIDE), str(hotplug.MARKER)
+DISABLED_MARKER, MARKER = str(hotplug.DISABLED_MARKER), str(hotplug.MARKER)
 
 
 def cards(
@@ -90,18 +90,23 @@ def test_its_absence_is_told_where_nothing_is_configured(starter: Info | None, s
         ("auto", {"armed": False}, [], ""),
         ("auto", {"armed": True}, [], "rebooting one Spark may take the other one's card away"),
         (False, {"armed": True}, [], ""),
-        (True, {"armed": True}, [MARKER, ASIDE], "stays on from the next start on, for 18 to 20 W a Spark"),
-        (True, {"armed": False, "aside": [ASIDE, MARKER]}, [], ""),
+        (True, {"armed": True}, [MARKER, DISABLED_MARKER], "stays on from the next start on, for 18 to 20 W a Spark"),
+        (True, {"armed": False, "disabled_marker": [DISABLED_MARKER, MARKER]}, [], ""),
         # The package was installed anew.
-        (True, {"armed": True, "aside": [ASIDE, MARKER]}, [MARKER, ASIDE], "reboot both with the cable in"),
-        ("auto", {"armed": False, "aside": [ASIDE, MARKER]}, [], ""),
+        (
+            True,
+            {"armed": True, "disabled_marker": [DISABLED_MARKER, MARKER]},
+            [MARKER, DISABLED_MARKER],
+            "reboot both with the cable in",
+        ),
+        ("auto", {"armed": False, "disabled_marker": [DISABLED_MARKER, MARKER]}, [], ""),
         (
             False,
-            {"armed": False, "aside": [ASIDE, MARKER]},
-            [ASIDE, MARKER],
+            {"armed": False, "disabled_marker": [DISABLED_MARKER, MARKER]},
+            [DISABLED_MARKER, MARKER],
             "off without a cable again, from the next start on",
         ),
-        (False, {"armed": False, "aside": []}, [], ""),
+        (False, {"armed": False, "disabled_marker": []}, [], ""),
     ],
 )
 def test_the_marker_is_put_aside_and_back(keep: t.Any, hotplug: Info, move: list[str], said: str) -> None:

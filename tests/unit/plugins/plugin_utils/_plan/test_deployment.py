@@ -235,7 +235,7 @@ def test_what_answered_may_be_another_one() -> None:
     usable = {"state": "usable", "detail": ""}
     assert deployment.replaced_meanwhile({"labels": LABELS}, {**usable, "slot": {"labels": LABELS}}) == ""
     other = {"labels": {**LABELS, CONFIGURATION: "other"}, "name": "dgx-spark-speculative", "state": "running"}
-    aside = {**other, "name": "dgx-spark-speculative-aside"}
+    aside = {**other, "name": "dgx-spark-speculative-standby"}
     for slot, why in (
         (None, "somebody has removed or replaced the container"),
         (other, "somebody has removed or replaced the container"),
@@ -365,7 +365,7 @@ def test_what_was_proven_and_runs_is_put_aside(recorded: bool, rank: int, turn: 
     one = planned(cluster={} if turn == "at once" else {**PAIR, "rank": rank})
     run, asked = (one.record(seen(), NOW), None) if recorded else (vars(one), turn)
     how = deployment.way(run, asked, slot, {"container": {"labels": LABELS}}, proven=True)
-    assert (how["before"] == "aside") is aside
+    assert (how["before"] == "standby") is aside
     # Docker must not start two after a power cut, and of what is known to answer starts that.
     assert how["provisional"] is aside
 

@@ -163,7 +163,7 @@ def test_a_title_that_is_longer_than_its_column_goes_on_below() -> None:
         ("ansible.builtin.copy", {}, "files"),
         ("community.docker.docker_container", {}, "container"),
         ("dgx_spark.speculative.watched_job", {"name": "pull-proxy"}, "image"),
-        ("dgx_spark.speculative.watched_job", {"name": "settle"}, ""),
+        ("dgx_spark.speculative.watched_job", {"name": "finalize"}, ""),
         ("dgx_spark.speculative.watched_job", {"name": "{{ one }}"}, ""),
         ("ansible.builtin.file", {"state": "directory"}, ""),
         ("ansible.builtin.file", {"state": "absent"}, "files"),
