@@ -42,7 +42,7 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         variables = task_vars or {}
         require(self, str(variables.get("inventory_hostname", "")))
-        known, prunes = (self._task.args.get(name) for name in ("known", "prune"))
+        known, prunes = (self._task.args.get(name) for name in ("existing", "prune"))
         # What is to be reserved cannot be seen.
         whole = not prunes and all("content" in file for file in self._task.args.get("files") or [])
         if known and whole and wanted(self._task.args).items() <= known.items():

@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
         state = arguments.get("state", "present")
         if state in CHANGING:
             require(self, str((task_vars or {}).get("inventory_hostname", "")))
-        if state == "reverted" and "because" in arguments:
+        if state == "reverted" and "failure_reason" in arguments:
             return self._given_up(arguments, task_vars or {})
         if state == "confirmed":
             # What is confirmed is that a new connection can be had.
@@ -55,7 +55,7 @@ class ActionModule(ActionBase):
 
         `of_another` is whether the message of another host has the reason.
         """
-        why, others = str(arguments["because"]), str(arguments.get("others", ""))
+        why, others = str(arguments["failure_reason"]), str(arguments.get("others", ""))
         host = str(task_vars.get("inventory_hostname", ""))
         found: Result = {}
         if arguments.get("change"):

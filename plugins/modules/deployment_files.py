@@ -20,7 +20,7 @@ options:
   generation: {type: str, description: "The directory below C(generations) to which the files are written."}
   prune: {type: bool, default: false, description: "Whether to remove generations that no record or container uses."}
   mounted: {type: list, elements: path, default: [], description: "Paths that containers have mounted, which stay."}
-  known: {type: dict, default: {}, description: "The existing files. If all match, the host is not contacted."}
+  existing: {type: dict, default: {}, description: "The existing files. If all match, the host is not contacted."}
   files:
     type: list
     elements: dict
@@ -242,7 +242,7 @@ def main() -> None:
             "prune": {"type": "bool", "default": False},
             "mounted": {"type": "list", "elements": "path", "default": []},
             # For the action, which need not call where all is there.
-            "known": {"type": "dict", "default": {}},
+            "existing": {"type": "dict", "default": {}},
             "files": {
                 "type": "list",
                 "elements": "dict",

@@ -16,14 +16,16 @@ description:
 options:
   state:
     type: str
-    choices: [present, absent, confirmed, reverted, tried, asked]
+    choices: [present, absent, confirmed, reverted, tried, discovered]
     default: present
     description: "Whether to try, confirm, revert or report a change, or to ask for neighbours."
   document: {type: dict, description: "The content of the netplan file. Required with O(state=present)."}
   change: {type: str, description: "The ID of the change to confirm or revert."}
-  because: {type: str, description: "With O(state=reverted), the reason for the message. The task fails with it."}
+  failure_reason: {type: str, description: "With O(state=reverted), the reason for the message. The task fails with
+    it."}
   others: {type: str, description: "The names of the other hosts, for that message."}
-  ask: {type: dict, description: "The C(addresses) to look for on each interface, and whether to C(greet) the peer."}
+  discover: {type: dict, description: "The C(addresses) to look for on each interface, and whether to C(greet) the
+    peer."}
   timeout: {type: int, default: 120, description: "Seconds without a confirmation after which a change is undone."}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
@@ -51,7 +53,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netp
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.ports import FabricError
 
 ROOT = Path("/")
-STATES = ("present", "absent", "confirmed", "reverted", "tried", "asked")
+STATES = ("present", "absent", "confirmed", "reverted", "tried", "discovered")
 # One of two Sparks may come to it some seconds after the other.
 GREET_S = 8.0
 ENDED = ("confirmed", "undone", "failed")
@@ -83,7 +85,7 @@ class Change:
         self.network = network
         self.document: Document = params["document"] or {}
         self.change: str = params["change"] or ""
-        self.ask: dict[str, t.Any] = params["ask"] or {}
+        self.ask: dict[str, t.Any] = params["discover"] or {}
         self.timeout = params["timeout"]
         self.check_mode = check_mode
 
@@ -221,13 +223,13 @@ def main() -> None:
             "state": {"type": "str", "choices": list(STATES), "default": "present"},
             "document": {"type": "dict"},
             "change": {"type": "str"},
-            "ask": {"type": "dict"},
+            "discover": {"type": "dict"},
             # These are the action's.
-            "because": {"type": "str"},
+            "failure_reason": {"type": "str"},
             "others": {"type": "str"},
             "timeout": {"type": "int", "default": 120},
         },
-        required_if=[("state", "present", ["document"]), ("state", "asked", ["ask"])],
+        required_if=[("state", "present", ["document"]), ("state", "discovered", ["discover"])],
         supports_check_mode=True,
     )
     if os.geteuid() != 0:

@@ -12,7 +12,7 @@ version_added: 0.1.0
 description:
   - This module is internal to the collection. Its interface may change at any time.
   - Returns rows with a value, or with the reason why there is none. No server is restarted.
-  - With O(part), performs one part of a reboot check.
+  - With O(phase), performs one part of a reboot check.
 options:
   container: {type: str, default: dgx-spark-speculative, description: "The name of the serving container."}
   state_directory: {type: path, required: true, description: "The directory of the deployments."}
@@ -21,17 +21,17 @@ options:
   watch_until: {type: path, description: "Instead, sample the memory each second until this file exists."}
   deadline: {type: float, default: 3600, description: "Seconds after which to stop sampling or waiting."}
   samples: {type: list, elements: list, default: [], description: "The samples of O(watch_until), to be reported."}
-  part: {type: str, choices: [before_reboot, first_answer], description: "Instead, one part of a reboot check."}
+  phase: {type: str, choices: [before_reboot, first_answer], description: "Instead, one part of a reboot check."}
   controller:
     type: dict
     default: {}
-    description: "What only the controller knows, with O(part=before_reboot)."
+    description: "What only the controller knows, with O(phase=before_reboot)."
     suboptions:
       connection: {type: str, description: "The C(ansible_connection) of this Spark."}
       machine_id: {type: str, description: "The controller's C(/etc/machine-id), or an empty string."}
       lost: {type: list, elements: str, description: "Other Sparks of the play that failed or are unreachable."}
-  url: {type: str, description: "The URL of the server. Required with O(part=first_answer)."}
-  passed: {type: float, default: 0, description: "With O(part=first_answer), seconds since the reboot began."}
+  url: {type: str, description: "The URL of the server. Required with O(phase=first_answer)."}
+  elapsed_s: {type: float, default: 0, description: "With O(phase=first_answer), seconds since the reboot began."}
   reboot: {type: dict, description: "The results C(before), C(rebooted) and C(answered) of a reboot, to be reported."}
 author:
   - dgx_spark.speculative contributors (!UNKNOWN)
@@ -91,9 +91,9 @@ def found(world: World, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     made["answer_s"] = None
     if given["watch_until"]:
         return {**made, "samples": watch(world, Path(given["watch_until"]), given["deadline"])}
-    if given["part"] == "first_answer":
-        return {**made, "answer_s": reboot.first_answer(given["url"], given["deadline"], given["passed"])}
-    if given["part"] == "before_reboot":
+    if given["phase"] == "first_answer":
+        return {**made, "answer_s": reboot.first_answer(given["url"], given["deadline"], given["elapsed_s"])}
+    if given["phase"] == "before_reboot":
         slot = next(sensor for sensor in MACHINE if sensor.id == "hotplug_state")
         looks = [*sensors(given["bandwidth_program"] or ""), slot]
         return {**made, **reboot.before(world, given["controller"], looks)}
@@ -110,7 +110,7 @@ def main() -> None:
             "watch_until": {"type": "path"},
             "deadline": {"type": "float", "default": 3600},
             "samples": {"type": "list", "elements": "list", "default": []},
-            "part": {"type": "str", "choices": ["before_reboot", "first_answer"]},
+            "phase": {"type": "str", "choices": ["before_reboot", "first_answer"]},
             "controller": {
                 "type": "dict",
                 "default": {},
@@ -121,11 +121,11 @@ def main() -> None:
                 },
             },
             "url": {"type": "str"},
-            "passed": {"type": "float", "default": 0, "no_log": False},
+            "elapsed_s": {"type": "float", "default": 0, "no_log": False},
             "reboot": {"type": "dict"},
         },
-        mutually_exclusive=[("watch_until", "part")],
-        required_if=[("part", "first_answer", ("url",))],
+        mutually_exclusive=[("watch_until", "phase")],
+        required_if=[("phase", "first_answer", ("url",))],
         supports_check_mode=True,
     )
     given = module.params

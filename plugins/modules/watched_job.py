@@ -110,7 +110,7 @@ class WatchedJob:
             if state is None or must_start:
                 state = self._job.start(key, self._program, self._arguments, self._stdin.encode(), replaced=state)
         answer = self._report(state["id"], wait=min(self._wait, FIRST_WAIT_S), attached=not must_start)
-        return {**answer, "ended": other} if other else answer
+        return {**answer, "stopped_job": other} if other else answer
 
     @staticmethod
     def _must_start(state: State, running: bool, key: str) -> bool:

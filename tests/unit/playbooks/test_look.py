@@ -24,7 +24,7 @@ LOOK = ROOT / "playbooks/tasks/preflight_and_plan.yml"
 ROLE = """
 - dgx_spark.speculative.fabric_network:
     state: reverted
-    because: "{{{{ '' if inventory_hostname in refers else '{part} of ' ~ inventory_hostname }}}}"
+    failure_reason: "{{{{ '' if inventory_hostname in refers else '{part} of ' ~ inventory_hostname }}}}"
     others: a
   when: inventory_hostname in fails.{part} | default([])
 """

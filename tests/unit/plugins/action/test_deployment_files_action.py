@@ -41,7 +41,7 @@ class Deployment:
 
     def asked(self, **changes: t.Any) -> bool:
         """Whether the Spark is asked, after a look at it."""
-        asked = {**self.arguments, "known": present_files(self.directory, LABELS), **changes}
+        asked = {**self.arguments, "existing": present_files(self.directory, LABELS), **changes}
         action = actions.made(deployment_files, asked, lambda *_: {"changed": True})
         assert action.run(task_vars={"inventory_hostname": "spark-1"})["changed"] is bool(action.calls)
         return bool(action.calls)
@@ -93,7 +93,7 @@ def test_what_is_lost_or_edited_is_mended(deployment: Deployment) -> None:
         {"files": [{"name": "options.yml", "content": "a: 1\n", "mode": "preserve"}]},
         {"files": [{"name": "options.yml", "reserve": 10}]},
         {"prune": True},
-        {"known": {}},
+        {"existing": {}},
         {"mode": "0755"},
     ],
 )
@@ -102,5 +102,5 @@ def test_whatever_else_is_wanted_is_asked_for(deployment: Deployment, changes: d
 
 
 def test_of_another_deployment_in_the_slot_nothing_is_known(deployment: Deployment) -> None:
-    assert deployment.asked(known=present_files(deployment.directory.with_name("another"), LABELS))
-    assert deployment.asked(known=present_files(deployment.directory, {}))
+    assert deployment.asked(existing=present_files(deployment.directory.with_name("another"), LABELS))
+    assert deployment.asked(existing=present_files(deployment.directory, {}))

@@ -110,15 +110,15 @@ def test_a_local_connection_has_nothing_to_close() -> None:
 
 def given_up(answers: list[Answer], **arguments: t.Any) -> tuple[str, list[dict[str, t.Any]]]:
     """What is said in the end, and what the host was asked to do."""
-    action = Action(answers, state="reverted", others="spark-2", **{"because": "", "change": "1", **arguments})
+    action = Action(answers, state="reverted", others="spark-2", **{"failure_reason": "", "change": "1", **arguments})
     result = action.run(task_vars={"inventory_hostname": "spark-1"})
     assert result["failed"]
-    assert result["of_another"] == ("because" not in arguments)
+    assert result["of_another"] == ("failure_reason" not in arguments)
     return result["msg"], action.calls
 
 
 def test_what_was_tried_is_taken_back_and_told() -> None:
-    said, calls = given_up([stage("undone")], because="No way.")
+    said, calls = given_up([stage("undone")], failure_reason="No way.")
     assert said.startswith("spark-1: No way. ")
     assert calls == [{"state": "reverted", "change": "1"}]
 
@@ -132,7 +132,7 @@ def test_where_nothing_was_tried_nothing_is_taken_back() -> None:
 
 @pytest.mark.parametrize("answer", [{"failed": True, "msg": "spark-1: no sudo."}, AnsibleError("no sudo.")])
 def test_addresses_that_cannot_be_taken_back_are_told(answer: Answer) -> None:
-    said = given_up([answer], because="No way.")[0]
+    said = given_up([answer], failure_reason="No way.")[0]
     assert said.startswith("spark-1: No way. ")
     assert said.endswith(": no sudo.")
 

@@ -404,7 +404,7 @@ def test_only_the_profiles_of_the_change_are_touched(host: Host, said: str, form
 def test_asking_changes_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     found: dict[str, t.Any] = {"heard": None, "ports_in_use": {NAME: {}}}
     monkeypatch.setattr(fabric_network, "neighbours", lambda addresses, greet, seconds: {**found, "of": addresses})
-    result = host.call("asked", check_mode=True, ask={"greet": False, "addresses": {NAME: ["10.0.0.1"]}})
+    result = host.call("discovered", check_mode=True, discover={"greet": False, "addresses": {NAME: ["10.0.0.1"]}})
     assert (result["changed"], result["neighbours"]) == (False, {**found, "of": {NAME: ["10.0.0.1"]}})
 
 
@@ -413,7 +413,7 @@ def test_asking_by_an_interface_that_has_gone(host: Host, monkeypatch: pytest.Mo
         raise OSError(19, "No such device", NAME)
 
     monkeypatch.setattr(fabric_network, "neighbours", gone)
-    result = host.call("asked", ask={"addresses": {NAME: []}})
+    result = host.call("discovered", discover={"addresses": {NAME: []}})
     assert result["msg"] == (
         "enp1s0f1np1 cannot be used to ask who is on the wire: No such device. If it has gone, plug the cable into "
         "both Sparks until it clicks and wait 30 s; then run again."

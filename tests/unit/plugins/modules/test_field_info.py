@@ -64,8 +64,8 @@ def test_what_came_of_a_reboot_is_reported(nowhere: dict[str, str]) -> None:
 def test_what_a_reboot_is_compared_with(nowhere: dict[str, str]) -> None:
     with_docker = DockerServer(Path(nowhere["socket"]), {"/containers/json": []})
     try:
-        result = run(**nowhere, part="before_reboot")
-        lost = run(**nowhere, part="before_reboot", controller={"lost": ["spark-2"]})
+        result = run(**nowhere, phase="before_reboot")
+        lost = run(**nowhere, phase="before_reboot", controller={"lost": ["spark-2"]})
     finally:
         with_docker.shutdown()
         with_docker.server_close()
@@ -78,8 +78,8 @@ def test_what_a_reboot_is_compared_with(nowhere: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("given", "wrong"),
     [
-        ({"part": "first_answer"}, "part is first_answer but all of the following are missing: url"),
-        ({"part": "before_reboot", "watch_until": "/end"}, "parameters are mutually exclusive: watch_until|part"),
+        ({"phase": "first_answer"}, "phase is first_answer but all of the following are missing: url"),
+        ({"phase": "before_reboot", "watch_until": "/end"}, "parameters are mutually exclusive: watch_until|phase"),
     ],
 )
 def test_what_does_not_go_together(nowhere: dict[str, str], given: dict[str, str], wrong: str) -> None:
@@ -87,5 +87,5 @@ def test_what_does_not_go_together(nowhere: dict[str, str], given: dict[str, str
 
 
 def test_waiting_in_vain_for_an_answer(nowhere: dict[str, str]) -> None:
-    result = run(**nowhere, part="first_answer", url="http://127.0.0.1:9", deadline=0)
+    result = run(**nowhere, phase="first_answer", url="http://127.0.0.1:9", deadline=0)
     assert result["answer_s"] is None
