@@ -200,15 +200,17 @@ class Comparison:
             self.problems.append(node["proof"]["error"])
 
 
-def compared(looks: t.Mapping[str, Facts], clock_skew: float, tolerate: t.Sequence[str] = ()) -> dict[str, t.Any]:
+def compared(
+    facts: t.Mapping[str, Facts], clock_skew: float, allow_differences: t.Sequence[str] = ()
+) -> dict[str, t.Any]:
     """The problems and the findings about the nodes, a sentence each, and whether all have the head's image."""
-    comparison = Comparison(looks, clock_skew, tolerate)
+    comparison = Comparison(facts, clock_skew, allow_differences)
     comparison.compare()
-    head, *workers = looks.values()
+    head, *workers = facts.values()
     problems = comparison.problems
     told = problems[0] if len(problems) == 1 else "".join(f"\n- {problem}" for problem in problems)
     return {
-        "refusal": f"{listed(looks)} cannot serve as one: {told}" if problems else "",
+        "refusal": f"{listed(facts)} cannot serve as one: {told}" if problems else "",
         "problems": problems,
         "findings": comparison.findings,
         "image_copied": all(is_copied(head, worker) for worker in workers),
@@ -217,19 +219,23 @@ def compared(looks: t.Mapping[str, Facts], clock_skew: float, tolerate: t.Sequen
 
 def joined(
     host: str,
-    looks: t.Mapping[str, Facts],
+    facts: t.Mapping[str, Facts],
     rails: t.Mapping[str, t.Sequence[Facts]],
-    settled: bool,
+    is_configured: bool,
     ssh_port: int,
     copy_port: int,
 ) -> dict[str, t.Any]:
     """The rails, as far as they are proven, what may surprise about them, and what of joining a node to the others is
     done: `link`, where it is as it was planned, and proven, and `trust`, where its files have the others' keys."""
-    proof = looks[host]["proof"] or {"rails": rails[host], "findings": [], "error": "It was not proven."}
-    is_known = trusts_just_them(host, looks, rails, ssh_port, copy_port)
-    idle = {"link": settled and not proof["error"], "trust": is_known}
+    proof = facts[host]["proof"] or {"rails": rails[host], "findings": [], "error": "It was not proven."}
+    is_known = trusts_just_them(host, facts, rails, ssh_port, copy_port)
+    completed_steps = {"link": is_configured and not proof["error"], "ssh_keys": is_known}
     findings = [f"{host}: {finding}" for finding in proof["findings"]]
-    return {"rails": proof["rails"], "findings": findings, "idle": [step for step, nothing in idle.items() if nothing]}
+    return {
+        "rails": proof["rails"],
+        "findings": findings,
+        "completed_steps": [step for step, nothing in completed_steps.items() if nothing],
+    }
 
 
 # What lets one into the next.
@@ -314,24 +320,24 @@ def _trusted(nodes: t.Sequence[Facts], rank: int, ssh_port: int, copy_port: int)
 
 def trusts_just_them(
     host: str,
-    looks: t.Mapping[str, Facts],
+    facts: t.Mapping[str, Facts],
     rails: t.Mapping[str, t.Sequence[Facts]],
     ssh_port: int,
     copy_port: int,
 ) -> bool:
     """Whether a node has a key that is its own, and the others' as they are now."""
-    own = looks[host]
-    if not own["has_directory"] or own["key_is_open"] or not all(look["key"] for look in looks.values()):
+    own = facts[host]
+    if not own["has_directory"] or own["key_is_open"] or not all(look["key"] for look in facts.values()):
         return False
     nodes = [
-        {"addresses": [rail["address"] for rail in rails[name]], "key": look["key"]} for name, look in looks.items()
+        {"addresses": [rail["address"] for rail in rails[name]], "key": look["key"]} for name, look in facts.items()
     ]
-    return bool(digest(_trusted(nodes, list(looks).index(host), ssh_port, copy_port)) == own["trusted"])
+    return bool(digest(_trusted(nodes, list(facts).index(host), ssh_port, copy_port)) == own["trusted"])
 
 
 def known_of(
     rails: t.Mapping[str, t.Sequence[Facts]],
-    looks: t.Mapping[str, Facts],
+    facts: t.Mapping[str, Facts],
     keys: t.Mapping[str, Facts],
     users: t.Mapping[str, str],
     pythons: t.Mapping[str, str],
@@ -340,7 +346,7 @@ def known_of(
     found: dict[str, Facts] = {
         host: {
             "addresses": [rail["address"] for rail in own],
-            "key": keys[host].get("public_key") or looks[host]["key"] or "ssh-ed25519 AAAA",
+            "key": keys[host].get("public_key") or facts[host]["key"] or "ssh-ed25519 AAAA",
             "user": users[host],
             "python": pythons[host] or "/usr/bin/python3",
         }
@@ -376,7 +382,7 @@ def trust(
     for name in list(hosts)[rank + 1 :][:1]:
         way = {"worker": name, "user": hosts[name]["user"], "addresses": hosts[name]["addresses"], "port": copy_port}
         way |= {"key": key, "known_hosts": f"{directory}/known_hosts", "streams": streams, "patience": patience}
-    told = {"files": files, "sha256": digest(files), "copies": copies, "way": way}
+    told = {"files": files, "sha256": digest(files), "copies": copies, "connection": way}
     return {**told, "public_key": hosts[host]["key"]}
 
 

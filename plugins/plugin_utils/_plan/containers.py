@@ -82,7 +82,7 @@ class Node:
     # The files that the container has from here, by the hash of their texts, and what is mounted into them: directories
     # beside the generations, by name.
     generation: str
-    beside: t.Sequence[str]
+    subdirectories: t.Sequence[str]
     # What was checked: hashes. Empty until then.
     checked: str
     trust: str
@@ -107,9 +107,9 @@ class Container:
     healthcheck: dict[str, t.Any]
 
 
-def generation(texts: t.Mapping[str, str], beside: t.Iterable[str]) -> str:
+def generation(texts: t.Mapping[str, str], subdirectories: t.Iterable[str]) -> str:
     """What files are called, by what they are: names, texts, and the directories that are mounted among them."""
-    return hashlib.sha256(json.dumps([sorted(texts.items()), sorted(beside)]).encode()).hexdigest()[:12]
+    return hashlib.sha256(json.dumps([sorted(texts.items()), sorted(subdirectories)]).encode()).hexdigest()[:12]
 
 
 def read(brought: t.Sequence[t.Mapping[str, t.Any]]) -> list[Node]:
@@ -197,7 +197,7 @@ def mounts(node: Node) -> list[dict[str, t.Any]]:
         _mount(f"{node.directory}/{GENERATIONS}/{node.generation}", DEPLOYMENT),
         *(
             _mount(f"{node.directory}/{name}", f"{DEPLOYMENT}/{name}", read_only=name != WRITTEN)
-            for name in node.beside
+            for name in node.subdirectories
         ),
         _mount(node.volume, "/cache/modules", kind="volume", read_only=False),
         *(_mount(source, target) for target, source in models.items() if source.startswith("/")),
@@ -344,9 +344,9 @@ def plan(brought: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, dict[str, t.An
         node.name: {
             "node": dict(vars(node)),
             "container": {**dataclasses.asdict(containers[rank]), **run_as[rank]},
-            "serves_already": serving[rank],
-            "kept": goes_on[rank],
-            "turn": turn(rank, serving),
+            "is_running": serving[rank],
+            "unchanged": goes_on[rank],
+            "start_order": turn(rank, serving),
             "script": script(nodes, node),
             "cluster": cluster(nodes, rank, containers[rank].image),
         }

@@ -99,19 +99,21 @@ def former_query(name: str, hosts: t.Sequence[str], deployment: Mapping, cache_d
 
 
 def question(
-    recorded: bool, known: ByHost, changed: ByHost, probe: Mapping, chat: bool, tools: bool
+    from_record: bool, verified_before: ByHost, changed: ByHost, probe: Mapping, chat: bool, tools: bool
 ) -> dict[str, t.Any]:
     """What the server is asked, and whether it is new: without a record of just this configuration nobody has seen it
     answer, whatever the container says, since the run that made it may have been cut off.
 
     One that has served all along, or is brought back, is asked for a sign of life only: its figures are in the record.
     """
-    is_new = not recorded and any(changed[each] is True or known[each] is False for each in known)
+    is_new = not from_record and any(
+        changed[each] is True or verified_before[each] is False for each in verified_before
+    )
     return {
         "is_new": is_new,
         # No recipe need be there for what is brought back.
-        "kind": "completion" if recorded or not chat else "chat",
-        "prompt": "" if recorded else probe.get("prompt") or "",
+        "kind": "completion" if from_record or not chat else "chat",
+        "prompt": "" if from_record else probe.get("prompt") or "",
         # None is what the probe itself expects.
         "expect": (probe.get("expect") or None) if is_new else [],
         "max_tokens": probe.get("max_tokens", ANSWER_TOKENS) if is_new else SIGN_TOKENS,
@@ -125,7 +127,13 @@ def reason(name: str, result: Mapping) -> str:
 
 
 def failure(
-    name: str, result: Mapping, before: Mapping | None, again: str, slots: ByHost, changed: ByHost, known: ByHost
+    name: str,
+    result: Mapping,
+    fallback: Mapping | None,
+    rollback_text: str,
+    slots: ByHost,
+    changed: ByHost,
+    verified_before: ByHost,
 ) -> dict[str, t.Any]:
     """Why a run failed, whether it is known to have changed nothing, and the record of what served before, which comes
     back.
@@ -135,48 +143,51 @@ def failure(
     that is not known, of which there is no record, was made by a run that was cut off.
     """
     served = not slots or any(slot and slot.get("state") == "running" for slot in slots.values())
-    comes_back = before if served else None
+    comes_back = fallback if served else None
     return {
-        "why": reason(name, result),
-        "untouched": bool(changed) and all(each is False for each in changed.values()) and False not in known.values(),
-        "before": comes_back,
-        "again": again if comes_back is not None else "Nothing serves now.",
+        "reason": reason(name, result),
+        "can_retry": bool(changed)
+        and all(each is False for each in changed.values())
+        and False not in verified_before.values(),
+        "fallback": comes_back,
+        "rollback_text": rollback_text if comes_back is not None else "Nothing serves now.",
     }
 
 
-def ended(name: str, whys: ByHost, log: str, again: str, result: Mapping) -> str:
+def ended(name: str, reasons: ByHost, log: str, rollback_text: str, result: Mapping) -> str:
     """What a run fails with that has gone back, or could not."""
     kept = f"Its log is kept in {log}." if log else "It has left no log."
     if result:
         why = reason(name, result) or "that failed on another Spark."
-        again = f"The previous deployment could not be started again either: {why}"
-    return " ".join([f"{name}:", *dict.fromkeys(str(why) for why in whys.values() if why), kept, again])
+        rollback_text = f"The previous deployment could not be started again either: {why}"
+    return " ".join([f"{name}:", *dict.fromkeys(str(why) for why in reasons.values() if why), kept, rollback_text])
 
 
 def start(
     name: str,
     labels: Mapping,
-    recorded: Mapping | None,
+    record: Mapping | None,
     addresses: t.Collection[str],
     missing: t.Collection[str],
-    everybody: ByHost,
+    all_labels: ByHost,
 ) -> dict[str, t.Any]:
-    """What a start waits for: the head in its server, a worker for its head at the address `lets_in`, and `refusal` of
-    a head whose worker is missing from the run. Empty is nothing. Everybody's labels tell whether they are of one."""
-    cluster = (recorded or {}).get("cluster") or {}
+    """What a start waits for: the head in its server, a worker for its head at the address `ssh_address`, and
+    `refusal` of a head whose worker is missing from the run. Empty is nothing. Everybody's labels tell whether they
+    are of one."""
+    cluster = (record or {}).get("cluster") or {}
     rails = cluster.get("rails") or []
-    answers = str(labels.get(f"{names.LABEL}rank", "0")) == "0"
+    has_api = str(labels.get(f"{names.LABEL}rank", "0")) == "0"
     nodes = nodes_of(cluster)
     lost = [each for each in missing if each in nodes]
-    others = [found for each, found in everybody.items() if each in nodes and found]
+    others = [found for each, found in all_labels.items() if each in nodes and found]
     return {
-        "answers": answers,
-        "lets_in": rails[0]["address"] if rails and not answers else "",
-        "patience": PATIENCE_S,
-        "gone": _gone(name, [rail for rail in rails if rail["address"] not in addresses]) or _half(name, others),
+        "has_api": has_api,
+        "ssh_address": rails[0]["address"] if rails and not has_api else "",
+        "worker_timeout": PATIENCE_S,
+        "problem": _gone(name, [rail for rail in rails if rail["address"] not in addresses]) or _half(name, others),
         "refusal": f"{name}: {listed(lost)} could not be started; see the message. The container here waits, and "
         f"serves when {'that is' if len(lost) == 1 else 'they are'} there."
-        if answers and lost
+        if has_api and lost
         else "",
     }
 

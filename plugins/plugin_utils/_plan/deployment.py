@@ -182,7 +182,7 @@ def of(
         container=plan["container"],
         script=plan["script"],
         cluster=plan["cluster"],
-        files=own["files"] if plan["kept"] else texts(files, config),
+        files=own["files"] if plan["unchanged"] else texts(files, config),
     )
 
 
@@ -282,7 +282,7 @@ def in_place(container: Mapping, files: t.Mapping[str, str]) -> dict[str, t.Any]
     targets = [mount["target"] for mount in container["mounts"]]
     return {
         "generation": container["labels"][f"{names.LABEL}generation"],
-        "beside": [target.removeprefix(inside) for target in targets if target.startswith(inside)],
+        "subdirectories": [target.removeprefix(inside) for target in targets if target.startswith(inside)],
         "files": [{"name": name, "content": text} for name, text in files.items()],
     }
 
@@ -333,13 +333,13 @@ def way(
         "container": deployment["container"],
         **in_place(deployment["container"], deployment["files"] if recorded else {}),
         # Only the head has the API.
-        "answers": rank == 0,
+        "has_api": rank == 0,
         "port": urllib.parse.urlsplit(deployment["url"]).port or 0,
         "address": deployment["listens_on"],
-        "turn": turn,
-        "before": "standby" if aside else "stop" if stops else "",
+        "start_order": turn,
+        "preparation": "standby" if aside else "stop" if stops else "",
         # Until it is on record Docker must not start it again.
         "provisional": aside or not known,
-        "recorded": recorded,
-        "known": known,
+        "from_record": recorded,
+        "verified_before": known,
     }

@@ -31,8 +31,8 @@ def brought(asked: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]:
 
     The options name the models as the container finds them.
     """
-    own, directory = asked["own"], asked["programs"]
-    given = {key: value for key, value in asked.items() if key not in ("own", "proven", "programs")}
+    own, directory = asked["record"], asked["programs"]
+    given = {key: value for key, value in asked.items() if key not in ("record", "is_verified", "programs")}
     values = plan["served"]
     bridged = given["settings"].get("network") == "bridge"
     settings = {key: value for key, value in given["settings"].items() if bridged or key != "published_ports"}
@@ -48,7 +48,7 @@ def brought(asked: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]:
         "memory_guard": plan["memory_guard"],
         "takes": plan["takes"],
         "share": plan["share"],
-        "beside": ["state", "trial", *(["tiktoken_encodings"] if recipe.get("tiktoken_encodings") else [])],
+        "subdirectories": ["state", "trial", *(["tiktoken_encodings"] if recipe.get("tiktoken_encodings") else [])],
         "generation": "",
         "recorded": None,
     }
@@ -62,8 +62,8 @@ def brought(asked: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]:
         "plan": plan,
         "config": config,
         "files": programs(Path(directory)),
-        "own": own or {},
-        "proven": asked["proven"],
+        "record": own or {},
+        "is_verified": asked["is_verified"],
     }
 
 
@@ -76,8 +76,8 @@ def completed(everybody: t.Sequence[Mapping], render: Render) -> list[tuple[dict
     for rank, (node, each) in enumerate(zip(nodes, everybody)):
         files = {**each["files"], **({} if rank else {"serve.sh": serve})}
         texts = deployment.texts(files, each["config"])
-        recorded = wish.container(each["own"], texts, containers.script(nodes, node), node.models, node.host)
-        generation = containers.generation(texts, node.beside)
+        recorded = wish.container(each["record"], texts, containers.script(nodes, node), node.models, node.host)
+        generation = containers.generation(texts, node.subdirectories)
         found.append(({**each["node"], "generation": generation, "recorded": recorded}, files))
     return found
 
@@ -89,13 +89,15 @@ def planned(host: str, everybody: t.Mapping[str, Mapping], recipe: Mapping, rend
     (files,) = (files for node, files in found if node["name"] == host)
     own = everybody[host]
     plan = own["plan"]
-    whole = deployment.of(container, recipe, plan["served"], plan, own["config"], files, own["own"])
-    run = deployment.way(vars(whole), container["turn"], own["node"]["slot"], own["own"], own["proven"])
+    whole = deployment.of(container, recipe, plan["served"], plan, own["config"], files, own["record"])
+    run = deployment.way(vars(whole), container["start_order"], own["node"]["slot"], own["record"], own["is_verified"])
     state_directory = str(PurePosixPath(own["node"]["directory"]).parent)
     return {
         **container,
         **deployment.in_place(whole.container, whole.files),
         "deployment": dict(vars(whole)),
-        "run": run,
-        "reserved": [] if run["known"] else deployment.reserved(vars(whole), own["own"], state_directory),
+        "run_plan": run,
+        "reservations": []
+        if run["verified_before"]
+        else deployment.reserved(vars(whole), own["record"], state_directory),
     }

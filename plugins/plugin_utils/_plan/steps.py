@@ -18,7 +18,11 @@ Mapping = t.Mapping[str, t.Any]
 
 
 def idle(
-    looks: Mapping, views: Mapping, plans: Mapping, pairs: Mapping, links: t.Mapping[str, t.Collection[str]]
+    docker_facts: Mapping,
+    snapshots: Mapping,
+    plans: Mapping,
+    cluster_facts: Mapping,
+    link_steps: t.Mapping[str, t.Collection[str]],
 ) -> list[str]:
     """Those of which has been seen that all they would do is done; what was not seen is to be done.
 
@@ -27,7 +31,7 @@ def idle(
     is an image with an SSH server. `image_copies` and `model_copies`: the others have what the head has. On all, `link`
     and `trust`: the Sparks are joined as planned, and let in just each other, by which copies find their way.
     """
-    look, models, plan, cluster = (of_head(each) for each in (looks, views, plans, pairs))
+    look, models, plan, cluster = (of_head(each) for each in (docker_facts, snapshots, plans, cluster_facts))
     image = bool(look.get("image")) and (look.get("slot") or {}).get("state") == "running"
     fetched = models.get("verified") is True and models.get("downloads") == []
     made = cluster.get("image_made") is True
@@ -37,12 +41,14 @@ def idle(
         "options": image and plan.get("options_served") is True,
         "models": fetched,
         "ssh": made,
-        "image_copies": made and all(pairs.values()) and not copies(pairs)["to"],
+        "image_copies": made and all(cluster_facts.values()) and not copies(cluster_facts)["to"],
         "model_copies": fetched
-        and all(views.values())
-        and not takers(views)
-        and not any(unlike(views, host) for host in views),
+        and all(snapshots.values())
+        and not takers(snapshots)
+        and not any(unlike(snapshots, host) for host in snapshots),
     }
-    done["link"] = bool(links) and all("link" in found for found in links.values())
-    done["trust"] = done["image_copies"] and done["model_copies"] and all("trust" in found for found in links.values())
+    done["link"] = bool(link_steps) and all("link" in found for found in link_steps.values())
+    done["ssh_keys"] = (
+        done["image_copies"] and done["model_copies"] and all("ssh_keys" in found for found in link_steps.values())
+    )
     return [step for step, nothing in done.items() if nothing]

@@ -25,26 +25,26 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.que
 
 def compare(
     run: Run,
-    looks: Mapping,
+    facts: Mapping,
     rails: Mapping,
-    settled: bool,
+    is_configured: bool,
     ssh_port: int,
     copy_port: int,
     findings: t.Sequence[str] = (),
     clock_skew: float = 60,
-    tolerate: t.Sequence[str] = (),
+    allow_differences: t.Sequence[str] = (),
 ) -> Result:
-    compared = plans.compared(looks, clock_skew, tolerate)
-    own = plans.joined(run.host, looks, rails, settled, ssh_port, copy_port)
+    compared = plans.compared(facts, clock_skew, allow_differences)
+    own = plans.joined(run.host, facts, rails, is_configured, ssh_port, copy_port)
     # What is the same for all is said once.
-    shared = compared["findings"] if run.host == next(iter(looks)) else []
+    shared = compared["findings"] if run.host == next(iter(facts)) else []
     return {**compared, **own, "findings": [*findings, *own["findings"], *shared]}
 
 
 def keys(
     run: Run,
     rails: Mapping,
-    looks: Mapping,
+    facts: Mapping,
     keys: Mapping,
     users: Mapping,
     pythons: Mapping,
@@ -55,32 +55,32 @@ def keys(
     streams: int,
     patience: int,
 ) -> Result:
-    hosts = plans.known_of(rails, looks, keys, users, pythons)
+    hosts = plans.known_of(rails, facts, keys, users, pythons)
     try:
         return plans.trust(hosts, run.host, directory, ssh_port, copy_port, key, streams, patience)
     except ValueError as error:
         raise AnsibleActionFail(f"Writing what the Sparks share failed: {error}.") from None
 
 
-def image_copies(run: Run, looks: Mapping, loaded: str = "") -> Result:
-    found = images.copies(looks)
+def image_copies(run: Run, facts: Mapping, loaded_host: str = "") -> Result:
+    found = images.copies(facts)
     # The Spark that has just loaded the image, if one has.
-    is_other = run.host == loaded and run.host in found["to"] and not run.is_check
-    return {**found, **refused(images.other(looks, run.host) if is_other else "")}
+    is_other = run.host == loaded_host and run.host in found["to"] and not run.is_check
+    return {**found, **refused(images.other(facts, run.host) if is_other else "")}
 
 
-def model_copies(run: Run, views: Mapping, state_directory: str, verify: bool = False) -> Result:
+def model_copies(run: Run, snapshots: Mapping, state_directory: str, verify: bool = False) -> Result:
     return {
-        "to": models.takers(views),
-        **models.cargo(views[run.host], state_directory, verify),
-        **refused(models.unlike(views, run.host)),
+        "to": models.takers(snapshots),
+        **models.cargo(snapshots[run.host], state_directory, verify),
+        **refused(models.unlike(snapshots, run.host)),
     }
 
 
 def completed_steps(
-    _run: Run, looks: Mapping, views: Mapping, plans: Mapping, pairs: Mapping, links: Mapping
+    _run: Run, docker_facts: Mapping, snapshots: Mapping, plans: Mapping, cluster_facts: Mapping, link_steps: Mapping
 ) -> Result:
-    return {"steps": steps.idle(looks, views, plans, pairs, links)}
+    return {"steps": steps.idle(docker_facts, snapshots, plans, cluster_facts, link_steps)}
 
 
 FORMS: Forms = {

@@ -92,8 +92,8 @@ def spec(
     asked = {
         **node_inputs(run),
         "slot": slots.get(run.host) or None,
-        "own": own.get("own"),
-        "proven": own.get("present") is not None,
+        "record": own.get("record"),
+        "is_verified": own.get("present") is not None,
         "programs": programs,
     }
     return {**shared.brought(asked, plan, run.recipe), "warnings": plan["warnings"]}
@@ -127,19 +127,19 @@ def record(
     found = deployment or {}
     return {
         **plans.way(found, None, docker["slot"], records["latest"], records["present"] is not None),
-        "reserved": plans.reserved(found, records["present"], rollback_in) if rollback_in else [],
+        "reservations": plans.reserved(found, records["present"], rollback_in) if rollback_in else [],
         **run.refused(plans.lost(found, docker["addresses"])),
     }
 
 
 def start(
-    run: Run, labels: Mapping, addresses: t.Sequence[str], everybody: Mapping, recorded: Mapping | None = None
+    run: Run, labels: Mapping, addresses: t.Sequence[str], all_labels: Mapping, record: Mapping | None = None
 ) -> Result:
     """Return what the start of the present container waits for, and refuse a Spark that the others cannot find."""
     here = set(run.variables["ansible_play_hosts"])
     missing = [each for each in run.variables["ansible_play_hosts_all"] if each not in here]
-    found = course.start(run.host, labels, recorded, addresses, missing, everybody)
-    return {**found, **refused(found["gone"])}
+    found = course.start(run.host, labels, record, addresses, missing, all_labels)
+    return {**found, **refused(found["problem"])}
 
 
 RECORDS = "dgx_spark.speculative.spark_info with gather: [docker, records]"

@@ -56,18 +56,18 @@ def endpoint(
     found = course.listens(run.host, run.hosts, host, port)
     return {
         **found,
-        "closely": course.closely(found, network, image, published_ports, cache_directory),
+        "docker_query": course.closely(found, network, image, published_ports, cache_directory),
         "alternative": alternative(run, recipe, image),
         **run.refused(course.exposed(host, expose, allow_unauthenticated, network, run.hosts)),
     }
 
 
-def former(run: Run, deployment: Mapping, cache_directory: str) -> Result:
+def previous_endpoint(run: Run, deployment: Mapping, cache_directory: str) -> Result:
     """Return what to look at in Docker where a recorded deployment listened."""
-    return {"closely": course.former_query(run.host, run.hosts, deployment, cache_directory)}
+    return {"docker_query": course.former_query(run.host, run.hosts, deployment, cache_directory)}
 
 
-def restart(_run: Run, server: Mapping, published_ports: t.Sequence[str] = ()) -> Result:
+def restart_endpoint(_run: Run, server: Mapping, published_ports: t.Sequence[str] = ()) -> Result:
     """Return where a server that does not run will listen."""
     return course.restart_endpoint(server, published_ports)
 
@@ -92,16 +92,16 @@ def container(
 def disk_space(
     run: Run,
     models: Mapping,
-    looks: Mapping | None = None,
+    cluster_facts: Mapping | None = None,
     image_bytes: int = 0,
     compressed_image_bytes: int = 0,
     reserve_bytes: int = 0,
 ) -> Result:
     """Refuse what does not fit; with looks at all Sparks, on one that copies from another."""
-    if looks is None:
+    if cluster_facts is None:
         return refused(room.unfit(run.host, models, image_bytes, reserve_bytes))
     models = {**models, "cache": models["cache"]["directory"]}
-    return refused("\n".join(room.needed(looks, run.host, models, compressed_image_bytes, reserve_bytes)))
+    return refused("\n".join(room.needed(cluster_facts, run.host, models, compressed_image_bytes, reserve_bytes)))
 
 
 def firewall_rules(
@@ -121,8 +121,8 @@ def open_webui(run: Run, name: str, address: str, port: int, endpoint: str, envi
 FORMS: Forms = {
     "docker_access": Form(docker_access, "dgx_spark.speculative.spark_info with gather: [docker]"),
     "endpoint": Form(endpoint),
-    "former": Form(former),
-    "restart": Form(restart),
+    "previous_endpoint": Form(previous_endpoint),
+    "restart_endpoint": Form(restart_endpoint),
     "container": Form(container),
     "disk_space": Form(disk_space, f"{nodes.PAIR}, and {nodes.MODELS}"),
     "firewall": Form(firewall_rules),

@@ -25,71 +25,77 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.que
 
 
 def probe(
-    _run: Run, chat: bool, tools: bool, recorded: bool, known: Mapping, changed: Mapping, probe: Mapping = EMPTY
+    _run: Run,
+    chat: bool,
+    tools: bool,
+    from_record: bool,
+    verified_before: Mapping,
+    changed: Mapping,
+    probe: Mapping = EMPTY,
 ) -> Result:
     """Return what the server is asked, and whether the deployment is new."""
-    return course.question(recorded, known, changed, probe, chat, tools)
+    return course.question(from_record, verified_before, changed, probe, chat, tools)
 
 
 def record(
     run: Run,
     deployment: Mapping,
     records: Mapping,
-    seen: Mapping,
+    observation: Mapping,
     container: Mapping,
-    answered: Mapping,
-    figures: Mapping,
+    answer: Mapping,
+    measurement: Mapping,
     option_check: Mapping = EMPTY,
     ranks: Mapping = EMPTY,
     networks: Mapping = EMPTY,
 ) -> Result:
     """Return the record of a deployment that has answered, and the one that it replaces."""
     # With it what else was looked up may have gone.
-    if refused := run.refused(plans.replaced_meanwhile(container, seen["docker"])):
+    if refused := run.refused(plans.replaced_meanwhile(container, observation["docker"])):
         return refused
     if plans.is_record(deployment):
-        return {"record": deployment, "replaced": records["present"] or records["previous"]}
+        return {"record": deployment, "replaced_record": records["present"] or records["previous"]}
     planned = plans.Deployment(**deployment)
     found = plans.Seen(
-        image=seen["docker"]["image"],
+        image=observation["docker"]["image"],
         container=container,
-        memory_available=seen["machine"]["memory_available"],
-        answered=of_head(answered),
-        figures=of_head(figures),
-        option_check=option_check or seen["records"]["option_checks"].get(planned.checked, {}),
+        memory_available=observation["machine"]["memory_available"],
+        answered=of_head(answer),
+        figures=of_head(measurement),
+        option_check=option_check or observation["records"]["option_checks"].get(planned.checked, {}),
         ranks=of_head(ranks) or [],
         networks=networks,
     )
     made = planned.record(found, datetime.datetime.now(datetime.timezone.utc))
     made = plans.with_verdict(made, records.get("verdict") or {})
-    return {"record": made, "replaced": plans.replaced(planned, records)}
+    return {"record": made, "replaced_record": plans.replaced(planned, records)}
 
 
 def review(
-    _run: Run, own: Mapping, answered: Mapping, origins: Mapping, networks: Mapping = EMPTY, verdict: Mapping = EMPTY
+    _run: Run, record: Mapping, answer: Mapping, origins: Mapping, networks: Mapping = EMPTY, verdict: Mapping = EMPTY
 ) -> Result:
     """Return the record of a deployment that has served all along, and has answered again."""
-    return {"record": plans.with_verdict(plans.reviewed(own, of_head(answered), networks, origins), verdict)}
+    return {"record": plans.with_verdict(plans.reviewed(record, of_head(answer), networks, origins), verdict)}
 
 
 def failure(
     run: Run,
     result: Mapping,
-    again: str,
-    before: Mapping | None = None,
+    rollback_text: str,
+    fallback: Mapping | None = None,
     slots: Mapping = EMPTY,
     changed: Mapping = EMPTY,
-    known: Mapping = EMPTY,
+    verified_before: Mapping = EMPTY,
 ) -> Result:
     """Return why a run failed, and what comes back."""
     # What another run has taken over does not come back by this one.
     require(run.action, run.host)
-    return course.failure(run.host, result, before, again, slots, changed, known)
+    return course.failure(run.host, result, fallback, rollback_text, slots, changed, verified_before)
 
 
-def message(run: Run, whys: Mapping, log: str = "", again: str = "", result: Mapping = EMPTY) -> Result:
+def message(run: Run, reasons: Mapping, log: str = "", rollback_text: str = "", result: Mapping = EMPTY) -> Result:
     """Fail with what has become of a run that failed."""
-    return {"failed": True, "msg": course.ended(run.host, whys, log, again, result)}
+    return {"failed": True, "msg": course.ended(run.host, reasons, log, rollback_text, result)}
 
 
 FORMS: Forms = {

@@ -85,7 +85,7 @@ def test_each_of_three_lets_the_one_before_in_and_has_a_key_for_the_one_after(tm
     found = play(tmp_path, chain(3), shown, "trust")
     keys = {name: public(tmp_path, name) for name in found}
     assert len(set(keys.values())) == 3
-    assert [found[name]["way"].get("worker") for name in keys] == ["spark-2", "spark-3", None]
+    assert [found[name]["connection"].get("worker") for name in keys] == ["spark-2", "spark-3", None]
     for before, name in (("spark-1", "spark-2"), ("spark-2", "spark-3")):
         (copies,) = (one for one in found[name]["copies"] if one["name"] == "authorized_keys")
         assert copies["content"].endswith(f" {keys[before]}\n")

@@ -75,7 +75,7 @@ LOOK = {
 }
 Play = t.Callable[..., Played]
 # What is planned, and made to run.
-UP = ("plan", "render", "run")
+UP = ("plan", "render", "run_plan")
 
 
 def spark(rank: int) -> dict[str, t.Any]:
@@ -92,7 +92,7 @@ def spark(rank: int) -> dict[str, t.Any]:
             }
         },
         "__speculative_serve_facts": LOOK,
-        "__speculative_serve_run_plan": "{{ __speculative_serve_node_plan.run }}",
+        "__speculative_serve_run_plan": "{{ __speculative_serve_node_plan.run_plan }}",
         "__engine_container_open_ports": [],
     }
 
@@ -219,7 +219,7 @@ def test_programs_that_went_on_and_do_not_answer_are_not_tried_again() -> None:
     rescue = yaml.safe_load((ROOT / "roles/speculative_serve/tasks/recover.yml").read_text(encoding="utf-8"))
     _forget, stop, once_more, _back = rescue
     assert stop["ansible.builtin.include_role"]["tasks_from"] == "stop"
-    assert once_more["when"] == "__speculative_serve_failure.untouched"
+    assert once_more["when"] == "__speculative_serve_failure.can_retry"
     look, plan, again = once_more["block"]
     # What is planned for what does not run has the programs of this release.
     assert look["ansible.builtin.include_tasks"] == "look.yml"

@@ -16,15 +16,15 @@ from tests.unit import plays
 PLAN = "dgx_spark.speculative.deployment_plan"
 SNAPSHOT = "dgx_spark.speculative.huggingface_snapshot"
 TRUST = {"directory": "/d", "ssh_port": 1, "copy_port": 2, "key": "/k", "streams": 1, "patience": 1}
-TOLD = ("rails", "looks", "keys", "users", "pythons")
-CLUSTER = {"settled": True, "ssh_port": 1, "copy_port": 2}
+TOLD = ("rails", "facts", "keys", "users", "pythons")
+CLUSTER = {"is_configured": True, "ssh_port": 1, "copy_port": 2}
 BACK = {"rollback_in": "/s", "docker": {}, "records": {}}
 SEEN = {"seen": {"key": None}, "rails": [{"address": "10.0.0.1"}]}
 # What is asked, and the beginning of what is said.
 ASKED: dict[str, tuple[str, dict[str, t.Any], str]] = {
     "cluster.compare": (
         PLAN,
-        {"cluster": {"compare": CLUSTER}, "from_hosts": {"looks": "look", "rails": "rails"}},
+        {"cluster": {"compare": CLUSTER}, "from_hosts": {"facts": "look", "rails": "rails"}},
         "'mac_addresses': register it with ",
     ),
     "placement.disk_space": (
@@ -34,7 +34,7 @@ ASKED: dict[str, tuple[str, dict[str, t.Any], str]] = {
     ),
     "cluster.model_copies": (
         PLAN,
-        {"cluster": {"model_copies": {"state_directory": "/s"}}, "from_hosts": {"views": "view"}},
+        {"cluster": {"model_copies": {"state_directory": "/s"}}, "from_hosts": {"snapshots": "view"}},
         f"'verified': register it with {SNAPSHOT} on",
     ),
     "cluster.keys": (

@@ -24,7 +24,7 @@ from tests.unit import actions
 
 HOLDER = {"owner": "bob@desk", "activity": "stop.yml", "for_s": 4}
 TAKEN_OVER = r"^spark-1: bob@desk has been running stop\.yml for 4 s and has the Spark now\."
-FAILURE = {"result": {"failure": {"result": {"msg": "It died."}, "again": "It serves again."}}}
+FAILURE = {"result": {"failure": {"result": {"msg": "It died."}, "rollback_text": "It serves again."}}}
 
 CALLS: list[tuple[t.Any, dict[str, t.Any]]] = [
     (deployment_files, {"directory": "/srv"}),

@@ -284,7 +284,7 @@ def test_of_two_each_side_gets_the_other_ones_key() -> None:
     (known,) = head["files"]
     assert (known["name"], head["copies"]) == ("known_hosts", [])
     assert known["content"] == known_hosts(["10.0.0.2", "10.0.1.2"], [2233, 2234], key(1))
-    assert head["way"] == {
+    assert head["connection"] == {
         "worker": "spark-2",
         "user": "user1",
         "addresses": ["10.0.0.2", "10.0.1.2"],
@@ -299,7 +299,7 @@ def test_of_two_each_side_gets_the_other_ones_key() -> None:
         f'restrict,from="10.0.0.1,10.0.1.1",command="/usr/bin/python3 /deployment/entrypoint.py launch" {key(0)}\n'
     )
     settings, copies = worker["copies"]
-    assert (settings["name"], worker["way"]) == ("sshd_config", {})
+    assert (settings["name"], worker["connection"]) == ("sshd_config", {})
     assert copies["content"].startswith('restrict,from="10.0.0.1,10.0.1.1",')
     command = "/usr/bin/python3.11 /s/jobs/copies/program.pyz receive /s/cluster/copy/receive.json"
     assert f'command="{command}" {key(0)}' in copies["content"]
@@ -326,12 +326,12 @@ def test_of_three_the_middle_lets_the_one_before_in_and_knows_the_one_after() ->
         True,
     ]
     assert last["copies"][1]["content"].endswith(f" {key(1)}\n")
-    assert [one["way"].get("worker") for one in (head, middle, last)] == ["spark-2", "spark-3", None]
+    assert [one["connection"].get("worker") for one in (head, middle, last)] == ["spark-2", "spark-3", None]
 
 
 def test_one_alone_lets_nobody_in() -> None:
     (alone,) = doors(1)
-    assert (alone["files"], alone["copies"], alone["way"]) == ([], [], {})
+    assert (alone["files"], alone["copies"], alone["connection"]) == ([], [], {})
 
 
 @pytest.mark.parametrize("changes", [{"key": "secret"}, {"directory": "/home/my name/cluster"}, {"addresses": []}])
@@ -347,8 +347,8 @@ def proof(**changes: t.Any) -> dict[str, t.Any]:
     return {"error": "", "findings": [], "rails": [{"mtu": 9000}], **changes}
 
 
-def idle(host: str, *looks: dict[str, t.Any], settled: bool = True) -> list[str]:
-    return list(joined(host, dict(zip("abc", looks)), RAILS, settled, 2233, 2234)["idle"])
+def idle(host: str, *looks: dict[str, t.Any], is_configured: bool = True) -> list[str]:
+    return list(joined(host, dict(zip("abc", looks)), RAILS, is_configured, 2233, 2234)["completed_steps"])
 
 
 def trusting(*, ssh_port: int = 2233) -> list[dict[str, t.Any]]:
@@ -363,22 +363,22 @@ def trusting(*, ssh_port: int = 2233) -> list[dict[str, t.Any]]:
 
 def test_a_link_that_is_proven_and_as_planned_is_done() -> None:
     proven = [{**look, "proof": proof()} for look in trusting()]
-    assert idle("b", *proven) == ["link", "trust"]
-    assert idle("b", *proven, settled=False) == ["trust"]
-    assert idle("b", proven[0], {**proven[1], "proof": proof(error="no link")}, proven[2]) == ["trust"]
+    assert idle("b", *proven) == ["link", "ssh_keys"]
+    assert idle("b", *proven, is_configured=False) == ["ssh_keys"]
+    assert idle("b", proven[0], {**proven[1], "proof": proof(error="no link")}, proven[2]) == ["ssh_keys"]
     assert joined("b", dict(zip("abc", proven)), RAILS, True, 2233, 2234)["rails"] == [{"mtu": 9000}]
 
 
 def test_a_link_that_has_to_be_configured_is_proven_later() -> None:
     looks = trusting()
-    assert idle("a", *looks) == ["trust"]
+    assert idle("a", *looks) == ["ssh_keys"]
     assert joined("a", dict(zip("abc", looks)), RAILS, True, 2233, 2234)["rails"] == RAILS["a"]
 
 
 @pytest.mark.parametrize("host", ["a", "b", "c"])
 def test_keys_are_done_where_they_are_as_all_have_them_now(host: str) -> None:
     looks, rank = trusting(), "abc".index(host)
-    assert idle(host, *looks) == ["trust"]
+    assert idle(host, *looks) == ["ssh_keys"]
     for changed in ({"trusted": ""}, {"has_directory": False}, {"key_is_open": True}, {"key": None}):
         assert idle(host, *({**look, **changed} if at == rank else look for at, look in enumerate(looks))) == []
 

@@ -68,7 +68,7 @@ def spark(rank: int, **changes: t.Any) -> dict[str, t.Any]:
         "takes": 64_000_000_000,
         "share": 0.0,
         "generation": f"0123456789a{rank}",
-        "beside": ["state", "trial"],
+        "subdirectories": ["state", "trial"],
         "checked": HASH,
         "trust": f"trust-{rank}",
         "devices": [],
@@ -116,7 +116,7 @@ def test_what_was_asked_for_is_asked_for(name: str) -> None:
         "url": f"http://127.0.0.1:{recipe['port']}",
         "environment": recipe["environment"],
         **{key: recipe[key] for key in ("target", "draft")},
-        "beside": ["state", "trial", *(["tiktoken_encodings"] if recipe["tiktoken_encodings"] else [])],
+        "subdirectories": ["state", "trial", *(["tiktoken_encodings"] if recipe["tiktoken_encodings"] else [])],
         "trust": HASH,
         "models": {model: {"commit": COMMIT} for model in (recipe["target"], recipe["draft"]) if model},
     }
@@ -157,7 +157,7 @@ def test_a_cluster_of_any_size(number: int) -> None:
     assert [each["command"][2:] for each in made] == [[], *[["worker"]] * (number - 1)]
     # One configuration, so that a change of any makes all of them anew.
     assert len({each["labels"][LABEL] for each in made}) == 1
-    assert [each["turn"] for each in plan.values()] == (
+    assert [each["start_order"] for each in plan.values()] == (
         ["last", *["first"] * (number - 1)] if number > 1 else ["at once"]
     )
     script = plan["spark-1"]["script"]
@@ -271,12 +271,12 @@ def test_a_server_is_given_time_to_load(seconds: t.Any, period: str) -> None:
 def test_the_order_of_starting() -> None:
     running = {"state": "running", "labels": containers.plan(sparks(3))["spark-1"]["container"]["labels"]}
     all_serve = containers.plan(sparks(3, slot=running))
-    assert [(each["serves_already"], each["turn"]) for each in all_serve.values()] == [(True, "at once")] * 3
+    assert [(each["is_running"], each["start_order"]) for each in all_serve.values()] == [(True, "at once")] * 3
     one_is_gone = containers.plan([spark(0, slot=running), spark(1, slot=running), spark(2)])
-    assert [each["serves_already"] for each in one_is_gone.values()] == [True, True, False]
-    assert [each["turn"] for each in one_is_gone.values()] == ["last", "first", "first"]
+    assert [each["is_running"] for each in one_is_gone.values()] == [True, True, False]
+    assert [each["start_order"] for each in one_is_gone.values()] == ["last", "first", "first"]
     for slot in ({**running, "state": "exited"}, {"state": "running", "labels": {}}):
-        assert not containers.plan(sparks(1, slot=slot))["spark-1"]["serves_already"]
+        assert not containers.plan(sparks(1, slot=slot))["spark-1"]["is_running"]
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_the_same_files_are_the_same_directory() -> None:
 
 
 def test_what_is_mounted_is_a_generation_and_what_lives_is_beside_it() -> None:
-    (alone,) = containers.plan(sparks(1, beside=["state", "trial", "tiktoken_encodings"])).values()
+    (alone,) = containers.plan(sparks(1, subdirectories=["state", "trial", "tiktoken_encodings"])).values()
     inside = {mount["target"]: (mount["source"], mount["read_only"]) for mount in alone["container"]["mounts"]}
     assert {target: inside[target] for target in inside if target.startswith("/deployment")} == {
         "/deployment": (f"{STATE}/mine/generations/0123456789a0", True),
@@ -347,9 +347,9 @@ def test_what_serves_the_same_wish_goes_on_as_it_is(number: int) -> None:
     brought = by_another_release(number)
     for each, planned in zip(brought, containers.plan(brought).values()):
         assert planned["container"] == each["recorded"]
-        assert (planned["kept"], planned["serves_already"], planned["turn"]) == (True, True, "at once")
+        assert (planned["unchanged"], planned["is_running"], planned["start_order"]) == (True, True, "at once")
     # Just what is planned is nothing of another release.
-    assert [each["kept"] for each in containers.plan(sparks(number)).values()] == [False] * number
+    assert [each["unchanged"] for each in containers.plan(sparks(number)).values()] == [False] * number
 
 
 @pytest.mark.parametrize(
@@ -371,7 +371,7 @@ def test_what_is_another_wish_on_one_spark_is_made_anew_on_all(changes: dict[str
     if "port" in changes:
         changes = {**changes, "bridged": True}
     for each in containers.plan([brought[0], {**brought[1], **changes}]).values():
-        assert (each["kept"], each["serves_already"]) == (False, False)
+        assert (each["unchanged"], each["is_running"]) == (False, False)
         assert "/generations/" in each["container"]["mounts"][1]["source"]
 
 
@@ -380,28 +380,28 @@ def test_what_is_not_just_what_was_recorded_is_made_anew() -> None:
     slot = one["slot"]
     for other in ({**slot, "state": "exited"}, {**slot, "labels": {**slot["labels"], LABEL: "cut off"}}):
         (planned,) = containers.plan([{**one, "slot": other}]).values()
-        assert not planned["kept"]
+        assert not planned["unchanged"]
 
 
 def test_keys_that_changed_make_containers_anew() -> None:
     brought = by_another_release(2)
-    assert not any(each["kept"] for each in containers.plan([brought[0], {**brought[1], "trust": "new"}]).values())
+    assert not any(each["unchanged"] for each in containers.plan([brought[0], {**brought[1], "trust": "new"}]).values())
 
 
 def test_what_is_mounted_beside_a_generation_is_wished_for() -> None:
     (one,) = by_another_release(1)
-    for brought, kept in ((one, True), ({**one, "beside": ["state", "trial", "tiktoken_encodings"]}, False)):
+    for brought, kept in ((one, True), ({**one, "subdirectories": ["state", "trial", "tiktoken_encodings"]}, False)):
         (planned,) = containers.plan([brought]).values()
-        assert (planned["kept"], planned["serves_already"]) == (kept, kept)
+        assert (planned["unchanged"], planned["is_running"]) == (kept, kept)
 
 
 def test_what_goes_on_is_run_as_it_was_unless_somebody_asks_for_something_else() -> None:
     (one,) = by_another_release(1)
     one["recorded"].update({"ulimits": ["memlock:-1:-1"], "log_max_size": "9m"})
     (planned,) = containers.plan([{**one, "settings": {"log_max_size": "9m"}}]).values()
-    assert (planned["kept"], planned["container"]) == (True, one["recorded"])
+    assert (planned["unchanged"], planned["container"]) == (True, one["recorded"])
     (planned,) = containers.plan([{**one, "settings": {"ulimits": ["memlock:1:1"]}}]).values()
-    assert not planned["kept"]
+    assert not planned["unchanged"]
     assert "ulimits" not in planned["container"]
 
 
@@ -418,7 +418,7 @@ def test_an_arithmetic_of_another_release_restarts_nothing_and_other_limits_do()
     for before in ({"takes": None}, {"takes": 1}):
         (one,) = by_another_release(1, **before)
         (planned,) = containers.plan([{**one, "takes": 64_000_000_000}]).values()
-        assert planned["kept"]
+        assert planned["unchanged"]
         assert planned["container"]["environment"] == one["recorded"]["environment"]
     (planned,) = containers.plan([{**by_another_release(1)[0], "memory_guard": "off"}]).values()
-    assert not planned["kept"]
+    assert not planned["unchanged"]

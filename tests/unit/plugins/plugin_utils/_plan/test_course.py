@@ -139,7 +139,7 @@ def test_a_question_that_nobody_has_set_is_the_probes_own() -> None:
 )
 def test_why_it_failed_is_said_without_the_name_of_the_host(result: t.Any, why: str) -> None:
     found = course.failure("a", result, None, "It serves again.", {}, {}, {})
-    assert (found["why"], found["before"], found["again"]) == (why, None, "Nothing serves now.")
+    assert (found["reason"], found["fallback"], found["rollback_text"]) == (why, None, "Nothing serves now.")
 
 
 RECORD = {"deployment": "mine"}
@@ -157,7 +157,7 @@ RECORD = {"deployment": "mine"}
 )
 def test_what_served_comes_back_on_all_or_on_none(slots: t.Any, comes_back: bool) -> None:
     found = course.failure("a", {}, RECORD, "It serves again.", slots, {}, {})
-    assert (found["before"], found["again"]) == (
+    assert (found["fallback"], found["rollback_text"]) == (
         (RECORD, "It serves again.") if comes_back else (None, "Nothing serves now.")
     )
 
@@ -169,15 +169,15 @@ def test_what_served_comes_back_on_all_or_on_none(slots: t.Any, comes_back: bool
 )
 def test_whether_a_run_has_changed_anything(changed: list[t.Any], untouched: bool) -> None:
     known = {"a": True, "b": True}
-    assert course.failure("a", {}, None, "", {}, dict(zip("ab", changed)), known)["untouched"] is untouched
+    assert course.failure("a", {}, None, "", {}, dict(zip("ab", changed)), known)["can_retry"] is untouched
     # Who goes back does not say: what served until then was put aside.
-    assert course.failure("a", {}, None, "", {}, {}, {})["untouched"] is False
+    assert course.failure("a", {}, None, "", {}, {}, {})["can_retry"] is False
 
 
 def test_what_a_run_that_was_cut_off_has_made_gives_way_to_what_served_before() -> None:
     slots = {"a": {"state": "running"}}
     found = course.failure("a", {}, RECORD, "It serves again.", slots, {"a": False}, {"a": False})
-    assert (found["untouched"], found["before"]) == (False, RECORD)
+    assert (found["can_retry"], found["fallback"]) == (False, RECORD)
 
 
 def test_what_a_run_ends_with() -> None:
@@ -198,7 +198,7 @@ RANK = "dgx_spark.speculative.rank"
 
 
 def test_a_start_of_one_alone_waits_for_its_server() -> None:
-    nothing = {"answers": True, "lets_in": "", "patience": 60, "gone": "", "refusal": ""}
+    nothing = {"has_api": True, "ssh_address": "", "worker_timeout": 60, "problem": "", "refusal": ""}
     assert course.start("a", {}, None, [], ["b"], {}) == nothing
     assert course.start("a", {RANK: "0"}, PAIR, ["192.168.100.10"], [], {}) == nothing
 
@@ -228,11 +228,11 @@ def test_the_port_of_what_does_not_run_is_looked_at_before_a_start(
 
 def test_a_worker_waits_for_its_head() -> None:
     found = course.start("b", {RANK: "1"}, PAIR, ["192.168.100.10"], ["c"], {})
-    assert (found["answers"], found["lets_in"], found["refusal"]) == (False, "192.168.100.10", "")
+    assert (found["has_api"], found["ssh_address"], found["refusal"]) == (False, "192.168.100.10", "")
 
 
 def test_addresses_that_are_gone_are_said() -> None:
-    assert course.start("a", {RANK: "0"}, PAIR, [HERE], [], {})["gone"] == (
+    assert course.start("a", {RANK: "0"}, PAIR, [HERE], [], {})["problem"] == (
         "a does not have 192.168.100.10 on enp1s0f1np1 any more, where the others look for it. The "
         "containers are started and wait for that: see that the cable is in, and run 'sudo netplan apply' there, or "
         "the deployment's own playbook again, which looks at the network."
@@ -245,7 +245,7 @@ def test_half_a_pair_that_was_kept_is_not_waited_for() -> None:
     labels = {"a": {options: "new"}, "b": {options: "old"}, "c": {}, "d": {options: "another's"}}
 
     def gone(**changes: t.Any) -> t.Any:
-        return course.start("a", {RANK: "0"}, PAIR, ["192.168.100.10"], [], {**labels, **changes})["gone"]
+        return course.start("a", {RANK: "0"}, PAIR, ["192.168.100.10"], [], {**labels, **changes})["problem"]
 
     assert gone().startswith("a and the others do not have the same deployment (new and old), as after a run that")
     assert gone(b={options: "new"}) == ""

@@ -67,7 +67,7 @@ def planned(**changes: t.Any) -> Deployment:
             "target": "a/target",
         },
         "container": {"image": "r:1", "labels": LABELS, "mounts": []},
-        "kept": False,
+        "unchanged": False,
         "script": {},
         "cluster": {},
         **changes,
@@ -191,8 +191,9 @@ def recorded(found: t.Mapping[str, t.Any], slot: t.Any, **more: t.Any) -> dict[s
         "option_check": {},
         "ranks": {},
         "networks": {},
-        **{name: {"spark-1": known[name], "spark-2": {}} for name in ("answered", "figures")},
-        "seen": {
+        "answer": {"spark-1": known["answered"], "spark-2": {}},
+        "measurement": {"spark-1": known["figures"], "spark-2": {}},
+        "observation": {
             "docker": {"image": known["image"], "slot": slot, "state": "usable", "detail": ""},
             "machine": {"memory_available": known["memory_available"]},
             "records": {"option_checks": {"abc": {"available": True}}},
@@ -217,14 +218,14 @@ def test_what_was_noted_on_the_way_is_seen_too() -> None:
 
 def test_what_came_back_has_its_record_and_is_what_is_in_the_slot() -> None:
     back = {"deployment": "mine", "deployed_at": "2026-10-04T09:12:44Z"}
-    assert recorded(back, {"labels": LABELS}) == {"record": back, "replaced": {"before": 1}}
+    assert recorded(back, {"labels": LABELS}) == {"record": back, "replaced_record": {"before": 1}}
     assert recorded(back, None)["failed"]
 
 
 def test_a_docker_that_is_being_restarted_has_nothing_to_record() -> None:
     gone = {"image": None, "slot": None, "state": "not_running", "detail": "Nothing listens at /run/docker.sock."}
     seen_now = {"docker": gone, "machine": {"memory_available": 1}, "records": {"option_checks": {}}}
-    said = recorded(vars(planned()), None, seen=seen_now)
+    said = recorded(vars(planned()), None, observation=seen_now)
     assert said["msg"].startswith(
         "spark-1: what answers is not what this run has deployed: Docker or the Spark was restarted meanwhile (Nothing "
         "listens at /run/docker.sock)."
@@ -270,17 +271,17 @@ def way(run: t.Mapping[str, t.Any], turn: str | None = None, slot: t.Any = None)
 def test_what_was_planned_is_run() -> None:
     run = vars(planned())
     how = way(run)
-    assert (how["files"], how["before"], how["recorded"]) == ([], "", False)
-    assert (how["directory"], how["port"], how["address"], how["answers"]) == (DIRECTORY, 8001, "127.0.0.1", True)
+    assert (how["files"], how["preparation"], how["from_record"]) == ([], "", False)
+    assert (how["directory"], how["port"], how["address"], how["has_api"]) == (DIRECTORY, 8001, "127.0.0.1", True)
     # Whether just this was seen to answer, its record says.
-    assert how["known"] is False
+    assert how["verified_before"] is False
     for labels, known in ((LABELS, True), ({**LABELS, CONFIGURATION: "other"}, False)):
-        assert deployment.way(run, None, None, {"container": {"labels": labels}})["known"] is known
+        assert deployment.way(run, None, None, {"container": {"labels": labels}})["verified_before"] is known
 
 
 def test_what_was_recorded_gets_its_files_back() -> None:
     how = way(planned().record(seen(), NOW))
-    assert (how["recorded"], how["known"]) == (True, True)
+    assert (how["from_record"], how["verified_before"]) == (True, True)
     # As they were written: what goes back writes nothing over that is the same.
     assert [(file["name"], file.keys()) for file in how["files"]] == [
         (name, {"name", "content"}) for name in ("entrypoint.py", "serve.sh", "options.yml")
@@ -288,7 +289,7 @@ def test_what_was_recorded_gets_its_files_back() -> None:
 
 
 def test_what_goes_on_serving_keeps_its_files() -> None:
-    assert planned(kept=True).files == {"entrypoint.py": "earlier\n"}
+    assert planned(unchanged=True).files == {"entrypoint.py": "earlier\n"}
 
 
 MOUNTS = [
@@ -302,7 +303,7 @@ MOUNTS = [
 def test_what_was_recorded_has_its_generation_again() -> None:
     container = {**FULL, "mounts": MOUNTS}
     how = way({**planned().record(seen(), NOW), "container": container})
-    assert (how["generation"], how["beside"], how["container"]) == (GENERATION, ["state", "trial"], container)
+    assert (how["generation"], how["subdirectories"], how["container"]) == (GENERATION, ["state", "trial"], container)
 
 
 def test_what_was_planned_is_run_as_it_was_planned() -> None:
@@ -313,7 +314,7 @@ def test_what_was_planned_is_run_as_it_was_planned() -> None:
 def test_files_are_where_the_container_has_them() -> None:
     assert deployment.in_place({**FULL, "mounts": MOUNTS}, {"serve.sh": "true\n"}) == {
         "generation": GENERATION,
-        "beside": ["state", "trial"],
+        "subdirectories": ["state", "trial"],
         "files": [{"name": "serve.sh", "content": "true\n"}],
     }
 
@@ -341,8 +342,8 @@ def test_a_head_of_something_else_is_stopped_before_its_workers_start(
     one = planned(cluster={**PAIR, "rank": rank})
     # Of a record the order is known.
     how = way(one.record(seen(), NOW), slot=slot) if recorded else way(vars(one), turn, slot=slot)
-    assert how["before"] == before
-    assert (how["turn"], how["answers"]) == (turn, rank == 0)
+    assert how["preparation"] == before
+    assert (how["start_order"], how["has_api"]) == (turn, rank == 0)
 
 
 @pytest.mark.parametrize(
@@ -365,7 +366,7 @@ def test_what_was_proven_and_runs_is_put_aside(recorded: bool, rank: int, turn: 
     one = planned(cluster={} if turn == "at once" else {**PAIR, "rank": rank})
     run, asked = (one.record(seen(), NOW), None) if recorded else (vars(one), turn)
     how = deployment.way(run, asked, slot, {"container": {"labels": LABELS}}, proven=True)
-    assert (how["before"] == "standby") is aside
+    assert (how["preparation"] == "standby") is aside
     # Docker must not start two after a power cut, and of what is known to answer starts that.
     assert how["provisional"] is aside
 
@@ -393,7 +394,7 @@ def test_more_room_is_reserved_for_the_records_than_they_take() -> None:
 
 def test_one_spark_alone_replaces_what_is_there() -> None:
     how = way(planned().record(seen(), NOW), slot=OTHER)
-    assert (how["before"], how["turn"]) == ("", "at once")
+    assert (how["preparation"], how["start_order"]) == ("", "at once")
 
 
 def test_what_was_made_for_addresses_that_are_gone_is_refused() -> None:

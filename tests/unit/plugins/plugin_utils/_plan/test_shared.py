@@ -62,8 +62,8 @@ def asked(rank: int = 0, **changes: t.Any) -> dict[str, t.Any]:
         "devices": [],
         "settings": {"network": "host"},
         "slot": None,
-        "own": None,
-        "proven": False,
+        "record": None,
+        "is_verified": False,
         **changes,
     }
 
@@ -81,7 +81,7 @@ def test_what_runs_in_the_container_is_brought(programs: Path) -> None:
     assert list(found["files"]) == ["entrypoint.py", "server/a.py", "server/b.py"]
     assert found["files"]["server/a.py"] == "# server/a.py\n"
     node = found["node"]
-    assert (node["reference"], node["checked"], node["beside"]) == (
+    assert (node["reference"], node["checked"], node["subdirectories"]) == (
         *(SERVED["image"], "abc"),
         ["state", "trial", "tiktoken_encodings"],
     )
@@ -145,7 +145,7 @@ def test_what_is_recorded_for_the_same_is_known(programs: Path) -> None:
         "listens_on": "127.0.0.1",
     }
     for record, known in ((own, {"image": "r:1"}), ({**own, "models": {}}, None)):
-        brought = shared.brought(asked(programs=str(programs), own=record), PLAN, {})
+        brought = shared.brought(asked(programs=str(programs), record=record), PLAN, {})
         ((made, _files),) = shared.completed([brought], render)
         assert made["recorded"] == known
 
@@ -153,7 +153,7 @@ def test_what_is_recorded_for_the_same_is_known(programs: Path) -> None:
 def test_a_spark_gets_its_part(programs: Path) -> None:
     everybody = {f"spark-{rank + 1}": shared.brought(asked(rank, programs=str(programs)), PLAN, {}) for rank in (0, 1)}
     plan = shared.planned("spark-2", everybody, {"title": "Mine"}, render)
-    assert (plan["turn"], plan["deployment"]["title"], plan["deployment"]["context"]) == ("first", "Mine", 1024)
+    assert (plan["start_order"], plan["deployment"]["title"], plan["deployment"]["context"]) == ("first", "Mine", 1024)
     assert plan["container"]["command"][-1] == "worker"
     assert [file["name"] for file in plan["files"]] == ["entrypoint.py", "server/a.py", "server/b.py", "options.yml"]
     assert plan["generation"] == plan["container"]["labels"]["dgx_spark.speculative.generation"]
@@ -161,11 +161,11 @@ def test_a_spark_gets_its_part(programs: Path) -> None:
 
 def test_room_is_reserved_for_the_records_of_what_is_new(programs: Path) -> None:
     def plan(own: t.Mapping[str, t.Any] | None) -> t.Mapping[str, t.Any]:
-        brought = shared.brought(asked(programs=str(programs), own=own), PLAN, {})
+        brought = shared.brought(asked(programs=str(programs), record=own), PLAN, {})
         return shared.planned("spark-1", {"spark-1": brought}, {"title": "Mine"}, render)
 
     new = plan(None)
-    (place,) = new["reserved"]
+    (place,) = new["reservations"]
     assert [file["name"].rpartition("/")[2] for file in place["files"]] == ["previous.json", "record.json"]
     known = {**new["deployment"], "container": new["container"]}
-    assert plan(known)["reserved"] == []
+    assert plan(known)["reservations"] == []

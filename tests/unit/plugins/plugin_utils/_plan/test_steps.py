@@ -22,20 +22,20 @@ PAIR: dict[str, t.Any] = {
     "cluster_image": "dgx-spark-speculative/release:1",
     "images": {"base": {"fingerprint": "b"}, "cluster": {"fingerprint": "p", "base": "b", "bytes": 5}},
 }
-LINKS = ["link", "trust"]
+LINKS = ["link", "ssh_keys"]
 HEAD = ("image", "options", "models")
-ALL = ("link", "trust", *HEAD, "ssh", "image_copies", "model_copies")
+ALL = ("link", "ssh_keys", *HEAD, "ssh", "image_copies", "model_copies")
 
 
 def left(links: t.Sequence[list[str]] = (LINKS, LINKS), **seen: list[dict[str, t.Any]]) -> list[str]:
     """What has something to do, by what differs on the first Sparks from where nothing has."""
-    usual = {"looks": LOOK, "views": VIEW, "plans": PLAN, "pairs": PAIR}
+    usual = {"docker_facts": LOOK, "snapshots": VIEW, "plans": PLAN, "cluster_facts": PAIR}
     found = {
         name: {f"spark-{rank}": {**value, **change} for rank, change in enumerate([*seen.get(name, []), {}, {}][:2], 1)}
         for name, value in usual.items()
     }
     joined = {f"spark-{rank}": link for rank, link in enumerate(links, 1)}
-    return [step for step in ALL if step not in idle(**found, links=joined)]
+    return [step for step in ALL if step not in idle(**found, link_steps=joined)]
 
 
 @pytest.mark.parametrize(
@@ -46,27 +46,27 @@ def left(links: t.Sequence[list[str]] = (LINKS, LINKS), **seen: list[dict[str, t
         ({"slot": {"state": "exited"}}, {}, {}, ["image", "options"]),
         ({"slot": None}, {}, {}, ["image", "options"]),
         ({"image": None}, {}, {}, ["image", "options"]),
-        ({}, {"verified": False}, {}, ["trust", "models", "model_copies"]),
-        ({}, {"downloads": [{"path": "/tiktoken_encodings/o200k"}]}, {}, ["trust", "models", "model_copies"]),
+        ({}, {"verified": False}, {}, ["ssh_keys", "models", "model_copies"]),
+        ({}, {"downloads": [{"path": "/tiktoken_encodings/o200k"}]}, {}, ["ssh_keys", "models", "model_copies"]),
         ({}, {}, {"options_served": False}, ["options"]),
     ],
 )
 def test_what_has_something_to_do_is_not_left_out(
     look: dict[str, t.Any], view: dict[str, t.Any], plan: dict[str, t.Any], steps: list[str]
 ) -> None:
-    assert left(looks=[look], views=[view], plans=[plan]) == steps
+    assert left(docker_facts=[look], snapshots=[view], plans=[plan]) == steps
 
 
 def test_what_another_spark_lacks_is_brought_there() -> None:
     # By way of the keys, whoever has them already.
-    images, models = ["trust", "image_copies"], ["trust", "model_copies"]
-    assert left(pairs=[{}, {"images": {"base": None, "cluster": None}}]) == images
-    assert left(pairs=[{}, {"images": {"base": None, "cluster": {"fingerprint": "other"}}}]) == images
-    assert left(pairs=[{"image_made": False}]) == ["trust", "ssh", "image_copies"]
-    assert left(views=[{}, {"verified": False}]) == models
-    assert left(views=[{}, {"files_missing": ["o200k"]}]) == models
+    images, models = ["ssh_keys", "image_copies"], ["ssh_keys", "model_copies"]
+    assert left(cluster_facts=[{}, {"images": {"base": None, "cluster": None}}]) == images
+    assert left(cluster_facts=[{}, {"images": {"base": None, "cluster": {"fingerprint": "other"}}}]) == images
+    assert left(cluster_facts=[{"image_made": False}]) == ["ssh_keys", "ssh", "image_copies"]
+    assert left(snapshots=[{}, {"verified": False}]) == models
+    assert left(snapshots=[{}, {"files_missing": ["o200k"]}]) == models
     # Which is refused there.
-    assert left(views=[{}, {"models": {"/models/own": {"commit": None, "bytes": 6}}}]) == models
+    assert left(snapshots=[{}, {"models": {"/models/own": {"commit": None, "bytes": 6}}}]) == models
 
 
 @pytest.mark.parametrize("step", LINKS)
@@ -78,7 +78,7 @@ def test_the_link_of_each_and_its_keys_count(step: str) -> None:
 def test_one_spark_is_no_pair() -> None:
     found = idle({"spark-1": LOOK}, {"spark-1": VIEW}, {"spark-1": PLAN}, {"spark-1": {}}, {"spark-1": {}})
     assert [step for step in HEAD if step in found] == list(HEAD)
-    assert not {"link", "trust", "ssh", "image_copies"} & set(found)
+    assert not {"link", "ssh_keys", "ssh", "image_copies"} & set(found)
 
 
 def test_what_was_not_looked_at_is_not_left_out() -> None:
