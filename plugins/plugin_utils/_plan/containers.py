@@ -18,7 +18,7 @@ import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import FORMAT
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import wish
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import container_spec
 
 LABEL = f"{names.LABEL}configuration"
 # Where a container has its files from, below the deployment's directory, and where it finds them.
@@ -275,9 +275,9 @@ def keeps(node: Node, wanted: Container) -> bool:
     slot, recorded = node.slot or {"state": "none", "labels": {}}, node.recorded
     if recorded is None or slot["state"] != "running" or slot["labels"].get(LABEL) != recorded["labels"].get(LABEL):
         return False
-    if not wish.same_settings(recorded, node.settings):
+    if not container_spec.same_settings(recorded, node.settings):
         return False
-    return wish.same_container(recorded, dataclasses.asdict(wanted))
+    return container_spec.same_container(recorded, dataclasses.asdict(wanted))
 
 
 def kept(nodes: t.Sequence[Node], wanted: t.Sequence[Container]) -> list[Container]:
@@ -339,7 +339,7 @@ def plan(brought: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, dict[str, t.An
     serving = [serves_already(node, wanted) for node, wanted in zip(nodes, containers)]
     # Whether it goes on with the programs of an earlier release, and is run as that one did.
     goes_on = [one.labels[LABEL] != other.labels[LABEL] for one, other in zip(containers, wanted)]
-    run_as = [wish.settings(node.recorded or {}) if on else {} for node, on in zip(nodes, goes_on)]
+    run_as = [container_spec.settings(node.recorded or {}) if on else {} for node, on in zip(nodes, goes_on)]
     return {
         node.name: {
             "node": dict(vars(node)),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import command, wrapped
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.course import in_brackets, url_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.lifecycle import in_brackets, url_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import Reach
 
 # Settings of Open WebUI's own, over which those of people count.

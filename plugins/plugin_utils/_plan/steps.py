@@ -17,7 +17,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.served
 Mapping = t.Mapping[str, t.Any]
 
 
-def idle(
+def completed_steps(
     docker_facts: Mapping,
     snapshots: Mapping,
     plans: Mapping,

@@ -80,7 +80,7 @@ def model_copies(run: Run, snapshots: Mapping, state_directory: str, verify: boo
 def completed_steps(
     _run: Run, docker_facts: Mapping, snapshots: Mapping, plans: Mapping, cluster_facts: Mapping, link_steps: Mapping
 ) -> Result:
-    return {"steps": steps.idle(docker_facts, snapshots, plans, cluster_facts, link_steps)}
+    return {"steps": steps.completed_steps(docker_facts, snapshots, plans, cluster_facts, link_steps)}
 
 
 FORMS: Forms = {

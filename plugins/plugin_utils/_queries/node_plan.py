@@ -13,10 +13,10 @@ import typing as t
 from ansible.plugins.loader import lookup_loader
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
     back,
-    course,
+    container_spec,
+    lifecycle,
+    node_specs,
     nodes,
-    shared,
-    wish,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import deployment as plans
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
@@ -47,7 +47,7 @@ SERVE = (
 
 def settings(container: Inputs) -> Result:
     """Return how Docker is to run the container, as far as a user says it."""
-    given = {name: container.get(name) for name in wish.SETTINGS}
+    given = {name: container.get(name) for name in container_spec.SETTINGS}
     found = {name: value for name, value in given.items() if value is not None}
     return {"network": "host", **found}
 
@@ -96,7 +96,7 @@ def spec(
         "is_verified": own.get("present") is not None,
         "programs": programs,
     }
-    return {**shared.brought(asked, plan, run.recipe), "warnings": plan["warnings"]}
+    return {**node_specs.node_spec(asked, plan, run.recipe), "warnings": plan["warnings"]}
 
 
 def container(run: Run, specs: Mapping, script: str) -> Result:
@@ -107,7 +107,7 @@ def container(run: Run, specs: Mapping, script: str) -> Result:
         lookup = lookup_loader.get("ansible.builtin.template", loader=action._loader, templar=action._templar)
         return str(lookup.run([script], variables=run.variables, template_vars={"script": values})[0])
 
-    return dict(shared.planned(run.host, specs, run.recipe, render))
+    return dict(node_specs.node_plan(run.host, specs, run.recipe, render))
 
 
 def record(
@@ -138,7 +138,7 @@ def start(
     """Return what the start of the present container waits for, and refuse a Spark that the others cannot find."""
     here = set(run.variables["ansible_play_hosts"])
     missing = [each for each in run.variables["ansible_play_hosts_all"] if each not in here]
-    found = course.start(run.host, labels, record, addresses, missing, all_labels)
+    found = lifecycle.start_conditions(run.host, labels, record, addresses, missing, all_labels)
     return {**found, **refused(found["problem"])}
 
 

@@ -14,8 +14,8 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
     access,
-    course,
     firewall,
+    lifecycle,
     nodes,
     page,
     place,
@@ -53,23 +53,23 @@ def endpoint(
     published_ports: t.Sequence[str] | None = None,
 ) -> Result:
     """Return where the API of a new deployment is."""
-    found = course.listens(run.host, run.hosts, host, port)
+    found = lifecycle.api_endpoint(run.host, run.hosts, host, port)
     return {
         **found,
-        "docker_query": course.closely(found, network, image, published_ports, cache_directory),
+        "docker_query": lifecycle.docker_query(found, network, image, published_ports, cache_directory),
         "alternative": alternative(run, recipe, image),
-        **run.refused(course.exposed(host, expose, allow_unauthenticated, network, run.hosts)),
+        **run.refused(lifecycle.exposure_problem(host, expose, allow_unauthenticated, network, run.hosts)),
     }
 
 
 def previous_endpoint(run: Run, deployment: Mapping, cache_directory: str) -> Result:
     """Return what to look at in Docker where a recorded deployment listened."""
-    return {"docker_query": course.former_query(run.host, run.hosts, deployment, cache_directory)}
+    return {"docker_query": lifecycle.former_query(run.host, run.hosts, deployment, cache_directory)}
 
 
 def restart_endpoint(_run: Run, server: Mapping, published_ports: t.Sequence[str] = ()) -> Result:
     """Return where a server that does not run will listen."""
-    return course.restart_endpoint(server, published_ports)
+    return lifecycle.restart_endpoint(server, published_ports)
 
 
 def container(

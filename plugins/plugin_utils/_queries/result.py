@@ -11,8 +11,8 @@ from __future__ import annotations
 import datetime
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import require
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import course
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import deployment as plans
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import lifecycle
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.served import of_head
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
     EMPTY,
@@ -34,7 +34,7 @@ def probe(
     probe: Mapping = EMPTY,
 ) -> Result:
     """Return what the server is asked, and whether the deployment is new."""
-    return course.question(from_record, verified_before, changed, probe, chat, tools)
+    return lifecycle.probe_request(from_record, verified_before, changed, probe, chat, tools)
 
 
 def record(
@@ -90,12 +90,12 @@ def failure(
     """Return why a run failed, and what comes back."""
     # What another run has taken over does not come back by this one.
     require(run.action, run.host)
-    return course.failure(run.host, result, fallback, rollback_text, slots, changed, verified_before)
+    return lifecycle.failure_facts(run.host, result, fallback, rollback_text, slots, changed, verified_before)
 
 
 def message(run: Run, reasons: Mapping, log: str = "", rollback_text: str = "", result: Mapping = EMPTY) -> Result:
     """Fail with what has become of a run that failed."""
-    return {"failed": True, "msg": course.ended(run.host, reasons, log, rollback_text, result)}
+    return {"failed": True, "msg": lifecycle.failure_message(run.host, reasons, log, rollback_text, result)}
 
 
 FORMS: Forms = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.steps import idle
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.steps import completed_steps
 
 LOOK: dict[str, t.Any] = {"image": {"id": "sha256:1"}, "slot": {"state": "running"}}
 VIEW: dict[str, t.Any] = {
@@ -35,7 +35,7 @@ def left(links: t.Sequence[list[str]] = (LINKS, LINKS), **seen: list[dict[str, t
         for name, value in usual.items()
     }
     joined = {f"spark-{rank}": link for rank, link in enumerate(links, 1)}
-    return [step for step in ALL if step not in idle(**found, link_steps=joined)]
+    return [step for step in ALL if step not in completed_steps(**found, link_steps=joined)]
 
 
 @pytest.mark.parametrize(
@@ -76,12 +76,12 @@ def test_the_link_of_each_and_its_keys_count(step: str) -> None:
 
 
 def test_one_spark_is_no_pair() -> None:
-    found = idle({"spark-1": LOOK}, {"spark-1": VIEW}, {"spark-1": PLAN}, {"spark-1": {}}, {"spark-1": {}})
+    found = completed_steps({"spark-1": LOOK}, {"spark-1": VIEW}, {"spark-1": PLAN}, {"spark-1": {}}, {"spark-1": {}})
     assert [step for step in HEAD if step in found] == list(HEAD)
     assert not {"link", "ssh_keys", "ssh", "image_copies"} & set(found)
 
 
 def test_what_was_not_looked_at_is_not_left_out() -> None:
-    assert idle({}, {}, {}, {}, {}) == []
+    assert completed_steps({}, {}, {}, {}, {}) == []
     both: dict[str, t.Any] = {"spark-1": {}, "spark-2": {}}
-    assert idle(both, both, both, both, both) == []
+    assert completed_steps(both, both, both, both, both) == []

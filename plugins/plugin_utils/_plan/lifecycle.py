@@ -22,7 +22,7 @@ ByHost = t.Mapping[str, t.Any]
 
 # Tokens of an answer that is judged, and of a sign of life.
 ANSWER_TOKENS = 1024
-SIGN_TOKENS = 16
+LIVENESS_TOKENS = 16
 # How long start.yml gives a worker to let its head in.
 PATIENCE_S = 60
 
@@ -34,7 +34,7 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-def exposed(host: str, expose: str, allow_unauthenticated: bool, network: str, hosts: t.Sequence[str]) -> str:
+def exposure_problem(host: str, expose: str, allow_unauthenticated: bool, network: str, hosts: t.Sequence[str]) -> str:
     """Why it must not listen there; empty if it may."""
     if not _is_loopback(host) and not allow_unauthenticated:
         return (
@@ -66,14 +66,16 @@ def url_of(address: str, port: t.Any) -> str:
     return f"http://{in_brackets(reached)}:{port}"
 
 
-def listens(name: str, hosts: t.Sequence[str], host: str, port: t.Any) -> dict[str, t.Any]:
+def api_endpoint(name: str, hosts: t.Sequence[str], host: str, port: t.Any) -> dict[str, t.Any]:
     """Where a Spark listens, and whether it asks the registry. Only the head has the API; the others get the image from
     it, and may have no internet."""
     is_head = name == hosts[0]
     return {"port": port if is_head else 0, "address": host if is_head else "127.0.0.1", "pull": is_head}
 
 
-def closely(place: Mapping, network: str, image: str, published_ports: t.Any, compare_path: str) -> dict[str, t.Any]:
+def docker_query(
+    place: Mapping, network: str, image: str, published_ports: t.Any, compare_path: str
+) -> dict[str, t.Any]:
     """What spark_info is to look at in Docker before something listens at that place, which `listens` has told.
 
     On the bridge the server's own port is nobody else's business.
@@ -93,12 +95,12 @@ def closely(place: Mapping, network: str, image: str, published_ports: t.Any, co
 
 def former_query(name: str, hosts: t.Sequence[str], deployment: Mapping, cache_directory: str) -> dict[str, t.Any]:
     """Return what spark_info is to look at in Docker before a recorded deployment listens again where it did."""
-    place = listens(name, hosts, deployment["listens_on"], urlsplit(deployment["url"]).port)
+    place = api_endpoint(name, hosts, deployment["listens_on"], urlsplit(deployment["url"]).port)
     container, image = deployment["container"], deployment["image"]["id"]
-    return closely(place, container["network"], image, container["published_ports"], cache_directory)
+    return docker_query(place, container["network"], image, container["published_ports"], cache_directory)
 
 
-def question(
+def probe_request(
     from_record: bool, verified_before: ByHost, changed: ByHost, probe: Mapping, chat: bool, tools: bool
 ) -> dict[str, t.Any]:
     """What the server is asked, and whether it is new: without a record of just this configuration nobody has seen it
@@ -116,17 +118,17 @@ def question(
         "prompt": "" if from_record else probe.get("prompt") or "",
         # None is what the probe itself expects.
         "expect": (probe.get("expect") or None) if is_new else [],
-        "max_tokens": probe.get("max_tokens", ANSWER_TOKENS) if is_new else SIGN_TOKENS,
+        "max_tokens": probe.get("max_tokens", ANSWER_TOKENS) if is_new else LIVENESS_TOKENS,
         "tools": is_new and chat and tools,
     }
 
 
-def reason(name: str, result: Mapping) -> str:
+def failure_reason(name: str, result: Mapping) -> str:
     """Why a task failed. Empty on a Spark that is here because another one failed."""
     return str(result.get("error") or result.get("msg") or "").removeprefix(f"{name}: ")
 
 
-def failure(
+def failure_facts(
     name: str,
     result: Mapping,
     fallback: Mapping | None,
@@ -145,7 +147,7 @@ def failure(
     served = not slots or any(slot and slot.get("state") == "running" for slot in slots.values())
     comes_back = fallback if served else None
     return {
-        "reason": reason(name, result),
+        "reason": failure_reason(name, result),
         "can_retry": bool(changed)
         and all(each is False for each in changed.values())
         and False not in verified_before.values(),
@@ -154,16 +156,16 @@ def failure(
     }
 
 
-def ended(name: str, reasons: ByHost, log: str, rollback_text: str, result: Mapping) -> str:
+def failure_message(name: str, reasons: ByHost, log: str, rollback_text: str, result: Mapping) -> str:
     """What a run fails with that has gone back, or could not."""
     kept = f"Its log is kept in {log}." if log else "It has left no log."
     if result:
-        why = reason(name, result) or "that failed on another Spark."
+        why = failure_reason(name, result) or "that failed on another Spark."
         rollback_text = f"The previous deployment could not be started again either: {why}"
     return " ".join([f"{name}:", *dict.fromkeys(str(why) for why in reasons.values() if why), kept, rollback_text])
 
 
-def start(
+def start_conditions(
     name: str,
     labels: Mapping,
     record: Mapping | None,
@@ -184,7 +186,8 @@ def start(
         "has_api": has_api,
         "ssh_address": rails[0]["address"] if rails and not has_api else "",
         "worker_timeout": PATIENCE_S,
-        "problem": _gone(name, [rail for rail in rails if rail["address"] not in addresses]) or _half(name, others),
+        "problem": _missing_addresses(name, [rail for rail in rails if rail["address"] not in addresses])
+        or _mixed_deployments(name, others),
         "refusal": f"{name}: {listed(lost)} could not be started; see the message. The container here waits, and "
         f"serves when {'that is' if len(lost) == 1 else 'they are'} there."
         if has_api and lost
@@ -201,7 +204,7 @@ def restart_endpoint(server: Mapping, published_ports: t.Collection[str]) -> dic
     return {"port": (place.port or 0) if listens else 0, "address": place.hostname or "127.0.0.1"}
 
 
-def _half(name: str, labels: t.Sequence[Mapping]) -> str:
+def _mixed_deployments(name: str, labels: t.Sequence[Mapping]) -> str:
     """Of Sparks of which one has kept what it was to serve, and another one has gone back."""
     names = told_apart(labels)
     if not names:
@@ -212,7 +215,7 @@ def _half(name: str, labels: t.Sequence[Mapping]) -> str:
     )
 
 
-def _gone(name: str, rails: t.Sequence[Mapping]) -> str:
+def _missing_addresses(name: str, rails: t.Sequence[Mapping]) -> str:
     """Of a Spark without the addresses that its containers were made for; the other one would wait in vain."""
     if not rails:
         return ""

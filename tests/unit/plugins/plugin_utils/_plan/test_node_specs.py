@@ -10,7 +10,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers, shared
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers, node_specs
 
 COMMIT = "0123"
 SERVED = {
@@ -77,7 +77,7 @@ def fixture_programs(tmp_path: Path) -> Path:
 
 
 def test_what_runs_in_the_container_is_brought(programs: Path) -> None:
-    found = shared.brought(asked(programs=str(programs)), PLAN, {"tiktoken_encodings": ["one"]})
+    found = node_specs.node_spec(asked(programs=str(programs)), PLAN, {"tiktoken_encodings": ["one"]})
     assert list(found["files"]) == ["entrypoint.py", "server/a.py", "server/b.py"]
     assert found["files"]["server/a.py"] == "# server/a.py\n"
     node = found["node"]
@@ -89,7 +89,7 @@ def test_what_runs_in_the_container_is_brought(programs: Path) -> None:
     assert "/models/draft/draft" in found["config"]["text"]
     # The record keeps what the recipe says of its image.
     noted = {"note": "It is new.", "image": SERVED["image"]}
-    warnings = shared.brought(asked(programs=str(programs)), PLAN, noted)["config"]["warnings"]
+    warnings = node_specs.node_spec(asked(programs=str(programs)), PLAN, noted)["config"]["warnings"]
     assert warnings == ["It is new.", "It is slow."]
 
 
@@ -105,19 +105,19 @@ def test_what_runs_in_the_container_is_brought(programs: Path) -> None:
 )
 def test_where_it_listens(programs: Path, host: str, network: str, url: str, published: bool) -> None:
     settings = {"network": network, "published_ports": ["8000:8000"]}
-    node = shared.brought(asked(programs=str(programs), host=host, settings=settings), PLAN, {})["node"]
+    node = node_specs.node_spec(asked(programs=str(programs), host=host, settings=settings), PLAN, {})["node"]
     assert (node["url"], node["bridged"], "published_ports" in node["settings"]) == (url, published, published)
 
 
 def test_the_memory_guard_is_told_what_the_plan_says(programs: Path) -> None:
     told = {"memory_guard": "off", "takes": 1_000_000_000, "share": 0.9}
-    node = shared.brought(asked(programs=str(programs)), {**PLAN, **told}, {})["node"]
+    node = node_specs.node_spec(asked(programs=str(programs)), {**PLAN, **told}, {})["node"]
     assert {key: node[key] for key in told} == told
 
 
 def test_models_that_are_not_known_are_named(programs: Path) -> None:
     with pytest.raises(KeyError, match="a/target"):
-        shared.brought(asked(programs=str(programs), models={}), PLAN, {})
+        node_specs.node_spec(asked(programs=str(programs), models={}), PLAN, {})
 
 
 def render(script: t.Mapping[str, t.Any]) -> str:
@@ -125,8 +125,8 @@ def render(script: t.Mapping[str, t.Any]) -> str:
 
 
 def test_only_the_head_starts_the_server(programs: Path) -> None:
-    everybody = [shared.brought(asked(rank, programs=str(programs)), PLAN, {}) for rank in range(2)]
-    (head, head_files), (worker, worker_files) = shared.completed(everybody, render)
+    everybody = [node_specs.node_spec(asked(rank, programs=str(programs)), PLAN, {}) for rank in range(2)]
+    (head, head_files), (worker, worker_files) = node_specs.completed_specs(everybody, render)
     assert head_files["serve.sh"].endswith("--ranks 2\n")
     assert "serve.sh" not in worker_files
     for node, files, brought in zip((head, worker), (head_files, worker_files), everybody):
@@ -135,7 +135,7 @@ def test_only_the_head_starts_the_server(programs: Path) -> None:
 
 
 def test_what_is_recorded_for_the_same_is_known(programs: Path) -> None:
-    first = shared.brought(asked(programs=str(programs)), PLAN, {})
+    first = node_specs.node_spec(asked(programs=str(programs)), PLAN, {})
     (node,) = containers.read([first["node"]])
     own = {
         "files": {"options.yml": first["config"]["text"]},
@@ -145,14 +145,16 @@ def test_what_is_recorded_for_the_same_is_known(programs: Path) -> None:
         "listens_on": "127.0.0.1",
     }
     for record, known in ((own, {"image": "r:1"}), ({**own, "models": {}}, None)):
-        brought = shared.brought(asked(programs=str(programs), record=record), PLAN, {})
-        ((made, _files),) = shared.completed([brought], render)
+        brought = node_specs.node_spec(asked(programs=str(programs), record=record), PLAN, {})
+        ((made, _files),) = node_specs.completed_specs([brought], render)
         assert made["recorded"] == known
 
 
 def test_a_spark_gets_its_part(programs: Path) -> None:
-    everybody = {f"spark-{rank + 1}": shared.brought(asked(rank, programs=str(programs)), PLAN, {}) for rank in (0, 1)}
-    plan = shared.planned("spark-2", everybody, {"title": "Mine"}, render)
+    everybody = {
+        f"spark-{rank + 1}": node_specs.node_spec(asked(rank, programs=str(programs)), PLAN, {}) for rank in (0, 1)
+    }
+    plan = node_specs.node_plan("spark-2", everybody, {"title": "Mine"}, render)
     assert (plan["start_order"], plan["deployment"]["title"], plan["deployment"]["context"]) == ("first", "Mine", 1024)
     assert plan["container"]["command"][-1] == "worker"
     assert [file["name"] for file in plan["files"]] == ["entrypoint.py", "server/a.py", "server/b.py", "options.yml"]
@@ -161,8 +163,8 @@ def test_a_spark_gets_its_part(programs: Path) -> None:
 
 def test_room_is_reserved_for_the_records_of_what_is_new(programs: Path) -> None:
     def plan(own: t.Mapping[str, t.Any] | None) -> t.Mapping[str, t.Any]:
-        brought = shared.brought(asked(programs=str(programs), record=own), PLAN, {})
-        return shared.planned("spark-1", {"spark-1": brought}, {"title": "Mine"}, render)
+        brought = node_specs.node_spec(asked(programs=str(programs), record=own), PLAN, {})
+        return node_specs.node_plan("spark-1", {"spark-1": brought}, {"title": "Mine"}, render)
 
     new = plan(None)
     (place,) = new["reservations"]

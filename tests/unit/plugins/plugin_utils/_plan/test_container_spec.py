@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import wish
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import container_spec
 
 TEXTS = {"options.yml": "# Managed\nmax_batch_size: 1\n", "serve.sh": "exec trtllm-serve /tmp/models/m\n"}
 SCRIPT = {"served": "/tmp/models/m", "environment": {"MINE": "a b"}}
@@ -29,7 +29,7 @@ DIRECTORY = {"/srv/model": {"commit": None, "fingerprint": "one"}}
     ],
 )
 def test_models_are_what_they_hold(before: t.Any, now: t.Any, same: bool) -> None:
-    assert wish.same_models(before, now) is same
+    assert container_spec.same_models(before, now) is same
 
 
 RECORD: dict[str, t.Any] = {
@@ -61,12 +61,12 @@ RECORD: dict[str, t.Any] = {
 def test_what_was_recorded_for_the_same(
     texts: dict[str, str], script: dict[str, t.Any], models: t.Any, host: str, same: bool
 ) -> None:
-    assert wish.container(RECORD, texts, script, models, host) == (RECORD["container"] if same else None)
+    assert container_spec.container(RECORD, texts, script, models, host) == (RECORD["container"] if same else None)
 
 
 @pytest.mark.parametrize("record", [None, {}, {**RECORD, "files": {**TEXTS, "options.yml": "a: [\n"}}])
 def test_only_a_record_has_a_container(record: t.Any) -> None:
-    assert wish.container(record, TEXTS, SCRIPT, COMMIT, HOST) is None
+    assert container_spec.container(record, TEXTS, SCRIPT, COMMIT, HOST) is None
 
 
 def test_settings_are_what_somebody_asks_for() -> None:
@@ -76,8 +76,8 @@ def test_settings_are_what_somebody_asks_for() -> None:
         "device_requests": [{"count": -1, "driver": "nvidia"}],
     }
     same = {"log_max_files": "3", "device_requests": [{"driver": "nvidia", "count": -1}]}
-    assert wish.same_settings(recorded, {})
-    assert wish.same_settings(recorded, same)
+    assert container_spec.same_settings(recorded, {})
+    assert container_spec.same_settings(recorded, same)
     others: list[dict[str, t.Any]] = [{"ulimits": []}, {"log_max_files": 4}, {"ipc_mode": "private"}]
     for other in others:
-        assert not wish.same_settings(recorded, {**same, **other})
+        assert not container_spec.same_settings(recorded, {**same, **other})

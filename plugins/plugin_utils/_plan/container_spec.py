@@ -39,7 +39,7 @@ def same_models(recorded: Mapping, wanted: Mapping) -> bool:
     return before == now
 
 
-def shown(container: Mapping) -> list[str]:
+def mount_summary(container: Mapping) -> list[str]:
     """Return what a container sees of its Spark beside its programs: targets, sources, and what it may do."""
     told = [
         [str(mount.get(key)) for key in ("target", "source", "type", "read_only")]
@@ -71,7 +71,7 @@ def same_container(recorded: Mapping, wanted: Mapping) -> bool:
     return (
         all(recorded[key] == wanted[key] for key in asked)
         and told[0] == told[1]
-        and shown(recorded) == shown(wanted)
+        and mount_summary(recorded) == mount_summary(wanted)
         and all(labels[0].get(name) == labels[1].get(name) for name in TOLD)
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import course
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import lifecycle
 
 HERE = "127.0.0.1"
 PROBE = {"prompt": "What is 6 times 7?", "expect": ["42"], "max_tokens": 500}
@@ -37,17 +37,17 @@ PROBE = {"prompt": "What is 6 times 7?", "expect": ["42"], "max_tokens": 500}
     ],
 )
 def test_who_is_let_in(host: str, expose: str, allowed: bool, network: str, hosts: list[str], said: str) -> None:
-    refusal = course.exposed(host, expose, allowed, network, hosts)
+    refusal = lifecycle.exposure_problem(host, expose, allowed, network, hosts)
     assert refusal.startswith(said) if said else refusal == ""
 
 
 def test_only_the_head_has_the_api_and_asks_the_registry() -> None:
-    assert course.listens("a", ["a", "b"], "0.0.0.0", 8000) == {
+    assert lifecycle.api_endpoint("a", ["a", "b"], "0.0.0.0", 8000) == {
         "port": 8000,
         "address": "0.0.0.0",
         "pull": True,
     }
-    assert course.listens("b", ["a", "b"], "0.0.0.0", 8000) == {"port": 0, "address": HERE, "pull": False}
+    assert lifecycle.api_endpoint("b", ["a", "b"], "0.0.0.0", 8000) == {"port": 0, "address": HERE, "pull": False}
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_only_the_head_has_the_api_and_asks_the_registry() -> None:
 def test_what_is_looked_at_where_it_is_to_listen(
     network: str, host: str, port: t.Any, published: list[str] | None, looked_at: dict[str, t.Any]
 ) -> None:
-    found = course.closely({"address": host, "port": port}, network, "r:1", published, "/hub")
+    found = lifecycle.docker_query({"address": host, "port": port}, network, "r:1", published, "/hub")
     assert found == {"image": "r:1", "address": host, "usage": True, "compare_path": "/hub", **looked_at}
 
 
 def test_a_recorded_deployment_is_looked_at_where_it_listened() -> None:
     container = {"network": "bridge", "published_ports": ["127.0.0.1:8100:8100"]}
     record = {"listens_on": "0.0.0.0", "url": "http://127.0.0.1:8100", "image": {"id": "sha256:1"}}
-    found = course.former_query("a", ["a", "b"], {**record, "container": container}, "/hub")
+    found = lifecycle.former_query("a", ["a", "b"], {**record, "container": container}, "/hub")
     assert found == {
         "image": "sha256:1",
         "address": "0.0.0.0",
@@ -82,7 +82,7 @@ def test_a_recorded_deployment_is_looked_at_where_it_listened() -> None:
         "compare_path": "/hub",
         "published_ports": ["127.0.0.1:8100:8100"],
     }
-    assert "port" not in course.former_query(
+    assert "port" not in lifecycle.former_query(
         "b", ["a", "b"], {**record, "container": {**container, "network": "host"}}, "/hub"
     )
 
@@ -90,7 +90,7 @@ def test_a_recorded_deployment_is_looked_at_where_it_listened() -> None:
 def asked(
     recorded: bool, known: t.Any, changed: t.Any, probe: t.Any = PROBE, chat: bool = True, tools: bool = True
 ) -> dict[str, t.Any]:
-    return course.question(recorded, dict(zip("ab", known)), dict(zip("ab", changed)), probe, chat, tools)
+    return lifecycle.probe_request(recorded, dict(zip("ab", known)), dict(zip("ab", changed)), probe, chat, tools)
 
 
 JUDGED = {"kind": "chat", "prompt": PROBE["prompt"], "expect": ["42"], "max_tokens": 500, "tools": True}
@@ -138,7 +138,7 @@ def test_a_question_that_nobody_has_set_is_the_probes_own() -> None:
     ],
 )
 def test_why_it_failed_is_said_without_the_name_of_the_host(result: t.Any, why: str) -> None:
-    found = course.failure("a", result, None, "It serves again.", {}, {}, {})
+    found = lifecycle.failure_facts("a", result, None, "It serves again.", {}, {}, {})
     assert (found["reason"], found["fallback"], found["rollback_text"]) == (why, None, "Nothing serves now.")
 
 
@@ -156,7 +156,7 @@ RECORD = {"deployment": "mine"}
     ],
 )
 def test_what_served_comes_back_on_all_or_on_none(slots: t.Any, comes_back: bool) -> None:
-    found = course.failure("a", {}, RECORD, "It serves again.", slots, {}, {})
+    found = lifecycle.failure_facts("a", {}, RECORD, "It serves again.", slots, {}, {})
     assert (found["fallback"], found["rollback_text"]) == (
         (RECORD, "It serves again.") if comes_back else (None, "Nothing serves now.")
     )
@@ -169,27 +169,27 @@ def test_what_served_comes_back_on_all_or_on_none(slots: t.Any, comes_back: bool
 )
 def test_whether_a_run_has_changed_anything(changed: list[t.Any], untouched: bool) -> None:
     known = {"a": True, "b": True}
-    assert course.failure("a", {}, None, "", {}, dict(zip("ab", changed)), known)["can_retry"] is untouched
+    assert lifecycle.failure_facts("a", {}, None, "", {}, dict(zip("ab", changed)), known)["can_retry"] is untouched
     # Who goes back does not say: what served until then was put aside.
-    assert course.failure("a", {}, None, "", {}, {}, {})["can_retry"] is False
+    assert lifecycle.failure_facts("a", {}, None, "", {}, {}, {})["can_retry"] is False
 
 
 def test_what_a_run_that_was_cut_off_has_made_gives_way_to_what_served_before() -> None:
     slots = {"a": {"state": "running"}}
-    found = course.failure("a", {}, RECORD, "It serves again.", slots, {"a": False}, {"a": False})
+    found = lifecycle.failure_facts("a", {}, RECORD, "It serves again.", slots, {"a": False}, {"a": False})
     assert (found["can_retry"], found["fallback"]) == (False, RECORD)
 
 
 def test_what_a_run_ends_with() -> None:
     whys = {"a": "The server died.", "b": "", "c": "The server died."}
-    assert course.ended("a", whys, "/state/failed.log", "It serves again.", {}) == (
+    assert lifecycle.failure_message("a", whys, "/state/failed.log", "It serves again.", {}) == (
         "a: The server died. Its log is kept in /state/failed.log. It serves again."
     )
-    assert course.ended("a", whys, "", "", {"msg": "a: It is gone."}) == (
+    assert lifecycle.failure_message("a", whys, "", "", {"msg": "a: It is gone."}) == (
         "a: The server died. It has left no log. The previous deployment could not be started again either: It is gone."
     )
     # It is only here because another one could not.
-    assert course.ended("a", whys, "", "", {"msg": ""}).endswith("either: that failed on another Spark.")
+    assert lifecycle.failure_message("a", whys, "", "", {"msg": ""}).endswith("either: that failed on another Spark.")
 
 
 RAILS = [{"interface": "enp1s0f1np1", "address": "192.168.100.10"}]
@@ -199,8 +199,8 @@ RANK = "dgx_spark.speculative.rank"
 
 def test_a_start_of_one_alone_waits_for_its_server() -> None:
     nothing = {"has_api": True, "ssh_address": "", "worker_timeout": 60, "problem": "", "refusal": ""}
-    assert course.start("a", {}, None, [], ["b"], {}) == nothing
-    assert course.start("a", {RANK: "0"}, PAIR, ["192.168.100.10"], [], {}) == nothing
+    assert lifecycle.start_conditions("a", {}, None, [], ["b"], {}) == nothing
+    assert lifecycle.start_conditions("a", {RANK: "0"}, PAIR, ["192.168.100.10"], [], {}) == nothing
 
 
 STOPPED = {"state": "stopped", "url": "http://192.168.1.5:8100", "cluster": None}
@@ -222,17 +222,17 @@ STOPPED = {"state": "stopped", "url": "http://192.168.1.5:8100", "cluster": None
 def test_the_port_of_what_does_not_run_is_looked_at_before_a_start(
     server: t.Any, published: list[str], place: tuple[int, str]
 ) -> None:
-    found = course.restart_endpoint(server, published)
+    found = lifecycle.restart_endpoint(server, published)
     assert (found["port"], found["address"]) == place
 
 
 def test_a_worker_waits_for_its_head() -> None:
-    found = course.start("b", {RANK: "1"}, PAIR, ["192.168.100.10"], ["c"], {})
+    found = lifecycle.start_conditions("b", {RANK: "1"}, PAIR, ["192.168.100.10"], ["c"], {})
     assert (found["has_api"], found["ssh_address"], found["refusal"]) == (False, "192.168.100.10", "")
 
 
 def test_addresses_that_are_gone_are_said() -> None:
-    assert course.start("a", {RANK: "0"}, PAIR, [HERE], [], {})["problem"] == (
+    assert lifecycle.start_conditions("a", {RANK: "0"}, PAIR, [HERE], [], {})["problem"] == (
         "a does not have 192.168.100.10 on enp1s0f1np1 any more, where the others look for it. The "
         "containers are started and wait for that: see that the cable is in, and run 'sudo netplan apply' there, or "
         "the deployment's own playbook again, which looks at the network."
@@ -245,7 +245,9 @@ def test_half_a_pair_that_was_kept_is_not_waited_for() -> None:
     labels = {"a": {options: "new"}, "b": {options: "old"}, "c": {}, "d": {options: "another's"}}
 
     def gone(**changes: t.Any) -> t.Any:
-        return course.start("a", {RANK: "0"}, PAIR, ["192.168.100.10"], [], {**labels, **changes})["problem"]
+        return lifecycle.start_conditions("a", {RANK: "0"}, PAIR, ["192.168.100.10"], [], {**labels, **changes})[
+            "problem"
+        ]
 
     assert gone().startswith("a and the others do not have the same deployment (new and old), as after a run that")
     assert gone(b={options: "new"}) == ""
@@ -261,7 +263,9 @@ def test_half_a_pair_that_was_kept_is_not_waited_for() -> None:
     ],
 )
 def test_a_head_does_not_wait_for_workers_that_are_missing(pair: t.Any, missing: list[str], lost: str) -> None:
-    refusal = course.start("a", {RANK: "0"}, {"cluster": pair}, ["192.168.100.10"], missing, {})["refusal"]
+    refusal = lifecycle.start_conditions("a", {RANK: "0"}, {"cluster": pair}, ["192.168.100.10"], missing, {})[
+        "refusal"
+    ]
     assert refusal == (
         f"a: {lost} could not be started; see the message. The container here waits, and serves when "
         f"{'they are' if ' ' in lost else 'that is'} there."

@@ -11,8 +11,13 @@ from __future__ import annotations
 import typing as t
 from pathlib import Path, PurePosixPath
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import containers, deployment, served, wish
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.course import url_of
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
+    container_spec,
+    containers,
+    deployment,
+    served,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.lifecycle import url_of
 
 Mapping = t.Mapping[str, t.Any]
 # Puts what the script has to know into its template.
@@ -25,7 +30,7 @@ def programs(directory: Path) -> dict[str, str]:
     return {path.relative_to(directory).as_posix(): path.read_text(encoding="utf-8") for path in found}
 
 
-def brought(asked: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]:
+def node_spec(asked: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]:
     """What a Spark brings: `node`, as the containers are planned with; programs and engine options; its own record, and
     whether what serves was proven.
 
@@ -67,7 +72,7 @@ def brought(asked: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]:
     }
 
 
-def completed(everybody: t.Sequence[Mapping], render: Render) -> list[tuple[dict[str, t.Any], dict[str, str]]]:
+def completed_specs(everybody: t.Sequence[Mapping], render: Render) -> list[tuple[dict[str, t.Any], dict[str, str]]]:
     """What each brings with what only all together tell: its generation, and its record if that is for the same; and
     its files but for the options. Only the head starts the server."""
     nodes = containers.read([each["node"] for each in everybody])
@@ -76,15 +81,17 @@ def completed(everybody: t.Sequence[Mapping], render: Render) -> list[tuple[dict
     for rank, (node, each) in enumerate(zip(nodes, everybody)):
         files = {**each["files"], **({} if rank else {"serve.sh": serve})}
         texts = deployment.texts(files, each["config"])
-        recorded = wish.container(each["record"], texts, containers.script(nodes, node), node.models, node.host)
+        recorded = container_spec.container(
+            each["record"], texts, containers.script(nodes, node), node.models, node.host
+        )
         generation = containers.generation(texts, node.subdirectories)
         found.append(({**each["node"], "generation": generation, "recorded": recorded}, files))
     return found
 
 
-def planned(host: str, everybody: t.Mapping[str, Mapping], recipe: Mapping, render: Render) -> Mapping:
+def node_plan(host: str, everybody: t.Mapping[str, Mapping], recipe: Mapping, render: Render) -> Mapping:
     """What runs on a Spark: its container and files, the deployment that they are, and as `run` how it is run."""
-    found = completed(list(everybody.values()), render)
+    found = completed_specs(list(everybody.values()), render)
     container = containers.plan([node for node, _files in found])[host]
     (files,) = (files for node, files in found if node["name"] == host)
     own = everybody[host]
