@@ -61,7 +61,7 @@ REPORT: dict[str, dict[str, t.Any]] = {
     "compare_with": {"type": "path"},
 }
 # A task asks one of them.
-SUBJECTS: dict[str, dict[str, t.Any]] = {
+OPERATIONS: dict[str, dict[str, t.Any]] = {
     "plan": {"type": "dict", "options": planning.ARGUMENTS},
     "report": {
         "type": "dict",
@@ -82,7 +82,7 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         host = str(variables.get("inventory_hostname", ""))
         _result, given = self.validate_argument_spec(
-            argument_spec=SUBJECTS, mutually_exclusive=[list(SUBJECTS)], required_one_of=[list(SUBJECTS)]
+            argument_spec=OPERATIONS, mutually_exclusive=[list(OPERATIONS)], required_one_of=[list(OPERATIONS)]
         )
         try:
             if given["plan"] is not None:
@@ -155,7 +155,7 @@ def report(given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> di
         documents.check_writable([html, document])
         return {}
     before = None if earlier is None else documents.redacted(earlier, hosts, users)
-    told = documents.redacted(analysed(given), hosts, users)
+    told = documents.redacted(build_report(given), hosts, users)
     lines = table(told)
     if before is not None:
         lines += ["", *comparison_table(compare(before, told))]
@@ -166,7 +166,7 @@ def report(given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> di
     lines += ["", f"  The report: {html}", f"  The same as JSON: {document}"]
     # One call, so that the lines of hosts that report at once are not mixed.
     display.display("\n" + "\n".join(lines) + "\n")
-    return {"report": told, "lines": lines, **judged(told, given)}
+    return {"report": told, "lines": lines, **verdict_result(told, given)}
 
 
 def earlier_report(path: str | None, document: Path) -> documents.Report | None:
@@ -183,7 +183,7 @@ def earlier_report(path: str | None, document: Path) -> documents.Report | None:
     return report
 
 
-def analysed(given: t.Mapping[str, t.Any]) -> documents.Report:
+def build_report(given: t.Mapping[str, t.Any]) -> documents.Report:
     """The report of what was measured."""
     record, plan, machine, results = (given[name] for name in ("record", "plan", "machine", "results"))
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
@@ -194,7 +194,7 @@ def analysed(given: t.Mapping[str, t.Any]) -> documents.Report:
         raise documents.DocumentError(f"What the benchmark has measured cannot be judged: {reason}") from None
 
 
-def judged(report: documents.Report, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def verdict_result(report: documents.Report, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """What is kept of the verdict, where the plan has a recipe to choose for, and how the benchmark has ended."""
     plan, results = given["plan"], given["results"]
     recipe = plan.get("recipe")

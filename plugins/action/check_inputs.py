@@ -50,7 +50,7 @@ class ActionModule(ActionBase):
         own = {**arguments["playbook_inputs"], **OF_ALL}
         types = {**own, **{name: kind for options in known.values() for name, kind in options.items()}}
         judged = (name for name, kind in types.items() if kind in KINDS or name == DEPLOYMENT)
-        wrong = unusable(self._known(variables, judged), types)
+        wrong = unusable(self._known_inputs(variables, judged), types)
         if wrong:
             raise AnsibleActionFail("\n".join([*wrong, "Correct the value on the command line or in the inventory."]))
         wrong = [*misspelt(variables, known), *replaced(variables)]
@@ -86,7 +86,7 @@ class ActionModule(ActionBase):
                 "which may not do it. Leave that out: the roles become root where they need it."
             )
 
-    def _known(self, variables: t.Mapping[str, t.Any], names: t.Iterable[str]) -> dict[str, t.Any]:
+    def _known_inputs(self, variables: t.Mapping[str, t.Any], names: t.Iterable[str]) -> dict[str, t.Any]:
         """The values of those inputs that have one by now, and not only when it is known what is served."""
         values = {}
         for name in names:

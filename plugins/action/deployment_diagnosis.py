@@ -21,7 +21,7 @@ display = Display()
 ON_THE_WAY = "~/.dgx-spark-diagnosis.tar.gz"
 
 
-def place(where: str, host: str, hosts: t.Sequence[str]) -> Path:
+def bundle_path(where: str, host: str, hosts: t.Sequence[str]) -> Path:
     """Where an archive goes: relative to where the command was given, and with several hosts one file each."""
     path = Path(os.environ.get("PWD", ""), Path(where).expanduser())
     return path if len(hosts) == 1 else Path(re.sub(r"([.]tar[.]gz|[.]tgz)$", "", str(path)) + f"-{host}.tar.gz")
@@ -37,7 +37,7 @@ class ActionModule(ActionBase):
         variables, arguments = dict(task_vars or {}), dict(self._task.args)
         # Without its failure the module refuses that.
         if boolean(arguments.get("always_fail") or False) and arguments.get("failure_message") is not None:
-            return self._failed(arguments, variables)
+            return self._failure_result(arguments, variables)
         wanted = str(arguments.get("fetch_to") or "")
         if wanted and not arguments.get("bundle"):
             arguments["bundle"] = ON_THE_WAY
@@ -45,12 +45,12 @@ class ActionModule(ActionBase):
         if not wanted or not found.get("bundle"):
             return found
         host = str(variables.get("inventory_hostname", self._play_context.remote_addr))
-        path = place(wanted, host, variables.get("ansible_play_hosts_all") or [host])
-        failed = self._brought(str(found["bundle"]), path, variables)
+        path = bundle_path(wanted, host, variables.get("ansible_play_hosts_all") or [host])
+        failed = self._fetch_bundle(str(found["bundle"]), path, variables)
         said = f"  The evidence is in {path}; look through it before you give it away."
         return failed or {**found, "bundle": str(path), "lines": [*found["lines"], said]}
 
-    def _failed(self, arguments: dict[str, t.Any], variables: dict[str, t.Any]) -> dict[str, t.Any]:
+    def _failure_result(self, arguments: dict[str, t.Any], variables: dict[str, t.Any]) -> dict[str, t.Any]:
         """Fail as the run did, whose own message must not get lost behind a diagnosis that fails."""
         try:
             found = dict(self._execute_module(module_args=arguments, task_vars=variables))
@@ -60,7 +60,7 @@ class ActionModule(ActionBase):
             display.display("\n" + "\n".join(found["lines"]) + "\n")
         return {"failed": True, "changed": False, "msg": str(arguments["failure_message"])}
 
-    def _brought(self, source: str, path: Path, variables: dict[str, t.Any]) -> dict[str, t.Any]:
+    def _fetch_bundle(self, source: str, path: Path, variables: dict[str, t.Any]) -> dict[str, t.Any]:
         """Take the archive from the host, which does not keep it; what came in the way, or nothing."""
         try:
             read = dict(self._execute_module("ansible.legacy.slurp", {"src": source}, task_vars=variables))

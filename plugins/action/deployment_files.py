@@ -16,7 +16,7 @@ OWN = "0700"
 READ = "0644"
 
 
-def wanted(given: t.Mapping[str, t.Any]) -> dict[str, str]:
+def desired_files(given: t.Mapping[str, t.Any]) -> dict[str, str]:
     """What there has to be, as a look says what there is. A mode that is written in another way is not found there."""
     place = PurePosixPath(GENERATIONS, given["generation"]) if given.get("generation") else PurePosixPath()
     files = given.get("files") or []
@@ -45,6 +45,6 @@ class ActionModule(ActionBase):
         known, prunes = (self._task.args.get(name) for name in ("existing", "prune"))
         # What is to be reserved cannot be seen.
         whole = not prunes and all("content" in file for file in self._task.args.get("files") or [])
-        if known and whole and wanted(self._task.args).items() <= known.items():
+        if known and whole and desired_files(self._task.args).items() <= known.items():
             return {"changed": False, "diff": []}
         return dict(self._execute_module(task_vars=variables))

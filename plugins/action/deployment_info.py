@@ -32,7 +32,7 @@ class ActionModule(ActionBase):
         if "disk" in found:
             around = Around(tuple(((task_vars or {}).get("groups") or {}).get("sparks") or ()))
             return {**found, "lines": render(host, status_of(found), around, reach_of(self, task_vars or {}))}
-        return {**found, "lines": told(host, found["log"])} if "log" in found else found
+        return {**found, "lines": log_lines(host, found["log"])} if "log" in found else found
 
     def _lets_in(self, where: t.Mapping[str, t.Any], task_vars: dict[str, t.Any] | None) -> bool:
         """Whether somebody listens there in time."""
@@ -40,7 +40,7 @@ class ActionModule(ActionBase):
         return not self._execute_module("ansible.builtin.wait_for", asked, task_vars=task_vars).get("failed")
 
 
-def told(host: str, log: t.Mapping[str, t.Any]) -> list[str]:
+def log_lines(host: str, log: t.Mapping[str, t.Any]) -> list[str]:
     """The last lines of a log, below where they are from."""
     part = f", the last {len(log['lines'])} lines" if log["truncated"] else ""
     heading = [f"{host}: {log['path'] or 'no log'}{part}", log["detail"]]

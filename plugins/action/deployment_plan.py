@@ -8,7 +8,7 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import links, nodes, sizes
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import host_vars, links, sizes
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries import (
     cluster,
     fabric,
@@ -20,8 +20,8 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries imp
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
     Forms,
     Run,
-    completed,
     query_spec,
+    with_facts,
 )
 
 QUERIES: dict[str, Forms] = {
@@ -42,8 +42,8 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
-        variables = nodes.known(task_vars or {}, self._task.args, self._templar.template)
-        self._task.args = completed(variables, self._task.args)
+        variables = host_vars.with_hostvars(task_vars or {}, self._task.args, self._templar.template)
+        self._task.args = with_facts(variables, self._task.args)
         _result, given = self.validate_argument_spec(
             argument_spec={name: query_spec(forms) for name, forms in QUERIES.items()},
             mutually_exclusive=[list(QUERIES)],
@@ -58,6 +58,6 @@ class ActionModule(ActionBase):
         except (links.PlanError, sizes.PlanError) as error:
             raise AnsibleActionFail(str(error)) from None
         except KeyError as error:
-            raise AnsibleActionFail(nodes.needs(f"{query}.{name}", form.source, error)) from None
+            raise AnsibleActionFail(host_vars.missing_facts_message(f"{query}.{name}", form.source, error)) from None
         except (TypeError, ValueError, OverflowError) as error:
             raise AnsibleActionFail(f"What the Sparks run cannot be planned: {error}.") from None

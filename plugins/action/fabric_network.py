@@ -37,20 +37,20 @@ class ActionModule(ActionBase):
         if state in CHANGING:
             require(self, str((task_vars or {}).get("inventory_hostname", "")))
         if state == "reverted" and "failure_reason" in arguments:
-            return self._given_up(arguments, task_vars or {})
+            return self._revert_and_fail(arguments, task_vars or {})
         if state == "confirmed":
             # What is confirmed is that a new connection can be had.
-            self._let_go()
+            self._close_connection()
         result = t.cast("Result", self._execute_module(MODULE, arguments, task_vars=task_vars))
         if state not in ("present", "absent") or not result.get("trial"):
             return result
         deadline = time.monotonic() + float(arguments.get("timeout") or 120) + MORE_S
-        stage = self._until_applied(str(result["change"]), deadline, task_vars)
+        stage = self._wait_until_applied(str(result["change"]), deadline, task_vars)
         if stage.get("failed"):
             return {**stage, "change": result["change"], "trial": True}
         return {**result, "stage": stage["stage"]}
 
-    def _given_up(self, arguments: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Result:
+    def _revert_and_fail(self, arguments: dict[str, t.Any], task_vars: dict[str, t.Any]) -> Result:
         """Take back what was tried here, if anything was, and fail with what has come of it.
 
         `of_another` is whether the message of another host has the reason.
@@ -73,24 +73,24 @@ class ActionModule(ActionBase):
         changed = bool(found.get("changed"))
         return {"failed": True, "changed": changed, "of_another": not why.strip(), "msg": f"{host}: {text}"}
 
-    def _let_go(self) -> None:
+    def _close_connection(self) -> None:
         """Close what is kept open of this connection; a local one has nothing to close."""
         reset = getattr(self._connection, "reset", None)
         if reset is not None:
             reset()
 
-    def _look(self, change: str, task_vars: dict[str, t.Any] | None) -> Result:
+    def _read_change(self, change: str, task_vars: dict[str, t.Any] | None) -> Result:
         try:
-            self._let_go()
+            self._close_connection()
             found = self._execute_module(MODULE, {"state": "tried", "change": change}, task_vars=task_vars)
         except AnsibleConnectionFailure as error:
             return {"lost": str(error)}
         return t.cast("Result", found)
 
-    def _until_applied(self, change: str, deadline: float, task_vars: dict[str, t.Any] | None) -> Result:
+    def _wait_until_applied(self, change: str, deadline: float, task_vars: dict[str, t.Any] | None) -> Result:
         """How the change stands once it is in force or has ended, seen over a new connection."""
         while True:
-            found = self._look(change, task_vars)
+            found = self._read_change(change, task_vars)
             stage = found.get("stage")
             if found.get("refused"):
                 return found

@@ -8,7 +8,11 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import models
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.nodes import MODELS, from_hosts, needs
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.host_vars import (
+    MODELS_SOURCE,
+    missing_facts_message,
+    read_from_hosts,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.following import Following
 
 
@@ -25,11 +29,11 @@ class ActionModule(Following):
         head: dict[str, t.Any] | None = None
         if known:
             variables["deployment_recipe"] = self._templar.template(variables.get("deployment_recipe"))
-            head = next(iter(from_hosts(variables, str(known)).values()))
+            head = next(iter(read_from_hosts(variables, str(known)).values()))
             try:
                 given["reference"] = head["repositories"]
             except KeyError as error:
-                raise AnsibleActionFail(needs("reference", MODELS, error)) from None
+                raise AnsibleActionFail(missing_facts_message("reference", MODELS_SOURCE, error)) from None
         self._task.args = {**given, "files": {**(given.get("files") or {}), **files}}
         found = super().run(tmp, task_vars)
         if head is not None and found.get("failed"):

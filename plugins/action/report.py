@@ -16,8 +16,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import is_worker
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.document import DocumentError
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.differences import differences
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.host_vars import resolved, with_hostvars
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.memory import tightest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.nodes import gathered, known
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import (
     access,
     advice,
@@ -32,7 +32,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.stor
 display = Display()
 
 # What is told; a task tells one of them.
-SUBJECTS: dict[str, dict[str, t.Any]] = {
+REPORTS: dict[str, dict[str, t.Any]] = {
     "lines": {"type": "list", "elements": "str"},
     "plans": {"type": "dict"},
     "statuses": {"type": "dict"},
@@ -79,10 +79,10 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         variables = dict(task_vars or {})
         host = str(variables.get("inventory_hostname", "localhost"))
-        seen = known(variables, self._task.args, self._templar.template)
-        self._task.args = gathered(seen, self._task.args, [*SUBJECTS, "compare"])
+        seen = with_hostvars(variables, self._task.args, self._templar.template)
+        self._task.args = resolved(seen, self._task.args, [*REPORTS, "compare"])
         _result, given = self.validate_argument_spec(
-            argument_spec={**SUBJECTS, **BESIDES}, mutually_exclusive=[list(SUBJECTS)], required_one_of=[list(SUBJECTS)]
+            argument_spec={**REPORTS, **BESIDES}, mutually_exclusive=[list(REPORTS)], required_one_of=[list(REPORTS)]
         )
         if given["reveal"] is not None:
             return self._reveal(host, variables, **given["reveal"])
@@ -100,7 +100,7 @@ class ActionModule(ActionBase):
         if given["field_report"] is not None:
             lines = self._field(variables, **given["field_report"])
         if given["compare"] is not None:
-            given = {**given, **self._together(host, **{key: given[key] for key in ("compare", "document")})}
+            given = {**given, **self._cluster_differences(host, **{key: given[key] for key in ("compare", "document")})}
         lines = lines + section(given["title"], given["items"])
         if lines:
             # One call, so that the lines of hosts that report at once are not mixed.
@@ -118,7 +118,9 @@ class ActionModule(ActionBase):
         return status.render(host, seen[host], around, reach) if host in seen else []
 
     @staticmethod
-    def _together(host: str, compare: dict[str, t.Any], document: dict[str, t.Any] | None) -> dict[str, t.Any]:
+    def _cluster_differences(
+        host: str, compare: dict[str, t.Any], document: dict[str, t.Any] | None
+    ) -> dict[str, t.Any]:
         """What shows only when the Sparks are looked at together, to be told and kept."""
         between = differences(compare, host)
         title = "Of the two Sparks together" if len(compare) == 2 else "Of the Sparks together"

@@ -17,7 +17,7 @@ ABOUT = {"gpu": GPU_CAUSES}
 MARK = "dgx-spark-speculative-gpu:"
 
 
-def answered(text: str) -> str:
+def program_problem(text: str) -> str:
     """The problem that the program in the container names, or the whole text if it did not get that far."""
     lines = [line[len(MARK) :] for line in text.splitlines() if line.startswith(MARK)]
     with contextlib.suppress(IndexError, ValueError, KeyError):
@@ -25,7 +25,7 @@ def answered(text: str) -> str:
     return text
 
 
-def of_network(result: t.Mapping[str, t.Any], said: str) -> str:
+def network_problem(result: t.Mapping[str, t.Any], said: str) -> str:
     """Why a change of the network failed, whose own refusals say it all."""
     said = said.removeprefix("Task failed: ")
     if result.get("refused") or "table" in result:
@@ -47,10 +47,10 @@ def failure_message(result: t.Any, host: str = "", about: str = "") -> str:
     said = next((one["msg"] for one in items if one.get("msg")), None) or result.get("msg") or SILENT
     text = str(said).removeprefix(f"{host}: ") if host else str(said)
     if about == "network":
-        return of_network(result, text)
+        return network_problem(result, text)
     if not about:
         return text
-    text = answered(text)
+    text = program_problem(text)
     row = cause_of(text, ABOUT[about])
     return f"{' '.join(text.split()).rstrip('.')}. {row.cause}. {row.fix}"
 

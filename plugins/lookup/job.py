@@ -67,7 +67,7 @@ def file_of(module: str) -> Path:
     return PLUGINS.joinpath(*module.removeprefix(COLLECTION).split(".")).with_suffix(".py")
 
 
-def imported(module: str, source: str) -> t.Iterator[str]:
+def imported_modules(module: str, source: str) -> t.Iterator[str]:
     """Yield the modules of the collection that a module imports."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom):
@@ -81,7 +81,7 @@ def sources(module: str) -> dict[str, str]:
     """Return the sources of a module and of all modules of the collection that it needs, by their names."""
     source = file_of(module).read_text(encoding="utf-8")
     found = {module: source}
-    for name in imported(module, source):
+    for name in imported_modules(module, source):
         found |= sources(name)
     return found
 

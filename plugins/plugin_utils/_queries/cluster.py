@@ -12,14 +12,14 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import cluster as plans
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import images, models, nodes, steps
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import host_vars, images, models, steps
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
     Form,
     Forms,
     Mapping,
     Result,
     Run,
-    refused,
+    refusal_result,
 )
 
 
@@ -66,14 +66,14 @@ def image_copies(run: Run, facts: Mapping, loaded_host: str = "") -> Result:
     found = images.copies(facts)
     # The Spark that has just loaded the image, if one has.
     is_other = run.host == loaded_host and run.host in found["to"] and not run.is_check
-    return {**found, **refused(images.other(facts, run.host) if is_other else "")}
+    return {**found, **refusal_result(images.other(facts, run.host) if is_other else "")}
 
 
 def model_copies(run: Run, snapshots: Mapping, state_directory: str, verify: bool = False) -> Result:
     return {
         "to": models.takers(snapshots),
         **models.cargo(snapshots[run.host], state_directory, verify),
-        **refused(models.unlike(snapshots, run.host)),
+        **refusal_result(models.unlike(snapshots, run.host)),
     }
 
 
@@ -84,9 +84,9 @@ def completed_steps(
 
 
 FORMS: Forms = {
-    "compare": Form(compare, nodes.PAIR),
-    "keys": Form(keys, nodes.PAIR),
-    "image_copies": Form(image_copies, nodes.PAIR),
-    "model_copies": Form(model_copies, nodes.MODELS),
+    "compare": Form(compare, host_vars.CLUSTER_SOURCE),
+    "keys": Form(keys, host_vars.CLUSTER_SOURCE),
+    "image_copies": Form(image_copies, host_vars.CLUSTER_SOURCE),
+    "model_copies": Form(model_copies, host_vars.MODELS_SOURCE),
     "completed_steps": Form(completed_steps),
 }

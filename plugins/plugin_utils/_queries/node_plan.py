@@ -14,9 +14,9 @@ from ansible.plugins.loader import lookup_loader
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
     back,
     container_spec,
+    host_vars,
     lifecycle,
     node_specs,
-    nodes,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import deployment as plans
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
@@ -27,9 +27,9 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.que
     Mapping,
     Result,
     Run,
-    refused,
+    refusal_result,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.served import decided
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.served import reuse_or_decide
 
 # Inputs of speculative_serve that a node spec has as they are.
 SERVE = (
@@ -85,7 +85,7 @@ def spec(
     models: Mapping = EMPTY,
 ) -> Result:
     """Return what a Spark brings into the deployment. A plan is made here if there is none for these inputs."""
-    plan = decided(run, plan, slots=slots, records=records, facts=facts, models=models)
+    plan = reuse_or_decide(run, plan, slots=slots, records=records, facts=facts, models=models)
     if "config" not in plan:
         return dict(plan)
     own = records.get(run.host) or {}
@@ -123,12 +123,12 @@ def record(
     A rollback must be possible on all Sparks: with the state directory that it is in, and the records by host.
     """
     if rollback_in and (refusal := back.refusal(run.host, all_records, rollback_in, docker)):
-        return run.refused(refusal)
+        return run.refusal_result(refusal)
     found = deployment or {}
     return {
         **plans.way(found, None, docker["slot"], records["latest"], records["present"] is not None),
         "reservations": plans.reserved(found, records["present"], rollback_in) if rollback_in else [],
-        **run.refused(plans.lost(found, docker["addresses"])),
+        **run.refusal_result(plans.lost(found, docker["addresses"])),
     }
 
 
@@ -139,12 +139,12 @@ def start(
     here = set(run.variables["ansible_play_hosts"])
     missing = [each for each in run.variables["ansible_play_hosts_all"] if each not in here]
     found = lifecycle.start_conditions(run.host, labels, record, addresses, missing, all_labels)
-    return {**found, **refused(found["problem"])}
+    return {**found, **refusal_result(found["problem"])}
 
 
 RECORDS = "dgx_spark.speculative.spark_info with gather: [docker, records]"
 FORMS: Forms = {
-    "spec": Form(spec, nodes.MODELS),
+    "spec": Form(spec, host_vars.MODELS_SOURCE),
     "container": Form(container, "dgx_spark.speculative.deployment_plan with node_plan.spec"),
     "record": Form(record, RECORDS),
     "start": Form(start, RECORDS),

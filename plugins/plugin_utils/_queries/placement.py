@@ -15,8 +15,8 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
     access,
     firewall,
+    host_vars,
     lifecycle,
-    nodes,
     page,
     place,
     room,
@@ -28,7 +28,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.que
     Mapping,
     Result,
     Run,
-    refused,
+    refusal_result,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.served import alternative
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import reach_of
@@ -37,7 +37,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.acce
 def docker_access(run: Run, docker: Mapping, need_gpu: bool = True, add_to_group: bool = True) -> Result:
     if os.environ.get("SUDO_USER"):
         raise AnsibleActionFail(access.UNDER_SUDO)
-    return {**access.way(docker, add_to_group, run.is_check), **run.refused(access.refusal(docker, need_gpu))}
+    return {**access.way(docker, add_to_group, run.is_check), **run.refusal_result(access.refusal(docker, need_gpu))}
 
 
 def endpoint(
@@ -58,7 +58,7 @@ def endpoint(
         **found,
         "docker_query": lifecycle.docker_query(found, network, image, published_ports, cache_directory),
         "alternative": alternative(run, recipe, image),
-        **run.refused(lifecycle.exposure_problem(host, expose, allow_unauthenticated, network, run.hosts)),
+        **run.refusal_result(lifecycle.exposure_problem(host, expose, allow_unauthenticated, network, run.hosts)),
     }
 
 
@@ -86,7 +86,7 @@ def container(
     publish: place.Publish | None = None,
 ) -> Result:
     found = place.Place(name, image, look, registry, unpack_factor, inputs, listens, publish, labels, alternative)
-    return refused("\n".join(f"{run.host}: {problem}" for problem in place.problems(found)))
+    return refusal_result("\n".join(f"{run.host}: {problem}" for problem in place.problems(found)))
 
 
 def disk_space(
@@ -99,9 +99,11 @@ def disk_space(
 ) -> Result:
     """Refuse what does not fit; with looks at all Sparks, on one that copies from another."""
     if cluster_facts is None:
-        return refused(room.unfit(run.host, models, image_bytes, reserve_bytes))
+        return refusal_result(room.unfit(run.host, models, image_bytes, reserve_bytes))
     models = {**models, "cache": models["cache"]["directory"]}
-    return refused("\n".join(room.needed(cluster_facts, run.host, models, compressed_image_bytes, reserve_bytes)))
+    return refusal_result(
+        "\n".join(room.needed(cluster_facts, run.host, models, compressed_image_bytes, reserve_bytes))
+    )
 
 
 def firewall_rules(
@@ -124,7 +126,7 @@ FORMS: Forms = {
     "previous_endpoint": Form(previous_endpoint),
     "restart_endpoint": Form(restart_endpoint),
     "container": Form(container),
-    "disk_space": Form(disk_space, f"{nodes.PAIR}, and {nodes.MODELS}"),
+    "disk_space": Form(disk_space, f"{host_vars.CLUSTER_SOURCE}, and {host_vars.MODELS_SOURCE}"),
     "firewall": Form(firewall_rules),
     "open_webui": Form(open_webui),
 }

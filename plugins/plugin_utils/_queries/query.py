@@ -20,7 +20,7 @@ import typing as t
 
 from ansible.errors import AnsibleUndefinedVariable
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import nodes
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import host_vars
 
 Mapping = t.Mapping[str, t.Any]
 Result = dict[str, t.Any]
@@ -58,7 +58,7 @@ class Run:
     @property
     def hosts(self) -> list[str]:
         """Name the Sparks of the deployment in the order of their ranks."""
-        return nodes.members(self.variables)
+        return host_vars.cluster_hosts(self.variables)
 
     @property
     def recipe(self) -> Mapping:
@@ -71,12 +71,12 @@ class Run:
     def inputs(self, prefix: str) -> Inputs:
         return Inputs(prefix, self.variables, self.action._templar.template)
 
-    def refused(self, refusal: str) -> Result:
+    def refusal_result(self, refusal: str) -> Result:
         """Return how the task ends: it fails if there is a reason to refuse."""
-        return refused(refusal and f"{self.host}: {refusal}")
+        return refusal_result(refusal and f"{self.host}: {refusal}")
 
 
-def refused(refusal: str) -> Result:
+def refusal_result(refusal: str) -> Result:
     """Return how a task ends whose refusal names its host already, or all of them."""
     return {"failed": True, "msg": refusal} if refusal else {}
 
@@ -127,10 +127,12 @@ def query_spec(forms: Forms) -> dict[str, t.Any]:
     return {"type": "dict", "options": options, "mutually_exclusive": [list(forms)], "required_one_of": [list(forms)]}
 
 
-def completed(variables: Mapping, arguments: Mapping) -> Result:
+def with_facts(variables: Mapping, arguments: Mapping) -> Result:
     """Complete a question by what is known of each Spark: `from_hosts` names a variable for an argument of its form."""
     asked = {name: value for name, value in arguments.items() if name != "from_hosts"}
-    found = {part: nodes.from_hosts(variables, name) for part, name in (arguments.get("from_hosts") or {}).items()}
+    found = {
+        part: host_vars.read_from_hosts(variables, name) for part, name in (arguments.get("from_hosts") or {}).items()
+    }
     return {
         query: {form: {**(own or {}), **found} for form, own in forms.items()} if isinstance(forms, dict) else forms
         for query, forms in asked.items()

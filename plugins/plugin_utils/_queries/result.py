@@ -51,7 +51,7 @@ def record(
 ) -> Result:
     """Return the record of a deployment that has answered, and the one that it replaces."""
     # With it what else was looked up may have gone.
-    if refused := run.refused(plans.replaced_meanwhile(container, observation["docker"])):
+    if refused := run.refusal_result(plans.replaced_meanwhile(container, observation["docker"])):
         return refused
     if plans.is_record(deployment):
         return {"record": deployment, "replaced_record": records["present"] or records["previous"]}

@@ -13,7 +13,7 @@ import json
 
 from ansible.module_utils.common.validation import check_type_bool, check_type_dict
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import nodes, served
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import host_vars, served
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
     EMPTY,
     Form,
@@ -41,7 +41,7 @@ SAME_NAMES = (
 )
 
 
-def wanted(run: Run) -> Result:
+def user_inputs(run: Run) -> Result:
     """Return all that a user may say of what is served. The values of `given` tell where they come from."""
     serve = run.inputs("speculative_serve")
     given = {
@@ -61,7 +61,7 @@ def wanted(run: Run) -> Result:
     }
 
 
-def asked(run: Run, inputs: Mapping, facts: Mapping) -> Result:
+def decision_inputs(run: Run, inputs: Mapping, facts: Mapping) -> Result:
     """Return what the decision is made from: the inputs, and what was gathered, most of it by host."""
     return {
         **inputs,
@@ -80,28 +80,28 @@ def digest(inputs: Mapping) -> str:
 
 def alternative(run: Run, recipe: Mapping, image: str) -> str:
     """Return what to run instead of an image; empty if nothing is known."""
-    return fallback.advice(recipe, image, nodes.limit(run.variables))
+    return fallback.advice(recipe, image, host_vars.limit(run.variables))
 
 
-def judged(run: Run, plan: Result, overcommit: bool) -> Result:
+def checked_plan(run: Run, plan: Result, overcommit: bool) -> Result:
     """Return a plan, or the refusal of one that does not fit, which is shown with it."""
     if overcommit or not plan.get("message"):
         return plan
     display.display("\n".join(["", *plan["lines"], ""]))
-    return {"lines": plan["lines"], **run.refused(plan["message"])}
+    return {"lines": plan["lines"], **run.refusal_result(plan["message"])}
 
 
 def decide(
     run: Run, slots: Mapping = EMPTY, records: Mapping = EMPTY, facts: Mapping = EMPTY, models: Mapping = EMPTY
 ) -> Result:
-    inputs = wanted(run)
+    inputs = user_inputs(run)
     gathered = {"slots": slots, "records": records, "facts": facts, "models": models}
-    plan = served.decided(asked(run, inputs, gathered), run.host)
+    plan = served.decided(decision_inputs(run, inputs, gathered), run.host)
     plan["inputs"] = digest(inputs)
     if "served" in plan:
         instead = alternative(run, run.recipe, plan["served"]["image"])
         plan["fix"] = f"Correct the options, and report the difference. {instead}".rstrip()
-    return judged(run, plan, inputs["overcommit"])
+    return checked_plan(run, plan, inputs["overcommit"])
 
 
 def registered(plan: Mapping) -> Result:
@@ -109,16 +109,16 @@ def registered(plan: Mapping) -> Result:
     return {"warnings": [], **plan}
 
 
-def decided(run: Run, plan: Mapping, **gathered: Mapping) -> Result:
+def reuse_or_decide(run: Run, plan: Mapping, **gathered: Mapping) -> Result:
     """Return the plan if it was made from the inputs as they are here; otherwise decide, as for a role by itself."""
-    return registered(plan) if plan.get("inputs") == digest(wanted(run)) else decide(run, **gathered)
+    return registered(plan) if plan.get("inputs") == digest(user_inputs(run)) else decide(run, **gathered)
 
 
 def memory(run: Run, plan: Mapping, facts: Mapping) -> Result:
     """Return a plan with the memory plan that follows from what is known of the memory by now."""
-    inputs = wanted(run)
-    found = served.with_memory(registered(plan), asked(run, inputs, {"slots": {}, "facts": facts}), run.host)
-    return judged(run, found, inputs["overcommit"])
+    inputs = user_inputs(run)
+    found = served.with_memory(registered(plan), decision_inputs(run, inputs, {"slots": {}, "facts": facts}), run.host)
+    return checked_plan(run, found, inputs["overcommit"])
 
 
 FORMS: Forms = {"decide": Form(decide), "memory": Form(memory)}

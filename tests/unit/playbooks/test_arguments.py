@@ -26,7 +26,7 @@ FILES = sorted(
 # Actions without a module, whose documentation leaves out suboptions.
 SPECS = {
     "deployment_plan": {name: query_spec(forms) for name, forms in QUERIES.items()},
-    "report": report.SUBJECTS,
+    "report": report.REPORTS,
 }
 
 

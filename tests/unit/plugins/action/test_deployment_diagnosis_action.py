@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.dgx_spark.speculative.plugins.action import deployment_diagnosis
-from ansible_collections.dgx_spark.speculative.plugins.action.deployment_diagnosis import place
+from ansible_collections.dgx_spark.speculative.plugins.action.deployment_diagnosis import bundle_path
 
 from tests.unit import actions, plays
 
@@ -30,7 +30,7 @@ from tests.unit import actions, plays
 def test_where_it_goes(where: str, hosts: list[str], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PWD", "/here")
     monkeypatch.setenv("HOME", "/home/me")
-    assert str(place(where, "spark-1", hosts)) == expected
+    assert str(bundle_path(where, "spark-1", hosts)) == expected
 
 
 def play(directory: Path, *arguments: str, **options: t.Any) -> dict[str, t.Any]:

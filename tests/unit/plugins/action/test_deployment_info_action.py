@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.action import deployment_info
-from ansible_collections.dgx_spark.speculative.plugins.action.deployment_info import told
+from ansible_collections.dgx_spark.speculative.plugins.action.deployment_info import log_lines
 
 from tests.unit import actions
 
@@ -24,7 +24,7 @@ LINES = ["one", "two"]
     ],
 )
 def test_a_log_is_told_below_where_it_is(log: dict[str, t.Any], expected: list[str]) -> None:
-    assert told("spark-1", {**log, "lines": LINES}) == expected
+    assert log_lines("spark-1", {**log, "lines": LINES}) == expected
 
 
 def look(*, listens: bool) -> t.Any:

@@ -13,7 +13,7 @@ import pytest
 from ansible.errors import AnsibleUndefinedVariable
 from ansible_collections.dgx_spark.speculative.plugins.action.deployment_plan import QUERIES
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries import node_plan, placement, served
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import Run, completed, form_spec
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import Run, form_spec, with_facts
 
 RECIPE = {
     "name": "mine",
@@ -88,13 +88,13 @@ def test_what_was_decided_holds_for_the_same_inputs() -> None:
     plan = served.decide(run(), **FACTS)
     assert plan["served"]["draft_length"] == 5
     # Whatever has been found out meanwhile.
-    assert served.decided(run(), {**plan, "mark": 1})["mark"] == 1
+    assert served.reuse_or_decide(run(), {**plan, "mark": 1})["mark"] == 1
 
 
 def test_a_plan_without_warnings_is_registered_without_that_key() -> None:
     plan = served.decide(run(), **FACTS)
     assert plan.pop("warnings") == []
-    assert served.decided(run(), plan)["warnings"] == []
+    assert served.reuse_or_decide(run(), plan)["warnings"] == []
     assert served.memory(run(), plan, FACTS["facts"])["warnings"] == []
 
 
@@ -109,13 +109,13 @@ def test_a_plan_without_warnings_is_registered_without_that_key() -> None:
 )
 def test_whoever_includes_the_role_again_with_other_inputs_is_heard_again(changes: dict[str, t.Any]) -> None:
     plan = served.decide(run(), **FACTS)
-    again = served.decided(run(**changes), plan, **FACTS)
+    again = served.reuse_or_decide(run(**changes), plan, **FACTS)
     assert again["checked"] != plan["checked"]
     assert again["inputs"] != plan["inputs"]
 
 
 def test_without_a_plan_it_is_decided_where_it_is_needed() -> None:
-    assert served.decided(run(), {}, **FACTS) == served.decide(run(), **FACTS)
+    assert served.reuse_or_decide(run(), {}, **FACTS) == served.decide(run(), **FACTS)
 
 
 def test_what_does_not_fit_is_refused_with_the_plan_unless_somebody_insists() -> None:
@@ -165,9 +165,9 @@ def test_the_inputs_of_four_roles_are_looked_up_by_their_names() -> None:
 
 def test_a_form_is_completed_by_what_is_known_of_each_host() -> None:
     variables = {**VARIABLES, "hostvars": {"spark-1": {"look": {"fabric": 1}}}}
-    asked = completed(variables, {"fabric": {"plan": {"mtu": 1}}, "from_hosts": {"hosts": "look.fabric"}})
+    asked = with_facts(variables, {"fabric": {"plan": {"mtu": 1}}, "from_hosts": {"hosts": "look.fabric"}})
     assert asked == {"fabric": {"plan": {"mtu": 1, "hosts": {"spark-1": 1}}}}
-    asked = completed(variables, {"fabric": {"plan": None}, "from_hosts": {"hosts": "look.fabric"}})
+    asked = with_facts(variables, {"fabric": {"plan": None}, "from_hosts": {"hosts": "look.fabric"}})
     assert asked == {"fabric": {"plan": {"hosts": {"spark-1": 1}}}}
 
 

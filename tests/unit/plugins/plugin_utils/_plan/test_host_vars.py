@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import nodes
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import host_vars
 
 HOSTS = {"spark-b": {"look": {"fabric": 1}}, "spark-a": {"look": {"fabric": 2}}, "spark-c": {}}
 
@@ -20,7 +20,7 @@ def variables(**further: t.Any) -> dict[str, t.Any]:
     ("recipe", "wanted"), [(None, list(HOSTS)), ({"sparks": 3}, list(HOSTS)), ({"sparks": 1}, ["spark-a"])]
 )
 def test_all_of_the_run_serve_as_one_unless_the_recipe_is_for_one(recipe: t.Any, wanted: list[str]) -> None:
-    assert nodes.members(variables(deployment_recipe=recipe)) == wanted
+    assert host_vars.cluster_hosts(variables(deployment_recipe=recipe)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -35,31 +35,31 @@ def test_all_of_the_run_serve_as_one_unless_the_recipe_is_for_one(recipe: t.Any,
 )
 def test_a_command_is_limited_where_the_inventory_has_more(sparks: int, inventory: list[str], option: str) -> None:
     known = variables(deployment_recipe={"sparks": sparks}, groups={"sparks": inventory})
-    assert nodes.limit(known) == option
+    assert host_vars.limit(known) == option
 
 
 def test_what_a_spark_lacks_is_empty() -> None:
-    assert nodes.from_hosts(variables(), "look.fabric") == {"spark-b": 1, "spark-a": 2, "spark-c": {}}
+    assert host_vars.read_from_hosts(variables(), "look.fabric") == {"spark-b": 1, "spark-a": 2, "spark-c": {}}
 
 
 def test_a_mapping_of_names_is_one_of_their_values() -> None:
     names = {"fabric": "look.fabric", "more": {"look": "look"}}
-    assert nodes.from_hosts(variables(), names)["spark-a"] == {"fabric": 2, "more": {"look": {"fabric": 2}}}
-    assert nodes.asked({"hosts": names, "plans": "plan"}) == {"look", "plan"}
+    assert host_vars.read_from_hosts(variables(), names)["spark-a"] == {"fabric": 2, "more": {"look": {"fabric": 2}}}
+    assert host_vars.variable_names({"hosts": names, "plans": "plan"}) == {"look", "plan"}
 
 
 def test_of_its_own_a_host_knows_what_only_the_play_has() -> None:
-    known = nodes.known(
+    known = host_vars.with_hostvars(
         variables(look={"fabric": 3}), {"from_hosts": {"hosts": {"fabric": "look.fabric"}}}, lambda value: value
     )
-    assert nodes.from_hosts(known, "look.fabric") == {"spark-b": 1, "spark-a": 3, "spark-c": {}}
+    assert host_vars.read_from_hosts(known, "look.fabric") == {"spark-b": 1, "spark-a": 3, "spark-c": {}}
 
 
 def test_it_completes_what_is_asked_or_is_that_itself() -> None:
     found = {"spark-b": 1, "spark-a": 2, "spark-c": {}}
-    asked = nodes.gathered(
+    asked = host_vars.resolved(
         variables(), {"preflight": {"table": True}, "from_hosts": {"hosts": "look.fabric"}}, ["lines", "preflight"]
     )
     assert asked == {"preflight": {"table": True, "hosts": found}}
-    asked = nodes.gathered(variables(), {"from_hosts": {"statuses": "look.fabric"}, "document": {}}, ["statuses"])
+    asked = host_vars.resolved(variables(), {"from_hosts": {"statuses": "look.fabric"}, "document": {}}, ["statuses"])
     assert asked == {"statuses": found, "document": {}}

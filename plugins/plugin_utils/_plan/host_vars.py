@@ -11,13 +11,13 @@ import typing as t
 
 Variables = t.Mapping[str, t.Any]
 
-PAIR = "dgx_spark.speculative.spark_info with gather: [cluster]"
-MODELS = "dgx_spark.speculative.huggingface_snapshot"
+CLUSTER_SOURCE = "dgx_spark.speculative.spark_info with gather: [cluster]"
+MODELS_SOURCE = "dgx_spark.speculative.huggingface_snapshot"
 # What gathers a fact that is planned with.
-FACTS = {"user_id": "ansible.builtin.setup"}
+FACT_SOURCES = {"user_id": "ansible.builtin.setup"}
 
 
-def members(variables: Variables) -> list[str]:
+def cluster_hosts(variables: Variables) -> list[str]:
     """Name the Sparks that serve as one in the order of their ranks: all of the run, unless its recipe is for one.
 
     Of the variables, `deployment_recipe` is to be templated already; those of hosts are when they are read.
@@ -29,32 +29,32 @@ def members(variables: Variables) -> list[str]:
 
 def limit(variables: Variables) -> str:
     """Return the option that a command for just these Sparks needs; empty if the inventory has no others."""
-    hosts, inventory = members(variables), (variables.get("groups") or {}).get("sparks")
+    hosts, inventory = cluster_hosts(variables), (variables.get("groups") or {}).get("sparks")
     return f" --limit {','.join(hosts)}" if inventory and set(hosts) != set(inventory) else ""
 
 
-def from_hosts(variables: Variables, name: t.Any) -> dict[str, t.Any]:
+def read_from_hosts(variables: Variables, name: t.Any) -> dict[str, t.Any]:
     """Read a variable of each of them, by host; `a.b` is what a has as b. What a Spark lacks is an empty mapping.
 
     A mapping of names is a mapping of their values.
     """
     if isinstance(name, dict):
-        parts = {part: from_hosts(variables, each) for part, each in name.items()}
-        return {host: {part: found[host] for part, found in parts.items()} for host in members(variables)}
-    return {host: _value(variables["hostvars"][host], str(name)) for host in members(variables)}
+        parts = {part: read_from_hosts(variables, each) for part, each in name.items()}
+        return {host: {part: found[host] for part, found in parts.items()} for host in cluster_hosts(variables)}
+    return {host: _value(variables["hostvars"][host], str(name)) for host in cluster_hosts(variables)}
 
 
-def asked(from_hosts: t.Any) -> set[str]:
+def variable_names(from_hosts: t.Any) -> set[str]:
     """The variables that are read so."""
     if isinstance(from_hosts, dict):
-        return {name for each in from_hosts.values() for name in asked(each)}
+        return {name for each in from_hosts.values() for name in variable_names(each)}
     return {str(from_hosts).partition(".")[0]}
 
 
-def needs(subject: str, giver: str, error: KeyError) -> str:
+def missing_facts_message(subject: str, giver: str, error: KeyError) -> str:
     """What to do where a look is planned with that nobody has taken, as in a role that is run by itself. The giver is
     who takes it, if anybody does."""
-    fact = FACTS.get(str(error.args[0]))
+    fact = FACT_SOURCES.get(str(error.args[0]))
     way = (
         f"gather it with {fact} on each Spark"
         if fact
@@ -65,20 +65,22 @@ def needs(subject: str, giver: str, error: KeyError) -> str:
     return f"{subject} needs {error}: {way}, or use playbooks/serve.yml, which does that."
 
 
-def known(variables: Variables, arguments: Variables, templated: t.Callable[[t.Any], t.Any]) -> dict[str, t.Any]:
+def with_hostvars(
+    variables: Variables, arguments: Variables, templated: t.Callable[[t.Any], t.Any]
+) -> dict[str, t.Any]:
     """The variables with those of all hosts; of its own, those that only this play or task has are known, too."""
-    names = asked(arguments.get("from_hosts") or {})
+    names = variable_names(arguments.get("from_hosts") or {})
     own = {name: templated(variables[name]) for name in names if name in variables}
     hosts = collections.ChainMap({str(variables.get("inventory_hostname", "")): own}, variables.get("hostvars") or {})
     return {**variables, "deployment_recipe": templated(variables.get("deployment_recipe")), "hostvars": hosts}
 
 
-def gathered(variables: Variables, arguments: Variables, subjects: t.Collection[str]) -> dict[str, t.Any]:
+def resolved(variables: Variables, arguments: Variables, subjects: t.Collection[str]) -> dict[str, t.Any]:
     """Complete what is asked by what is known of each Spark: `from_hosts` names a variable for a part of the
     subject."""
     whole = dict(arguments)
     for part, name in (whole.pop("from_hosts", None) or {}).items():
-        known = from_hosts(variables, name)
+        known = read_from_hosts(variables, name)
         if part in subjects:
             whole[part] = known
         else:
