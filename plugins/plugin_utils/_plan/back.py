@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deployment import lost
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deployment import unreachable_reason
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
 
 Records = t.Mapping[str, t.Any]
@@ -101,7 +101,7 @@ def refusal(
         _kept(records, state_directory)
         or _whole(host, list(everybody), previous)
         or _same(list(everybody.values()))
-        or lost(previous, docker["addresses"])
+        or unreachable_reason(previous, docker["addresses"])
         or _there(previous, records["previous_lacks"], docker.get("image") is not None)
         or _free(previous, docker.get("ports_in_use") or [])
     )

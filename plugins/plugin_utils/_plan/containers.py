@@ -127,7 +127,7 @@ def read(brought: t.Sequence[t.Mapping[str, t.Any]]) -> list[Node]:
     return nodes
 
 
-def joined(rails: t.Sequence[Rail], key: str) -> str:
+def rail_list(rails: t.Sequence[Rail], key: str) -> str:
     """A value of all rails, as lists are written in an environment."""
     return ",".join(str(rail[key]) for rail in rails if rail.get(key))
 
@@ -137,7 +137,7 @@ def subnets(rails: t.Sequence[Rail]) -> list[str]:
     return list(dict.fromkeys(str(rail["subnet"]) for rail in rails))
 
 
-def place(node: Node, use: str, model: str) -> str:
+def model_path(node: Node, use: str, model: str) -> str:
     """Where the container finds a model: the same place on every Spark, and none below /root, which is root's own."""
     if not model:
         return ""
@@ -146,7 +146,7 @@ def place(node: Node, use: str, model: str) -> str:
     return f"{HUB}/models--{model.replace('/', '--')}/snapshots/{node.models[model]['commit']}"
 
 
-def others(nodes: t.Sequence[Node], rank: int) -> str:
+def peer_addresses(nodes: t.Sequence[Node], rank: int) -> str:
     """The addresses of all other ranks: on the first rail in the order of ranks, then on the next."""
     rails = zip(*(node.rails for node in (*nodes[:rank], *nodes[rank + 1 :])))
     return ",".join(str(end["address"]) for rail in rails for end in rail)
@@ -157,15 +157,15 @@ def fabric(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
     node = nodes[rank]
     if not node.rails:
         return {}
-    interfaces = joined(node.rails, "interface")
+    interfaces = rail_list(node.rails, "interface")
     return {
         "DGX_SPARK_RANK": str(rank),
-        "DGX_SPARK_FABRIC_ADDRESSES": joined(node.rails, "address"),
-        "DGX_SPARK_PEER_ADDRESSES": others(nodes, rank),
+        "DGX_SPARK_FABRIC_ADDRESSES": rail_list(node.rails, "address"),
+        "DGX_SPARK_PEER_ADDRESSES": peer_addresses(nodes, rank),
         "DGX_SPARK_SSH_PORT": str(node.ssh_port),
         "DGX_SPARK_PEER_LOST_S": str(node.worker_timeout_s),
         "NCCL_SOCKET_IFNAME": interfaces,
-        "NCCL_IB_HCA": joined(node.rails, "rdma"),
+        "NCCL_IB_HCA": rail_list(node.rails, "rdma"),
         "UCX_NET_DEVICES": interfaces,
         "OMPI_MCA_btl_tcp_if_include": ",".join(subnets(node.rails)),
         **RANKS,
@@ -178,8 +178,8 @@ def environment(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
     node = nodes[rank]
     return {
         "DGX_SPARK_URL": f"http://127.0.0.1:{node.port}" if node.bridged else node.url,
-        "DGX_SPARK_TARGET": place(node, "target", node.target),
-        "DGX_SPARK_DRAFT": place(node, "draft", node.draft),
+        "DGX_SPARK_TARGET": model_path(node, "target", node.target),
+        "DGX_SPARK_DRAFT": model_path(node, "draft", node.draft),
         "DGX_SPARK_STALL_S": str(node.stall_timeout_s),
         "DGX_SPARK_PROBE_INTERVAL_S": str(node.probe_interval_s),
         "DGX_SPARK_GUARD": node.memory_guard,
@@ -191,7 +191,7 @@ def environment(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
 
 def mounts(node: Node) -> list[dict[str, t.Any]]:
     """What the container sees of its Spark. Models in directories have mounts of their own."""
-    models = {place(node, use, model): model for use, model in (("target", node.target), ("draft", node.draft))}
+    models = {model_path(node, use, model): model for use, model in (("target", node.target), ("draft", node.draft))}
     return [
         _mount(node.cache, HUB),
         _mount(f"{node.directory}/{GENERATIONS}/{node.generation}", DEPLOYMENT),
@@ -220,7 +220,7 @@ def healthcheck(node: Node) -> dict[str, t.Any]:
     }
 
 
-def asked(nodes: t.Sequence[Node], rank: int) -> dict[str, t.Any]:
+def requested_container(nodes: t.Sequence[Node], rank: int) -> dict[str, t.Any]:
     """What Docker is asked for, but for labels. Only the head, which has the API, starts ranks."""
     node = nodes[rank]
     return {
@@ -240,7 +240,10 @@ def configuration(nodes: t.Sequence[Node], node: Node) -> str:
     """
     # A commit never changes; the files of a directory may, and on each Spark at another time.
     models = [str(model.get("fingerprint", "")) for model in node.models.values()]
-    wishes = [[each.deployment, asked(nodes, rank), each.settings, each.trust] for rank, each in enumerate(nodes)]
+    wishes = [
+        [each.deployment, requested_container(nodes, rank), each.settings, each.trust]
+        for rank, each in enumerate(nodes)
+    ]
     return hashlib.sha256(json.dumps([models, wishes], sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -261,16 +264,16 @@ def labels(nodes: t.Sequence[Node], rank: int) -> dict[str, str]:
 
 def container(nodes: t.Sequence[Node], rank: int) -> Container:
     """The container of a Spark."""
-    return Container(**asked(nodes, rank), labels=labels(nodes, rank))
+    return Container(**requested_container(nodes, rank), labels=labels(nodes, rank))
 
 
-def serves_already(node: Node, wanted: Container) -> bool:
+def is_running(node: Node, wanted: Container) -> bool:
     """Whether just this container is in the slot and runs."""
     slot = node.slot or {"state": "none", "labels": {}}
     return slot["state"] == "running" and slot["labels"].get(LABEL) == wanted.labels[LABEL]
 
 
-def keeps(node: Node, wanted: Container) -> bool:
+def matches_spec(node: Node, wanted: Container) -> bool:
     """Whether what serves on a Spark is what is wanted, but for the programs that it was deployed with."""
     slot, recorded = node.slot or {"state": "none", "labels": {}}, node.recorded
     if recorded is None or slot["state"] != "running" or slot["labels"].get(LABEL) != recorded["labels"].get(LABEL):
@@ -280,9 +283,9 @@ def keeps(node: Node, wanted: Container) -> bool:
     return container_spec.same_container(recorded, dataclasses.asdict(wanted))
 
 
-def kept(nodes: t.Sequence[Node], wanted: t.Sequence[Container]) -> list[Container]:
+def keep_matching(nodes: t.Sequence[Node], wanted: t.Sequence[Container]) -> list[Container]:
     """The containers as they serve, if those of all Sparks are what is wanted; as they are wanted otherwise."""
-    if not all(keeps(node, container) for node, container in zip(nodes, wanted)):
+    if not all(matches_spec(node, container) for node, container in zip(nodes, wanted)):
         return list(wanted)
     recorded = [node.recorded or {} for node in nodes]
     return [
@@ -291,7 +294,7 @@ def kept(nodes: t.Sequence[Node], wanted: t.Sequence[Container]) -> list[Contain
     ]
 
 
-def turn(rank: int, serving: t.Sequence[bool]) -> str:
+def start_order(rank: int, serving: t.Sequence[bool]) -> str:
     """When a container is run: the head's last, since it takes whatever answers for its workers. No order is needed
     where all have served just this all along, nor by one alone."""
     if len(serving) == 1 or all(serving):
@@ -306,8 +309,8 @@ def script(nodes: t.Sequence[Node], node: Node) -> dict[str, t.Any]:
         # The container's name for it tells no registry, if several Sparks derive an image.
         "image": node.reference,
         "environment": {name: str(value) for name, value in node.environment.items()},
-        "target": place(node, "target", node.target),
-        "draft": place(node, "draft", node.draft),
+        "target": model_path(node, "target", node.target),
+        "draft": model_path(node, "draft", node.draft),
         "served": f"/tmp/models/{node.target.rpartition('/')[2]}",
         "listen": "0.0.0.0" if node.bridged else node.host,
         "api_port": str(node.port),
@@ -335,8 +338,8 @@ def plan(brought: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, dict[str, t.An
     """
     nodes = read(brought)
     wanted = [container(nodes, rank) for rank in range(len(nodes))]
-    containers = kept(nodes, wanted)
-    serving = [serves_already(node, wanted) for node, wanted in zip(nodes, containers)]
+    containers = keep_matching(nodes, wanted)
+    serving = [is_running(node, wanted) for node, wanted in zip(nodes, containers)]
     # Whether it goes on with the programs of an earlier release, and is run as that one did.
     goes_on = [one.labels[LABEL] != other.labels[LABEL] for one, other in zip(containers, wanted)]
     run_as = [container_spec.settings(node.recorded or {}) if on else {} for node, on in zip(nodes, goes_on)]
@@ -346,7 +349,7 @@ def plan(brought: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, dict[str, t.An
             "container": {**dataclasses.asdict(containers[rank]), **run_as[rank]},
             "is_running": serving[rank],
             "unchanged": goes_on[rank],
-            "start_order": turn(rank, serving),
+            "start_order": start_order(rank, serving),
             "script": script(nodes, node),
             "cluster": cluster(nodes, rank, containers[rank].image),
         }

@@ -38,9 +38,9 @@ Mapping = t.Mapping[str, t.Any]
 Record = dict[str, t.Any]
 
 # Of the present, and not of the deployment: a restart makes the KV cache anew, and has NCCL choose its network.
-OF_THE_MOMENT = ("smaller_context", nccl.BY_TCP, nccl.PARTLY)
+TRANSIENT_FINDINGS = ("smaller_context", nccl.BY_TCP, nccl.PARTLY)
 # What the answer, the ranks and Docker's definition of the container add to a record, generously.
-ROOM_FOR_WHAT_IS_SEEN = 64 * 1024
+OBSERVATION_BYTES = 64 * 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,17 +89,17 @@ class Deployment:
         """Return by which name the image was asked about the engine options."""
         return str(self.container["labels"][f"{names.LABEL}options"])
 
-    def record(self, seen: Seen, now: datetime.datetime) -> Record:
+    def record(self, seen: Observation, now: datetime.datetime) -> Record:
         """The deployment, seen to answer."""
         return {
             **vars(self),
             "deployed_at": now.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "image": {**self.image, "id": seen.image["id"], "digests": seen.image["repo_digests"]},
             "container": seen.container,
-            "cluster": joined(self.cluster, seen.networks, seen.ranks) if self.cluster else {},
+            "cluster": cluster_record(self.cluster, seen.networks, seen.ranks) if self.cluster else {},
             "warnings": [*self.warnings, *issues_of_nccl(seen.ranks)],
             "served_model": seen.answered["http"]["models"][0],
-            **judged([*seen.answered["findings"], *of_networks(seen.networks)], seen.figures["findings"]),
+            **merged_findings([*seen.answered["findings"], *of_networks(seen.networks)], seen.figures["findings"]),
             "checks": checks(seen),
             "answer": seen.answered["answer"],
             "measurements": seen.figures["measurements"],
@@ -108,7 +108,7 @@ class Deployment:
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
+class Observation:
     """What shows only when it runs."""
 
     # The answer to the question, and what was measured with another one, as completions_probe returns them.
@@ -127,7 +127,7 @@ class Seen:
     networks: t.Mapping[str, t.Any]
 
 
-def joined(cluster: Mapping, networks: Mapping, ranks: t.Sequence[Mapping]) -> dict[str, t.Any]:
+def cluster_record(cluster: Mapping, networks: Mapping, ranks: t.Sequence[Mapping]) -> dict[str, t.Any]:
     """Return what a record keeps of several Sparks: with what each rank said, and its network, None if not known."""
     by_rank = {number: networks.get(name) for number, name in enumerate(nodes_of(cluster))}
     return {**cluster, "ranks": [{**rank, "network": by_rank.get(rank.get("rank", -1)) or None} for rank in ranks]}
@@ -143,7 +143,7 @@ def texts(files: t.Mapping[str, str], config: Mapping) -> dict[str, str]:
     return {**files, "options.yml": config.get("text", "")}
 
 
-def of(
+def build(
     plan: Mapping,
     recipe: Mapping,
     values: Mapping,
@@ -186,15 +186,15 @@ def of(
     )
 
 
-def judged(*findings: t.Iterable[Mapping]) -> dict[str, t.Any]:
+def merged_findings(*findings: t.Iterable[Mapping]) -> dict[str, t.Any]:
     """What was found, each once, and what that makes of it. What comes first is of this moment."""
     found: list[Mapping] = []
     for number, rows in enumerate(findings):
-        found += [row for row in rows if row not in found and (number == 0 or row["id"] not in OF_THE_MOMENT)]
+        found += [row for row in rows if row not in found and (number == 0 or row["id"] not in TRANSIENT_FINDINGS)]
     return {"findings": found, "outcome": "serving with findings" if found else "serving"}
 
 
-def replaced_meanwhile(container: Mapping, docker: Mapping) -> str:
+def changed_during_run(container: Mapping, docker: Mapping) -> str:
     """Why what answered is not what this run has deployed, by what Docker says just now."""
     slot = docker["slot"]
     if slot is not None and slot["labels"].get(LABEL) == container["labels"].get(LABEL):
@@ -207,7 +207,7 @@ def replaced_meanwhile(container: Mapping, docker: Mapping) -> str:
     return f"what answers is not what this run has deployed: {why}. So nothing is recorded; run again."
 
 
-def checks(seen: Seen) -> list[str]:
+def checks(seen: Observation) -> list[str]:
     """What was checked beyond the answer."""
     called = seen.answered.get("tool_call")
     cache = (seen.answered.get("server") or {}).get("kv_cache") or {}
@@ -218,15 +218,15 @@ def checks(seen: Seen) -> list[str]:
     ]
 
 
-def reviewed(record: Mapping, answered: Mapping, networks: Mapping, origins: Mapping) -> Record:
+def with_liveness(record: Mapping, answered: Mapping, networks: Mapping, origins: Mapping) -> Record:
     """The record of what has served all along: its findings stay, what the sign of life shows is added."""
-    found = judged([*answered["findings"], *of_networks(networks)], record["findings"])
+    found = merged_findings([*answered["findings"], *of_networks(networks)], record["findings"])
     cluster = record.get("cluster")
     return {
         **record,
         **found,
         "origins": origins,
-        **({"cluster": joined(cluster, networks, pair_view.ranks_of(cluster))} if cluster else {}),
+        **({"cluster": cluster_record(cluster, networks, pair_view.ranks_of(cluster))} if cluster else {}),
     }
 
 
@@ -238,7 +238,7 @@ def with_verdict(record: Mapping, verdict: Mapping) -> Record:
     return {**others, "verdict": verdict} if is_its else others
 
 
-def replaced(planned: Deployment, records: Mapping) -> Mapping | None:
+def previous_record(planned: Deployment, records: Mapping) -> Mapping | None:
     """The record of what it takes the place of, for the way back; None if that was the same.
 
     If a run was cut off after it had made the container, the slot is this deployment's already.
@@ -262,7 +262,7 @@ def directory(deployment: Mapping) -> str:
     return str(deployment["container"]["labels"][f"{names.LABEL}directory"])
 
 
-def lost(deployment: Mapping, addresses: t.Collection[str]) -> str:
+def unreachable_reason(deployment: Mapping, addresses: t.Collection[str]) -> str:
     """Why it could not find the other Spark any more; empty if it can, or needs no other one."""
     gone = [rail for rail in deployment.get("cluster", {}).get("rails") or [] if rail["address"] not in addresses]
     if not gone:
@@ -276,7 +276,7 @@ def lost(deployment: Mapping, addresses: t.Collection[str]) -> str:
     )
 
 
-def in_place(container: Mapping, files: t.Mapping[str, str]) -> dict[str, t.Any]:
+def mounted_generation(container: Mapping, files: t.Mapping[str, str]) -> dict[str, t.Any]:
     """Return where a container has its files: the generation, what is mounted into it by name, and the texts."""
     inside = f"{DEPLOYMENT}/"
     targets = [mount["target"] for mount in container["mounts"]]
@@ -287,9 +287,9 @@ def in_place(container: Mapping, files: t.Mapping[str, str]) -> dict[str, t.Any]
     }
 
 
-def reserved(deployment: Mapping, before: Mapping | None, state_directory: str) -> list[dict[str, t.Any]]:
+def reserved_space(deployment: Mapping, before: Mapping | None, state_directory: str) -> list[dict[str, t.Any]]:
     """The directories with the records that will be written once it answers, and the bytes to reserve for each."""
-    size = max(len(json.dumps(record, indent=4)) for record in (deployment, before or {})) + ROOM_FOR_WHAT_IS_SEEN
+    size = max(len(json.dumps(record, indent=4)) for record in (deployment, before or {})) + OBSERVATION_BYTES
     files, place = [PREVIOUS], PurePosixPath(directory(deployment))
     if place.is_relative_to(state_directory):
         # One call, and so one failure.
@@ -303,7 +303,7 @@ def reserved(deployment: Mapping, before: Mapping | None, state_directory: str) 
     ]
 
 
-def way(
+def run_plan(
     deployment: Mapping,
     planned_turn: str | None,
     slot: Mapping | None,
@@ -321,7 +321,7 @@ def way(
     """
     recorded, rank = is_record(deployment), deployment.get("cluster", {}).get("rank", 0)
     labels = deployment["container"]["labels"]
-    turn = planned_turn or containers.turn(rank, [False] * (len(nodes_of(deployment.get("cluster") or {})) or 1))
+    turn = planned_turn or containers.start_order(rank, [False] * (len(nodes_of(deployment.get("cluster") or {})) or 1))
     differs = slot is not None and slot["labels"].get(LABEL) != labels.get(LABEL)
     # By the time its workers start, the head of what served before is not there to take them for its own.
     stops = turn == "last" and slot is not None and (differs or not recorded)
@@ -331,7 +331,7 @@ def way(
         "deployment": deployment,
         "directory": directory(deployment),
         "container": deployment["container"],
-        **in_place(deployment["container"], deployment["files"] if recorded else {}),
+        **mounted_generation(deployment["container"], deployment["files"] if recorded else {}),
         # Only the head has the API.
         "has_api": rank == 0,
         "port": urllib.parse.urlsplit(deployment["url"]).port or 0,

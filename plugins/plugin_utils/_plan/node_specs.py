@@ -15,7 +15,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import
     container_spec,
     containers,
     deployment,
-    served,
+    serving,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.lifecycle import url_of
 
@@ -59,9 +59,9 @@ def node_spec(asked: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any
     }
     node = containers.Node(**whole)
     # Those that are not known are named, before anything is written.
-    _target, draft = (containers.place(node, use, values[use]) for use in ("target", "draft"))
-    config = served.in_container(plan["config"], plan["engine_options"], values["draft"], draft)
-    config["warnings"] = [*served.notes(recipe, values), *config["warnings"]]
+    _target, draft = (containers.model_path(node, use, values[use]) for use in ("target", "draft"))
+    config = serving.in_container(plan["config"], plan["engine_options"], values["draft"], draft)
+    config["warnings"] = [*serving.notes(recipe, values), *config["warnings"]]
     return {
         "node": dict(vars(node)),
         "plan": plan,
@@ -96,15 +96,17 @@ def node_plan(host: str, everybody: t.Mapping[str, Mapping], recipe: Mapping, re
     (files,) = (files for node, files in found if node["name"] == host)
     own = everybody[host]
     plan = own["plan"]
-    whole = deployment.of(container, recipe, plan["served"], plan, own["config"], files, own["record"])
-    run = deployment.way(vars(whole), container["start_order"], own["node"]["slot"], own["record"], own["is_verified"])
+    whole = deployment.build(container, recipe, plan["served"], plan, own["config"], files, own["record"])
+    run = deployment.run_plan(
+        vars(whole), container["start_order"], own["node"]["slot"], own["record"], own["is_verified"]
+    )
     state_directory = str(PurePosixPath(own["node"]["directory"]).parent)
     return {
         **container,
-        **deployment.in_place(whole.container, whole.files),
+        **deployment.mounted_generation(whole.container, whole.files),
         "deployment": dict(vars(whole)),
         "run_plan": run,
         "reservations": []
         if run["verified_before"]
-        else deployment.reserved(vars(whole), own["record"], state_directory),
+        else deployment.reserved_space(vars(whole), own["record"], state_directory),
     }

@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.images import copies
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.models import takers, unlike
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.served import of_head
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.serving import from_head
 
 Mapping = t.Mapping[str, t.Any]
 
@@ -31,7 +31,7 @@ def completed_steps(
     is an image with an SSH server. `image_copies` and `model_copies`: the others have what the head has. On all, `link`
     and `trust`: the Sparks are joined as planned, and let in just each other, by which copies find their way.
     """
-    look, models, plan, cluster = (of_head(each) for each in (docker_facts, snapshots, plans, cluster_facts))
+    look, models, plan, cluster = (from_head(each) for each in (docker_facts, snapshots, plans, cluster_facts))
     image = bool(look.get("image")) and (look.get("slot") or {}).get("state") == "running"
     fetched = models.get("verified") is True and models.get("downloads") == []
     made = cluster.get("image_made") is True

@@ -32,7 +32,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.rele
 Mapping = t.Mapping[str, t.Any]
 
 # What is told of, where it is not the recipe's.
-WORDS = {
+FIELD_LABELS = {
     "image": "image",
     "target": "target model",
     "draft": "draft model",
@@ -44,12 +44,12 @@ WORDS = {
     "family": "family of releases",
 }
 # The same of mappings and numbers that are somebody's own, with nothing of the recipe's in the plan's values.
-OTHERS = {"options": "engine options", "environment": "environment", "port": "port"}
+OTHER_LABELS = {"options": "engine options", "environment": "environment", "port": "port"}
 # What a benchmark may choose.
-OPEN = ("method", "draft_length")
+BENCHMARK_FIELDS = ("method", "draft_length")
 
 
-def place(value: t.Any) -> str:
+def value_location(value: t.Any) -> str:
     """Where somebody has given a value, for people to read; Ansible says that only inside."""
     try:
         tags: t.Any = importlib.import_module("ansible._internal._datatag._tags")
@@ -94,17 +94,17 @@ def sources(recipe: Mapping, given: Mapping, choice: Mapping) -> dict[str, tuple
     """By name, who has the last word on a value, the value, and that in words; the recipe has it on all others."""
     found: dict[str, tuple[str, t.Any, str]] = {}
     chosen = f"chosen by the benchmark of {choice.get('date')}"
-    for name in OPEN if choice else ():
+    for name in BENCHMARK_FIELDS if choice else ():
         if name == "draft_length" or choice[name] != recipe.get(name):
             found[name] = ("benchmark", choice[name], chosen)
-    for name, value in ((name, given[name]) for name in WORDS if name in given):
+    for name, value in ((name, given[name]) for name in FIELD_LABELS if name in given):
         # What is not open is the recipe's by default.
-        if value is not None if name in OPEN else str(value) != str(recipe.get(name)):
-            found[name] = ("given", value, f"given {place(value)}")
+        if value is not None if name in BENCHMARK_FIELDS else str(value) != str(recipe.get(name)):
+            found[name] = ("given", value, f"given {value_location(value)}")
     return found
 
 
-def absent(method: str) -> dict[str, t.Any]:
+def unused_values(method: str) -> dict[str, t.Any]:
     """What a method does without, whatever anybody says of it: without drafts there is neither a model nor a length."""
     if method == NONE:
         return {"draft": "", "draft_length": 0}
@@ -120,10 +120,10 @@ def leaves(value: t.Any, path: str = "") -> t.Iterator[str]:
         yield f"{path} {json.dumps(value, default=str) if isinstance(value, (dict, list)) else value}".strip()
 
 
-def own(recipe: Mapping, given: Mapping) -> dict[str, dict[str, str]]:
+def overrides(recipe: Mapping, given: Mapping) -> dict[str, dict[str, str]]:
     """What somebody has given besides the values, where it is not the recipe's."""
     found = {}
-    for name, word in OTHERS.items():
+    for name, word in OTHER_LABELS.items():
         value, its = given.get(name), recipe.get(name)
         if isinstance(value, dict):
             shared = its if isinstance(its, dict) and name != "options" else {}
@@ -131,18 +131,18 @@ def own(recipe: Mapping, given: Mapping) -> dict[str, dict[str, str]]:
         if value and str(value) != str(its):
             # A variable may hold a token: it is named only, since this is printed and recorded.
             parts = value if name == "environment" else leaves(value)
-            says = f"{word} {', '.join(parts)}, given {place(given[name])}"
+            says = f"{word} {', '.join(parts)}, given {value_location(given[name])}"
             found[name] = {"from": "given", "says": says}
     return found
 
 
-def put_back(before: Mapping | None, values: Mapping, origins: Mapping) -> list[str]:
+def reverted_values(before: Mapping | None, values: Mapping, origins: Mapping) -> list[str]:
     """What was not the recipe's so far, and is again, with the record of what serves."""
     if not before:
         return []
-    words = {**WORDS, **OTHERS}
+    words = {**FIELD_LABELS, **OTHER_LABELS}
     lost = [name for name in before.get("origins") or {} if name in words and name not in origins]
-    known = {name: before[name] for name in lost if name in WORDS and name in before}
+    known = {name: before[name] for name in lost if name in FIELD_LABELS and name in before}
     return [
         f"{words[name]} {known[name]} -> {values.get(name)}, as the recipe has it"
         if name in known and known[name] != values.get(name)
@@ -170,7 +170,7 @@ def merge(
     choice = honoured(kept, recipe, str(given["image"]), models or {})
     found = sources(recipe, given, choice if applies(choice, given) else {})
     values = {
-        **{name: recipe.get(name) for name in WORDS},
+        **{name: recipe.get(name) for name in FIELD_LABELS},
         **{name: value for name, (_who, value, _said) in found.items()},
     }
     values["draft_length"] = length_of(values["draft_length"] or 0)
@@ -180,19 +180,19 @@ def merge(
             "or serve without drafts with -e speculation=off"
         )
     chosen = found.get("draft_length", ("",))[0] == "benchmark"
-    without = absent(values["method"])
+    without = unused_values(values["method"])
     values.update(without)
     found = {name: source for name, source in found.items() if name not in without}
     origins = {}
-    for name in (name for name in WORDS if name in found):
+    for name in (name for name in FIELD_LABELS if name in found):
         who, _value, said = found[name]
         what = (
             "no drafts"
             if (name, values[name]) == ("method", NONE)
-            else f"{WORDS[name]} {values[name] if name != 'method' else values[name] or 'of its own'}"
+            else f"{FIELD_LABELS[name]} {values[name] if name != 'method' else values[name] or 'of its own'}"
         )
         origins[name] = {"from": who, "says": f"{what}, {said}"}
-    origins.update(own(recipe, given))
+    origins.update(overrides(recipe, given))
     return {
         **values,
         "benchmark": choice if chosen else {},
@@ -201,6 +201,6 @@ def merge(
         "origins": origins,
         "lines": [
             *(f"not from the recipe: {origin['says']}" for origin in origins.values()),
-            *(f"changed: {words}" for words in put_back(before, values, origins)),
+            *(f"changed: {words}" for words in reverted_values(before, values, origins)),
         ],
     }

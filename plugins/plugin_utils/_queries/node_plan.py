@@ -126,9 +126,9 @@ def record(
         return run.refusal_result(refusal)
     found = deployment or {}
     return {
-        **plans.way(found, None, docker["slot"], records["latest"], records["present"] is not None),
-        "reservations": plans.reserved(found, records["present"], rollback_in) if rollback_in else [],
-        **run.refusal_result(plans.lost(found, docker["addresses"])),
+        **plans.run_plan(found, None, docker["slot"], records["latest"], records["present"] is not None),
+        "reservations": plans.reserved_space(found, records["present"], rollback_in) if rollback_in else [],
+        **run.refusal_result(plans.unreachable_reason(found, docker["addresses"])),
     }
 
 

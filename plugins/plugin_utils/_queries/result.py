@@ -13,7 +13,7 @@ import datetime
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import require
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import deployment as plans
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import lifecycle
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.served import of_head
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.serving import from_head
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
     EMPTY,
     Form,
@@ -51,31 +51,31 @@ def record(
 ) -> Result:
     """Return the record of a deployment that has answered, and the one that it replaces."""
     # With it what else was looked up may have gone.
-    if refused := run.refusal_result(plans.replaced_meanwhile(container, observation["docker"])):
+    if refused := run.refusal_result(plans.changed_during_run(container, observation["docker"])):
         return refused
     if plans.is_record(deployment):
         return {"record": deployment, "replaced_record": records["present"] or records["previous"]}
     planned = plans.Deployment(**deployment)
-    found = plans.Seen(
+    found = plans.Observation(
         image=observation["docker"]["image"],
         container=container,
         memory_available=observation["machine"]["memory_available"],
-        answered=of_head(answer),
-        figures=of_head(measurement),
+        answered=from_head(answer),
+        figures=from_head(measurement),
         option_check=option_check or observation["records"]["option_checks"].get(planned.checked, {}),
-        ranks=of_head(ranks) or [],
+        ranks=from_head(ranks) or [],
         networks=networks,
     )
     made = planned.record(found, datetime.datetime.now(datetime.timezone.utc))
     made = plans.with_verdict(made, records.get("verdict") or {})
-    return {"record": made, "replaced_record": plans.replaced(planned, records)}
+    return {"record": made, "replaced_record": plans.previous_record(planned, records)}
 
 
 def review(
     _run: Run, record: Mapping, answer: Mapping, origins: Mapping, networks: Mapping = EMPTY, verdict: Mapping = EMPTY
 ) -> Result:
     """Return the record of a deployment that has served all along, and has answered again."""
-    return {"record": plans.with_verdict(plans.reviewed(record, of_head(answer), networks, origins), verdict)}
+    return {"record": plans.with_verdict(plans.with_liveness(record, from_head(answer), networks, origins), verdict)}
 
 
 def failure(

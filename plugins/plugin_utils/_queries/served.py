@@ -13,7 +13,7 @@ import json
 
 from ansible.module_utils.common.validation import check_type_bool, check_type_dict
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import host_vars, served
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import host_vars, serving
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
     EMPTY,
     Form,
@@ -96,7 +96,7 @@ def decide(
 ) -> Result:
     inputs = user_inputs(run)
     gathered = {"slots": slots, "records": records, "facts": facts, "models": models}
-    plan = served.decided(decision_inputs(run, inputs, gathered), run.host)
+    plan = serving.decide(decision_inputs(run, inputs, gathered), run.host)
     plan["inputs"] = digest(inputs)
     if "served" in plan:
         instead = alternative(run, run.recipe, plan["served"]["image"])
@@ -117,7 +117,7 @@ def reuse_or_decide(run: Run, plan: Mapping, **gathered: Mapping) -> Result:
 def memory(run: Run, plan: Mapping, facts: Mapping) -> Result:
     """Return a plan with the memory plan that follows from what is known of the memory by now."""
     inputs = user_inputs(run)
-    found = served.with_memory(registered(plan), decision_inputs(run, inputs, {"slots": {}, "facts": facts}), run.host)
+    found = serving.with_memory(registered(plan), decision_inputs(run, inputs, {"slots": {}, "facts": facts}), run.host)
     return checked_plan(run, found, inputs["overcommit"])
 
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import deployment
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deployment import Deployment, Seen
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deployment import Deployment, Observation
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries import result
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import Run
 
@@ -73,7 +73,7 @@ def planned(**changes: t.Any) -> Deployment:
         **changes,
     }
     values = {"draft": "", "method": "none", "draft_length": 0, "origins": {}, "concurrency": "2", "break_even": None}
-    return deployment.of(
+    return deployment.build(
         plan,
         recipe={"title": "Mine", "source": "me"},
         values=values,
@@ -84,9 +84,9 @@ def planned(**changes: t.Any) -> Deployment:
     )
 
 
-def seen(**changes: t.Any) -> Seen:
+def seen(**changes: t.Any) -> Observation:
     answered = {"http": {"models": ["target"]}, "findings": [SMALLER], "answer": {"text": "42"}, "tool_call": None}
-    return Seen(
+    return Observation(
         **{
             **{
                 "answered": answered,
@@ -148,10 +148,10 @@ def test_what_nccl_uses_is_found() -> None:
     (told,) = [row["message"] for row in record["findings"] if row["id"] == "pair_by_tcp"]
     assert told.startswith("NCCL of spark-2 uses Socket over enp1s0f1np1 and not RDMA")
     # A restart may change it: what is known now counts.
-    now = deployment.reviewed(record, {"findings": []}, {"spark-1": RDMA, "spark-2": RDMA}, {})
+    now = deployment.with_liveness(record, {"findings": []}, {"spark-1": RDMA, "spark-2": RDMA}, {})
     assert now["findings"] == [ODD]
     assert [rank["network"] for rank in now["cluster"]["ranks"]] == [RDMA, RDMA]
-    now = deployment.reviewed(record, {"findings": []}, {"spark-1": SOCKETS, "spark-2": SOCKETS}, {})
+    now = deployment.with_liveness(record, {"findings": []}, {"spark-1": SOCKETS, "spark-2": SOCKETS}, {})
     assert now["findings"][0]["message"].startswith("NCCL of spark-1 and spark-2 uses Socket")
 
 
@@ -234,7 +234,7 @@ def test_a_docker_that_is_being_restarted_has_nothing_to_record() -> None:
 
 def test_what_answered_may_be_another_one() -> None:
     usable = {"state": "usable", "detail": ""}
-    assert deployment.replaced_meanwhile({"labels": LABELS}, {**usable, "slot": {"labels": LABELS}}) == ""
+    assert deployment.changed_during_run({"labels": LABELS}, {**usable, "slot": {"labels": LABELS}}) == ""
     other = {"labels": {**LABELS, CONFIGURATION: "other"}, "name": "dgx-spark-speculative", "state": "running"}
     aside = {**other, "name": "dgx-spark-speculative-standby"}
     for slot, why in (
@@ -244,7 +244,7 @@ def test_what_answered_may_be_another_one() -> None:
         # It is what there is: nobody has started it.
         ({**aside, "state": "exited"}, "somebody has removed or replaced the container"),
     ):
-        said = deployment.replaced_meanwhile({"labels": LABELS}, {**usable, "slot": slot})
+        said = deployment.changed_during_run({"labels": LABELS}, {**usable, "slot": slot})
         assert said.startswith(f"what answers is not what this run has deployed: {why} meanwhile")
 
 
@@ -252,20 +252,20 @@ def test_what_serves_is_what_it_takes_the_place_of() -> None:
     """Whatever the last record of that name says, which may be in another directory."""
     served = {"deployment": "mine", "container": {"labels": {**LABELS, CONFIGURATION: "served"}}}
     records = {"latest": None, "slot": served, "present": served}
-    assert deployment.replaced(planned(), records) == served
+    assert deployment.previous_record(planned(), records) == served
 
 
 def test_what_has_served_all_along_keeps_its_record() -> None:
     record = planned().record(seen(), NOW)
     origin = {"draft_length": {"from": "given", "says": "draft length 3"}}
-    reviewed = deployment.reviewed(record, {"findings": []}, {"spark-1": {}}, origin)
+    reviewed = deployment.with_liveness(record, {"findings": []}, {"spark-1": {}}, origin)
     assert reviewed == {**record, "findings": [ODD], "origins": origin}
     healthy = {**record, "findings": [], "outcome": "serving"}
-    assert deployment.reviewed(healthy, {"findings": []}, {}, {})["outcome"] == "serving"
+    assert deployment.with_liveness(healthy, {"findings": []}, {}, {})["outcome"] == "serving"
 
 
 def way(run: t.Mapping[str, t.Any], turn: str | None = None, slot: t.Any = None) -> dict[str, t.Any]:
-    return deployment.way(run, turn, slot)
+    return deployment.run_plan(run, turn, slot)
 
 
 def test_what_was_planned_is_run() -> None:
@@ -276,7 +276,7 @@ def test_what_was_planned_is_run() -> None:
     # Whether just this was seen to answer, its record says.
     assert how["verified_before"] is False
     for labels, known in ((LABELS, True), ({**LABELS, CONFIGURATION: "other"}, False)):
-        assert deployment.way(run, None, None, {"container": {"labels": labels}})["verified_before"] is known
+        assert deployment.run_plan(run, None, None, {"container": {"labels": labels}})["verified_before"] is known
 
 
 def test_what_was_recorded_gets_its_files_back() -> None:
@@ -312,7 +312,7 @@ def test_what_was_planned_is_run_as_it_was_planned() -> None:
 
 
 def test_files_are_where_the_container_has_them() -> None:
-    assert deployment.in_place({**FULL, "mounts": MOUNTS}, {"serve.sh": "true\n"}) == {
+    assert deployment.mounted_generation({**FULL, "mounts": MOUNTS}, {"serve.sh": "true\n"}) == {
         "generation": GENERATION,
         "subdirectories": ["state", "trial"],
         "files": [{"name": "serve.sh", "content": "true\n"}],
@@ -365,7 +365,7 @@ def test_a_head_of_something_else_is_stopped_before_its_workers_start(
 def test_what_was_proven_and_runs_is_put_aside(recorded: bool, rank: int, turn: str, slot: t.Any, aside: bool) -> None:
     one = planned(cluster={} if turn == "at once" else {**PAIR, "rank": rank})
     run, asked = (one.record(seen(), NOW), None) if recorded else (vars(one), turn)
-    how = deployment.way(run, asked, slot, {"container": {"labels": LABELS}}, proven=True)
+    how = deployment.run_plan(run, asked, slot, {"container": {"labels": LABELS}}, proven=True)
     assert (how["preparation"] == "standby") is aside
     # Docker must not start two after a power cut, and of what is known to answer starts that.
     assert how["provisional"] is aside
@@ -380,11 +380,11 @@ def test_more_room_is_reserved_for_the_records_than_they_take() -> None:
     record = planned().record(seen(), NOW)
 
     def rooms(before: t.Mapping[str, t.Any] | None) -> dict[str, int]:
-        places = deployment.reserved(vars(planned()), before, "/state")
+        places = deployment.reserved_space(vars(planned()), before, "/state")
         return {f"{place['directory']}/{file['name']}": file["reserve"] for place in places for file in place["files"]}
 
     assert list(rooms(None)) == ["/state/previous.json", f"{DIRECTORY}/record.json"]
-    below = deployment.reserved(vars(planned()), None, str(Path(DIRECTORY).parent))
+    below = deployment.reserved_space(vars(planned()), None, str(Path(DIRECTORY).parent))
     assert [file["name"] for place in below for file in place["files"]] == ["previous.json", "mine/record.json"]
     assert len(below) == 1
     assert min(rooms(None).values()) > len(json.dumps(record, indent=4))
@@ -401,10 +401,10 @@ def test_what_was_made_for_addresses_that_are_gone_is_refused() -> None:
     rails = [RAIL, {"interface": "enP2p1s0f1np1", "address": "192.168.101.10"}]
     record = {**planned(cluster={**PAIR, "rails": rails}).record(seen(), NOW), "deployed_at": "2026-01-01T00:00:00Z"}
     here = ["127.0.0.1", "192.168.100.10", "192.168.101.10"]
-    assert deployment.lost(record, here) == ""
-    assert deployment.lost(record, here[:2]).startswith(
+    assert deployment.unreachable_reason(record, here) == ""
+    assert deployment.unreachable_reason(record, here[:2]).startswith(
         "'mine', deployed 2026-01-01T00:00:00Z, cannot come back, since this Spark does not have"
         " 192.168.101.10 on enP2p1s0f1np1 any more"
     )
     # One Spark alone needs no other one.
-    assert deployment.lost(planned(cluster={}).record(seen(), NOW), []) == ""
+    assert deployment.unreachable_reason(planned(cluster={}).record(seen(), NOW), []) == ""

@@ -32,20 +32,20 @@ SIZED_BY_BYTES = "kv-cache-manager-v2-16942"
 OPTIONS = f"{names.LABEL}options"
 
 
-def of_head(everybody: t.Mapping[str, t.Any]) -> t.Any:
+def from_head(everybody: t.Mapping[str, t.Any]) -> t.Any:
     """What the first of all has, by whose looks all go; it alone asks Hub and server. Empty where it has nothing."""
     return next(iter(everybody.values()), {})
 
 
-def merged(asked: Mapping) -> dict[str, t.Any]:
+def merged_values(asked: Mapping) -> dict[str, t.Any]:
     """The values, and where they come from. A benchmark's choice holds for the models that it was made with."""
-    records = of_head(asked["records"]) or {}
+    records = from_head(asked["records"]) or {}
     choice = records.get("choice") if asked["use_benchmark"] else None
     own, present = records.get("latest"), records.get("present")
     # Another deployment's values say nothing of this one's.
     before = own if own and present and own.get("deployment") == present.get("deployment") else None
     try:
-        return values.merge(asked["recipe"], asked["given"], choice, of_head(asked["models"]), before)
+        return values.merge(asked["recipe"], asked["given"], choice, from_head(asked["models"]), before)
     except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise sizes.PlanError(f"What is to be served is not clear: {error}.") from None
 
@@ -61,7 +61,7 @@ def without_tags(value: t.Any) -> t.Any:
     return json.loads(json.dumps(value, default=str))
 
 
-def told(built: Built) -> dict[str, t.Any]:
+def engine_result(built: Built) -> dict[str, t.Any]:
     """What a task returns of the engine's options; with errors it fails."""
     found = {**answer(built), "warnings": [str(warning) for warning in built.warnings]}
     return {**found, "failed": True} if built.errors else found
@@ -72,27 +72,27 @@ def notes(recipe: Mapping, served: Mapping) -> list[str]:
     return [recipe["note"]] if recipe.get("note") and served["image"] == recipe["image"] else []
 
 
-def explicit(asked: Mapping) -> dict[str, t.Any]:
+def explicit_options(asked: Mapping) -> dict[str, t.Any]:
     """Return the engine options that the recipe and a user have written."""
     return dict(merge_hash(asked["recipe"].get("options") or {}, asked["options"]))
 
 
-def needs(asked: Mapping, served: Mapping) -> dict[str, t.Any]:
+def memory_request(asked: Mapping, served: Mapping) -> dict[str, t.Any]:
     """What the plan of the memory counts. It fills in what the options leave open."""
-    facts = of_head(asked["facts"]) or {}
+    facts = from_head(asked["facts"]) or {}
     models = {use: {"name": served[use], "facts": facts.get(served[use]) or {}} for use in ("target", "draft")}
     sparks = int(asked["recipe"].get("sparks", 1))
     return {
         **{key: served[key] for key in sizes.SERVED},
         **{key: asked[key] for key in ("reserve_gib", "memory")},
-        **{**models, "sparks": sparks, "options": explicit(asked)},
+        **{**models, "sparks": sparks, "options": explicit_options(asked)},
     }
 
 
-def counted(asked: Mapping, served: Mapping, wish: sizes.Wish, host: str) -> dict[str, t.Any]:
+def memory_plan(asked: Mapping, served: Mapping, wish: sizes.Wish, host: str) -> dict[str, t.Any]:
     """Return the plan of the memory. It tells nothing where memory or models are missing since a look has failed, which
     is told of."""
-    plan, facts = memory.plan(wish, host), of_head(asked["facts"]) or {}
+    plan, facts = memory.plan(wish, host), from_head(asked["facts"]) or {}
     known = asked["memory"] and all(facts.get(served[use]) for use in ("target", "draft") if served[use])
     seen = known or not asked.get("incomplete")
     told_of = {name: plan[name] if seen else [] for name in ("lines", "warnings")}
@@ -106,7 +106,7 @@ def unique(texts: t.Iterable[str]) -> list[str]:
 
 def with_memory(plan: Mapping, asked: Mapping, host: str) -> dict[str, t.Any]:
     """Return a plan whose memory is counted again; values and engine options do not depend on what is free."""
-    found = counted(asked, plan["served"], sizes.read(needs(asked, plan["served"])), host)
+    found = memory_plan(asked, plan["served"], sizes.read(memory_request(asked, plan["served"])), host)
     return {**plan, **found, "warnings": unique([*plan["warnings"], *found["warnings"]])}
 
 
@@ -121,26 +121,26 @@ def in_container(config: Mapping, options: Mapping, draft: str, path: str) -> di
     return {**found, "text": render(found["options"])}
 
 
-def decided(asked: Mapping, host: str) -> dict[str, t.Any]:
+def decide(asked: Mapping, host: str) -> dict[str, t.Any]:
     """The plan of the memory with the values, the engine's options as `config`, and their hash as `checked`.
 
     Validated are the options as they are written, and again with what the plan adds to them.
     """
-    served = merged(asked)
-    wanted = needs(asked, served)
-    written = told(build(request(served, wanted["options"], wanted["sparks"])))
+    served = merged_values(asked)
+    wanted = memory_request(asked, served)
+    written = engine_result(build(request(served, wanted["options"], wanted["sparks"])))
     if "errors" in written:
         return written
     wish = sizes.read(wanted)
     plan = {
-        **counted(asked, served, wish, host),
+        **memory_plan(asked, served, wish, host),
         "memory_guard": guard.handed_over(asked["memory_guard"], wish.reserve),
     }
     options = merge_hash(plan["options"], wanted["options"])
-    config = told(build(request(served, options, wanted["sparks"])))
+    config = engine_result(build(request(served, options, wanted["sparks"])))
     if plan["kv_cache_bytes"] and SIZED_BY_BYTES in [issue["id"] for issue in config.get("known_issues", ())]:
         options = merge_hash({"kv_cache_config": {"max_gpu_total_bytes": plan["kv_cache_bytes"]}}, options)
-        config = told(build(request(served, options, wanted["sparks"])))
+        config = engine_result(build(request(served, options, wanted["sparks"])))
     plan = {
         **plan,
         "warnings": unique(

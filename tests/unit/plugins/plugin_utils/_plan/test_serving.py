@@ -10,9 +10,9 @@ import typing as t
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import chosen
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.served import (
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.serving import (
     SIZED_BY_BYTES,
-    decided,
+    decide,
     in_container,
     with_memory,
 )
@@ -64,7 +64,7 @@ def arguments(given: t.Mapping[str, t.Any] | None = None, **changes: t.Any) -> d
 
 
 def made(given: t.Mapping[str, t.Any] | None = None, **changes: t.Any) -> dict[str, t.Any]:
-    return decided(arguments(given, **changes), "spark-2")
+    return decide(arguments(given, **changes), "spark-2")
 
 
 def test_it_is_planned_and_the_engine_is_told() -> None:
