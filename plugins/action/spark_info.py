@@ -8,7 +8,7 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.place import as_seen
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.placement import visible_ports
 
 # What names a port, of the options about Docker.
 PORTS = ("port", "address", "published_ports", "socket")
@@ -47,4 +47,7 @@ class ActionModule(ActionBase):
             seen = self._execute_module(module_args=again, task_vars=task_vars).get("docker") or {}
         finally:
             self._connection.become = become
-        return {**found, "docker": {**docker, "ports_in_use": [as_seen(use, seen) for use in docker["ports_in_use"]]}}
+        return {
+            **found,
+            "docker": {**docker, "ports_in_use": [visible_ports(use, seen) for use in docker["ports_in_use"]]},
+        }

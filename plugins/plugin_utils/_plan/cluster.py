@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import KEY, digest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import PROGRAM
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.room import is_copied
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.disk_space import is_copied
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import by_value, listed, share
 
 # Sparks of one kind differ by what firmware and kernel keep for themselves.
@@ -200,7 +200,7 @@ class Comparison:
             self.problems.append(node["proof"]["error"])
 
 
-def compared(
+def compare_nodes(
     facts: t.Mapping[str, Facts], clock_skew: float, allow_differences: t.Sequence[str] = ()
 ) -> dict[str, t.Any]:
     """The problems and the findings about the nodes, a sentence each, and whether all have the head's image."""
@@ -217,7 +217,7 @@ def compared(
     }
 
 
-def joined(
+def node_links(
     host: str,
     facts: t.Mapping[str, Facts],
     rails: t.Mapping[str, t.Sequence[Facts]],
@@ -228,7 +228,7 @@ def joined(
     """The rails, as far as they are proven, what may surprise about them, and what of joining a node to the others is
     done: `link`, where it is as it was planned, and proven, and `trust`, where its files have the others' keys."""
     proof = facts[host]["proof"] or {"rails": rails[host], "findings": [], "error": "It was not proven."}
-    is_known = trusts_just_them(host, facts, rails, ssh_port, copy_port)
+    is_known = keys_are_current(host, facts, rails, ssh_port, copy_port)
     completed_steps = {"link": is_configured and not proof["error"], "ssh_keys": is_known}
     findings = [f"{host}: {finding}" for finding in proof["findings"]]
     return {
@@ -318,7 +318,7 @@ def _trusted(nodes: t.Sequence[Facts], rank: int, ssh_port: int, copy_port: int)
     return files
 
 
-def trusts_just_them(
+def keys_are_current(
     host: str,
     facts: t.Mapping[str, Facts],
     rails: t.Mapping[str, t.Sequence[Facts]],
@@ -335,7 +335,7 @@ def trusts_just_them(
     return bool(digest(_trusted(nodes, list(facts).index(host), ssh_port, copy_port)) == own["trusted"])
 
 
-def known_of(
+def key_exchange(
     rails: t.Mapping[str, t.Sequence[Facts]],
     facts: t.Mapping[str, Facts],
     keys: t.Mapping[str, Facts],

@@ -99,7 +99,7 @@ class Deployment:
             "cluster": cluster_record(self.cluster, seen.networks, seen.ranks) if self.cluster else {},
             "warnings": [*self.warnings, *issues_of_nccl(seen.ranks)],
             "served_model": seen.answered["http"]["models"][0],
-            **merged_findings([*seen.answered["findings"], *of_networks(seen.networks)], seen.figures["findings"]),
+            **merged_findings([*seen.answered["findings"], *network_findings(seen.networks)], seen.figures["findings"]),
             "checks": checks(seen),
             "answer": seen.answered["answer"],
             "measurements": seen.figures["measurements"],
@@ -133,7 +133,7 @@ def cluster_record(cluster: Mapping, networks: Mapping, ranks: t.Sequence[Mappin
     return {**cluster, "ranks": [{**rank, "network": by_rank.get(rank.get("rank", -1)) or None} for rank in ranks]}
 
 
-def of_networks(networks: Mapping) -> list[dict[str, str]]:
+def network_findings(networks: Mapping) -> list[dict[str, str]]:
     """Return the findings on the networks of several Sparks."""
     return nccl.findings({name: nccl.known(facts) for name, facts in networks.items()})
 
@@ -220,7 +220,7 @@ def checks(seen: Observation) -> list[str]:
 
 def with_liveness(record: Mapping, answered: Mapping, networks: Mapping, origins: Mapping) -> Record:
     """The record of what has served all along: its findings stay, what the sign of life shows is added."""
-    found = merged_findings([*answered["findings"], *of_networks(networks)], record["findings"])
+    found = merged_findings([*answered["findings"], *network_findings(networks)], record["findings"])
     cluster = record.get("cluster")
     return {
         **record,

@@ -28,7 +28,7 @@ def copies(looks: t.Mapping[str, Look]) -> dict[str, t.Any]:
     return {"content": content, "to": lacking}
 
 
-def other(looks: t.Mapping[str, Look], host: str) -> str:
+def image_mismatch(looks: t.Mapping[str, Look], host: str) -> str:
     """Why a Spark cannot use the image that it has just loaded, which is not the one that was sent."""
     names, image = list(looks), looks[host]["cluster_image"]
     return (

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.back import told_apart
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.rollback import describe_mixed
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
 
 Mapping = t.Mapping[str, t.Any]
@@ -206,7 +206,7 @@ def restart_endpoint(server: Mapping, published_ports: t.Collection[str]) -> dic
 
 def _mixed_deployments(name: str, labels: t.Sequence[Mapping]) -> str:
     """Of Sparks of which one has kept what it was to serve, and another one has gone back."""
-    names = told_apart(labels)
+    names = describe_mixed(labels)
     if not names:
         return ""
     return (

@@ -34,8 +34,8 @@ def compare(
     clock_skew: float = 60,
     allow_differences: t.Sequence[str] = (),
 ) -> Result:
-    compared = plans.compared(facts, clock_skew, allow_differences)
-    own = plans.joined(run.host, facts, rails, is_configured, ssh_port, copy_port)
+    compared = plans.compare_nodes(facts, clock_skew, allow_differences)
+    own = plans.node_links(run.host, facts, rails, is_configured, ssh_port, copy_port)
     # What is the same for all is said once.
     shared = compared["findings"] if run.host == next(iter(facts)) else []
     return {**compared, **own, "findings": [*findings, *own["findings"], *shared]}
@@ -55,7 +55,7 @@ def keys(
     streams: int,
     patience: int,
 ) -> Result:
-    hosts = plans.known_of(rails, facts, keys, users, pythons)
+    hosts = plans.key_exchange(rails, facts, keys, users, pythons)
     try:
         return plans.trust(hosts, run.host, directory, ssh_port, copy_port, key, streams, patience)
     except ValueError as error:
@@ -66,7 +66,7 @@ def image_copies(run: Run, facts: Mapping, loaded_host: str = "") -> Result:
     found = images.copies(facts)
     # The Spark that has just loaded the image, if one has.
     is_other = run.host == loaded_host and run.host in found["to"] and not run.is_check
-    return {**found, **refusal_result(images.other(facts, run.host) if is_other else "")}
+    return {**found, **refusal_result(images.image_mismatch(facts, run.host) if is_other else "")}
 
 
 def model_copies(run: Run, snapshots: Mapping, state_directory: str, verify: bool = False) -> Result:

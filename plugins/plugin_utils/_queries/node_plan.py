@@ -12,11 +12,11 @@ import typing as t
 
 from ansible.plugins.loader import lookup_loader
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
-    back,
     container_spec,
     host_vars,
     lifecycle,
     node_specs,
+    rollback,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import deployment as plans
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
@@ -122,7 +122,7 @@ def record(
 
     A rollback must be possible on all Sparks: with the state directory that it is in, and the records by host.
     """
-    if rollback_in and (refusal := back.refusal(run.host, all_records, rollback_in, docker)):
+    if rollback_in and (refusal := rollback.refusal(run.host, all_records, rollback_in, docker)):
         return run.refusal_result(refusal)
     found = deployment or {}
     return {

@@ -13,13 +13,13 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import (
-    access,
+    disk_space,
+    docker_access,
     firewall,
     host_vars,
     lifecycle,
-    page,
-    place,
-    room,
+    open_webui,
+    placement,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
     EMPTY,
@@ -34,10 +34,13 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.ser
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import reach_of
 
 
-def docker_access(run: Run, docker: Mapping, need_gpu: bool = True, add_to_group: bool = True) -> Result:
+def check_docker(run: Run, docker: Mapping, need_gpu: bool = True, add_to_group: bool = True) -> Result:
     if os.environ.get("SUDO_USER"):
-        raise AnsibleActionFail(access.UNDER_SUDO)
-    return {**access.way(docker, add_to_group, run.is_check), **run.refusal_result(access.refusal(docker, need_gpu))}
+        raise AnsibleActionFail(docker_access.UNDER_SUDO)
+    return {
+        **docker_access.access_plan(docker, add_to_group, run.is_check),
+        **run.refusal_result(docker_access.refusal(docker, need_gpu)),
+    }
 
 
 def endpoint(
@@ -72,7 +75,7 @@ def restart_endpoint(_run: Run, server: Mapping, published_ports: t.Sequence[str
     return lifecycle.restart_endpoint(server, published_ports)
 
 
-def container(
+def check_container(
     run: Run,
     name: str,
     image: str,
@@ -83,13 +86,15 @@ def container(
     unpack_factor: float = 0.0,
     listens: t.Sequence[Mapping] = (),
     labels: Mapping = EMPTY,
-    publish: place.Publish | None = None,
+    publish: placement.Publish | None = None,
 ) -> Result:
-    found = place.Place(name, image, look, registry, unpack_factor, inputs, listens, publish, labels, alternative)
-    return refusal_result("\n".join(f"{run.host}: {problem}" for problem in place.problems(found)))
+    found = placement.Placement(
+        name, image, look, registry, unpack_factor, inputs, listens, publish, labels, alternative
+    )
+    return refusal_result("\n".join(f"{run.host}: {problem}" for problem in placement.problems(found)))
 
 
-def disk_space(
+def check_disk_space(
     run: Run,
     models: Mapping,
     cluster_facts: Mapping | None = None,
@@ -99,10 +104,10 @@ def disk_space(
 ) -> Result:
     """Refuse what does not fit; with looks at all Sparks, on one that copies from another."""
     if cluster_facts is None:
-        return refusal_result(room.unfit(run.host, models, image_bytes, reserve_bytes))
+        return refusal_result(disk_space.unusable_models(run.host, models, image_bytes, reserve_bytes))
     models = {**models, "cache": models["cache"]["directory"]}
     return refusal_result(
-        "\n".join(room.needed(cluster_facts, run.host, models, compressed_image_bytes, reserve_bytes))
+        "\n".join(disk_space.needed(cluster_facts, run.host, models, compressed_image_bytes, reserve_bytes))
     )
 
 
@@ -115,18 +120,20 @@ def firewall_rules(
         raise AnsibleActionFail(str(error)) from None
 
 
-def open_webui(run: Run, name: str, address: str, port: int, endpoint: str, environment: Mapping = EMPTY) -> Result:
+def plan_open_webui(
+    run: Run, name: str, address: str, port: int, endpoint: str, environment: Mapping = EMPTY
+) -> Result:
     reach = reach_of(run.action, run.variables)
-    return page.plan(run.host, name, address, port, endpoint, reach, environment)
+    return open_webui.plan(run.host, name, address, port, endpoint, reach, environment)
 
 
 FORMS: Forms = {
-    "docker_access": Form(docker_access, "dgx_spark.speculative.spark_info with gather: [docker]"),
+    "docker_access": Form(check_docker, "dgx_spark.speculative.spark_info with gather: [docker]"),
     "endpoint": Form(endpoint),
     "previous_endpoint": Form(previous_endpoint),
     "restart_endpoint": Form(restart_endpoint),
-    "container": Form(container),
-    "disk_space": Form(disk_space, f"{host_vars.CLUSTER_SOURCE}, and {host_vars.MODELS_SOURCE}"),
+    "container": Form(check_container),
+    "disk_space": Form(check_disk_space, f"{host_vars.CLUSTER_SOURCE}, and {host_vars.MODELS_SOURCE}"),
     "firewall": Form(firewall_rules),
-    "open_webui": Form(open_webui),
+    "open_webui": Form(plan_open_webui),
 }

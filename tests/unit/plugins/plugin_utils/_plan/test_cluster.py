@@ -9,10 +9,10 @@ import typing as t
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.cluster import (
     authorized_keys,
-    compared,
-    joined,
+    compare_nodes,
+    key_exchange,
     known_hosts,
-    known_of,
+    node_links,
     public_key,
     sshd_config,
     trust,
@@ -26,7 +26,7 @@ def named(*looks: dict[str, t.Any]) -> dict[str, dict[str, t.Any]]:
 
 
 def problems(head: dict[str, t.Any], worker: dict[str, t.Any], **more: t.Any) -> list[str]:
-    return list(compared(named(head, worker), 60, **more)["problems"])
+    return list(compare_nodes(named(head, worker), 60, **more)["problems"])
 
 
 def slot(**changes: t.Any) -> dict[str, t.Any]:
@@ -35,7 +35,7 @@ def slot(**changes: t.Any) -> dict[str, t.Any]:
 
 
 def test_two_sparks_of_a_kind_go_together() -> None:
-    found = compared(named(node(1), node(2)), 60)
+    found = compare_nodes(named(node(1), node(2)), 60)
     assert (found["problems"], found["findings"]) == ([], [])
 
 
@@ -75,7 +75,7 @@ def test_whose_clock_is_wrong_is_told_by_the_clock_here() -> None:
 )
 def test_a_difference_can_be_tolerated(what: str, change: dict[str, t.Any]) -> None:
     assert f"spark_network_allow_differences: [{what}]" in problems(node(1), node(2, **change))[0]
-    found = compared(named(node(1), node(2, **change)), 60, [what])
+    found = compare_nodes(named(node(1), node(2, **change)), 60, [what])
     assert (found["problems"], len(found["findings"])) == ([], 1)
 
 
@@ -85,7 +85,7 @@ def test_a_little_less_memory_and_a_slow_answer_are_no_difference() -> None:
 
 def test_another_docker_is_only_said() -> None:
     other = node(2, docker={**node(2)["docker"], "version": "27.5.1"})
-    found = compared(named(node(1), other), 60)
+    found = compare_nodes(named(node(1), other), 60)
     assert (found["problems"], len(found["findings"])) == ([], 1)
     denied = node(2, docker={**node(2)["docker"], "state": "unusable", "detail": "no socket"})
     assert problems(node(1), denied) == ["Docker on spark-2 cannot be used: no socket"]
@@ -111,7 +111,7 @@ def test_a_port_that_somebody_has() -> None:
 def test_another_users_deployment_is_not_replaced_while_it_serves() -> None:
     other = slot(labels={**slot()["labels"], "dgx_spark.speculative.directory": "/home/you/x/single_eagle3"})
     assert "holds the deployment single_eagle3 of another user" in problems(node(1, slot=other), node(2))[0]
-    stopped = compared(named(node(1), node(2, slot={**other, "state": "exited"})), 60)
+    stopped = compare_nodes(named(node(1), node(2, slot={**other, "state": "exited"})), 60)
     assert (stopped["problems"], len(stopped["findings"])) == ([], 1)
     assert problems(node(1, slot=slot()), node(2, slot=slot())) == []
 
@@ -181,14 +181,14 @@ OLD = {"fingerprint": "h", "base": "e", "bytes": 8}
 )
 def test_whether_all_have_the_image(head: dict[str, t.Any], workers: list[dict[str, t.Any]], copied: bool) -> None:
     looks = [node(number, images=images) for number, images in enumerate([head, *workers], start=1)]
-    assert compared(named(*looks), 60)["image_copied"] is copied
+    assert compare_nodes(named(*looks), 60)["image_copied"] is copied
 
 
 def test_the_refusal_has_all_problems() -> None:
-    assert compared(named(node(1), node(2)), 60)["refusal"] == ""
-    one = compared(named(node(1), node(2, sshd=None)), 60)
+    assert compare_nodes(named(node(1), node(2)), 60)["refusal"] == ""
+    one = compare_nodes(named(node(1), node(2, sshd=None)), 60)
     assert one["refusal"] == f"spark-1 and spark-2 cannot serve as one: {one['problems'][0]}"
-    two = compared(named(node(1), node(2, sshd=None, drivers=["1"])), 60)
+    two = compare_nodes(named(node(1), node(2, sshd=None, drivers=["1"])), 60)
     assert two["refusal"] == "spark-1 and spark-2 cannot serve as one: " + "".join(f"\n- {p}" for p in two["problems"])
 
 
@@ -233,13 +233,13 @@ def test_the_refusal_has_all_problems() -> None:
 )
 def test_four_are_grouped_by_what_they_have(number: int, change: dict[str, t.Any], expected: str | None) -> None:
     looks = [node(each, **(change if each == number else {})) for each in range(1, 5)]
-    (found,) = compared(named(*looks), 60)["problems"]
+    (found,) = compare_nodes(named(*looks), 60)["problems"]
     assert found.startswith(f"spark-{number} has no sshd") if expected is None else found == expected
 
 
 def test_another_docker_among_four_is_only_said() -> None:
     other = node(4, docker={**node(4)["docker"], "version": "27.5.1"})
-    assert compared(named(node(1), node(2), node(3), other), 60)["findings"] == [
+    assert compare_nodes(named(node(1), node(2), node(3), other), 60)["findings"] == [
         "spark-1, spark-2 and spark-3 have Docker 28.3.3 and spark-4 has 27.5.1; that works, and the same one on all "
         "is easier to look after."
     ]
@@ -261,13 +261,13 @@ def test_a_key_is_the_one_that_was_made_just_now_or_found() -> None:
     keys: dict[str, dict[str, t.Any]] = {"a": {}, "b": {"public_key": "ssh-ed25519 BBBB"}, "c": {"skipped": True}}
     rails = {host: [{"address": f"10.0.0.{number}"}] for number, host in enumerate("abc")}
     users = dict.fromkeys("abc", "me")
-    found = known_of(rails, looks, keys, users, {"a": "/usr/bin/python3.12", "b": "", "c": ""})
+    found = key_exchange(rails, looks, keys, users, {"a": "/usr/bin/python3.12", "b": "", "c": ""})
     assert found["a"] == {"addresses": ["10.0.0.0"], "key": KEY, "user": "me", "python": "/usr/bin/python3.12"}
     assert (found["b"]["key"], found["b"]["python"]) == ("ssh-ed25519 BBBB", "/usr/bin/python3")
     # Check mode has made none.
     assert found["c"]["key"] == "ssh-ed25519 AAAA"
     with pytest.raises(KeyError, match="user_id"):
-        known_of(rails, looks, keys, {**users, "b": ""}, dict.fromkeys("abc", ""))
+        key_exchange(rails, looks, keys, {**users, "b": ""}, dict.fromkeys("abc", ""))
 
 
 def doors(many: int, directory: str = "/s/cluster", **changes: t.Any) -> list[dict[str, t.Any]]:
@@ -348,7 +348,7 @@ def proof(**changes: t.Any) -> dict[str, t.Any]:
 
 
 def idle(host: str, *looks: dict[str, t.Any], is_configured: bool = True) -> list[str]:
-    return list(joined(host, dict(zip("abc", looks)), RAILS, is_configured, 2233, 2234)["completed_steps"])
+    return list(node_links(host, dict(zip("abc", looks)), RAILS, is_configured, 2233, 2234)["completed_steps"])
 
 
 def trusting(*, ssh_port: int = 2233) -> list[dict[str, t.Any]]:
@@ -366,13 +366,13 @@ def test_a_link_that_is_proven_and_as_planned_is_done() -> None:
     assert idle("b", *proven) == ["link", "ssh_keys"]
     assert idle("b", *proven, is_configured=False) == ["ssh_keys"]
     assert idle("b", proven[0], {**proven[1], "proof": proof(error="no link")}, proven[2]) == ["ssh_keys"]
-    assert joined("b", dict(zip("abc", proven)), RAILS, True, 2233, 2234)["rails"] == [{"mtu": 9000}]
+    assert node_links("b", dict(zip("abc", proven)), RAILS, True, 2233, 2234)["rails"] == [{"mtu": 9000}]
 
 
 def test_a_link_that_has_to_be_configured_is_proven_later() -> None:
     looks = trusting()
     assert idle("a", *looks) == ["ssh_keys"]
-    assert joined("a", dict(zip("abc", looks)), RAILS, True, 2233, 2234)["rails"] == RAILS["a"]
+    assert node_links("a", dict(zip("abc", looks)), RAILS, True, 2233, 2234)["rails"] == RAILS["a"]
 
 
 @pytest.mark.parametrize("host", ["a", "b", "c"])
@@ -396,7 +396,7 @@ def test_what_is_wrong_with_a_link_keeps_sparks_apart() -> None:
 
 def test_what_may_surprise_about_a_link_is_told_of_its_spark() -> None:
     looks = [{**look, "proof": proof(findings=["Slow."])} for look in trusting()]
-    assert joined("b", dict(zip("abc", looks)), RAILS, True, 2233, 2234)["findings"] == ["b: Slow."]
+    assert node_links("b", dict(zip("abc", looks)), RAILS, True, 2233, 2234)["findings"] == ["b: Slow."]
     # Of a link that is not good, or was not looked at, the planned rails are all there is.
-    unproven = joined("b", dict(zip("abc", trusting())), RAILS, True, 2233, 2234)
+    unproven = node_links("b", dict(zip("abc", trusting())), RAILS, True, 2233, 2234)
     assert (unproven["rails"], unproven["findings"]) == (RAILS["b"], [])

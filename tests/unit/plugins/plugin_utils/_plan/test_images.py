@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.images import copies, other
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.images import copies, image_mismatch
 
 MADE = {"fingerprint": "made", "base": "base", "bytes": 13}
 HEAD = {"cluster_image": "release:1", "images": {"cluster": MADE, "base": {"fingerprint": "base"}}}
@@ -38,7 +38,7 @@ def test_a_head_without_an_image_as_in_check_mode() -> None:
 
 def test_an_image_that_is_not_the_one_that_was_sent() -> None:
     looks = {name: {"cluster_image": "release:1"} for name in "abc"}
-    assert other(looks, "c") == (
+    assert image_mismatch(looks, "c") == (
         "c: the image release:1 that was loaded is not the one of b: its layers or settings differ. Remove it on both "
         "with 'docker image rm release:1' and run again."
     )

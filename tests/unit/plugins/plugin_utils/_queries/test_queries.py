@@ -177,7 +177,7 @@ def test_the_arguments_of_a_form_are_the_parameters_of_its_function() -> None:
         "published_ports": {"type": "list", "elements": "str", "default": []},
         "previous_ports": {"type": "list", "elements": "str", "default": []},
     }
-    options = form_spec(placement.container)["options"]
+    options = form_spec(placement.check_container)["options"]
     assert options["unpack_factor"] == {"type": "float", "default": 0.0}
     assert options["listens"] == {"type": "list", "elements": "dict", "default": []}
     assert options["labels"] == {"type": "dict", "default": {}}

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.back import refusal
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.rollback import refusal
 
 LABELS = {"dgx_spark.speculative.deployment": "mine", "dgx_spark.speculative.options": "abc"}
 RAILS = [{"interface": "enp1s0f1np1", "address": "192.168.100.10"}]

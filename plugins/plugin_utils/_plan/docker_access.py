@@ -38,7 +38,7 @@ def refusal(docker: t.Mapping[str, t.Any], need_gpu: bool) -> str:
     return NO_GPU if need_gpu and not docker["gpu"] else ""
 
 
-def way(docker: t.Mapping[str, t.Any], add_to_group: bool, dry: bool) -> dict[str, t.Any]:
+def access_plan(docker: t.Mapping[str, t.Any], add_to_group: bool, dry: bool) -> dict[str, t.Any]:
     """How it is reached; a dry run adds nobody to the group.
 
     `joins` is the user to add to the group docker, or empty, and `member` whether the user is in it by then. `become`

@@ -7,7 +7,11 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.place import Place, as_seen, problems
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.placement import (
+    Placement,
+    problems,
+    visible_ports,
+)
 
 IMAGE = "nvcr.io/nvidia/release:1"
 FREE: dict[str, t.Any] = {
@@ -57,7 +61,9 @@ def told(look: t.Mapping[str, t.Any] = LOOK, **other: t.Any) -> list[str]:
         "labels": {"made.by": "us"},
         **other,
     }
-    return problems(Place(**{"name": "server", "image": IMAGE, "inputs": INPUTS, "look": {**LOOK, **look}, **given}))
+    return problems(
+        Placement(**{"name": "server", "image": IMAGE, "inputs": INPUTS, "look": {**LOOK, **look}, **given})
+    )
 
 
 @pytest.mark.parametrize("registry", [{}, {"skipped": True, "changed": False}, THERE])
@@ -101,7 +107,7 @@ def test_each_address_and_each_port_is_told() -> None:
 
 
 def port(use: dict[str, t.Any], *seen: dict[str, t.Any]) -> str:
-    (said,) = told({"ports_in_use": [as_seen(use, {"published_ports": seen, "port": None})]}, listens=[ANOTHER])
+    (said,) = told({"ports_in_use": [visible_ports(use, {"published_ports": seen, "port": None})]}, listens=[ANOTHER])
     return said
 
 
@@ -119,7 +125,7 @@ def test_a_port_that_somebody_has() -> None:
     assert port(theirs, own) == f"{start} container 'vllm'. vllm holds it; stop it. Or c{end}."
     assert port({**TAKEN, "port": 8443}).endswith("hoose another port with another_port, or stop it.")
     # Without the login user's look.
-    assert as_seen(TAKEN, {}) == TAKEN
+    assert visible_ports(TAKEN, {}) == TAKEN
 
 
 def test_an_image_for_another_processor() -> None:

@@ -7,7 +7,11 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.access import NO_GPU, refusal, way
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.docker_access import (
+    NO_GPU,
+    access_plan,
+    refusal,
+)
 
 
 def docker(**found: t.Any) -> dict[str, t.Any]:
@@ -46,7 +50,7 @@ def test_a_gpu_is_needed_to_serve_and_not_to_clean_up() -> None:
 def test_how_it_is_reached(
     found: dict[str, t.Any], add_to_group: bool, dry: bool, joins: str, member: bool, become: bool, method: str
 ) -> None:
-    assert way(found, add_to_group, dry) == {
+    assert access_plan(found, add_to_group, dry) == {
         "joins": joins,
         "member": member,
         "become": become,

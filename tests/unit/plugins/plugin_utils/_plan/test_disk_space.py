@@ -7,7 +7,11 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.room import needed, too_small, unfit
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.disk_space import (
+    needed,
+    too_small,
+    unusable_models,
+)
 
 from tests.unit.looks import node
 
@@ -164,5 +168,5 @@ def test_a_draft_that_does_not_belong_to_its_target_is_told_before_the_disk() ->
         "incomplete_bytes": 0,
         "cache_free_bytes": 0,
     }
-    assert unfit("spark-1", models, 0, 0) == "spark-1: No. No, either."
-    assert unfit("spark-1", {**models, "model_pair_problems": []}, 0, 0) == ""
+    assert unusable_models("spark-1", models, 0, 0) == "spark-1: No. No, either."
+    assert unusable_models("spark-1", {**models, "model_pair_problems": []}, 0, 0) == ""

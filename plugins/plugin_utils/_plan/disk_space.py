@@ -46,7 +46,7 @@ class Demand(t.NamedTuple):
     free: int | None
 
 
-def too_much(name: str, demands: t.Iterable[Demand], way_out: str) -> list[str]:
+def insufficient_space(name: str, demands: t.Iterable[Demand], way_out: str) -> list[str]:
     """What does not fit on a node, one sentence for each file system; images can be moved in their own way."""
     found = []
     together: dict[str | None, list[Demand]] = {}
@@ -77,15 +77,15 @@ def image_sizes(head: Facts, packed: int) -> tuple[int, int]:
     return unpacked, packed + ADDED_BYTES if store == CONTAINERD else unpacked
 
 
-def of_head(head: Facts, unpacked: int, sent: int, packed: int) -> list[Demand]:
+def head_bytes(head: Facts, unpacked: int, sent: int, packed: int) -> list[Demand]:
     """What the head needs for the image, beside what it holds already."""
     docker = head["docker"]
     kept = packed if docker["store"] == CONTAINERD else 0
     needed = 0 if head["images"]["base"] or not unpacked else unpacked + kept
-    return [Demand("image", needed, *_images(head)), *for_the_next(head, sent)]
+    return [Demand("image", needed, *_images(head)), *transfer_bytes(head, sent)]
 
 
-def for_the_next(node: Facts, sent: int) -> list[Demand]:
+def transfer_bytes(node: Facts, sent: int) -> list[Demand]:
     """What it takes to hand the image on. containerd's store hands out what it has."""
     packs = 0 if node["docker"]["store"] == CONTAINERD else sent
     return [Demand("image, packed for the next Spark", packs, *_images(node))]
@@ -96,7 +96,7 @@ def _images(node: Facts) -> tuple[str, str | None, int | None]:
     return docker["images"], docker["filesystem"], docker["free"]
 
 
-def of_taker(node: Facts, models: Facts, unpacked: int, sent: int, reserve: int) -> list[Demand]:
+def worker_bytes(node: Facts, models: Facts, unpacked: int, sent: int, reserve: int) -> list[Demand]:
     """What a Spark needs to take in image and models."""
     docker, state = node["docker"], node["state"]
     # On one file system, Docker's copy grows as the spool shrinks.
@@ -126,16 +126,16 @@ def needed(looks: t.Mapping[str, Facts], host: str, models: Facts, packed: int, 
     unpacked, sent = image_sizes(head, packed)
     found: list[str] = []
     if rank == 1:
-        own = of_head(head, unpacked, sent, packed) if lacking[0] else []
-        found += too_much(names[0], own, head["docker"]["way_out"])
+        own = head_bytes(head, unpacked, sent, packed) if lacking[0] else []
+        found += insufficient_space(names[0], own, head["docker"]["way_out"])
     takes = (unpacked, sent) if lacking[rank - 1] else (0, 0)
-    own = of_taker(node, models, *takes, reserve)
+    own = worker_bytes(node, models, *takes, reserve)
     if any(lacking[rank:][:1]):
-        own += for_the_next(node, sent)
-    return found + too_much(host, own, node["docker"]["way_out"])
+        own += transfer_bytes(node, sent)
+    return found + insufficient_space(host, own, node["docker"]["way_out"])
 
 
-def unfit(host: str, models: Facts, image: int, reserve: int) -> str:
+def unusable_models(host: str, models: Facts, image: int, reserve: int) -> str:
     """Why models that a Spark downloads cannot serve there. Empty if they fit, each other and the disk."""
     said = " ".join(models["model_pair_problems"])
     return f"{host}: {said}" if said else too_small(host, models, image, reserve)

@@ -16,7 +16,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deploy
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
 
 Records = t.Mapping[str, t.Any]
-TELLING = ((f"{names.LABEL}deployment", None), (f"{names.LABEL}options", 12))
+COMPARED_LABELS = ((f"{names.LABEL}deployment", None), (f"{names.LABEL}options", 12))
 
 
 def _kept(records: Records, state_directory: str) -> str:
@@ -33,7 +33,7 @@ def _kept(records: Records, state_directory: str) -> str:
     )
 
 
-def _whole(host: str, hosts: t.Sequence[str], previous: t.Mapping[str, t.Any]) -> str:
+def _check_hosts(host: str, hosts: t.Sequence[str], previous: t.Mapping[str, t.Any]) -> str:
     """Of the Sparks that the deployment had, just those are in the run."""
     before = nodes_of(previous.get("cluster") or {})
     if sorted(before or [host]) == sorted(hosts):
@@ -45,18 +45,18 @@ def _whole(host: str, hosts: t.Sequence[str], previous: t.Mapping[str, t.Any]) -
     )
 
 
-def told_apart(labels: t.Iterable[t.Mapping[str, t.Any]]) -> str:
+def describe_mixed(labels: t.Iterable[t.Mapping[str, t.Any]]) -> str:
     """The deployments that containers with these labels are of, in words; empty if it is one."""
     # Of a digest the beginning tells enough.
     names = dict.fromkeys(
-        " ".join(str(each[key])[:length] for key, length in TELLING if key in each) for each in labels
+        " ".join(str(each[key])[:length] for key, length in COMPARED_LABELS if key in each) for each in labels
     )
     return " and ".join(names) if len(names) > 1 else ""
 
 
-def _same(everybody: t.Sequence[Records]) -> str:
+def _check_same(everybody: t.Sequence[Records]) -> str:
     """A run that was cut off between two Sparks may have left them with different ones."""
-    names = told_apart([one["previous"]["container"]["labels"] for one in everybody if one.get("previous")])
+    names = describe_mixed([one["previous"]["container"]["labels"] for one in everybody if one.get("previous")])
     if not names:
         return ""
     return (
@@ -65,7 +65,7 @@ def _same(everybody: t.Sequence[Records]) -> str:
     )
 
 
-def _there(previous: t.Mapping[str, t.Any], lacks: t.Sequence[str], has_image: bool) -> str:
+def _check_files(previous: t.Mapping[str, t.Any], lacks: t.Sequence[str], has_image: bool) -> str:
     gone = [*([] if has_image else [previous["image"]["reference"]]), *lacks]
     if not gone:
         return ""
@@ -99,9 +99,9 @@ def refusal(
     previous = records["previous"]
     return (
         _kept(records, state_directory)
-        or _whole(host, list(everybody), previous)
-        or _same(list(everybody.values()))
+        or _check_hosts(host, list(everybody), previous)
+        or _check_same(list(everybody.values()))
         or unreachable_reason(previous, docker["addresses"])
-        or _there(previous, records["previous_lacks"], docker.get("image") is not None)
+        or _check_files(previous, records["previous_lacks"], docker.get("image") is not None)
         or _free(previous, docker.get("ports_in_use") or [])
     )

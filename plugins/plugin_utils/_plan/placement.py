@@ -30,7 +30,7 @@ class Publish(t.TypedDict):
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class Placement:
     """What was found where a container is to be."""
 
     name: str
@@ -66,7 +66,7 @@ def ports(look: Row) -> list[Row]:
     return [*(look.get("published_ports") or []), *filter(None, [look.get("port")])]
 
 
-def problems(place: Place) -> list[str]:
+def problems(place: Placement) -> list[str]:
     """Everything that keeps the container from being made, each with what to do; empty if nothing does."""
     if place.look["state"] != "usable":
         # Who may open the socket only now sees only now that nobody answers there.
@@ -75,12 +75,12 @@ def problems(place: Place) -> list[str]:
     if refused:
         return [refused]
     told = (
-        stranger(place),
+        unmanaged_container(place),
         *absent_addresses(place),
-        *(taken_port(place, use) for use in place.look["ports_in_use"]),
-        other_processor(place),
+        *(port_in_use(place, use) for use in place.look["ports_in_use"]),
+        wrong_architecture(place),
         unknown_image(place),
-        small_disk(place),
+        insufficient_space(place),
     )
     return [problem for problem in told if problem]
 
@@ -107,7 +107,7 @@ def bridge_problem(asked: Publish, published: t.Sequence[Row]) -> str:
     )
 
 
-def stranger(place: Place) -> str:
+def unmanaged_container(place: Placement) -> str:
     """Docker would replace whatever has the name."""
     slot = place.look["slot"]
     if slot is None or place.labels.items() <= slot["labels"].items():
@@ -118,7 +118,7 @@ def stranger(place: Place) -> str:
     )
 
 
-def absent_addresses(place: Place) -> list[str]:
+def absent_addresses(place: Placement) -> list[str]:
     """Several ports may be at one of them."""
     return [
         f"this host does not have the address {away}. It has {', '.join(place.look['addresses'])}; choose one of them "
@@ -127,7 +127,7 @@ def absent_addresses(place: Place) -> list[str]:
     ]
 
 
-def as_seen(use: Row, seen: Row) -> Row:
+def visible_ports(use: Row, seen: Row) -> Row:
     """A port that somebody has, as the login user saw it who does. Docker's containers are seen through its socket, the
     user's own processes without the group that opens it."""
     mine = next((row for row in ports(seen) if _where(row) == _where(use)), None)
@@ -136,14 +136,14 @@ def as_seen(use: Row, seen: Row) -> Row:
     return {**use, **{key: mine[key] for key in ("process", "user", "holder", "description")}}
 
 
-def taken_port(place: Place, use: Row) -> str:
+def port_in_use(place: Placement, use: Row) -> str:
     start = f"port {use['port']} on {use['address']} is in use by {use['holder']}."
     if use["description"]:
         return f"{start} {use['description']}. Or choose another port with {place.input_of(use)}."
     return f"{start} Choose another port with {place.input_of(use)}, or stop it."
 
 
-def other_processor(place: Place) -> str:
+def wrong_architecture(place: Placement) -> str:
     """The image that is here already was loaded for another machine."""
     if not place.image:
         return ""
@@ -157,7 +157,7 @@ def other_processor(place: Place) -> str:
     )
 
 
-def unknown_image(place: Place) -> str:
+def unknown_image(place: Placement) -> str:
     """The registry has none of that name, or none for this machine."""
     said = place.registry
     if not said or said.get("skipped") or said["platform_digest"] is not None:
@@ -171,7 +171,7 @@ def unknown_image(place: Place) -> str:
     return f"{why}. Correct {place.inputs['image']}. {place.alternative}".rstrip()
 
 
-def small_disk(place: Place) -> str:
+def insufficient_space(place: Placement) -> str:
     store, packed = place.look.get("image_store") or {}, place.registry.get("compressed_bytes") or 0
     needed, free = packed * (place.unpack_factor or store.get("unpack_factor") or 0), store.get("free_bytes")
     if free is None or needed <= free:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.page import SETTINGS, plan
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.open_webui import SETTINGS, plan
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import Reach
 
 
