@@ -19,13 +19,13 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes 
     FRACTION,
     FREE_FRACTION,
     WORKSPACE,
-    Bill,
     Memory,
+    MemoryBudget,
+    MemoryRequest,
     Model,
     Sizes,
-    Wish,
-    bill,
     block,
+    budget,
     bytes_per_token,
     conversation,
     fitting_context,
@@ -43,62 +43,62 @@ FITS, LESS_CONTEXT, DOES_NOT_FIT, UNKNOWN = "fits", "less_context", "does_not_fi
 # What TensorRT-LLM is told
 
 
-def chunks_prefill(wish: Wish, size: Sizes) -> bool:
+def chunks_prefill(request: MemoryRequest, size: Sizes) -> bool:
     """Whether prompts are longer than a pass can take at once, nobody has decided, and cutting them up works."""
-    longer = longest_prompt(wish.options, size.context) is not None
-    return longer and "enable_chunked_prefill" not in wish.options and not wish.target.latent
+    longer = longest_prompt(request.options, size.context) is not None
+    return longer and "enable_chunked_prefill" not in request.options and not request.target.latent
 
 
-def engine_options(wish: Wish, size: Sizes) -> dict[str, t.Any]:
+def engine_options(request: MemoryRequest, size: Sizes) -> dict[str, t.Any]:
     """What the explicit options leave open; they are merged over this."""
     made: dict[str, t.Any] = {}
-    if "max_batch_size" not in wish.options:
+    if "max_batch_size" not in request.options:
         made["max_batch_size"] = size.concurrency
-    graphs = wish.options.get("cuda_graph_config", {})
+    graphs = request.options.get("cuda_graph_config", {})
     # A list of sizes excludes the largest one, and null means no graphs.
     if isinstance(graphs, dict) and "max_batch_size" not in graphs and not graphs.get("batch_sizes"):
         made["cuda_graph_config"] = {"max_batch_size": size.concurrency}
-    if wish.kv_cache == FRACTION:
+    if request.kv_cache == FRACTION:
         return made
-    if "max_seq_len" not in wish.options:
+    if "max_seq_len" not in request.options:
         made["max_seq_len"] = size.context
-    if not size.by_fraction and "max_tokens" not in wish.cache_options:
+    if not size.by_fraction and "max_tokens" not in request.cache_options:
         # TensorRT-LLM takes the smaller of the two, so the fraction stays as a cap.
         missing = (
-            {} if "free_gpu_memory_fraction" in wish.cache_options else {"free_gpu_memory_fraction": FREE_FRACTION}
+            {} if "free_gpu_memory_fraction" in request.cache_options else {"free_gpu_memory_fraction": FREE_FRACTION}
         )
         made["kv_cache_config"] = {"max_tokens": size.tokens, **missing}
-    if chunks_prefill(wish, size):
+    if chunks_prefill(request, size):
         made["enable_chunked_prefill"] = True
     return made
 
 
-def warnings(wish: Wish, size: Sizes) -> list[str]:
+def warnings(request: MemoryRequest, size: Sizes) -> list[str]:
     found = [
         f"The files of {model.name} do not give {', '.join(model.missing)}: the memory plan cannot count it all."
-        for model in wish.models
+        for model in request.models
         if model.missing
     ]
-    raw = wish.options.get("speculative_config")
+    raw = request.options.get("speculative_config")
     if (
-        wish.draft is None
+        request.draft is None
         and isinstance(raw, dict)
         and (raw.get("speculative_model") or raw.get("speculative_model_dir"))
     ):
         found.append("The draft model in speculative_config is not part of the memory plan.")
-    if wish.memory.total is None and wish.memory.free is None:
+    if request.memory.total is None and request.memory.free is None:
         found.append("The memory of this Spark is not known, so nobody can say whether this fits.")
-    elif wish.memory.free is None:
+    elif request.memory.free is None:
         found.append(
             "What the running deployment holds, or what is available, is not known: the memory plan takes everything "
             "but speculative_serve_reserve_gib as free."
         )
-    if size.explicit_tokens and size.context and size.tokens < conversation(wish, size.context):
+    if size.explicit_tokens and size.context and size.tokens < conversation(request, size.context):
         found.append(
             f"kv_cache_config.max_tokens is {size.tokens:,}, which is less than one conversation of {size.context:,} "
             "tokens takes; leave it out, or set speculative_serve_context to less."
         )
-    return found + short_draft(wish, size)
+    return found + short_draft(request, size)
 
 
 def free_for_gpu(memory: Memory) -> str:
@@ -107,12 +107,12 @@ def free_for_gpu(memory: Memory) -> str:
     return f"{amount(cuda.free)} by CUDA, {amount(cuda.available)} available" if cuda else ""
 
 
-def less_by_cuda(wish: Wish, made: Bill) -> list[str]:
+def less_by_cuda(request: MemoryRequest, made: MemoryBudget) -> list[str]:
     """That what the kernel calls available is enough, and what CUDA calls free is not.
 
     Only a warning: on a GB10 CUDA counts as used what the kernel takes back from files when memory is asked for.
     """
-    cuda = wish.memory.cuda
+    cuda = request.memory.cuda
     if cuda is None or cuda.free >= made.needed or made.needed > cuda.available:
         return []
     found = (
@@ -132,12 +132,12 @@ def less_by_cuda(wish: Wish, made: Bill) -> list[str]:
     ]
 
 
-def short_draft(wish: Wish, size: Sizes) -> list[str]:
+def short_draft(request: MemoryRequest, size: Sizes) -> list[str]:
     """A draft whose own positions end before the context does."""
-    draft = wish.draft
+    draft = request.draft
     if not draft or not draft.max_context or not size.context or draft.max_context >= size.context:
         return []
-    what = "EAGLE head" if wish.heads else "draft model"
+    what = "EAGLE head" if request.heads else "draft model"
     # The head's table of positions is as long as its own config.json says, until that pull request makes it grow.
     beyond = (
         " TensorRT-LLM before its pull request 11598 (February 2026) reads past the head's table of positions there; "
@@ -145,14 +145,14 @@ def short_draft(wish: Wish, size: Sizes) -> list[str]:
     )
     return [
         f"The {what} {draft.name} was made for {draft.max_context:,} tokens, so its drafts are seldom accepted "
-        f"between there and {size.context:,}.{beyond if wish.heads else ''}"
+        f"between there and {size.context:,}.{beyond if request.heads else ''}"
     ]
 
 
 # The answer, for programs and for people
 
 
-def judge(made: Bill, fitting: int | None, size: Sizes, complete: bool) -> str:
+def judge(made: MemoryBudget, fitting: int | None, size: Sizes, complete: bool) -> str:
     if made.room is None:
         return UNKNOWN
     if made.excess > 0:
@@ -168,8 +168,8 @@ def short_name(model: Model) -> str:
     return name if len(name) <= 60 else f"{name[:57]}..."
 
 
-def per_cent(wish: Wish) -> str:
-    return f"{100 * free_fraction(wish):.0f}%"
+def per_cent(request: MemoryRequest) -> str:
+    return f"{100 * free_fraction(request):.0f}%"
 
 
 def conversations(size: Sizes) -> str:
@@ -177,77 +177,78 @@ def conversations(size: Sizes) -> str:
     return f"{many} of {size.context:,} tokens" if size.context else many
 
 
-def cache_row(wish: Wish, size: Sizes) -> str:
+def cache_row(request: MemoryRequest, size: Sizes) -> str:
     if size.by_fraction:
-        return f"KV cache: {per_cent(wish)} of what is left, at least {size.tokens:,} tokens"
+        return f"KV cache: {per_cent(request)} of what is left, at least {size.tokens:,} tokens"
     if size.explicit_tokens:
         return f"KV cache of {size.tokens:,} tokens (max_tokens)"
     return f"KV cache for {conversations(size)}"
 
 
-def rows(wish: Wish, size: Sizes, made: Bill) -> list[dict[str, t.Any]]:
+def rows(request: MemoryRequest, size: Sizes, made: MemoryBudget) -> list[dict[str, t.Any]]:
     """What is needed on each node; null where it is not known."""
     heavy = [
-        {"name": f"weights of {short_name(model)}", "bytes": weights(model, wish, wish.sparks)} for model in wish.models
+        {"name": f"weights of {short_name(model)}", "bytes": weights(model, request, request.sparks)}
+        for model in request.models
     ]
     return [
         *heavy,
-        {"name": cache_row(wish, size), "bytes": made.cache},
+        {"name": cache_row(request, size), "bytes": made.cache},
         {"name": "workspace and CUDA graphs", "bytes": WORKSPACE},
     ]
 
 
-def title(wish: Wish) -> str:
-    return f"{short_name(wish.target)} {drafting({'method': wish.method, 'draft_length': wish.drafted})}"
+def title(request: MemoryRequest) -> str:
+    return f"{short_name(request.target)} {drafting({'method': request.method, 'draft_length': request.drafted})}"
 
 
-def held_by_others(wish: Wish, made: Bill) -> bool:
+def held_by_others(request: MemoryRequest, made: MemoryBudget) -> bool:
     """Whether it would fit if nothing else held memory."""
-    total, room = wish.memory.total, made.room
-    return total is not None and room is not None and room < made.needed <= total - wish.reserve
+    total, room = request.memory.total, made.room
+    return total is not None and room is not None and room < made.needed <= total - request.reserve
 
 
-def two_would(wish: Wish, size: Sizes) -> bool:
+def fits_on_two_sparks(request: MemoryRequest, size: Sizes) -> bool:
     """Whether two Sparks like this one, with nothing else on them, would hold what is wanted."""
-    alone = dataclasses.replace(wish.memory, available=None, slot=None)
-    return bill(wish, size.tokens, 2, alone).excess <= 0
+    alone = dataclasses.replace(request.memory, available=None, slot=None)
+    return budget(request, size.tokens, 2, alone).excess <= 0
 
 
-def on_two(wish: Wish, size: Sizes) -> str:
+def on_two(request: MemoryRequest, size: Sizes) -> str:
     """What two Sparks would do, if that is a question."""
-    if wish.sparks > 1 or wish.memory.total is None or any(model.missing for model in wish.models):
+    if request.sparks > 1 or request.memory.total is None or any(model.missing for model in request.models):
         return ""
-    return "two Sparks would hold it" if two_would(wish, size) else "two Sparks would not hold it either"
+    return "two Sparks would hold it" if fits_on_two_sparks(request, size) else "two Sparks would not hold it either"
 
 
-def setting(wish: Wish, size: Sizes, fitting: int, tokens: int) -> str:
+def setting(request: MemoryRequest, size: Sizes, fitting: int, tokens: int) -> str:
     """What to write so that it fits."""
     if size.explicit_tokens:
-        return f"kv_cache_config.max_tokens: {tokens // block(wish) * block(wish)} in speculative_serve_options"
-    if "max_seq_len" in wish.options:
+        return f"kv_cache_config.max_tokens: {tokens // block(request) * block(request)} in speculative_serve_options"
+    if "max_seq_len" in request.options:
         return f"max_seq_len: {fitting} in the engine options"
     return f"-e speculative_serve_context={fitting}"
 
 
-def fewer(wish: Wish, size: Sizes, tokens: int) -> str:
+def lower_concurrency(request: MemoryRequest, size: Sizes, tokens: int) -> str:
     """How many conversations at once fit with the wanted context, as they are written; empty if none."""
     if size.context is None or size.explicit_tokens or size.by_fraction:
         return ""
-    many = (tokens - block(wish)) // conversation(wish, size.context)
+    many = (tokens - block(request)) // conversation(request, size.context)
     if not 0 < many < size.concurrency:
         return ""
-    if "max_batch_size" in wish.options:
+    if "max_batch_size" in request.options:
         return f"max_batch_size: {many} in the engine options"
     return f"-e speculative_serve_concurrency={many}"
 
 
-def refusal(wish: Wish, size: Sizes, made: Bill, verdict: str, fitting: int | None) -> str:
+def refusal(request: MemoryRequest, size: Sizes, made: MemoryBudget, verdict: str, fitting: int | None) -> str:
     """What is wrong, and what to do; empty if it is not refused."""
     if verdict not in (LESS_CONTEXT, DOES_NOT_FIT) or made.room is None:
         return ""
-    tokens = fitting_tokens(made, bytes_per_token(wish, wish.sparks)) or 0
-    node = " on each Spark" if wish.sparks > 1 else ""
-    served = f"{title(wish)}, with {conversations(size)}," if made.cache is not None else title(wish)
+    tokens = fitting_tokens(made, bytes_per_token(request, request.sparks)) or 0
+    node = " on each Spark" if request.sparks > 1 else ""
+    served = f"{title(request)}, with {conversations(size)}," if made.cache is not None else title(request)
     if made.needed > made.room:
         short = amount(made.needed - made.room)
         wrong = f"{served} needs {amount(made.needed)} of memory{node}, {short} more than there is room for."
@@ -257,26 +258,26 @@ def refusal(wish: Wish, size: Sizes, made: Bill, verdict: str, fitting: int | No
             f"allows {amount(made.cache_limit or 0)}; raise it."
         )
     parts = [wrong]
-    others = held_by_others(wish, made)
-    if others and wish.memory.usage:
-        parts.append(". ".join(wish.memory.usage) + ".")
+    others = held_by_others(request, made)
+    if others and request.memory.usage:
+        parts.append(". ".join(request.memory.usage) + ".")
     elif others:
         parts.append("Other programs hold what is missing; 'ps aux --sort -rss' lists them.")
     ways = []
     if verdict == LESS_CONTEXT:
-        ways.append(setting(wish, size, fitting or 0, tokens))
-    ways += [many] if (many := fewer(wish, size, tokens)) else []
+        ways.append(setting(request, size, fitting or 0, tokens))
+    ways += [many] if (many := lower_concurrency(request, size, tokens)) else []
     if ways:
         parts.append(f"{'Until then it' if others else 'It'} fits with {', or with '.join(ways)}.")
     elif not others and made.needed > made.room:
-        two = on_two(wish, size)
+        two = on_two(request, size)
         parts.append("Choose a smaller model" + (f"; {two}." if two else "."))
-    if wish.memory.total is not None and made.needed <= wish.memory.total:
+    if request.memory.total is not None and made.needed <= request.memory.total:
         parts.append("-e speculative_serve_overcommit=true tries it anyway, and may hang the machine.")
     return " ".join(parts)
 
 
-def verdict_line(wish: Wish, size: Sizes, made: Bill, verdict: str, fitting: int | None) -> str:
+def verdict_line(request: MemoryRequest, size: Sizes, made: MemoryBudget, verdict: str, fitting: int | None) -> str:
     if verdict == FITS and size.by_fraction:
         return "It fits."
     if verdict == FITS:
@@ -285,46 +286,46 @@ def verdict_line(wish: Wish, size: Sizes, made: Bill, verdict: str, fitting: int
         more = f"; {fitting:,} tokens of context would fit, too" if asked else ""
         return f"It fits; {amount((made.room or 0) - made.needed)} stay free{more}."
     if verdict == LESS_CONTEXT:
-        tokens = fitting_tokens(made, bytes_per_token(wish, wish.sparks)) or 0
-        two = "" if held_by_others(wish, made) else on_two(wish, size)
+        tokens = fitting_tokens(made, bytes_per_token(request, request.sparks)) or 0
+        two = "" if held_by_others(request, made) else on_two(request, size)
         also = f"; {two} as it is" if two.endswith("would hold it") else ""
-        return f"It fits with less context only: {setting(wish, size, fitting or 0, tokens)}{also}."
+        return f"It fits with less context only: {setting(request, size, fitting or 0, tokens)}{also}."
     if verdict == DOES_NOT_FIT:
-        if held_by_others(wish, made):
+        if held_by_others(request, made):
             return f"It does not fit: {amount(made.excess)} are missing, which other programs hold."
-        two = on_two(wish, size)
+        two = on_two(request, size)
         return f"It does not fit: {amount(made.excess)} are missing" + (f"; {two}." if two else ".")
     return "Whether it fits is unknown."
 
 
-def notes(wish: Wish, size: Sizes) -> list[str]:
+def notes(request: MemoryRequest, size: Sizes) -> list[str]:
     """What the figures do not show."""
     found = []
-    if any(follows_checkpoint(wish, model) for model in wish.models):
+    if any(follows_checkpoint(request, model) for model in request.models):
         found.append(
             "The KV cache is counted in FP8, which the checkpoint asks for and TensorRT-LLM follows unless "
             "kv_cache_config.dtype says otherwise."
         )
-    if wish.kv_cache != FRACTION and chunks_prefill(wish, size):
+    if request.kv_cache != FRACTION and chunks_prefill(request, size):
         found.append(
             "Chunked prefill is switched on, since longer prompts would be refused; it is the first thing to switch "
             "off if answers to long prompts are bad (enable_chunked_prefill: false in the engine options)."
         )
-    elif wish.kv_cache != FRACTION and (longest := longest_prompt(wish.options, size.context)):
+    elif request.kv_cache != FRACTION and (longest := longest_prompt(request.options, size.context)):
         found.append(
             f"Prompts of more than {longest:,} tokens are refused: one pass takes no more (max_num_tokens), and "
             "chunked prefill is off."
         )
     if size.by_fraction:
         found.append(
-            f"The KV cache takes {per_cent(wish)} of what the weights leave, also of what is kept for the desktop."
+            f"The KV cache takes {per_cent(request)} of what the weights leave, also of what is kept for the desktop."
         )
     return found
 
 
-def memory_rows(wish: Wish) -> list[tuple[str, int | None]]:
-    memory = wish.memory
-    made = [("memory of this Spark", memory.total), ("kept for the desktop and the system", wish.reserve)]
+def memory_rows(request: MemoryRequest) -> list[tuple[str, int | None]]:
+    memory = request.memory
+    made = [("memory of this Spark", memory.total), ("kept for the desktop and the system", request.reserve)]
     slot = ", with what our own deployment gives back" if memory.slot else ""
     made.append((f"available now{slot}", memory.free))
     return [*made, ("of it free for the GPU, by CUDA", memory.cuda.free)] if memory.cuda else made
@@ -335,21 +336,26 @@ def table(parts: t.Sequence[tuple[str, int | None]], widest: int) -> list[str]:
 
 
 def render(
-    host: str, wish: Wish, size: Sizes, made: Bill, found: t.Sequence[t.Mapping[str, t.Any]], end: str
+    host: str,
+    request: MemoryRequest,
+    size: Sizes,
+    made: MemoryBudget,
+    found: t.Sequence[t.Mapping[str, t.Any]],
+    end: str,
 ) -> list[str]:
     """The plan as a table with its verdict."""
     complete = all(row["bytes"] is not None for row in found)
     needs = [(row["name"], row["bytes"]) for row in found]
     needs.append(("needed" if complete else "needed, of what is known", made.needed))
-    has = [*memory_rows(wish), ("room", made.room)]
+    has = [*memory_rows(request), ("room", made.room)]
     widest = max(len(name) for name, _size in [*needs, *has])
     where = f"{host}, " if host else ""
-    each = f" (each of {wish.sparks} Sparks)" if wish.sparks > 1 else ""
-    heading = wrapped(f"{where}memory{each}: {title(wish)}", columns=width() - 2)
+    each = f" (each of {request.sparks} Sparks)" if request.sparks > 1 else ""
+    heading = wrapped(f"{where}memory{each}: {title(request)}", columns=width() - 2)
     ruler = f"  {'-' * (widest + 11)}"
     body = [*table(needs[:-1], widest), ruler, *table(needs[-1:], widest), ""]
     body += [*table(has[:-1], widest), ruler, *table(has[-1:], widest), ""]
-    sentences = [end, *notes(wish, size)]
+    sentences = [end, *notes(request, size)]
     return [
         *heading,
         "",
@@ -358,12 +364,12 @@ def render(
     ]
 
 
-def taken(wish: Wish, size: Sizes, made: Bill, complete: bool) -> dict[str, t.Any]:
+def server_bytes(request: MemoryRequest, size: Sizes, made: MemoryBudget, complete: bool) -> dict[str, t.Any]:
     """The bytes that the server takes, and the share of the rest that a KV cache takes which is not planned."""
     if not complete:
         return {"takes": None, "share": 0.0}
     if size.by_fraction:
-        return {"takes": made.weights + WORKSPACE, "share": free_fraction(wish)}
+        return {"takes": made.weights + WORKSPACE, "share": free_fraction(request)}
     return {"takes": made.needed, "share": 0.0}
 
 
@@ -375,33 +381,33 @@ def tightest(plans: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]:
     return [*least["lines"], *others] if least else []
 
 
-def plan(wish: Wish, host: str = "") -> dict[str, t.Any]:
+def plan(request: MemoryRequest, host: str = "") -> dict[str, t.Any]:
     """Return the memory plan of a Spark. Sizes are in bytes, contexts in tokens, and None is not known.
 
     The verdict, about the `needed` bytes and the `room` for them, is one of FITS to UNKNOWN. `rows` add up to needed;
     `takes` is what the server takes, without its KV cache if that is a `share` of the rest. `options` fill in what the
     engine options leave open. `message` is why the plan is refused, or empty.
     """
-    size = sizes(wish)
-    made = bill(wish, size.tokens, wish.sparks, wish.memory)
-    complete = not any(model.missing for model in wish.models)
-    tokens = fitting_tokens(made, bytes_per_token(wish, wish.sparks)) if complete else None
-    fitting = fitting_context(wish, size.concurrency, tokens)
+    size = sizes(request)
+    made = budget(request, size.tokens, request.sparks, request.memory)
+    complete = not any(model.missing for model in request.models)
+    tokens = fitting_tokens(made, bytes_per_token(request, request.sparks)) if complete else None
+    fitting = fitting_context(request, size.concurrency, tokens)
     verdict = judge(made, fitting, size, complete)
-    options = engine_options(wish, size)
-    found = rows(wish, size, made)
+    options = engine_options(request, size)
+    found = rows(request, size, made)
     return {
         "verdict": verdict,
         "rows": found,
-        "lines": render(host, wish, size, made, found, verdict_line(wish, size, made, verdict, fitting)),
+        "lines": render(host, request, size, made, found, verdict_line(request, size, made, verdict, fitting)),
         "options": options,
         "context": size.context,
         "fitting_context": fitting,
         "needed": made.needed,
         "kv_cache_bytes": made.cache,
-        **taken(wish, size, made, complete),
+        **server_bytes(request, size, made, complete),
         "room": made.room,
-        "free_for_gpu": free_for_gpu(wish.memory),
-        "message": refusal(wish, size, made, verdict, fitting),
-        "warnings": warnings(wish, size) + less_by_cuda(wish, made),
+        "free_for_gpu": free_for_gpu(request.memory),
+        "message": refusal(request, size, made, verdict, fitting),
+        "warnings": warnings(request, size) + less_by_cuda(request, made),
     }

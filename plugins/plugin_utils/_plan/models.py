@@ -38,13 +38,13 @@ def size(view: View) -> int:
     return sum(model["bytes"] or 0 for model in view["models"].values())
 
 
-def beside(view: View, head: View) -> dict[str, t.Any]:
+def known_facts(view: View, head: View) -> dict[str, t.Any]:
     """What is known of the models of a Spark that may yet have to be copied to: what it lacks, the head has read."""
     own = {name: facts for name, facts in view["model_facts"].items() if facts}
     return {"model_facts": {**head["model_facts"], **own}, "bytes": size(head)}
 
 
-def lacking(host: str, said: str, errors: t.Iterable[str]) -> str:
+def missing_models(host: str, said: str, errors: t.Iterable[str]) -> str:
     """Why a Spark cannot have what the one before it has: models in directories are not copied."""
     hint = " Models in directories are not copied: they have to lie in the same place on each Spark."
     in_directories = any(" /" in f" {error}" for error in errors)
@@ -55,13 +55,13 @@ def _in_directories(view: View) -> dict[str, int]:
     return {name: model["bytes"] for name, model in view["models"].items() if model["commit"] is None}
 
 
-def takers(views: t.Mapping[str, View]) -> list[str]:
+def copy_targets(views: t.Mapping[str, View]) -> list[str]:
     """Who has models and vocabularies copied to it by the Spark before it; the views are in the order of the ranks."""
     _first, *others = views
     return [name for name in others if not views[name]["verified"] or views[name]["files_missing"]]
 
 
-def cargo(view: View, state_directory: str, verify: bool) -> dict[str, t.Any]:
+def copy_content(view: View, state_directory: str, verify: bool) -> dict[str, t.Any]:
     """What a Spark sends of its models, and in which places it may take them in."""
     places = {"cache": view["cache"]["directory"], "receipts": f"{state_directory}/models"}
     paths = [{"path": path, "sha256": checksum} for path, checksum in view["tiktoken_encodings"].items()]
@@ -75,7 +75,7 @@ def cargo(view: View, state_directory: str, verify: bool) -> dict[str, t.Any]:
     return {"content": content, "places": {**places, "tiktoken_encodings": tiktoken_encodings}}
 
 
-def unlike(views: t.Mapping[str, View], host: str) -> str:
+def directory_mismatch(views: t.Mapping[str, View], host: str) -> str:
     """Why a Spark cannot use models in directories, which are not copied. Empty if it can."""
     names = list(views)
     here, head = names.index(host), views[names[0]]

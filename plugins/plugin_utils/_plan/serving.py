@@ -89,7 +89,7 @@ def memory_request(asked: Mapping, served: Mapping) -> dict[str, t.Any]:
     }
 
 
-def memory_plan(asked: Mapping, served: Mapping, wish: sizes.Wish, host: str) -> dict[str, t.Any]:
+def memory_plan(asked: Mapping, served: Mapping, wish: sizes.MemoryRequest, host: str) -> dict[str, t.Any]:
     """Return the plan of the memory. It tells nothing where memory or models are missing since a look has failed, which
     is told of."""
     plan, facts = memory.plan(wish, host), from_head(asked["facts"]) or {}

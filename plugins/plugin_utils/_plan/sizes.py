@@ -33,7 +33,7 @@ LEAST_CONTEXT, CONTEXT_STEP = 2048, 1024
 BYTES = {"fp8": 1.0, "nvfp4": 0.5625, "float32": 4.0, "float": 4.0}
 BF16 = 2.0
 # More than a program can count with is a mistake.
-MOST = 2**63 - 1
+MAX_INT = 2**63 - 1
 # Multi-head latent attention keeps another cache than keys and values, and TensorRT-LLM switches chunked prefill off
 # for it on a GB10.
 LATENT_ATTENTION = ("deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2")
@@ -98,7 +98,7 @@ SERVED = ("method", "draft_length", "context", "concurrency", "kv_cache")
 
 
 @dataclasses.dataclass(frozen=True)
-class Wish:
+class MemoryRequest:
     """What is to be served, and where."""
 
     target: Model
@@ -131,25 +131,25 @@ class Wish:
 # Reading
 
 
-def whole(value: t.Any) -> int | None:
+def positive_int(value: t.Any) -> int | None:
     """A positive whole number, or None."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_INT else None
 
 
 def size(value: t.Any) -> int | None:
     """A number of bytes, which may be 0."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_INT else None
 
 
 def too_large(value: t.Any) -> bool:
-    return isinstance(value, int) and value > MOST
+    return isinstance(value, int) and value > MAX_INT
 
 
-def parse_whole(value: t.Any) -> int | None:
+def parse_positive_int(value: t.Any) -> int | None:
     """A positive whole number, also one that came as text from a command line."""
     if isinstance(value, str) and value.strip().isascii() and value.strip().isdecimal():
         value = int(value.strip()) if len(value) < 20 else None
-    return whole(value)
+    return positive_int(value)
 
 
 def parse_number(value: t.Any) -> float | None:
@@ -172,18 +172,18 @@ def parse_reserve(value: t.Any) -> float | None:
 def read_model(data: t.Mapping[str, t.Any], head: bool = False) -> Model:
     """A model from its name and facts; an EAGLE head has one layer of KV cache unless it says otherwise."""
     facts: t.Mapping[str, t.Any] = data.get("facts") or {}
-    shape = {key: whole(facts.get(key)) for key in ("layers", "kv_heads", "head_dim")}
+    shape = {key: positive_int(facts.get(key)) for key in ("layers", "kv_heads", "head_dim")}
     if head and shape["layers"] is None:
         shape["layers"] = 1
     known = [value for value in shape.values() if value is not None]
-    weights = whole(facts.get("weights_bytes"))
+    weights = positive_int(facts.get("weights_bytes"))
     latent = facts.get("model_type") in LATENT_ATTENTION
     return Model(
         name=str(data.get("name") or "the model"),
         weights=weights,
         # Keys and values, hence the 2.
         values_per_token=2 * math.prod(known) if len(known) == len(shape) and not latent else None,
-        max_context=whole(facts.get("max_context")),
+        max_context=positive_int(facts.get("max_context")),
         missing=(
             *(() if weights else ("the size of its weights",)),
             *(("the size of its latent attention's cache",) if latent else ()),
@@ -191,14 +191,14 @@ def read_model(data: t.Mapping[str, t.Any], head: bool = False) -> Model:
         ),
         fp8_cache=str(facts.get("kv_cache_dtype") or "").lower() == "fp8",
         latent=latent,
-        attention_heads=whole(facts.get("attention_heads")),
+        attention_heads=positive_int(facts.get("attention_heads")),
     )
 
 
 def read_memory(data: t.Mapping[str, t.Any] | None) -> Memory:
     found = data or {}
     return Memory(
-        total=whole(found.get("total")),
+        total=positive_int(found.get("total")),
         available=size(found.get("available")),
         slot=size(found.get("slot")),
         usage=tuple(str(one) for one in found.get("usage") or ()),
@@ -212,7 +212,7 @@ def read_cuda(found: t.Mapping[str, t.Any]) -> Cuda | None:
     return None if free is None or unused is None or available is None else Cuda(free, unused, available)
 
 
-def read(arguments: t.Mapping[str, t.Any]) -> Wish:
+def read(arguments: t.Mapping[str, t.Any]) -> MemoryRequest:
     """The wish in a task's arguments; raises PlanError with everything that is wrong with it."""
     options: t.Mapping[str, t.Any] = arguments.get("options") or {}
     method = arguments.get("method") or ""
@@ -223,7 +223,7 @@ def read(arguments: t.Mapping[str, t.Any]) -> Wish:
         ("context", "speculative_serve_context", "tokens"),
         ("concurrency", "speculative_serve_concurrency", "conversations"),
     ):
-        numbers[key] = parse_whole(arguments[key])
+        numbers[key] = parse_positive_int(arguments[key])
         if numbers[key] is None:
             errors.append(f"{name} is {arguments[key]!r}, but must be a whole number of {unit} above 0.")
     reserve = parse_reserve(arguments["reserve_gib"])
@@ -251,8 +251,8 @@ def read(arguments: t.Mapping[str, t.Any]) -> Wish:
         raise PlanError(" ".join(errors))
     draft = arguments.get("draft") or {}
     raw = options.get("speculative_config")
-    written = whole(raw.get(length_key(raw.get("decoding_type")))) if isinstance(raw, dict) else None
-    wish = Wish(
+    written = positive_int(raw.get(length_key(raw.get("decoding_type")))) if isinstance(raw, dict) else None
+    request = MemoryRequest(
         target=read_model(arguments["target"]),
         draft=read_model(draft, head=draft_model(method) == HEAD) if draft.get("name") else None,
         method=method,
@@ -265,30 +265,37 @@ def read(arguments: t.Mapping[str, t.Any]) -> Wish:
         sparks=arguments.get("sparks") or 1,
         options=options,
     )
-    check_context(wish)
-    check_heads(wish)
-    return wish
+    check_context(request)
+    check_heads(request)
+    return request
 
 
-def check_heads(wish: Wish) -> None:
+def check_heads(request: MemoryRequest) -> None:
     """Each Spark takes as many of the target's attention heads as any other."""
-    heads = wish.target.attention_heads
-    if not heads or heads % wish.sparks == 0:
+    heads = request.target.attention_heads
+    if not heads or heads % request.sparks == 0:
         return
     dividing = [str(number) for number in range(1, heads + 1) if heads % number == 0]
     raise PlanError(
-        f"The recipe is for {wish.sparks} Sparks, but {wish.target.name} has {heads} attention heads, which cannot be "
+        f"The recipe is for {request.sparks} Sparks, but {request.target.name} has {heads} attention heads, which "
+        "cannot be "
         f"divided among so many. Set its sparks to one of {', '.join(dividing)}."
     )
 
 
-def check_context(wish: Wish) -> None:
+def check_context(request: MemoryRequest) -> None:
     """More than the model was made for is only served if TensorRT-LLM's own option asks for it."""
-    longest = wish.target.max_context
-    if wish.kv_cache == FRACTION or "max_seq_len" in wish.options or longest is None or wish.context <= longest:
+    longest = request.target.max_context
+    if (
+        request.kv_cache == FRACTION
+        or "max_seq_len" in request.options
+        or longest is None
+        or request.context <= longest
+    ):
         return
     raise PlanError(
-        f"speculative_serve_context is {wish.context:,} tokens, but {wish.target.name} was made for {longest:,}: set "
+        f"speculative_serve_context is {request.context:,} tokens, but {request.target.name} was made for "
+        f"{longest:,}: set "
         f"speculative_serve_context to {longest} or less, or max_seq_len in speculative_serve_options if the model's "
         "positions are scaled."
     )
@@ -315,82 +322,88 @@ class Sizes:
     explicit_tokens: bool
 
 
-def block(wish: Wish) -> int:
-    return whole(wish.cache_options.get("tokens_per_block")) or BLOCK
+def block(request: MemoryRequest) -> int:
+    return positive_int(request.cache_options.get("tokens_per_block")) or BLOCK
 
 
-def conversation(wish: Wish, context: int) -> int:
+def conversation(request: MemoryRequest, context: int) -> int:
     """Tokens that one conversation takes in the KV cache, in whole blocks and one more.
 
     TensorRT-LLM's py_executor_creator.py makes a sequence longer than max_seq_len by 1 + d with the overlap scheduler,
     d - 1 for drafts made in the same engine, and d for those that are verified: 3 d.
     """
-    return round_up(context + 3 * wish.drafted, block(wish)) + block(wish)
+    return round_up(context + 3 * request.drafted, block(request)) + block(request)
 
 
-def cache_tokens(wish: Wish, context: int, concurrency: int) -> int:
+def cache_tokens(request: MemoryRequest, context: int, concurrency: int) -> int:
     """Tokens of so many conversations; a dummy request that fills up CUDA graphs' batches takes a block, too."""
-    return concurrency * conversation(wish, context) + block(wish)
+    return concurrency * conversation(request, context) + block(request)
 
 
-def sizes(wish: Wish) -> Sizes:
+def sizes(request: MemoryRequest) -> Sizes:
     """What is served: explicit max_seq_len, max_batch_size and max_tokens win over context and concurrency."""
-    cache = wish.cache_options
+    cache = request.cache_options
     # A max_tokens that is there and null switches the plan's own off.
-    by_fraction = wish.kv_cache == FRACTION or ("max_tokens" in cache and cache["max_tokens"] is None)
-    concurrency = whole(wish.options.get("max_batch_size")) or wish.concurrency
-    unlimited = wish.kv_cache == FRACTION or ("max_seq_len" in wish.options and wish.options["max_seq_len"] is None)
-    context = whole(wish.options.get("max_seq_len")) or (wish.target.max_context if unlimited else wish.context)
-    explicit = None if by_fraction else whole(cache.get("max_tokens"))
-    tokens = LEAST_CONTEXT if by_fraction else explicit or cache_tokens(wish, context or wish.context, concurrency)
+    by_fraction = request.kv_cache == FRACTION or ("max_tokens" in cache and cache["max_tokens"] is None)
+    concurrency = positive_int(request.options.get("max_batch_size")) or request.concurrency
+    unlimited = request.kv_cache == FRACTION or (
+        "max_seq_len" in request.options and request.options["max_seq_len"] is None
+    )
+    context = positive_int(request.options.get("max_seq_len")) or (
+        request.target.max_context if unlimited else request.context
+    )
+    explicit = None if by_fraction else positive_int(cache.get("max_tokens"))
+    tokens = (
+        LEAST_CONTEXT if by_fraction else explicit or cache_tokens(request, context or request.context, concurrency)
+    )
     return Sizes(context, concurrency, tokens, by_fraction, explicit is not None)
 
 
-def free_fraction(wish: Wish) -> float:
-    value = wish.cache_options.get("free_gpu_memory_fraction")
+def free_fraction(request: MemoryRequest) -> float:
+    value = request.cache_options.get("free_gpu_memory_fraction")
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 1:
         return value
     return FREE_FRACTION
 
 
-def weights(model: Model, wish: Wish, sparks: int) -> int | None:
+def weights(model: Model, request: MemoryRequest, sparks: int) -> int | None:
     """Bytes on each node: the target is split; a draft is counted in full."""
     if model.weights is None:
         return None
-    return -(-model.weights // sparks) if model is wish.target else model.weights
+    return -(-model.weights // sparks) if model is request.target else model.weights
 
 
-def all_weights(wish: Wish, sparks: int) -> int:
+def all_weights(request: MemoryRequest, sparks: int) -> int:
     """Of all models whose size is known."""
-    return sum(weights(model, wish, sparks) or 0 for model in wish.models)
+    return sum(weights(model, request, sparks) or 0 for model in request.models)
 
 
-def follows_checkpoint(wish: Wish, model: Model) -> bool:
+def follows_checkpoint(request: MemoryRequest, model: Model) -> bool:
     """Whether the KV cache is in FP8 because the model's own files say so; an EAGLE head takes its target's."""
-    auto = str(wish.cache_options.get("dtype") or "auto").lower() == "auto"
-    return auto and (wish.target if wish.heads else model).fp8_cache
+    auto = str(request.cache_options.get("dtype") or "auto").lower() == "auto"
+    return auto and (request.target if request.heads else model).fp8_cache
 
 
-def bytes_per_value(wish: Wish, model: Model) -> float:
+def bytes_per_value(request: MemoryRequest, model: Model) -> float:
     """As the options say; with auto as the checkpoint does, and BF16 where it is silent."""
-    if follows_checkpoint(wish, model):
+    if follows_checkpoint(request, model):
         return BYTES["fp8"]
-    return BYTES.get(str(wish.cache_options.get("dtype") or "auto").lower(), BF16)
+    return BYTES.get(str(request.cache_options.get("dtype") or "auto").lower(), BF16)
 
 
-def bytes_per_token(wish: Wish, sparks: int) -> int | None:
+def bytes_per_token(request: MemoryRequest, sparks: int) -> int | None:
     """Of target and draft together, on each node; None if one of them is unknown.
 
     TensorRT-LLM gives layers with a sliding window as much as the others, unless max_attention_window is set.
     """
-    if any(model.values_per_token is None for model in wish.models):
+    if any(model.values_per_token is None for model in request.models):
         return None
-    total = sum((model.values_per_token or 0) * bytes_per_value(wish, model) for model in wish.models)
+    total = sum((model.values_per_token or 0) * bytes_per_value(request, model) for model in request.models)
     return math.ceil(total / sparks)
 
 
 @dataclasses.dataclass(frozen=True)
-class Bill:
+class MemoryBudget:
     """What is needed on each node, what there is, and what the KV cache may take of it."""
 
     weights: int
@@ -411,31 +424,31 @@ class Bill:
         return max(over, default=0)
 
 
-def bill(wish: Wish, tokens: int, sparks: int, memory: Memory) -> Bill:
-    heavy, each, ceiling = all_weights(wish, sparks), bytes_per_token(wish, sparks), memory.ceiling()
-    return Bill(
+def budget(request: MemoryRequest, tokens: int, sparks: int, memory: Memory) -> MemoryBudget:
+    heavy, each, ceiling = all_weights(request, sparks), bytes_per_token(request, sparks), memory.ceiling()
+    return MemoryBudget(
         weights=heavy,
         cache=None if each is None else each * tokens,
-        room=memory.ceiling(wish.reserve),
+        room=memory.ceiling(request.reserve),
         # The server takes at most this share of what is free after the weights are loaded, whatever max_tokens says.
-        cache_limit=None if ceiling is None else int(free_fraction(wish) * max(0, ceiling - heavy)),
+        cache_limit=None if ceiling is None else int(free_fraction(request) * max(0, ceiling - heavy)),
     )
 
 
-def fitting_tokens(made: Bill, each: int | None) -> int | None:
+def fitting_tokens(made: MemoryBudget, each: int | None) -> int | None:
     """How many tokens the KV cache can hold; None if that is not known."""
     if not each or made.room is None or made.cache_limit is None:
         return None
     return max(0, min(made.room - made.weights - WORKSPACE, made.cache_limit)) // each
 
 
-def fitting_context(wish: Wish, concurrency: int, tokens: int | None) -> int | None:
+def fitting_context(request: MemoryRequest, concurrency: int, tokens: int | None) -> int | None:
     """The largest context of so many conversations in so many tokens; None below one that is any use."""
     if tokens is None:
         return None
-    size = block(wish)
-    most = ((tokens - size) // concurrency // size - 1) * size - 3 * wish.drafted
-    if wish.target.max_context is not None:
-        most = min(most, wish.target.max_context)
+    size = block(request)
+    most = ((tokens - size) // concurrency // size - 1) * size - 3 * request.drafted
+    if request.target.max_context is not None:
+        most = min(most, request.target.max_context)
     most = most // CONTEXT_STEP * CONTEXT_STEP
     return most if most >= LEAST_CONTEXT else None

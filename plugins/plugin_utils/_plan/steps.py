@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.images import copies
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.models import takers, unlike
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.models import copy_targets, directory_mismatch
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.serving import from_head
 
 Mapping = t.Mapping[str, t.Any]
@@ -44,8 +44,8 @@ def completed_steps(
         "image_copies": made and all(cluster_facts.values()) and not copies(cluster_facts)["to"],
         "model_copies": fetched
         and all(snapshots.values())
-        and not takers(snapshots)
-        and not any(unlike(snapshots, host) for host in snapshots),
+        and not copy_targets(snapshots)
+        and not any(directory_mismatch(snapshots, host) for host in snapshots),
     }
     done["link"] = bool(link_steps) and all("link" in found for found in link_steps.values())
     done["ssh_keys"] = (

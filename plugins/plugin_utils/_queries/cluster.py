@@ -71,9 +71,9 @@ def image_copies(run: Run, facts: Mapping, loaded_host: str = "") -> Result:
 
 def model_copies(run: Run, snapshots: Mapping, state_directory: str, verify: bool = False) -> Result:
     return {
-        "to": models.takers(snapshots),
-        **models.cargo(snapshots[run.host], state_directory, verify),
-        **refusal_result(models.unlike(snapshots, run.host)),
+        "to": models.copy_targets(snapshots),
+        **models.copy_content(snapshots[run.host], state_directory, verify),
+        **refusal_result(models.directory_mismatch(snapshots, run.host)),
     }
 
 

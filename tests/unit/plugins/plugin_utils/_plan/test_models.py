@@ -38,7 +38,7 @@ def test_sizes_that_are_not_known_do_not_count() -> None:
 
 def test_what_a_spark_lacks_the_head_has_read() -> None:
     head = {**view(size=9), "model_facts": {"lab/one": {"layers": 1}, "/here": {"layers": 2}}}
-    assert models.beside(view(), head) == {
+    assert models.known_facts(view(), head) == {
         "model_facts": {"lab/one": {"layers": 3}, "/here": {"layers": 2}},
         "bytes": 16,
     }
@@ -60,19 +60,19 @@ def test_what_a_spark_lacks_the_head_has_read() -> None:
     ],
 )
 def test_models_in_directories_are_not_copied(errors: list[str], hint: str) -> None:
-    assert models.lacking("spark-2", "spark-2: No.", errors) == models.lacking("spark-2", "No.", errors)
-    assert models.lacking("spark-2", "No.", errors) == f"spark-2: No.{hint}"
+    assert models.missing_models("spark-2", "spark-2: No.", errors) == models.missing_models("spark-2", "No.", errors)
+    assert models.missing_models("spark-2", "No.", errors) == f"spark-2: No.{hint}"
 
 
 def test_who_lacks_something_has_it_copied() -> None:
     views = {"a": view(verified=False), "b": view(), "c": view(missing=["/v"]), "d": view(verified=False)}
-    assert models.takers(views) == ["c", "d"]
+    assert models.copy_targets(views) == ["c", "d"]
 
 
 def test_models_in_directories_are_as_large_as_on_the_head() -> None:
     views = {"a": view(), "b": view(size=4), "c": view()}
-    assert models.unlike(views, "a") == models.unlike(views, "c") == ""
-    assert models.unlike(views, "b") == (
+    assert models.directory_mismatch(views, "a") == models.directory_mismatch(views, "c") == ""
+    assert models.directory_mismatch(views, "b") == (
         "b: /here is not as large as on a. Copy the whole directory from there, as with 'rsync -a', and run again."
     )
 
@@ -82,7 +82,7 @@ def test_what_is_sent_of_them_and_where_it_may_be_taken_in() -> None:
     repositories = [{"id": "lab/one", "commit": "1", "verified": True}]
     own = {"cache": {"directory": "/hub"}, "repositories": repositories, "tiktoken_encodings": paths}
     places = {"cache": "/hub", "receipts": "/state/models"}
-    assert models.cargo(own, "/state", True) == {
+    assert models.copy_content(own, "/state", True) == {
         "content": {
             **places,
             "repositories": [{"id": "lab/one", "commit": "1"}],
@@ -91,7 +91,10 @@ def test_what_is_sent_of_them_and_where_it_may_be_taken_in() -> None:
         },
         "places": {**places, "tiktoken_encodings": "/v"},
     }
-    assert models.cargo({**own, "tiktoken_encodings": {}}, "/state", True)["places"]["tiktoken_encodings"] == "/state"
+    assert (
+        models.copy_content({**own, "tiktoken_encodings": {}}, "/state", True)["places"]["tiktoken_encodings"]
+        == "/state"
+    )
 
 
 def test_what_was_brought_and_is_not_there() -> None:
