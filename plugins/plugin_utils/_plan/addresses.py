@@ -12,16 +12,16 @@ import itertools
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import (
+    FabricSpec,
     Joined,
     Members,
     PlanError,
     Spark,
     Target,
-    Wish,
-    every,
+    both_or_all,
     is_own,
+    joined_names,
     names,
-    together,
     usable,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import count, listed
@@ -101,7 +101,7 @@ def _defaults(subnets: Subnets, many: int) -> list[Target]:
     ]
 
 
-def strangers(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> dict[str, str]:
+def foreign_addresses(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> dict[str, str]:
     """Who else has an address on the wire, in words of who heard it first, by address; the Sparks themselves may."""
     own = {interface["mac"] for spark in sparks for interface in spark.interfaces}
     found: dict[str, str] = {}
@@ -115,8 +115,8 @@ def strangers(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> dict[str
 
 def default_plan(sparks: t.Sequence[Spark], rails: t.Sequence[Members], findings: list[str]) -> list[Target]:
     """The first networks that are free, on the wire, too; those that it is not asked for are not known to be."""
-    both = together(sparks)
-    others = strangers(sparks, rails)
+    both = joined_names(sparks)
+    others = foreign_addresses(sparks, rails)
     for subnets in itertools.islice(free_networks(sparks, rails), ASKED_NETWORKS):
         targets = _defaults(subnets, len(sparks))
         if any(str(address.ip) in others for target in targets for address in target):
@@ -139,12 +139,14 @@ def default_plan(sparks: t.Sequence[Spark], rails: t.Sequence[Members], findings
     )
 
 
-def refuse_strangers(sparks: t.Sequence[Spark], rails: t.Sequence[Members], targets: t.Sequence[Target]) -> list[str]:
+def refuse_foreign_addresses(
+    sparks: t.Sequence[Spark], rails: t.Sequence[Members], targets: t.Sequence[Target]
+) -> list[str]:
     """Addresses that others on the wire have, one sentence each."""
     planned = {str(address.ip) for target in targets for address in target}
     return [
         f"{words}, another host on the same switch. Give other addresses in spark_network_addresses."
-        for address, words in strangers(sparks, rails).items()
+        for address, words in foreign_addresses(sparks, rails).items()
         if address in planned
     ]
 
@@ -155,7 +157,7 @@ def greets(sparks: t.Sequence[Spark], choices: t.Sequence[t.Any]) -> bool:
 
 
 def to_ask(
-    sparks: t.Sequence[Spark], choices: t.Sequence[list[Members]], wish: Wish, configure: t.Sequence[bool]
+    sparks: t.Sequence[Spark], choices: t.Sequence[list[Members]], spec: FabricSpec, configure: t.Sequence[bool]
 ) -> list[dict[str, t.Any]]:
     """What each host is to ask on the wire before the plan is final; nothing if it has, or is not configured.
 
@@ -166,8 +168,8 @@ def to_ask(
     wanted: list[dict[str, list[str]]] = [{} for _spark in sparks]
     for rails in choices:
         plans = (
-            [own_plan(sparks, rails, wish.plan)]
-            if wish.plan
+            [own_plan(sparks, rails, spec.plan)]
+            if spec.plan
             else (
                 _defaults(subnets, len(sparks))
                 for subnets in itertools.islice(free_networks(sparks, rails), ASKED_NETWORKS)
@@ -224,7 +226,7 @@ def _rows_by_host(plan: t.Mapping[t.Any, t.Any], sparks: t.Sequence[Spark]) -> l
         counts = [f"{len(one)} for {spark.name}" for spark, one in zip(sparks, lists)]
         raise PlanError(
             f"spark_network_addresses has {listed([counts[0].replace(' for', ' addresses for', 1), *counts[1:]])}. "
-            f"Give {every(sparks)} the same number."
+            f"Give {both_or_all(sparks)} the same number."
         )
     return [list(row) for row in zip(*lists)]
 
@@ -268,7 +270,7 @@ def own_plan(sparks: t.Sequence[Spark], rails: t.Sequence[Members], plan: t.Any)
         if len({address.cidr for address in target}) > 1:
             raise PlanError(
                 f"spark_network_addresses, entry {number}: {listed(map(str, target))} are not in one subnet, so "
-                f"{together(sparks)} would not find each other. Correct an address or a prefix length."
+                f"{joined_names(sparks)} would not find each other. Correct an address or a prefix length."
             )
         targets.append(target)
     if len(targets) != len(rails):

@@ -25,21 +25,22 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.addres
     greets,
     own_plan,
     refuse_clashes,
-    refuse_strangers,
+    refuse_foreign_addresses,
     to_ask,
     working,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.link_findings import (
     adopted_findings,
-    doubled,
+    duplicate_addresses,
     half_links,
     host_findings,
+    link_local_addresses,
     port_findings,
     rail_findings,
-    self_given,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import (
     Choice,
+    FabricSpec,
     Info,
     Interface,
     Joined,
@@ -47,19 +48,18 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links 
     PlanError,
     Spark,
     Target,
-    Wish,
     all_own,
-    every,
+    both_or_all,
+    connected_ports,
     given_interfaces,
     is_own,
+    joined_names,
     linked,
     members_of,
     names,
-    no_card,
-    reaching,
+    no_nic,
     refuse_no_link,
     refuse_ring,
-    together,
     usable,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
@@ -85,7 +85,7 @@ def has_target(interface: Interface, address: netaddr.IPNetwork) -> bool:
     return any(f"{a['address']}/{a['prefix']}" == str(address) for a in interface["addresses"])
 
 
-def who(spark: Spark, interface: Interface) -> str:
+def address_owner(spark: Spark, interface: Interface) -> str:
     """Who has set its addresses."""
     if interface["netplan_files"]:
         return listed(interface["netplan_files"])
@@ -109,7 +109,7 @@ def needs(spark: Spark, rank: int, rails: t.Sequence[Members], targets: t.Sequen
     return any(is_own(interface) and interface["mtu"] != mtu for interface in interfaces)
 
 
-def objections(spark: Spark, interfaces: t.Sequence[Interface], wish: Wish) -> list[str]:
+def problems(spark: Spark, interfaces: t.Sequence[Interface], spec: FabricSpec) -> list[str]:
     """Why these interfaces may not be configured on this host."""
     found = []
     reached = {row["interface"]: row["why"] for row in spark.info.get("management") or []}
@@ -134,7 +134,8 @@ def objections(spark: Spark, interfaces: t.Sequence[Interface], wish: Wish) -> l
         has = listed(f"{interface['name']} ({listed(map(str, usable(interface)))})" for interface in foreign)
         found.append(
             f"{spark.name}: addresses are already set on {has} by "
-            f"{listed(dict.fromkeys(who(spark, interface) for interface in foreign))}, so nothing is configured there. "
+            f"{listed(dict.fromkeys(address_owner(spark, interface) for interface in foreign))}, so nothing is "
+            "configured there. "
             "Use them (spark_network_mode: auto, with matching ones on the other Spark), or remove them first."
         )
     if claimed:
@@ -144,11 +145,11 @@ def objections(spark: Spark, interfaces: t.Sequence[Interface], wish: Wish) -> l
             "configured there. Give the port usable addresses in it and set spark_network_mode to adopt, or "
             f"{way_out(files, names(claimed))}"
         )
-    small = [interface for interface in interfaces if interface["max_mtu"] and wish.mtu > interface["max_mtu"]]
+    small = [interface for interface in interfaces if interface["max_mtu"] and spec.mtu > interface["max_mtu"]]
     if small:
         found.append(
             f"{spark.name}: {names(small)} can have an MTU of at most {min(i['max_mtu'] for i in small)}, not "
-            f"{wish.mtu}. Lower spark_network_mtu."
+            f"{spec.mtu}. Lower spark_network_mtu."
         )
     if not spark.info.get("netplan"):
         found.append(
@@ -183,32 +184,32 @@ def document(
     return {"network": {"version": 2, "ethernets": entries}}
 
 
-def choose(sparks: t.Sequence[Spark], wish: Wish) -> list[list[Members]]:
+def choose(sparks: t.Sequence[Spark], spec: FabricSpec) -> list[list[Members]]:
     """The rails, one for each twin; more than one choice if only the wire can tell. Raises PlanError."""
-    without = [no_card(spark, every(sparks)) for spark in sparks if not spark.info.get("ports")]
+    without = [no_nic(spark, both_or_all(sparks)) for spark in sparks if not spark.info.get("ports")]
     if without:
         raise PlanError(*without)
-    if wish.interfaces:
-        return [given_interfaces(sparks, wish.interfaces)]
+    if spec.interfaces:
+        return [given_interfaces(sparks, spec.interfaces)]
     if not all(map(linked, sparks)):
         refuse_no_link(sparks)
     choices = list(itertools.product(*map(linked, sparks)))
 
     def serves(choice: Choice) -> bool:
         found = working(members_of(choice))
-        return bool(found) and (wish.mode != "configure" or all_own(found))
+        return bool(found) and (spec.mode != "configure" or all_own(found))
 
     def refused(choice: Choice) -> bool:
-        return any(objections(spark, port["interfaces"], wish) for spark, port in zip(sparks, choice))
+        return any(problems(spark, port["interfaces"], spec) for spark, port in zip(sparks, choice))
 
     # Ports that already have working addresses come before those that would have to be configured.
     choices.sort(key=lambda one: (not serves(one), refused(one), len({port["number"] for port in one}) > 1))
     if not serves(choices[0]):
         refuse_ring(sparks)
-    if serves(choices[0]) or wish.mode == "adopt":
+    if serves(choices[0]) or spec.mode == "adopt":
         return [members_of(choices[0])]
     if greets(sparks, choices) and all(spark.has_greeted for spark in sparks):
-        choices = reaching(sparks, choices)[:1]
+        choices = connected_ports(sparks, choices)[:1]
     return [members_of(choice) for choice in choices]
 
 
@@ -236,26 +237,27 @@ def describe_addresses(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) ->
     return " ".join(parts)
 
 
-def adopt(sparks: t.Sequence[Spark], rails: t.Sequence[Members], wish: Wish, findings: list[str]) -> Decision:
+def adopt(sparks: t.Sequence[Spark], rails: t.Sequence[Members], spec: FabricSpec, findings: list[str]) -> Decision:
     found = working(rails)
     if not found:
         raise PlanError(
-            f"{together(sparks)}: spark_network_mode is adopt, but the port with the cable has no "
+            f"{joined_names(sparks)}: spark_network_mode is adopt, but the port with the cable has no "
             "addresses in a common subnet. Set them up, or set spark_network_mode to auto. "
             f"{describe_addresses(sparks, rails)}",
-            *doubled(sparks, rails),
+            *duplicate_addresses(sparks, rails),
         )
-    findings += doubled(sparks, rails)
+    findings += duplicate_addresses(sparks, rails)
     if len(found) < len(rails):
         findings.append(
-            f"{together(sparks)}: of the twin interfaces only {names(found[0][0])} have addresses in a common subnet, "
+            f"{joined_names(sparks)}: of the twin interfaces only {names(found[0][0])} have addresses in a common "
+            "subnet, "
             "so half the rate is used. Give the others addresses in another subnet."
         )
-    if wish.plan:
+    if spec.plan:
         own = all_own(found)
-        by = "an earlier run" if own else who(sparks[0], found[0][0][0])
+        by = "an earlier run" if own else address_owner(sparks[0], found[0][0][0])
         findings.append(
-            f"{together(sparks)}: spark_network_addresses is not used, since the port has working "
+            f"{joined_names(sparks)}: spark_network_addresses is not used, since the port has working "
             f"addresses already, set by {by}{'; set spark_network_mode to configure to change them' if own else ''}. "
             f"{describe_addresses(sparks, rails)}"
         )
@@ -267,18 +269,18 @@ def matches(found: t.Sequence[Joined], targets: t.Sequence[Target]) -> bool:
     return sorted(map(str, (target for _members, target in found))) == sorted(map(str, targets))
 
 
-def decide(sparks: t.Sequence[Spark], rails: list[Members], wish: Wish, findings: list[str]) -> Decision:
+def decide(sparks: t.Sequence[Spark], rails: list[Members], spec: FabricSpec, findings: list[str]) -> Decision:
     """Take what is there, or say what has to be configured. Raises PlanError."""
-    targets = own_plan(sparks, rails, wish.plan) if wish.plan else None
-    if wish.mode == "adopt":
-        return adopt(sparks, rails, dataclasses.replace(wish, plan=None), findings)
+    targets = own_plan(sparks, rails, spec.plan) if spec.plan else None
+    if spec.mode == "adopt":
+        return adopt(sparks, rails, dataclasses.replace(spec, plan=None), findings)
     found = working(rails)
     # One twin of ours that has lost its addresses gets them again, and a trial is to be confirmed.
     each = [interface for members in rails for interface in members]
     half = len(found) < len(rails) and any(map(is_own, each)) and all(is_own(i) or not usable(i) for i in each)
-    if wish.mode == "auto" and found and not half and not any(spark.pending for spark in sparks):
+    if spec.mode == "auto" and found and not half and not any(spark.pending for spark in sparks):
         used = targets is not None and matches(found, targets)
-        return adopt(sparks, rails, dataclasses.replace(wish, plan=None) if used else wish, findings)
+        return adopt(sparks, rails, dataclasses.replace(spec, plan=None) if used else spec, findings)
     if targets is None:
         # What works stays where it is, also when another network would be the first choice by now.
         keeps = len(found) == len(rails)
@@ -286,30 +288,30 @@ def decide(sparks: t.Sequence[Spark], rails: list[Members], wish: Wish, findings
             rails = [members for members, _target in found]
         targets = [target for _members, target in found] if keeps else default_plan(sparks, rails, findings)
     joined = list(zip(rails, targets))
-    configure = [needs(spark, rank, rails, targets, wish.mtu) for rank, spark in enumerate(sparks)]
+    configure = [needs(spark, rank, rails, targets, spec.mtu) for rank, spark in enumerate(sparks)]
     reasons = []
     for rank, spark in enumerate(sparks):
         if configure[rank]:
-            reasons += objections(spark, [members[rank] for members in rails], wish)
+            reasons += problems(spark, [members[rank] for members in rails], spec)
     if any(configure):
-        reasons += refuse_clashes(sparks, rails, targets) + refuse_strangers(sparks, rails, targets)
+        reasons += refuse_clashes(sparks, rails, targets) + refuse_foreign_addresses(sparks, rails, targets)
     if reasons:
-        raise PlanError(*dict.fromkeys(reasons), *doubled(sparks, rails))
+        raise PlanError(*dict.fromkeys(reasons), *duplicate_addresses(sparks, rails))
     return Decision(joined, configure)
 
 
-def refuse_slow(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], wish: Wish) -> list[str]:
+def refuse_slow(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], spec: FabricSpec) -> list[str]:
     return [
         f"{spark.name}: {members[rank]['name']} runs at {members[rank]['speed_mbps'] / 1000:g} Gb/s, but "
-        f"spark_network_minimum_speed_mbps is {wish.minimum_speed_mbps / 1000:g} Gb/s. Reseat the cable, or try "
+        f"spark_network_minimum_speed_mbps is {spec.minimum_speed_mbps / 1000:g} Gb/s. Reseat the cable, or try "
         "another one made for that rate."
         for rank, spark in enumerate(sparks)
         for members, _target in joined
-        if members[rank]["speed_mbps"] is not None and members[rank]["speed_mbps"] < wish.minimum_speed_mbps
+        if members[rank]["speed_mbps"] is not None and members[rank]["speed_mbps"] < spec.minimum_speed_mbps
     ]
 
 
-def given(value: t.Any) -> t.Any:
+def parsed_input(value: t.Any) -> t.Any:
     """What the command line hands over as text: YAML, or names with commas between them."""
     if not isinstance(value, str):
         return value
@@ -320,7 +322,7 @@ def given(value: t.Any) -> t.Any:
     return [word.strip() for word in read.split(",")] if isinstance(read, str) else read
 
 
-def asked(name: str, value: t.Any) -> bool | None:
+def tristate(name: str, value: t.Any) -> bool | None:
     """What an input says that is auto or a boolean as people write it; None if it depends."""
     if value == "auto":
         return None
@@ -330,12 +332,12 @@ def asked(name: str, value: t.Any) -> bool | None:
         raise PlanError(f"{name} is {value!r}, but must be auto, true or false.") from None
 
 
-def check_wish(wish: Wish) -> None:
-    asked("spark_network_bandwidth_test", wish.bandwidth_test)
+def check_spec(spec: FabricSpec) -> None:
+    tristate("spark_network_bandwidth_test", spec.bandwidth_test)
     low, high = MTU_RANGE
-    if not low <= wish.mtu <= high:
+    if not low <= spec.mtu <= high:
         raise PlanError(
-            f"spark_network_mtu is {wish.mtu}, but must be from {low} to {high}; 9000 is usual, 1500 always works."
+            f"spark_network_mtu is {spec.mtu}, but must be from {low} to {high}; 9000 is usual, 1500 always works."
         )
 
 
@@ -396,13 +398,14 @@ def describe(sparks: t.Sequence[Spark], decision: Decision, rows: t.Sequence[t.S
     ]
 
 
-def look_together(hosts: t.Mapping[str, Info]) -> list[Spark]:
+def joined_sparks(hosts: t.Mapping[str, Info]) -> list[Spark]:
     """All that are to be joined. Raises PlanError where nobody has looked."""
     sparks = [Spark(name, info or {}) for name, info in hosts.items()]
     silent = [spark for spark in sparks if not spark.info.get("ports") and not spark.info.get("networks")]
     if silent:
         raise PlanError(
-            f"Nothing is known of the network of {together(silent)}. Run the playbook for {every(sparks)} Sparks "
+            f"Nothing is known of the network of {joined_names(silent)}. Run the playbook for {both_or_all(sparks)} "
+            "Sparks "
             "together, without --limit."
         )
     return sparks
@@ -431,49 +434,49 @@ def require_netaddr() -> None:
         )
 
 
-def plan(hosts: t.Mapping[str, Info], wish: Wish) -> dict[str, t.Any]:
+def plan(hosts: t.Mapping[str, Info], spec: FabricSpec) -> dict[str, t.Any]:
     """The plan for all hosts, in the order of the ranks; one alone has nothing to be joined with. Raises PlanError."""
-    check_wish(wish)
+    check_spec(spec)
     if len(hosts) < 2:
         return {**NOTHING, "hosts": {name: {"rank": rank, **ALONE} for rank, name in enumerate(hosts)}}
     require_netaddr()
-    sparks = look_together(hosts)
+    sparks = joined_sparks(hosts)
     findings: list[str] = []
-    choices = choose(sparks, wish)
+    choices = choose(sparks, spec)
     if len(choices) > 1:
-        return _question(sparks, to_ask(sparks, choices, wish, [True] * len(sparks)))
+        return _discovery_plan(sparks, to_ask(sparks, choices, spec, [True] * len(sparks)))
     rails = choices[0]
-    if not wish.interfaces:
+    if not spec.interfaces:
         findings += port_findings(sparks, rails)
     refuse_no_rdma(sparks, rails)
-    decision = decide(sparks, rails, wish, findings)
-    slow = refuse_slow(sparks, decision.joined, wish)
+    decision = decide(sparks, rails, spec, findings)
+    slow = refuse_slow(sparks, decision.joined, spec)
     if slow:
         raise PlanError(*slow)
-    findings += rail_findings(sparks, decision.joined, wish) + half_links(sparks, decision.joined)
-    findings += self_given(sparks, decision.joined)
+    findings += rail_findings(sparks, decision.joined, spec) + half_links(sparks, decision.joined)
+    findings += link_local_addresses(sparks, decision.joined)
     findings += host_findings(sparks)
     if not any(decision.configure):
-        findings += adopted_findings(sparks, decision.joined, wish)
-    asks = to_ask(sparks, choices, wish, decision.configure) if any(decision.configure) else [{} for _spark in sparks]
-    return _answer(sparks, decision, wish, findings, asks)
+        findings += adopted_findings(sparks, decision.joined, spec)
+    asks = to_ask(sparks, choices, spec, decision.configure) if any(decision.configure) else [{} for _spark in sparks]
+    return _final_plan(sparks, decision, spec, findings, asks)
 
 
-def _question(sparks: t.Sequence[Spark], asks: t.Sequence[dict[str, t.Any]]) -> dict[str, t.Any]:
+def _discovery_plan(sparks: t.Sequence[Spark], asks: t.Sequence[dict[str, t.Any]]) -> dict[str, t.Any]:
     """No plan yet: what to ask before there can be one."""
     hosts = {spark.name: {"rank": rank, **ALONE, "ask": asks[rank]} for rank, spark in enumerate(sparks)}
     return {**NOTHING, "hosts": hosts, "configure": True}
 
 
-def _answer(
+def _final_plan(
     sparks: t.Sequence[Spark],
     decision: Decision,
-    wish: Wish,
+    spec: FabricSpec,
     findings: list[str],
     asks: t.Sequence[dict[str, t.Any]],
 ) -> dict[str, t.Any]:
     mtus = [
-        min(wish.mtu if own else end["mtu"] for own, end in zip(decision.configure, members))
+        min(spec.mtu if own else end["mtu"] for own, end in zip(decision.configure, members))
         for members, _target in decision.joined
     ]
     rows = [
@@ -482,21 +485,21 @@ def _answer(
     ]
     hosts = {}
     for rank, spark in enumerate(sparks):
-        by = spark.info.get("renderer") or "networkd" if wish.renderer == "auto" else wish.renderer
+        by = spark.info.get("renderer") or "networkd" if spec.renderer == "auto" else spec.renderer
         interfaces = [members[rank] for members, _target in decision.joined]
         addresses = [target[rank] for _members, target in decision.joined]
         hosts[spark.name] = {
             "rank": rank,
             "rails": rows[rank],
             "configure": decision.configure[rank],
-            "document": document(by, interfaces, addresses, wish.mtu) if decision.configure[rank] else {},
+            "document": document(by, interfaces, addresses, spec.mtu) if decision.configure[rank] else {},
             "renderer": by,
             "ask": asks[rank],
         }
     return {
         "hosts": hosts,
         "configure": any(decision.configure),
-        "measure": to_measure(sparks, decision, asked("spark_network_bandwidth_test", wish.bandwidth_test)),
+        "measure": to_measure(sparks, decision, tristate("spark_network_bandwidth_test", spec.bandwidth_test)),
         "findings": findings,
         "lines": describe(sparks, decision, rows),
     }

@@ -11,15 +11,15 @@ import contextlib
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import (
+    FabricSpec,
     Joined,
     Members,
     Spark,
-    Wish,
     all_own,
     is_own,
+    joined_names,
     linked,
     names,
-    together,
     usable,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import by_value, listed
@@ -39,7 +39,7 @@ def port_findings(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> list
         return []
     first, second = zip(*rails)
     numbers = first[0]["port"], second[0]["port"]
-    both = together(sparks)
+    both = joined_names(sparks)
     if numbers[0] != numbers[1]:
         return [
             f"{both}: the cable joins port {numbers[0]} ({names(first)}) with port {numbers[1]} ({names(second)}). "
@@ -53,7 +53,7 @@ def port_findings(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> list
     return []
 
 
-def rail_findings(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], wish: Wish) -> list[str]:
+def rail_findings(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], spec: FabricSpec) -> list[str]:
     """What works but not as one may expect."""
     found = []
     for rank, spark in enumerate(sparks):
@@ -62,10 +62,10 @@ def rail_findings(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], wish: W
             speed = interface["speed_mbps"]
             if speed is None:
                 found.append(f"{spark.name}: the speed of {interface['name']} is not known.")
-            elif speed < wish.speed_mbps:
+            elif speed < spec.speed_mbps:
                 found.append(
                     f"{spark.name}: {interface['name']} runs at {speed / 1000:g} Gb/s instead of "
-                    f"{wish.speed_mbps / 1000:g} Gb/s. Reseat the cable, or try another one made for that rate."
+                    f"{spec.speed_mbps / 1000:g} Gb/s. Reseat the cable, or try another one made for that rate."
                 )
             if interface["rdma_state"] not in (None, "ACTIVE"):
                 found.append(
@@ -81,13 +81,13 @@ def rail_findings(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], wish: W
     subnets = [target[0].cidr for _ends, target in joined]
     if len(set(subnets)) < len(subnets):
         found.append(
-            f"{together(sparks)}: the twin interfaces share {subnets[0]}. It works, but which of "
+            f"{joined_names(sparks)}: the twin interfaces share {subnets[0]}. It works, but which of "
             "them a packet takes is left to chance; NVIDIA's newer pages give each twin a subnet of its own."
         )
     return found
 
 
-def doubled(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> list[str]:
+def duplicate_addresses(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> list[str]:
     """Addresses that several of the interfaces have."""
     holders: dict[str, list[str]] = {}
     for members in rails:
@@ -95,13 +95,13 @@ def doubled(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> list[str]:
             for address in usable(interface):
                 holders.setdefault(str(address.ip), []).append(f"{interface['name']} of {spark.name}")
     return [
-        f"{together(sparks)}: {listed(has)} have the same address, {address}. Each interface needs one of its own."
+        f"{joined_names(sparks)}: {listed(has)} have the same address, {address}. Each interface needs one of its own."
         for address, has in holders.items()
         if len(has) > 1
     ]
 
 
-def self_given(sparks: t.Sequence[Spark], joined: t.Sequence[Joined]) -> list[str]:
+def link_local_addresses(sparks: t.Sequence[Spark], joined: t.Sequence[Joined]) -> list[str]:
     """Twins of what is used that only have an address which they gave themselves, as netplan has NetworkManager do."""
     found = []
     other = "the other Spark" if len(sparks) == 2 else "the others"
@@ -138,10 +138,10 @@ def half_links(sparks: t.Sequence[Spark], joined: t.Sequence[Joined]) -> list[st
     return found
 
 
-def adopted_findings(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], wish: Wish) -> list[str]:
+def adopted_findings(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], spec: FabricSpec) -> list[str]:
     """What to know of addresses that others have set."""
     found = []
-    both = together(sparks)
+    both = joined_names(sparks)
     for members, _target in joined:
         mtus = [interface["mtu"] for interface in members]
         if len(set(mtus)) > 1:
@@ -150,10 +150,10 @@ def adopted_findings(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], wish
             ]
             has = by_value(zip(ends, map(str, mtus))).replace(f" {mtus[0]}", f" MTU {mtus[0]}", 1)
             found.append(f"{both}: {has}; the smaller one is used. Make them equal.")
-    other = {members[0]["mtu"] for members, _target in joined} - {wish.mtu}
+    other = {members[0]["mtu"] for members, _target in joined} - {spec.mtu}
     if not found and other:
         found.append(
-            f"{both}: the cable is used with MTU {listed(map(str, sorted(other)))}, not {wish.mtu}. That is left as it "
+            f"{both}: the cable is used with MTU {listed(map(str, sorted(other)))}, not {spec.mtu}. That is left as it "
             + (
                 "is: set spark_network_mode to configure to change it."
                 if all_own(joined)

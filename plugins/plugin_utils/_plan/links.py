@@ -38,7 +38,7 @@ class PlanError(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
-class Wish:
+class FabricSpec:
     """What was asked for."""
 
     mode: str = "auto"
@@ -106,11 +106,11 @@ def names(interfaces: t.Iterable[Interface]) -> str:
     return listed(interface["name"] for interface in interfaces)
 
 
-def together(sparks: t.Iterable[Spark]) -> str:
+def joined_names(sparks: t.Iterable[Spark]) -> str:
     return listed(spark.name for spark in sparks)
 
 
-def every(sparks: t.Sequence[Spark]) -> str:
+def both_or_all(sparks: t.Sequence[Spark]) -> str:
     """How all of them are called in a sentence."""
     return "both" if len(sparks) == 2 else "all"
 
@@ -148,7 +148,7 @@ def linked(spark: Spark) -> list[Port]:
     return [p for p in spark.info["ports"] if len(p["interfaces"]) > 1 and all(map(has_link, p["interfaces"]))]
 
 
-def no_card(spark: Spark, both: str) -> str:
+def no_nic(spark: Spark, both: str) -> str:
     """Why there is no interface: DGX OS takes the card off the bus without a cable, or its driver is missing."""
     if spark.info.get("connectx"):
         return (
@@ -185,7 +185,8 @@ def refuse_no_link(sparks: t.Sequence[Spark]) -> t.NoReturn:
                 missing = f"{names(down)} has none" if down else "the card shows no second one"
                 raise PlanError(
                     f"{spark.name}: only one of the two interfaces of port {port['number']} has a link: {names(up)} "
-                    f"has one, {missing}. Switch {every(sparks)} Sparks off, take the power plugs out for a minute, "
+                    f"has one, {missing}. Switch {both_or_all(sparks)} Sparks off, take the power plugs out for a "
+                    "minute, "
                     "and start them again; or name one interface of each Spark in spark_network_interfaces to go on "
                     f"with half the rate. {states}"
                 )
@@ -196,17 +197,17 @@ def refuse_no_link(sparks: t.Sequence[Spark]) -> t.NoReturn:
             if interfaces
         )
         raise PlanError(
-            f"{together(sparks)}: no QSFP port is known to have a link at both ends, and interfaces that "
+            f"{joined_names(sparks)}: no QSFP port is known to have a link at both ends, and interfaces that "
             f"are switched off do not tell. Switch them on ({commands}), then run again. {states}"
         )
     if len(sparks) > 2:
         raise PlanError(
-            f"{together(spark for spark in sparks if not linked(spark))}: no QSFP port has a link, so there is no "
+            f"{joined_names(spark for spark in sparks if not linked(spark))}: no QSFP port has a link, so there is no "
             "cable to the switch, or it is not seated. Plug it in until it clicks; if it stays like that, restart the "
             f"Spark, or try another cable or another port of the switch. {states}"
         )
     raise PlanError(
-        f"{together(sparks)}: no QSFP port has a link at both ends, so there is no cable between them, "
+        f"{joined_names(sparks)}: no QSFP port has a link at both ends, so there is no cable between them, "
         "or it is not seated. Plug it into the same port of both until it clicks; if it stays like that, restart both "
         f"Sparks or try another cable. {states}"
     )
@@ -263,7 +264,7 @@ def members_of(choice: Choice) -> list[Members]:
     return list(zip(*(port["interfaces"] for port in choice)))
 
 
-def reaching(sparks: t.Sequence[Spark], choices: t.Sequence[Choice]) -> list[Choice]:
+def connected_ports(sparks: t.Sequence[Spark], choices: t.Sequence[Choice]) -> list[Choice]:
     """Those over which each Spark has heard all others. Raises PlanError if there is none."""
 
     def hear(members: Members) -> bool:
@@ -274,7 +275,8 @@ def reaching(sparks: t.Sequence[Spark], choices: t.Sequence[Choice]) -> list[Cho
     if not found:
         refuse_ring(sparks)
         raise PlanError(
-            f"{together(sparks)}: ports of {every(sparks)} have a link, but none of one reaches one of the other: "
+            f"{joined_names(sparks)}: ports of {both_or_all(sparks)} have a link, but none of one reaches one of the "
+            "other: "
             "their cables lead somewhere else, or they did not ask at the same time. Join the "
             f"{'two' if len(sparks) == 2 else 'Sparks by one switch'}, or name the "
             f"interfaces that are joined in spark_network_interfaces; if they are, run with forks of {len(sparks)} or "
@@ -312,7 +314,8 @@ def refuse_ring(sparks: t.Sequence[Spark]) -> None:
         for name, by_port in ways.items()
     )
     raise PlanError(
-        f"{together(sparks)} are joined in a ring, each to the next by a cable of its own, so that no subnet has all "
+        f"{joined_names(sparks)} are joined in a ring, each to the next by a cable of its own, so that no subnet has "
+        "all "
         "of them. A ring is not supported: put a switch between them, with one cable from each Spark to it, or serve "
         f"with two of them (--limit). {told}."
     )

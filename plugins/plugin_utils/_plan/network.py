@@ -11,16 +11,16 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.card import plan_cards
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import end_of_stream, plan
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import PlanError, Wish
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import FabricSpec, PlanError
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.nic import plan_nics
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
 
 # Of a container that does not run, nor is about to.
 ENDED = ("absent", "created", "exited", "dead")
 
 
-class OfAnotherError(PlanError):
+class OtherHostError(PlanError):
     """The Sparks cannot be joined, and another Spark says why."""
 
 
@@ -79,10 +79,10 @@ def check_machines(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:
         )
 
 
-def part(
+def host_plan(
     host: str,
     hosts: t.Mapping[str, dict[str, t.Any]],
-    wish: Wish,
+    wish: FabricSpec,
     start_on_nic: t.Any = None,
     keep_nic_on: t.Any = None,
     ssh_port: int = 0,
@@ -97,11 +97,11 @@ def part(
         check_machines(hosts)
         found = plan(hosts, wish)
         configure = {name: one["configure"] for name, one in found["hosts"].items()}
-        cards = plan_cards(hosts, start_on_nic, keep_nic_on, configure)
+        cards = plan_nics(hosts, start_on_nic, keep_nic_on, configure)
     except PlanError as error:
         if not before:
             raise
-        raise OfAnotherError(f"{host}: the Sparks cannot be joined, as the message of {order[1]} says.") from error
+        raise OtherHostError(f"{host}: the Sparks cannot be joined, as the message of {order[1]} says.") from error
     own, card = found["hosts"][host], cards["hosts"][host]
     measure = end_of_stream(list(hosts).index(host), len(hosts)) if found["measure"] else ""
     return {

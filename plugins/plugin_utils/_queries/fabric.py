@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import fabric, network
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import Wish
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import FabricSpec
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._queries.query import (
     Form,
     Forms,
@@ -37,11 +37,11 @@ def plan(
     ssh_port: int = 0,
     copy_port: int = 0,
 ) -> Result:
-    addresses, named = (fabric.given(value) or None for value in (plan, interfaces))
-    wish = Wish(mode, addresses, named, mtu, renderer, speed, minimum_speed, bandwidth_test)
+    addresses, named = (fabric.parsed_input(value) or None for value in (plan, interfaces))
+    wish = FabricSpec(mode, addresses, named, mtu, renderer, speed, minimum_speed, bandwidth_test)
     try:
-        return network.part(run.host, hosts, wish, start_on_nic, keep_nic_on, ssh_port, copy_port)
-    except network.OfAnotherError as error:
+        return network.host_plan(run.host, hosts, wish, start_on_nic, keep_nic_on, ssh_port, copy_port)
+    except network.OtherHostError as error:
         return {"failed": True, "of_another": True, "msg": str(error)}
 
 

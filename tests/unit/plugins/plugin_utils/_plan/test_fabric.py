@@ -10,8 +10,12 @@ import sys
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import end_of_stream, given, plan
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import PlanError, Wish
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import (
+    end_of_stream,
+    parsed_input,
+    plan,
+)
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import FabricSpec, PlanError
 
 HEAD, WORKER = "spark-1", "spark-2"
 F0, P0, F1, P1 = "enp1s0f0np0", "enP2p1s0f0np0", "enp1s0f1np1", "enP2p1s0f1np1"
@@ -122,7 +126,7 @@ class Pair:
         return self
 
     def plan(self, **wish: t.Any) -> dict[str, t.Any]:
-        return plan(self.hosts, Wish(**wish))
+        return plan(self.hosts, FabricSpec(**wish))
 
     def refusal(self, **wish: t.Any) -> str:
         with pytest.raises(PlanError) as refused:
@@ -141,9 +145,9 @@ import sys
 sys.modules["netaddr"] = None
 sys.path[:0] = sys.argv[1:]
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import fabric, links
-assert fabric.plan({"spark-1": {}}, links.Wish())["configure"] is False
+assert fabric.plan({"spark-1": {}}, links.FabricSpec())["configure"] is False
 try:
-    fabric.plan({"spark-1": {}, "spark-2": {}}, links.Wish())
+    fabric.plan({"spark-1": {}, "spark-2": {}}, links.FabricSpec())
 except links.PlanError as error:
     print(error)
 """
@@ -556,7 +560,7 @@ def test_interfaces_that_cannot_be_used(pair: Pair, own: t.Any, text: str) -> No
     ],
 )
 def test_what_comes_from_the_command_line(text: t.Any, value: t.Any) -> None:
-    assert given(text) == value
+    assert parsed_input(text) == value
 
 
 # Own plans
@@ -1002,7 +1006,7 @@ def test_a_left_over_nccl_conf(pair: Pair) -> None:
 
 @pytest.mark.parametrize("bandwidth_test", ["auto", True])
 def test_one_spark_has_nothing_to_be_joined_with(bandwidth_test: t.Any) -> None:
-    found = plan({HEAD: {}}, Wish(bandwidth_test=bandwidth_test))
+    found = plan({HEAD: {}}, FabricSpec(bandwidth_test=bandwidth_test))
     nothing = {"rank": 0, "rails": [], "configure": False, "document": {}, "renderer": "", "ask": {}}
     assert found == {"hosts": {HEAD: nothing}, "configure": False, "measure": False, "findings": [], "lines": []}
 

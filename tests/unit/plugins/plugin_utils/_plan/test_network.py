@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import network
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import PlanError, Wish
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import FabricSpec, PlanError
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.network import outcome, ports
 
 
@@ -58,9 +58,9 @@ def test_two_names_of_one_machine_are_told_before_its_ports_are_planned() -> Non
     hosts = {"spark-1": info("a", "b"), "spark-2": info("c", "d"), "spark-3": info("b", "a")}
     wanted = "^spark-1 and spark-3 lead to the same machine: correct ansible_host of one of them in the inventory.$"
     with pytest.raises(PlanError, match=wanted):
-        network.part("spark-1", hosts, Wish())
+        network.host_plan("spark-1", hosts, FabricSpec())
     with pytest.raises(PlanError, match="spark-2: the Sparks cannot be joined, as the message of spark-1 says"):
-        network.part("spark-2", hosts, Wish())
+        network.host_plan("spark-2", hosts, FabricSpec())
 
 
 @pytest.mark.parametrize("unknown", [info(), info(None, ""), {}])
@@ -105,8 +105,8 @@ def planned(monkeypatch: pytest.MonkeyPatch, *, configure: bool = False, measure
     nothing: dict[str, t.Any] = {"install": [], "remove": [], "move": [], "lacking": True}
     cards = {"hosts": {"a": {**nothing, **card}, "b": nothing}, "findings": [], "lines": []}
     monkeypatch.setattr(network, "plan", lambda *_: fabric)
-    monkeypatch.setattr(network, "plan_cards", lambda *_: cards)
-    return network.part("a", {"a": info("m"), "b": info("n")}, Wish(), ssh_port=1, copy_port=2)
+    monkeypatch.setattr(network, "plan_nics", lambda *_: cards)
+    return network.host_plan("a", {"a": info("m"), "b": info("n")}, FabricSpec(), ssh_port=1, copy_port=2)
 
 
 def test_a_link_that_is_there_is_proven_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

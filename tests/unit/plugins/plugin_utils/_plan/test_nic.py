@@ -8,8 +8,8 @@ import typing as t
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import hotplug
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.card import own_files, plan_cards
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import PlanError
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.nic import own_files, plan_nics
 
 Info = dict[str, t.Any]
 
@@ -29,7 +29,7 @@ def cards(
 ) -> dict[str, t.Any]:
     """What is done about two Sparks of which this was found."""
     info = {"starter": starter or {"files": {}, "enabled": False}, "hotplug": marker or {"armed": False}}
-    return plan_cards({HEAD: info, WORKER: info}, start, keep, configure)
+    return plan_nics({HEAD: info, WORKER: info}, start, keep, configure)
 
 
 @pytest.mark.parametrize(
@@ -123,4 +123,4 @@ def test_a_word_that_means_nothing_is_refused(start: str, keep: str) -> None:
 
 
 def test_a_look_of_an_older_version_is_no_reason_to_fail() -> None:
-    assert len(plan_cards({HEAD: {}, WORKER: {}}, "auto", "auto", NEITHER)["findings"]) == 1
+    assert len(plan_nics({HEAD: {}, WORKER: {}}, "auto", "auto", NEITHER)["findings"]) == 1

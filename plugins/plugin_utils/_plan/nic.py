@@ -17,7 +17,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotpl
     STARTER,
     digest,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import asked
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import tristate
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import Info
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
 
@@ -26,7 +26,7 @@ STARTER_FILES = Path(__file__).resolve().parents[3] / "roles/spark_network/files
 INSTALL = "run again with -K and -e spark_network_start_on_nic=true"
 # Who serves alone needs no card.
 NOTHING: dict[str, t.Any] = {"install": [], "remove": [], "move": [], "lacking": False}
-CARD_COST = "18 to 20 W a Spark"
+NIC_COST = "18 to 20 W a Spark"
 
 Steps = dict[str, t.Any]
 
@@ -36,7 +36,7 @@ def own_files(directory: Path = STARTER_FILES) -> dict[str, str]:
     return {path: digest((directory / name).read_bytes()) for path, name in STARTER.items()}
 
 
-def card_steps(info: Info, start: bool | None, keep: bool | None, configure: bool, own: t.Mapping[str, str]) -> Steps:
+def nic_steps(info: Info, start: bool | None, keep: bool | None, configure: bool, own: t.Mapping[str, str]) -> Steps:
     """What is copied to one Spark, what is removed there, and from where to where its marker is moved.
 
     `lacking` is whether something should be installed and is not.
@@ -62,7 +62,7 @@ def card_steps(info: Info, start: bool | None, keep: bool | None, configure: boo
     }
 
 
-def card_findings(hosts: t.Mapping[str, Info], planned: t.Mapping[str, Steps], keep: bool | None) -> list[str]:
+def nic_findings(hosts: t.Mapping[str, Info], planned: t.Mapping[str, Steps], keep: bool | None) -> list[str]:
     """What may keep the two from coming back by themselves, and what changes with their next start."""
     found = []
     bare = [name for name in hosts if planned[name]["lacking"] and not _has_starter(hosts[name])]
@@ -84,11 +84,11 @@ def card_findings(hosts: t.Mapping[str, Info], planned: t.Mapping[str, Steps], k
         found.append(
             f"{listed(armed)}: DGX OS is set to switch the network card off without a cable, so rebooting one "
             "Spark may take the other one's card away until that is rebooted, too. spark_network_keep_nic_on=true "
-            f"(with -K) keeps the cards, for {CARD_COST}."
+            f"(with -K) keeps the cards, for {NIC_COST}."
         )
     if aside:
         found.append(
-            f"{listed(aside)}: the network card stays on from the next start on, for {CARD_COST}: reboot "
+            f"{listed(aside)}: the network card stays on from the next start on, for {NIC_COST}: reboot "
             f"{'both' if len(hosts) == 2 else 'all'} with the cable in."
         )
     if back:
@@ -102,7 +102,7 @@ def _has_starter(info: Info) -> bool:
     return bool((info.get("starter") or {}).get("files"))
 
 
-def card_lines(planned: t.Mapping[str, Steps]) -> list[str]:
+def nic_lines(planned: t.Mapping[str, Steps]) -> list[str]:
     """The steps for people."""
     said = {
         "install": "what starts the container when the network card comes late: to be installed",
@@ -112,13 +112,13 @@ def card_lines(planned: t.Mapping[str, Steps]) -> list[str]:
     return [f"{name}: {said[key].format(*one[key])}" for name, one in planned.items() for key in said if one[key]]
 
 
-def plan_cards(
+def plan_nics(
     hosts: t.Mapping[str, Info], start_on_nic: t.Any, keep_nic_on: t.Any, configure: t.Mapping[str, bool]
 ) -> dict[str, t.Any]:
     """The steps of each host. Raises PlanError for what is neither auto nor a boolean."""
-    start, own = asked("spark_network_start_on_nic", start_on_nic), own_files()
-    keep = asked("spark_network_keep_nic_on", keep_nic_on)
+    start, own = tristate("spark_network_start_on_nic", start_on_nic), own_files()
+    keep = tristate("spark_network_keep_nic_on", keep_nic_on)
     if len(hosts) < 2:
         return {"hosts": dict.fromkeys(hosts, NOTHING), "findings": [], "lines": []}
-    planned = {name: card_steps(info, start, keep, configure[name], own) for name, info in hosts.items()}
-    return {"hosts": planned, "findings": card_findings(hosts, planned, keep), "lines": card_lines(planned)}
+    planned = {name: nic_steps(info, start, keep, configure[name], own) for name, info in hosts.items()}
+    return {"hosts": planned, "findings": nic_findings(hosts, planned, keep), "lines": nic_lines(planned)}
