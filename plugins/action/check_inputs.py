@@ -17,10 +17,10 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inpu
     DEPLOYMENT,
     KINDS,
     inputs,
-    misspelt,
-    mistaken,
-    replaced,
-    unusable,
+    invalid_values,
+    likely_typos,
+    reserved_names,
+    unknown_inputs,
 )
 
 # What each playbook that changes something takes.
@@ -50,11 +50,11 @@ class ActionModule(ActionBase):
         own = {**arguments["playbook_inputs"], **OF_ALL}
         types = {**own, **{name: kind for options in known.values() for name, kind in options.items()}}
         judged = (name for name, kind in types.items() if kind in KINDS or name == DEPLOYMENT)
-        wrong = unusable(self._known_inputs(variables, judged), types)
+        wrong = invalid_values(self._known_inputs(variables, judged), types)
         if wrong:
             raise AnsibleActionFail("\n".join([*wrong, "Correct the value on the command line or in the inventory."]))
-        wrong = [*misspelt(variables, known), *replaced(variables)]
-        wrong += mistaken(load_extra_vars(self._loader), known, own)
+        wrong = [*unknown_inputs(variables, known), *reserved_names(variables)]
+        wrong += likely_typos(load_extra_vars(self._loader), known, own)
         if wrong:
             raise AnsibleActionFail("\n".join([*wrong, "Correct the name on the command line or in the inventory."]))
         return {"changed": False}

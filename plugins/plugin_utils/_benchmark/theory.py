@@ -16,7 +16,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import Bounds, break_even
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import count, share
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import count, fraction_words
 
 # Of a Spark's LPDDR5x, by its data sheet; and what is reached in practice.
 BANDWIDTH_GB_S = 273.0
@@ -97,7 +97,7 @@ def pass_seconds(gigabytes: float, bandwidth: float, fixed: float = 0.0) -> floa
 def _assumptions(gigabytes: float, sparks: int) -> list[str]:
     bandwidth = sparks * BANDWIDTH_GB_S
     reachable = sparks * REACHABLE_GB_S
-    each = f" on each of the {count(sparks)} Sparks, {share(sparks)} of the weights each" if sparks > 1 else ""
+    each = f" on each of the {count(sparks)} Sparks, {fraction_words(sparks)} of the weights each" if sparks > 1 else ""
     found = [
         f"A token reads {gigabytes:.2f} GB: every weight it needs is read once, in the format of the checkpoint.",
         "One answer is made at a time, and its context is short, so the KV cache does not count.",

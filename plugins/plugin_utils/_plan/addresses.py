@@ -24,7 +24,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links 
     names,
     usable,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import count, listed
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import count, join_words
 
 # Where it is missing, `fabric.plan` says so before anything of it is used.
 with contextlib.suppress(ImportError):
@@ -126,12 +126,12 @@ def default_plan(sparks: t.Sequence[Spark], rails: t.Sequence[Members], findings
             findings.append(
                 f"{both}: 192.168.{DEFAULT_THIRD[0]}.0/24 or its neighbour is in use{told}, so the "
                 f"{'cable' if len(sparks) == 2 else 'switch'} has "
-                f"{listed(map(str, subnets))}."
+                f"{join_words(map(str, subnets))}."
             )
         return targets
     if others:
         raise PlanError(
-            f"{both}: others on the wire have {listed(others)}, so all networks that were asked for are taken. Run "
+            f"{both}: others on the wire have {join_words(others)}, so all networks that were asked for are taken. Run "
             "again once one is free, or give addresses of your own in spark_network_addresses."
         )
     raise PlanError(
@@ -200,7 +200,7 @@ def _rows_of(plan: t.Any, sparks: t.Sequence[Spark]) -> list[list[str]]:
         if isinstance(given, dict):
             given = [given[spark.name] for spark in sparks if spark.name in given]
         if not isinstance(given, list) or len(given) != len(sparks):
-            each = listed(f"that of {spark.name}" for spark in sparks)
+            each = join_words(f"that of {spark.name}" for spark in sparks)
             raise PlanError(
                 f"spark_network_addresses, entry {number}: 'addresses' must hold {count(len(sparks))}, {each}."
             )
@@ -225,7 +225,7 @@ def _rows_by_host(plan: t.Mapping[t.Any, t.Any], sparks: t.Sequence[Spark]) -> l
     if len({len(one) for one in lists}) > 1:
         counts = [f"{len(one)} for {spark.name}" for spark, one in zip(sparks, lists)]
         raise PlanError(
-            f"spark_network_addresses has {listed([counts[0].replace(' for', ' addresses for', 1), *counts[1:]])}. "
+            f"spark_network_addresses has {join_words([counts[0].replace(' for', ' addresses for', 1), *counts[1:]])}. "
             f"Give {both_or_all(sparks)} the same number."
         )
     return [list(row) for row in zip(*lists)]
@@ -269,7 +269,7 @@ def own_plan(sparks: t.Sequence[Spark], rails: t.Sequence[Members], plan: t.Any)
         target = tuple(_address(text, number) for text in texts)
         if len({address.cidr for address in target}) > 1:
             raise PlanError(
-                f"spark_network_addresses, entry {number}: {listed(map(str, target))} are not in one subnet, so "
+                f"spark_network_addresses, entry {number}: {join_words(map(str, target))} are not in one subnet, so "
                 f"{joined_names(sparks)} would not find each other. Correct an address or a prefix length."
             )
         targets.append(target)
@@ -283,7 +283,8 @@ def own_plan(sparks: t.Sequence[Spark], rails: t.Sequence[Members], plan: t.Any)
     double = sorted({str(address) for address in addresses if addresses.count(address) > 1})
     if double:
         raise PlanError(
-            f"spark_network_addresses gives {listed(double)} more than once. Each interface needs an address of its "
+            f"spark_network_addresses gives {join_words(double)} more than once. Each interface needs an address of "
+            "its "
             "own."
         )
     for one, other in itertools.combinations((target[0].cidr for target in targets), 2):

@@ -15,7 +15,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import KEY, digest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import PROGRAM
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.disk_space import is_copied
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import by_value, listed, share
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import (
+    fraction_words,
+    group_by_value,
+    join_words,
+)
 
 # Sparks of one kind differ by what firmware and kernel keep for themselves.
 MEMORY_SHARE = 0.05
@@ -85,32 +89,34 @@ class Comparison:
         groups = self.groups(lambda node: tuple(sorted(node["mac_addresses"])))
         same = [names for addresses, names in groups.items() if addresses and len(names) > 1]
         self.problems += [
-            f"{listed(names)} lead to the same machine: correct ansible_host of one of them in the inventory."
+            f"{join_words(names)} lead to the same machine: correct ansible_host of one of them in the inventory."
             for names in same
         ]
         return bool(same)
 
     def machines(self) -> None:
         self.problems += [
-            f"{listed(names)} {'both' if len(names) == 2 else 'all'} call themselves {called}, so nobody could tell "
+            f"{join_words(names)} {'both' if len(names) == 2 else 'all'} call themselves {called}, so nobody could "
+            "tell "
             "which rank runs where: rename one with 'sudo hostnamectl set-hostname NAME'."
             for called, names in self.groups(lambda node: node["hostname"]).items()
             if len(names) > 1
         ]
         kinds = self.groups(lambda node: node["architecture"])
         if len(kinds) > 1:
-            each = [f"{listed(names)} of type {kind}" for kind, names in kinds.items()]
+            each = [f"{join_words(names)} of type {kind}" for kind, names in kinds.items()]
             is_one = "is a machine" if len(kinds[self.nodes[self.head]["architecture"]]) == 1 else "are machines"
             self.problems.append(
-                f"{listed([each[0].replace(' of type', f' {is_one} of type', 1), *each[1:]])}: one image cannot run on "
+                f"{join_words([each[0].replace(' of type', f' {is_one} of type', 1), *each[1:]])}: one image cannot "
+                "run on "
                 f"{self.every}, so serve on one of them."
             )
         drivers = self.groups(lambda node: ", ".join(node["drivers"]) or "missing")
         if len(drivers) > 1:
-            each = [f"{driver} on {listed(names)}" for driver, names in drivers.items()]
+            each = [f"{driver} on {join_words(names)}" for driver, names in drivers.items()]
             self.differ(
                 "driver",
-                f"the GPU's driver is {listed(each)}, with which one of them may wait for the other"
+                f"the GPU's driver is {join_words(each)}, with which one of them may wait for the other"
                 f"{'' if len(self.nodes) == 2 else 's'}",
                 f"bring {self.every} to the same with 'sudo apt update' and 'sudo apt full-upgrade', and restart them",
             )
@@ -120,10 +126,10 @@ class Comparison:
         if max(sizes.values()) - min(sizes.values()) <= MEMORY_SHARE * max(sizes.values()):
             return
         each = [f"{size / 2**30:.1f} GiB" for size in sizes.values()]
-        has = by_value(zip(sizes, each)).replace(each[0], f"{each[0]} of memory", 1)
+        has = group_by_value(zip(sizes, each)).replace(each[0], f"{each[0]} of memory", 1)
         self.differ(
             "memory",
-            f"{has}, but each holds {share(len(sizes))} of the model",
+            f"{has}, but each holds {fraction_words(len(sizes))} of the model",
             f"use {'two ' if len(sizes) == 2 else ''}Sparks of the same kind",
         )
 
@@ -147,7 +153,9 @@ class Comparison:
             if node["docker"]["state"] != "usable":
                 self.problems.append(f"Docker on {name} cannot be used: {node['docker']['detail']}")
         if None not in versions.values() and len(set(versions.values())) > 1:
-            has = by_value(versions.items()).replace(f" {versions[self.head]}", f" Docker {versions[self.head]}", 1)
+            has = group_by_value(versions.items()).replace(
+                f" {versions[self.head]}", f" Docker {versions[self.head]}", 1
+            )
             self.findings.append(f"{has}; that works, and the same one on {self.every} is easier to look after.")
 
     def sshd(self, worker: str) -> None:
@@ -210,7 +218,7 @@ def compare_nodes(
     problems = comparison.problems
     told = problems[0] if len(problems) == 1 else "".join(f"\n- {problem}" for problem in problems)
     return {
-        "refusal": f"{listed(facts)} cannot serve as one: {told}" if problems else "",
+        "refusal": f"{join_words(facts)} cannot serve as one: {told}" if problems else "",
         "problems": problems,
         "findings": comparison.findings,
         "image_copied": all(is_copied(head, worker) for worker in workers),

@@ -62,7 +62,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links 
     refuse_ring,
     usable,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import join_words
 
 if t.TYPE_CHECKING:
     import netaddr
@@ -88,7 +88,7 @@ def has_target(interface: Interface, address: netaddr.IPNetwork) -> bool:
 def address_owner(spark: Spark, interface: Interface) -> str:
     """Who has set its addresses."""
     if interface["netplan_files"]:
-        return listed(interface["netplan_files"])
+        return join_words(interface["netplan_files"])
     file = str(interface["file"] or "")
     hidden = spark.info.get("netplan_unreadable") or []
     if "netplan-" in file and hidden:
@@ -131,17 +131,17 @@ def problems(spark: Spark, interfaces: t.Sequence[Interface], spec: FabricSpec) 
         elif interface["netplan_files"]:
             claimed.append(interface)
     if foreign:
-        has = listed(f"{interface['name']} ({listed(map(str, usable(interface)))})" for interface in foreign)
+        has = join_words(f"{interface['name']} ({join_words(map(str, usable(interface)))})" for interface in foreign)
         found.append(
             f"{spark.name}: addresses are already set on {has} by "
-            f"{listed(dict.fromkeys(address_owner(spark, interface) for interface in foreign))}, so nothing is "
+            f"{join_words(dict.fromkeys(address_owner(spark, interface) for interface in foreign))}, so nothing is "
             "configured there. "
             "Use them (spark_network_mode: auto, with matching ones on the other Spark), or remove them first."
         )
     if claimed:
         files = list(dict.fromkeys(file for interface in claimed for file in interface["netplan_files"]))
         found.append(
-            f"{spark.name}: {listed(files)} sets up {names(claimed)} and is not this collection's, so nothing is "
+            f"{spark.name}: {join_words(files)} sets up {names(claimed)} and is not this collection's, so nothing is "
             "configured there. Give the port usable addresses in it and set spark_network_mode to adopt, or "
             f"{way_out(files, names(claimed))}"
         )
@@ -226,7 +226,7 @@ class Decision:
 
 
 def _cidrs(interface: Interface) -> str:
-    return listed(f"{a['address']}/{a['prefix']}" for a in interface["addresses"]) or "has no address"
+    return join_words(f"{a['address']}/{a['prefix']}" for a in interface["addresses"]) or "has no address"
 
 
 def describe_addresses(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> str:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.rollback import describe_mixed
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import join_words
 
 Mapping = t.Mapping[str, t.Any]
 ByHost = t.Mapping[str, t.Any]
@@ -188,7 +188,7 @@ def start_conditions(
         "worker_timeout": PATIENCE_S,
         "problem": _missing_addresses(name, [rail for rail in rails if rail["address"] not in addresses])
         or _mixed_deployments(name, others),
-        "refusal": f"{name}: {listed(lost)} could not be started; see the message. The container here waits, and "
+        "refusal": f"{name}: {join_words(lost)} could not be started; see the message. The container here waits, and "
         f"serves when {'that is' if len(lost) == 1 else 'they are'} there."
         if has_api and lost
         else "",

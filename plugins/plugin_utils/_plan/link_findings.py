@@ -22,7 +22,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links 
     names,
     usable,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import by_value, listed
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import group_by_value, join_words
 
 # Where it is missing, `fabric.plan` says so before anything of it is used.
 with contextlib.suppress(ImportError):
@@ -95,7 +95,8 @@ def duplicate_addresses(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -
             for address in usable(interface):
                 holders.setdefault(str(address.ip), []).append(f"{interface['name']} of {spark.name}")
     return [
-        f"{joined_names(sparks)}: {listed(has)} have the same address, {address}. Each interface needs one of its own."
+        f"{joined_names(sparks)}: {join_words(has)} have the same address, {address}. Each interface needs one of "
+        "its own."
         for address, has in holders.items()
         if len(has) > 1
     ]
@@ -148,12 +149,13 @@ def adopted_findings(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], spec
             ends = [
                 one["name"] if len(sparks) == 2 else f"{one['name']} of {s.name}" for s, one in zip(sparks, members)
             ]
-            has = by_value(zip(ends, map(str, mtus))).replace(f" {mtus[0]}", f" MTU {mtus[0]}", 1)
+            has = group_by_value(zip(ends, map(str, mtus))).replace(f" {mtus[0]}", f" MTU {mtus[0]}", 1)
             found.append(f"{both}: {has}; the smaller one is used. Make them equal.")
     other = {members[0]["mtu"] for members, _target in joined} - {spec.mtu}
     if not found and other:
         found.append(
-            f"{both}: the cable is used with MTU {listed(map(str, sorted(other)))}, not {spec.mtu}. That is left as it "
+            f"{both}: the cable is used with MTU {join_words(map(str, sorted(other)))}, not {spec.mtu}. That is left "
+            "as it "
             + (
                 "is: set spark_network_mode to configure to change it."
                 if all_own(joined)

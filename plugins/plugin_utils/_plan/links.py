@@ -17,7 +17,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotpl
     HANDLER,
     MARKER,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import join_words
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.findings import did_you_mean
 
 # Where it is missing, `fabric.plan` says so before anything of it is used.
@@ -103,11 +103,11 @@ def all_own(joined: t.Sequence[Joined]) -> bool:
 
 
 def names(interfaces: t.Iterable[Interface]) -> str:
-    return listed(interface["name"] for interface in interfaces)
+    return join_words(interface["name"] for interface in interfaces)
 
 
 def joined_names(sparks: t.Iterable[Spark]) -> str:
-    return listed(spark.name for spark in sparks)
+    return join_words(spark.name for spark in sparks)
 
 
 def both_or_all(sparks: t.Sequence[Spark]) -> str:
@@ -135,7 +135,7 @@ def has_link(interface: Interface) -> bool:
 
 
 def port_state(port: Port) -> str:
-    states = listed(f"{interface['name']} {link_state(interface)}" for interface in port["interfaces"])
+    states = join_words(f"{interface['name']} {link_state(interface)}" for interface in port["interfaces"])
     return f"port {port['number']}: {states}"
 
 
@@ -231,7 +231,7 @@ def given_interfaces(sparks: t.Sequence[Spark], given: t.Any) -> list[Members]:
             if interface is None:
                 reasons.append(
                     f"{spark.name}: there is no ConnectX interface {name} (spark_network_interfaces), only "
-                    f"{listed(known)}{did_you_mean(name, known) or '.'}"
+                    f"{join_words(known)}{did_you_mean(name, known) or '.'}"
                 )
             elif interface in found:
                 reasons.append(f"{spark.name}: spark_network_interfaces names {name} twice. Name each interface once.")
@@ -244,7 +244,7 @@ def given_interfaces(sparks: t.Sequence[Spark], given: t.Any) -> list[Members]:
         first, *counts = [f"{len(one)} of {spark.name}" for spark, one in zip(sparks, chosen)]
         first = first.replace(" of ", " interfaces of ", 1)
         raise PlanError(
-            f"spark_network_interfaces names {listed([first, *counts])}, but it must be the same "
+            f"spark_network_interfaces names {join_words([first, *counts])}, but it must be the same "
             "number, one or two: the twins of the port with the cable."
         )
     for spark, interfaces in zip(sparks, chosen):
@@ -310,7 +310,7 @@ def refuse_ring(sparks: t.Sequence[Spark]) -> None:
         if len(found) < 2 or set.intersection(*found):
             return
     told = "; ".join(
-        f"{name}: " + ", ".join(f"port {number} leads to {listed(others)}" for number, others in by_port.items())
+        f"{name}: " + ", ".join(f"port {number} leads to {join_words(others)}" for number, others in by_port.items())
         for name, by_port in ways.items()
     )
     raise PlanError(

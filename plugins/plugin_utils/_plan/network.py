@@ -14,7 +14,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment 
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import end_of_stream, plan
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import FabricSpec, PlanError
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.nic import plan_nics
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import join_words
 
 # Of a container that does not run, nor is about to.
 ENDED = ("absent", "created", "exited", "dead")
@@ -75,7 +75,7 @@ def check_machines(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:
         names.setdefault(tuple(sorted(card for card in cards if card)), []).append(name)
     for same in (same for cards, same in names.items() if cards and len(same) > 1):
         raise PlanError(
-            f"{listed(same)} lead to the same machine: correct ansible_host of one of them in the inventory."
+            f"{join_words(same)} lead to the same machine: correct ansible_host of one of them in the inventory."
         )
 
 

@@ -19,7 +19,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.hotpl
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.fabric import tristate
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.links import Info
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import join_words
 
 # What starts a container when the network card comes, of this version.
 STARTER_FILES = Path(__file__).resolve().parents[3] / "roles/spark_network/files"
@@ -72,28 +72,28 @@ def nic_findings(hosts: t.Mapping[str, Info], planned: t.Mapping[str, Steps], ke
     back = [name for name, one in planned.items() if one["move"][:1] == [str(DISABLED_MARKER)]]
     if bare:
         found.append(
-            f"{listed(bare)}: Docker does not start a container whose network card comes later, and does not "
+            f"{join_words(bare)}: Docker does not start a container whose network card comes later, and does not "
             f"try again, so the pair may stay away after a reboot. To have it started then, {INSTALL}."
         )
     if other:
         found.append(
-            f"{listed(other)}: what starts the container when the network card comes late is not this "
+            f"{join_words(other)}: what starts the container when the network card comes late is not this "
             f"version's, or is switched off. To renew it, {INSTALL}."
         )
     if armed:
         found.append(
-            f"{listed(armed)}: DGX OS is set to switch the network card off without a cable, so rebooting one "
+            f"{join_words(armed)}: DGX OS is set to switch the network card off without a cable, so rebooting one "
             "Spark may take the other one's card away until that is rebooted, too. spark_network_keep_nic_on=true "
             f"(with -K) keeps the cards, for {NIC_COST}."
         )
     if aside:
         found.append(
-            f"{listed(aside)}: the network card stays on from the next start on, for {NIC_COST}: reboot "
+            f"{join_words(aside)}: the network card stays on from the next start on, for {NIC_COST}: reboot "
             f"{'both' if len(hosts) == 2 else 'all'} with the cable in."
         )
     if back:
         found.append(
-            f"{listed(back)}: DGX OS switches the network card off without a cable again, from the next start on."
+            f"{join_words(back)}: DGX OS switches the network card off without a cable again, from the next start on."
         )
     return found
 

@@ -13,7 +13,7 @@ import typing as t
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import nodes_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.deployment import unreachable_reason
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.words import listed
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import join_words
 
 Records = t.Mapping[str, t.Any]
 COMPARED_LABELS = ((f"{names.LABEL}deployment", None), (f"{names.LABEL}options", 12))
@@ -38,9 +38,9 @@ def _check_hosts(host: str, hosts: t.Sequence[str], previous: t.Mapping[str, t.A
     before = nodes_of(previous.get("cluster") or {})
     if sorted(before or [host]) == sorted(hosts):
         return ""
-    of, way = (f"of {listed(before)}", "out --limit") if before else ("of this Spark alone", f" --limit {host}")
+    of, way = (f"of {join_words(before)}", "out --limit") if before else ("of this Spark alone", f" --limit {host}")
     return (
-        f"what served before is '{previous['deployment']}' {of}, but this run is for {listed(hosts)}. Nothing "
+        f"what served before is '{previous['deployment']}' {of}, but this run is for {join_words(hosts)}. Nothing "
         f"was changed. Run again with{way}."
     )
 

@@ -113,7 +113,9 @@ def inputs(roles: Path) -> dict[str, dict[str, str]]:
     return found
 
 
-def mistaken(given: t.Iterable[str], known: t.Mapping[str, t.Collection[str]], also: t.Collection[str]) -> list[str]:
+def likely_typos(
+    given: t.Iterable[str], known: t.Mapping[str, t.Collection[str]], also: t.Collection[str]
+) -> list[str]:
     """One line for each variable of the command line that is most likely one of a playbook's own, wrongly spelt."""
     every = {name for names in known.values() for name in names}
     return [f"{name} is no input; {said}" for name, (_part, said) in RESERVED.items() if name in given] + [
@@ -123,7 +125,7 @@ def mistaken(given: t.Iterable[str], known: t.Mapping[str, t.Collection[str]], a
     ]
 
 
-def replaced(variables: t.Mapping[str, t.Any]) -> list[str]:
+def reserved_names(variables: t.Mapping[str, t.Any]) -> list[str]:
     """One line for each variable of somebody's own that has the name of what the playbooks put together."""
     return [
         f"{name} is what the playbooks hand their roles, and no name for something else; {said}"
@@ -190,7 +192,7 @@ def _unusable_name(name: t.Any) -> list[str]:
     return [f"{DEPLOYMENT} is {name!r}, but that lies beside the deployments and is none"] * (name in NOT_DEPLOYMENTS)
 
 
-def unusable(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list[str]:
+def invalid_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list[str]:
     """One line for each value of another type, number out of its limits, and name that is none."""
     given = {name: value for name, value in sorted(values.items()) if value is not None}
     wrong = []
@@ -211,7 +213,7 @@ def unusable(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list[
     return wrong + [f"speculative_serve_{error}" for error in check_environment(environment)]
 
 
-def misspelt(variables: t.Iterable[str], known: t.Mapping[str, t.Collection[str]]) -> list[str]:
+def unknown_inputs(variables: t.Iterable[str], known: t.Mapping[str, t.Collection[str]]) -> list[str]:
     """One line for each variable that begins like a role's inputs and is none of them."""
     every = {name for names in known.values() for name in names}
     prefixes = tuple(f"{role}_" for role in known)

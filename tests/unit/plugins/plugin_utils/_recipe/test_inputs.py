@@ -19,10 +19,10 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.inpu
     LIMITS,
     OUTPUTS,
     inputs,
-    misspelt,
-    mistaken,
-    replaced,
-    unusable,
+    invalid_values,
+    likely_typos,
+    reserved_names,
+    unknown_inputs,
 )
 
 ROLES = Path(__file__).parents[5] / "roles"
@@ -30,14 +30,14 @@ TYPES = {name: kind for options in inputs(ROLES).values() for name, kind in opti
 
 
 def test_a_misspelt_input_gets_the_nearest_name() -> None:
-    assert misspelt(["speculative_serve_prot", "open_webui_prot", "open_webui"], inputs(ROLES)) == [
+    assert unknown_inputs(["speculative_serve_prot", "open_webui_prot", "open_webui"], inputs(ROLES)) == [
         "open_webui_prot is not an input of any role; did you mean 'open_webui_port'?",
         "speculative_serve_prot is not an input of any role; did you mean 'speculative_serve_port'?",
     ]
 
 
 def test_what_has_nothing_to_do_with_the_roles_is_nobodys_business() -> None:
-    assert misspelt(["recipe", "ansible_user", "__speculative_serve_url", "my_port"], inputs(ROLES)) == []
+    assert unknown_inputs(["recipe", "ansible_user", "__speculative_serve_url", "my_port"], inputs(ROLES)) == []
 
 
 def test_every_default_is_an_input() -> None:
@@ -46,11 +46,11 @@ def test_every_default_is_an_input() -> None:
     assert files
     for defaults in files:
         names = yaml.safe_load(defaults.read_text(encoding="utf-8"))
-        assert misspelt((name for name in names if not HANDED_OVER.fullmatch(name)), known) == []
+        assert unknown_inputs((name for name in names if not HANDED_OVER.fullmatch(name)), known) == []
 
 
 def test_what_roles_say_to_each_other_is_no_input() -> None:
-    assert misspelt(["engine_container_network"], inputs(ROLES)) == [
+    assert unknown_inputs(["engine_container_network"], inputs(ROLES)) == [
         "engine_container_network is not an input of any role; did you mean 'trtllm_container_network'?"
     ]
 
@@ -71,12 +71,12 @@ def test_the_outputs_are_what_the_roles_hand_out() -> None:
 
 
 def test_the_outputs_of_a_run_are_not_taken_for_inputs() -> None:
-    assert misspelt(OUTPUTS, inputs(ROLES)) == []
+    assert unknown_inputs(OUTPUTS, inputs(ROLES)) == []
 
 
 def test_a_misspelt_word_of_a_playbook() -> None:
     given = ["unusd", "models", "speculative_serve_port", "ansible_user", "colour"]
-    assert mistaken(given, inputs(ROLES), ["models", "unused", "image"]) == [
+    assert likely_typos(given, inputs(ROLES), ["models", "unused", "image"]) == [
         "unusd is not known; did you mean 'unused'?"
     ]
 
@@ -84,7 +84,7 @@ def test_a_misspelt_word_of_a_playbook() -> None:
 def judged(kind: str, *values: t.Any) -> list[str]:
     """Whom of these values is refused, and why."""
     names = {f"input_{number}": value for number, value in enumerate(values)}
-    return unusable(names, dict.fromkeys(names, kind))
+    return invalid_values(names, dict.fromkeys(names, kind))
 
 
 def test_neither_yes_nor_no_is_not_taken_for_no() -> None:
@@ -133,21 +133,21 @@ def test_a_value_of_another_type_is_named(kind: str, usable: list[t.Any], refuse
     ],
 )
 def test_an_input_of_another_type_is_named(name: str, value: t.Any, says: str) -> None:
-    assert unusable({name: value}, TYPES) == [f"{name} is {says}"]
+    assert invalid_values({name: value}, TYPES) == [f"{name} is {says}"]
 
 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "..", ".hidden", "", "/tmp", "a\n", "a b", "größe", 5.5, None])
 def test_a_deployment_is_one_directory(name: t.Any) -> None:
     says = "but must be a directory's name, without a slash and not beginning with a dot"
     refused = [] if name in ("a b", "größe", 5.5, None) else [f"{DEPLOYMENT} is {name!r}, {says}"]
-    assert unusable({DEPLOYMENT: name}, TYPES) == refused
+    assert invalid_values({DEPLOYMENT: name}, TYPES) == refused
 
 
 @pytest.mark.parametrize("name", NOT_DEPLOYMENTS)
 def test_a_deployment_is_none_of_what_lies_beside_it(name: str) -> None:
     says = "but that lies beside the deployments and is none"
-    assert unusable({DEPLOYMENT: name}, TYPES) == [f"{DEPLOYMENT} is {name!r}, {says}"]
-    assert unusable({DEPLOYMENT: f"{name}-2"}, TYPES) == []
+    assert invalid_values({DEPLOYMENT: name}, TYPES) == [f"{DEPLOYMENT} is {name!r}, {says}"]
+    assert invalid_values({DEPLOYMENT: f"{name}-2"}, TYPES) == []
 
 
 def test_what_lies_beside_the_deployments_is_known() -> None:
@@ -158,9 +158,9 @@ def test_what_lies_beside_the_deployments_is_known() -> None:
 
 
 def test_numbers_and_names_that_would_only_fail_when_nothing_serves_any_more() -> None:
-    assert unusable({"spark_network_ssh_port": "2233", "spark_network_copy_streams": 8, "other": 0}, TYPES) == []
+    assert invalid_values({"spark_network_ssh_port": "2233", "spark_network_copy_streams": 8, "other": 0}, TYPES) == []
     environment = {"A B": "x", "GOOD": 1, "BAD": [1]}
-    assert unusable(
+    assert invalid_values(
         {
             "spark_network_ssh_port": 70000,
             "spark_network_copy_streams": "0",
@@ -177,20 +177,20 @@ def test_numbers_and_names_that_would_only_fail_when_nothing_serves_any_more() -
 
 @pytest.mark.parametrize("value", ["/data/models", "~/models", "~", "/home/my home/a"])
 def test_a_directory_on_a_spark(value: str) -> None:
-    assert unusable({"huggingface_cache_directory": value}, TYPES) == []
+    assert invalid_values({"huggingface_cache_directory": value}, TYPES) == []
 
 
 @pytest.mark.parametrize("value", ["data/models", "../spark/rel", "/data/a:b", "/data:", "~other/models", ""])
 @pytest.mark.parametrize("name", ["huggingface_cache_directory", "speculative_serve_state_directory"])
 def test_a_directory_on_a_spark_is_absolute_and_has_no_colon(name: str, value: str) -> None:
     says = f"{name} is {value!r}, but must be an absolute path on the Spark without a colon"
-    assert unusable({name: value}, TYPES) == [says]
+    assert invalid_values({name: value}, TYPES) == [says]
 
 
 @pytest.mark.parametrize("value", ["hf_secret\n", "hf_secret\0", "a\r\nb"])
 def test_an_environment_has_values_of_one_line(value: str) -> None:
     says = "speculative_serve_environment.TOKEN must be one line of text without control characters"
-    assert unusable({ENVIRONMENT: {"TOKEN": value}}, TYPES) == [says]
+    assert invalid_values({ENVIRONMENT: {"TOKEN": value}}, TYPES) == [says]
 
 
 def test_what_has_limits_is_an_input() -> None:
@@ -199,16 +199,16 @@ def test_what_has_limits_is_an_input() -> None:
 
 
 def test_what_the_playbooks_put_together_is_no_input() -> None:
-    assert mistaken({"deployment_settings": "mine"}, inputs(ROLES), []) == [
+    assert likely_typos({"deployment_settings": "mine"}, inputs(ROLES), []) == [
         "deployment_settings is no input; the name of a deployment is speculative_serve_deployment"
     ]
 
 
 def test_a_name_of_somebodys_own_that_the_playbooks_need() -> None:
     own = {"state_directory": "{{ x }}", "name": "{{ y }}"}
-    assert replaced({"deployment_settings": own, "deployment_hosts": {"cluster": []}, "ansible_host": "a"}) == []
-    (said,) = replaced({"deployment_settings": "production"})
+    assert reserved_names({"deployment_settings": own, "deployment_hosts": {"cluster": []}, "ansible_host": "a"}) == []
+    (said,) = reserved_names({"deployment_settings": "production"})
     assert said.startswith(
         "deployment_settings is what the playbooks hand their roles, and no name for something else;"
     )
-    assert len(replaced({"deployment_hosts": {"all": []}, "deployment_failed_checks_for": None})) == 2
+    assert len(reserved_names({"deployment_hosts": {"all": []}, "deployment_failed_checks_for": None})) == 2

@@ -17,20 +17,22 @@ def count(many: int) -> str:
     return COUNTS.get(many, str(many))
 
 
-def share(many: int) -> str:
+def fraction_words(many: int) -> str:
     """What each of so many has of the whole."""
     return SHARES.get(many, f"one part in {many}")
 
 
-def listed(words: t.Iterable[str]) -> str:
+def join_words(words: t.Iterable[str]) -> str:
     """Words as in a sentence."""
     items = list(words)
     return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
 
 
-def by_value(told: t.Iterable[tuple[str, str]]) -> str:
+def group_by_value(told: t.Iterable[tuple[str, str]]) -> str:
     """Who has what, the names of those with the same together: a and b have 1, c has 2."""
     groups: dict[str, list[str]] = {}
     for name, value in told:
         groups.setdefault(value, []).append(name)
-    return listed(f"{listed(group)} {'have' if len(group) > 1 else 'has'} {value}" for value, group in groups.items())
+    return join_words(
+        f"{join_words(group)} {'have' if len(group) > 1 else 'has'} {value}" for value, group in groups.items()
+    )
