@@ -14,8 +14,8 @@ import time
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.held import CLIENT
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.keeper import Run
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.renewer import Run
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.run_state import CLIENT
 
 from tests.playbook import ROOT, Background
 from tests.twin.control import Spark

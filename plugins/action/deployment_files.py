@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import GENERATIONS, described
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import require
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import require_lease
 
 # As the module has them, where nothing is said.
 OWN = "0700"
@@ -41,7 +41,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
         variables = task_vars or {}
-        require(self, str(variables.get("inventory_hostname", "")))
+        require_lease(self, str(variables.get("inventory_hostname", "")))
         known, prunes = (self._task.args.get(name) for name in ("existing", "prune"))
         # What is to be reserved cannot be seen.
         whole = not prunes and all("content" in file for file in self._task.args.get("files") or [])

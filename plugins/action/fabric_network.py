@@ -9,7 +9,7 @@ import typing as t
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import require
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import require_lease
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.network import outcome
 
 MODULE = "dgx_spark.speculative.fabric_network"
@@ -35,7 +35,7 @@ class ActionModule(ActionBase):
         arguments = dict(self._task.args)
         state = arguments.get("state", "present")
         if state in CHANGING:
-            require(self, str((task_vars or {}).get("inventory_hostname", "")))
+            require_lease(self, str((task_vars or {}).get("inventory_hostname", "")))
         if state == "reverted" and "failure_reason" in arguments:
             return self._revert_and_fail(arguments, task_vars or {})
         if state == "confirmed":

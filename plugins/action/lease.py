@@ -16,8 +16,8 @@ from ansible import context
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import in_words
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import fence, held
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import describe_holder
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import fence, run_state
 
 display = Display()
 
@@ -56,17 +56,17 @@ class ActionModule(ActionBase):
         _result, given = self.validate_argument_spec(argument_spec=spec)
         variables = task_vars or {}
         host = str(variables.get("inventory_hostname", "localhost"))
-        lease = held.Lease(host)
+        lease = run_state.Lease(host)
         if self._task.check_mode:
             return {"changed": False, "held": False}
         if given["state"] == "awaited":
             return self._await(lease, given["wait_minutes"], variables)
         if given["state"] == "held" and lease.read() is None:
             return self._take(lease, given["take_over"], variables)
-        fence.require(self, host, asks=given["state"] == "confirmed")
+        fence.require_lease(self, host, asks=given["state"] == "confirmed")
         return {"changed": False, "held": lease.read() is not None}
 
-    def _take(self, lease: held.Lease, take_over: bool, variables: dict[str, t.Any]) -> Result:
+    def _take(self, lease: run_state.Lease, take_over: bool, variables: dict[str, t.Any]) -> Result:
         shell = getattr(self._connection._shell, "ansible_name", "")
         if shell != SHELL:
             # Without it no module asks, and none that puts a container aside knows for which run.
@@ -76,7 +76,7 @@ class ActionModule(ActionBase):
             )
         lease.begin()
         request = {
-            "run": held.run_name(),
+            "run": run_state.run_name(),
             "owner": f"{user()}@{platform.node()}",
             "activity": ", ".join(Path(name).name for name in context.CLIARGS.get("args") or ["a playbook"]),
             "take_over": take_over,
@@ -84,7 +84,7 @@ class ActionModule(ActionBase):
         # One that has just ended gives it back a moment later.
         for attempt in range(ATTEMPTS):
             time.sleep(JUST_ENDED_S if attempt else 0.0)
-            sent = held.now()
+            sent = run_state.now()
             result = t.cast("Result", self._execute_module(MODULE, request, task_vars=variables))
             if result.get("state") != "refused":
                 break
@@ -95,19 +95,20 @@ class ActionModule(ActionBase):
             why = self._refusal(lease.host, result["holder"])
             lease.refuse(why, python)
             return {"failed": True, "msg": why}
-        fence.have_kept(self, lease, sent, python)
+        fence.start_renewing(self, lease, sent, python)
         return {"changed": False, "held": True}
 
     @staticmethod
     def _refusal(host: str, holder: t.Mapping[str, t.Any]) -> str:
         return (
-            f"{host}: {in_words(holder)}, and a Spark is changed by one run at a time. Nothing was changed. Run again "
+            f"{host}: {describe_holder(holder)}, and a Spark is changed by one run at a time. Nothing was changed. "
+            "Run again "
             "when that has ended, or with -e wait_minutes=30 to wait so long for it; stop.yml ends it at once."
         )
 
-    def _await(self, lease: held.Lease, minutes: float, variables: t.Mapping[str, t.Any]) -> Result:
+    def _await(self, lease: run_state.Lease, minutes: float, variables: t.Mapping[str, t.Any]) -> Result:
         """After the run did not get all its Sparks: give back the one it has, and wait until the others are free."""
-        refusals = held.refusals()
+        refusals = run_state.refusals()
         if not refusals:
             failed = self._templar.template(variables.get("ansible_failed_result")) or {}
             raise AnsibleActionFail(
@@ -115,21 +116,21 @@ class ActionModule(ActionBase):
             )
         had = lease.read()
         if had is not None:
-            lease.drop()
-            held.ask(self, had["python"], "release")
-        end = held.deadline(minutes * 60)
+            lease.clear()
+            run_state.ask(self, had["python"], "release")
+        end = run_state.deadline(minutes * 60)
         refused = lease.refused()
         said = ""
-        while refused and held.now() < end:
-            answer = held.ask(self, refused["python"], "ask")
+        while refused and run_state.now() < end:
+            answer = run_state.ask(self, refused["python"], "ask")
             if answer and answer["state"] in ("free", "none"):
                 time.sleep(random.uniform(0, APART_S))
                 return {"changed": False}
             if answer and answer["holder"]["owner"] != said:
                 said = answer["holder"]["owner"]
-                display.display(f"{lease.host} | waits: {in_words(answer['holder'])}")
+                display.display(f"{lease.host} | waits: {describe_holder(answer['holder'])}")
             time.sleep(LOOK_S)
         # As well if the minutes are no number.
-        if not held.now() < end:
+        if not run_state.now() < end:
             raise AnsibleActionFail(refused["why"] if refused else refusals[0])
         return {"changed": False}

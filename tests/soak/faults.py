@@ -168,9 +168,9 @@ class Scene:
             finally:
                 if run.process.poll() is None:
                     killed = True
-                    keepers = orphans(run.process.pid) if switched_off else []
+                    renewers = orphans(run.process.pid) if switched_off else []
                     run.kill()
-                    for pid in keepers:
+                    for pid in renewers:
                         with contextlib.suppress(ProcessLookupError):
                             os.kill(pid, signal.SIGKILL)
                     self.watch_lease()
@@ -473,10 +473,10 @@ def renewal_killed(scene: Scene) -> t.Iterator[None]:
     """On this machine: of the run's processes those that outlive their tasks, one for each Spark."""
     with scene.replacing() as run:
         scene.some_moment(run)
-        keepers = orphans(run.process.pid)
-        if not keepers:
+        renewers = orphans(run.process.pid)
+        if not renewers:
             raise TwinError("Nothing renews a lock.")
-        for pid in keepers:
+        for pid in renewers:
             os.kill(pid, signal.SIGKILL)
         over(run)
     yield

@@ -50,7 +50,7 @@ SILENT_S = 5.0
 MOST = 200
 
 
-def in_words(holder: t.Mapping[str, t.Any]) -> str:
+def describe_holder(holder: t.Mapping[str, t.Any]) -> str:
     """Who has it, what for and for how long."""
     seconds = int(holder["for_s"])
     how_long = f"{seconds // 60} min" if seconds >= 60 else f"{seconds} s"
@@ -68,7 +68,7 @@ class Holder:
     since: float
     heard: float
 
-    def has_it(self, now: float) -> bool:
+    def is_current(self, now: float) -> bool:
         return now - self.heard <= self.ttl
 
     def facts(self, now: float) -> Said:
@@ -106,7 +106,7 @@ class Lease:
         return any(run != but_by and now - since <= TASK_S for run, since in self._changes.values())
 
     def _is_had(self, now: float) -> bool:
-        return self._holder.has_it(now) and not self._released
+        return self._holder.is_current(now) and not self._released
 
     def answer(self, request: Said, now: float) -> Said:
         """Return what is answered; `wait` means to ask again, since a run has to let go first."""
@@ -131,7 +131,7 @@ class Lease:
 
     def _told(self, state: str, now: float) -> Said:
         holder = self._holder.facts(now)
-        return {"state": state, "holder": holder, "words": in_words(holder)}
+        return {"state": state, "holder": holder, "words": describe_holder(holder)}
 
     def _take(self, request: Said, now: float) -> None:
         """Give it to who asks, if it is free or taken over; the same run may ask twice."""

@@ -15,7 +15,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import TTL_OF_TASKS_S
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import TTL_S
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import held, keeper
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import renewer, run_state
 
 display = Display()
 
@@ -23,45 +23,45 @@ display = Display()
 ACTS_S = 15.0
 
 
-def require(action: ActionBase, host: str, asks: bool = False) -> None:
+def require_lease(action: ActionBase, host: str, asks: bool = False) -> None:
     """Refuse to go on if one of the run's Sparks is somebody else's by now. A run that has taken none may go on.
 
     What was confirmed a moment ago is so still, unless the Spark is to be asked in any case.
     """
-    for why in held.losses():
+    for why in run_state.losses():
         raise AnsibleActionFail(why)
-    lease = held.Lease(host)
+    lease = run_state.Lease(host)
     known = lease.read()
-    if known is None or (not asks and held.now() - known["sent"] <= ACTS_S):
+    if known is None or (not asks and run_state.now() - known["sent"] <= ACTS_S):
         return
     kept = bool(known.get("kept"))
     # Somebody has killed it. One that ends again before it has renewed anything cannot work here.
-    replaced = not keeper.is_at_work(known["keeper"]) and (kept or not known.get("again"))
-    # The keeper's turn comes ten seconds after the lease was taken.
-    alone = not kept and not replaced and held.now() - known["taken"] > ACTS_S
+    replaced = not renewer.is_at_work(known["renewer"]) and (kept or not known.get("again"))
+    # The renewer's turn comes ten seconds after the lease was taken.
+    alone = not kept and not replaced and run_state.now() - known["taken"] > ACTS_S
     if alone and not known.get("told"):
         display.warning(
             f"{host}: the lease of this run cannot be renewed beside its tasks. One that takes longer than "
             f"{TTL_OF_TASKS_S / 60:.0f} minutes loses it."
         )
-    sent, python = held.now(), known["python"]
-    answer = held.reply(action, python, "renew", ttl=TTL_OF_TASKS_S if alone else TTL_S)
+    sent, python = run_state.now(), known["python"]
+    answer = run_state.reply(action, python, "renew", ttl=TTL_OF_TASKS_S if alone else TTL_S)
     if answer is None:
         raise AnsibleActionFail(
             f"{host}: cannot check whether this run still holds the lease, so it changes nothing more. Check that the "
             "host is reachable, then run again."
         )
-    if answer["state"] in held.UNKNOWN:
+    if answer["state"] in run_state.UNKNOWN:
         raise AnsibleActionFail(
             f"{host}: cannot check whether this run still holds the lease: {answer['words']}. "
             "This run changes nothing more."
         )
     if answer["state"] != "held":
-        raise AnsibleActionFail(lease.lose(answer))
-    lease.note(sent, told=known.get("told") or alone)
+        raise AnsibleActionFail(lease.record_loss(answer))
+    lease.record_renewal(sent, told=known.get("told") or alone)
     if replaced:
-        lease.note(sent, again=not kept)
-        have_kept(action, lease, sent, python)
+        lease.record_renewal(sent, again=not kept)
+        start_renewing(action, lease, sent, python)
 
 
 def guard(host: str) -> list[str]:
@@ -70,21 +70,21 @@ def guard(host: str) -> list[str]:
     The lock on the Spark decides at that moment. Until the command has ended, but for TASK_S at most, it gives the
     lease to no other run. A run without a lease needs no words. Refuse here what is known to be lost.
     """
-    for why in held.losses():
+    for why in run_state.losses():
         raise AnsibleActionFail(why)
-    known = held.Lease(host).read()
+    known = run_state.Lease(host).read()
     if known is None:
         return []
     sentences = {
-        "lost": held.loss(host, "<words>"),
-        "none": held.loss(host, ""),
+        "lost": run_state.loss_message(host, "<words>"),
+        "none": run_state.loss_message(host, ""),
         "silent": f"{host}: it is not known whether this run still has the lease: <words>. Nothing more was changed.",
     }
-    question = json.dumps({"do": "change", "run": held.run_name()})
-    return [known["python"], "-c", held.CLIENT, question, json.dumps(sentences)]
+    question = json.dumps({"do": "change", "run": run_state.run_name()})
+    return [known["python"], "-c", run_state.CLIENT, question, json.dumps(sentences)]
 
 
-def have_kept(action: ActionBase, lease: held.Lease, sent: float, python: str) -> None:
+def start_renewing(action: ActionBase, lease: run_state.Lease, sent: float, python: str) -> None:
     """Renew from now on what was asked for at that time and is this run's."""
-    lease.note(sent, python=python, taken=held.now(), kept=False)
-    lease.note(sent, keeper=keeper.start(lease, lambda do: held.ask(action, python, do)))
+    lease.record_renewal(sent, python=python, taken=run_state.now(), kept=False)
+    lease.record_renewal(sent, renewer=renewer.start(lease, lambda do: run_state.ask(action, python, do)))

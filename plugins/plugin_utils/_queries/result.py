@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import require
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import require_lease
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import deployment as plans
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import lifecycle
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.serving import from_head
@@ -89,7 +89,7 @@ def failure(
 ) -> Result:
     """Return why a run failed, and what comes back."""
     # What another run has taken over does not come back by this one.
-    require(run.action, run.host)
+    require_lease(run.action, run.host)
     return lifecycle.failure_facts(run.host, result, fallback, rollback_text, slots, changed, verified_before)
 
 

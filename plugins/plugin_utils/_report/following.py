@@ -19,7 +19,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.following import following
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import require
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import require_lease
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import Progress
 
 display = Display()
@@ -99,7 +99,7 @@ class Following(ActionBase):
         options = validated.validated_parameters
         host = str(variables.get("inventory_hostname", self._play_context.remote_addr))
         if not options["follow"]:
-            require(self, host)
+            require_lease(self, host)
             return dict(self._execute_module(task_vars=variables))
         return self._follow(options, host, variables)
 
@@ -117,9 +117,9 @@ class Following(ActionBase):
         while True:
             called = time.monotonic()
             # What is seen counts, too, only as long as nobody else changes the Spark.
-            require(self, host)
+            require_lease(self, host)
             result = self._execute_module(module_args=dict(args), task_vars=variables)
-            require(self, host)
+            require_lease(self, host)
             now, calls = time.monotonic(), calls + 1
             if first is None:
                 first = result

@@ -39,7 +39,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     UnusedImage,
     UnusedModel,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import in_words
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import describe_holder
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import access
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.advice import Around, advice
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import NONE, drafting
@@ -277,7 +277,7 @@ def _guard(guard: Facts) -> str:
 def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
     yield "state", _state(status)
     yield "", status.reason
-    yield "run", in_words(status.lease) if status.lease else None
+    yield "run", describe_holder(status.lease) if status.lease else None
     for job in status.jobs:
         percent = "" if job.percent is None else f" ({job.percent:.0f} %)"
         yield f"{job.name} runs", f"{job.text or 'starting'}{percent}"

@@ -19,7 +19,7 @@ LABELS = {"dgx_spark.speculative.generation": "5a0c3f1e9b27"}
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deployment_files, "require", lambda *_a: None)
+    monkeypatch.setattr(deployment_files, "require_lease", lambda *_a: None)
 
 
 class Deployment:

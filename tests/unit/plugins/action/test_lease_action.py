@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.dgx_spark.speculative.plugins.action import lease
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import held
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import run_state
 
 HOLDER = {"owner": "bob@desk", "activity": "two_sparks.yml", "for_s": 130}
 HELD = {"changed": False, "state": "held", "python": "/usr/bin/python3"}
@@ -48,9 +48,9 @@ class Spark:
 @pytest.fixture(name="spark", autouse=True)
 def fixture_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Spark:
     spark = Spark()
-    monkeypatch.setattr(held, "directory", lambda: tmp_path / "lease")
-    monkeypatch.setattr(held, "reply", spark.ask)
-    monkeypatch.setattr(lease.fence.keeper, "start", lambda *_: 2**22 + 1)
+    monkeypatch.setattr(run_state, "directory", lambda: tmp_path / "lease")
+    monkeypatch.setattr(run_state, "reply", spark.ask)
+    monkeypatch.setattr(lease.fence.renewer, "start", lambda *_: 2**22 + 1)
     monkeypatch.setattr(lease, "LOOK_S", 0.0)
     monkeypatch.setattr(lease, "JUST_ENDED_S", 0.0)
     monkeypatch.setattr(lease, "APART_S", 0.0)
@@ -89,7 +89,7 @@ def test_a_run_that_has_just_ended_stands_in_nobodys_way() -> None:
 def test_in_check_mode_nothing_is_asked() -> None:
     for state in ("held", "checked", "awaited"):
         assert run(Action(check_mode=True, state=state)) == {"changed": False, "held": False}
-    assert not held.directory().exists()
+    assert not run_state.directory().exists()
 
 
 @pytest.mark.parametrize("minutes", [0, -1, "nan"])
@@ -112,7 +112,7 @@ def test_all_or_none(spark: Spark) -> None:
     with pytest.raises(AnsibleActionFail, match=r"^spark-2: bob@desk"):
         run(Action(state="awaited"), "spark-1")
     assert spark.said == ["release"]
-    assert held.Lease("spark-1").read() is None
+    assert run_state.Lease("spark-1").read() is None
 
 
 def test_who_waits_has_none_meanwhile_and_tries_again(spark: Spark) -> None:
@@ -127,12 +127,12 @@ def test_who_waits_has_none_meanwhile_and_tries_again(spark: Spark) -> None:
         {"changed": False, "held": True}
     ] * 2
     assert [len(action.requests) for action in again] == [1, 1]
-    assert held.refusals() == []
+    assert run_state.refusals() == []
 
 
 def test_the_waiting_ends_for_all_rounds_together(spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter(range(0, 1000, 50))
-    monkeypatch.setattr(held, "now", lambda: float(next(times)))
+    monkeypatch.setattr(run_state, "now", lambda: float(next(times)))
     run(Action(REFUSED, state="held"))
     spark.answers = [{"state": "none"}]
     run(Action(state="awaited", wait_minutes=4))
@@ -152,5 +152,5 @@ def test_what_else_failed_is_said_as_it_was(spark: Spark) -> None:
 def test_a_module_that_fails_leaves_no_lease() -> None:
     failed = {"failed": True, "msg": "No room."}
     assert run(Action(failed, state="held")) == failed
-    assert held.Lease("spark-1").read() is None
+    assert run_state.Lease("spark-1").read() is None
     assert run(Action(state="checked")) == {"changed": False, "held": False}

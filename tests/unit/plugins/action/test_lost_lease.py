@@ -18,7 +18,7 @@ from ansible_collections.dgx_spark.speculative.plugins.action import (
     fabric_network,
     watched_job,
 )
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import held
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import run_state
 
 from tests.unit import actions
 
@@ -40,25 +40,25 @@ CALLS: list[tuple[t.Any, dict[str, t.Any]]] = [
 
 
 @pytest.fixture(autouse=True)
-def lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> held.Lease:
-    monkeypatch.setattr(held, "directory", lambda: tmp_path)
-    lease = held.Lease("spark-1")
-    lease.note(held.now(), python="python3", taken=held.now())
+def lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> run_state.Lease:
+    monkeypatch.setattr(run_state, "directory", lambda: tmp_path)
+    lease = run_state.Lease("spark-1")
+    lease.record_renewal(run_state.now(), python="python3", taken=run_state.now())
     return lease
 
 
 @pytest.mark.parametrize(("module", "arguments"), CALLS)
-def test_nothing_is_changed_after_that(module: t.Any, arguments: dict[str, t.Any], lease: held.Lease) -> None:
-    lease.lose({"state": "lost", "holder": HOLDER})
+def test_nothing_is_changed_after_that(module: t.Any, arguments: dict[str, t.Any], lease: run_state.Lease) -> None:
+    lease.record_loss({"state": "lost", "holder": HOLDER})
     action = actions.made(module, arguments)
     with pytest.raises(AnsibleActionFail, match=TAKEN_OVER):
         action.run(task_vars={"inventory_hostname": "spark-1"})
     assert action.calls == []
 
 
-def test_an_answer_that_came_after_that_does_not_count(lease: held.Lease) -> None:
+def test_an_answer_that_came_after_that_does_not_count(lease: run_state.Lease) -> None:
     def answered(*_: t.Any) -> dict[str, t.Any]:
-        lease.lose({"state": "lost", "holder": HOLDER})
+        lease.record_loss({"state": "lost", "holder": HOLDER})
         return {"changed": False, "finished": True, "answer": "42"}
 
     action = actions.made(completions_probe, {"url": "http://127.0.0.1:8000", "follow": True}, answered)
@@ -66,7 +66,7 @@ def test_an_answer_that_came_after_that_does_not_count(lease: held.Lease) -> Non
         action.run(task_vars={"inventory_hostname": "spark-1"})
 
 
-def test_looking_at_the_network_needs_no_lease(lease: held.Lease) -> None:
-    lease.lose({"state": "lost", "holder": HOLDER})
+def test_looking_at_the_network_needs_no_lease(lease: run_state.Lease) -> None:
+    lease.record_loss({"state": "lost", "holder": HOLDER})
     action = actions.made(fabric_network, {"state": "tried", "change": "1"}, lambda *_: {"stage": "undone"})
     assert action.run(task_vars={"inventory_hostname": "spark-1"}) == {"stage": "undone"}

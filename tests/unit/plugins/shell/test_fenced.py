@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.shell import ShellBase
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import held
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import run_state
 from ansible_collections.dgx_spark.speculative.plugins.shell import fenced
 
 CONTAINER = {"action": "community.docker.docker_container"}
@@ -22,7 +22,7 @@ PYTHON = "#!/usr/bin/python3.11"
 
 
 @pytest.fixture(name="lease", autouse=True)
-def fixture_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> held.Lease:
+def fixture_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> run_state.Lease:
     """That of a run which has it."""
 
     def set_options(shell: t.Any, task_keys: t.Any, var_options: dict[str, str], direct: t.Any) -> None:
@@ -31,10 +31,10 @@ def fixture_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> held.Lease
         monkeypatch.setattr(shell, "get_option", {"lease_host": var_options["inventory_hostname"]}.get)
 
     monkeypatch.setattr(ShellBase, "set_options", set_options)
-    monkeypatch.setattr(held, "directory", lambda: tmp_path / "ansible-local-1" / "lease")
-    held.directory().mkdir(parents=True)
-    lease = held.Lease("spark-1")
-    lease.note(held.now(), python="/usr/bin/python3")
+    monkeypatch.setattr(run_state, "directory", lambda: tmp_path / "ansible-local-1" / "lease")
+    run_state.directory().mkdir(parents=True)
+    lease = run_state.Lease("spark-1")
+    lease.record_renewal(run_state.now(), python="/usr/bin/python3")
     return lease
 
 
@@ -49,8 +49,8 @@ def test_the_guard_stands_before_what_changes_a_spark() -> None:
         command(CONTAINER, environment="A=b", cmd="/tmp/a b/AnsiballZ_x.py")
     )
     assert (environment, python, option) == ("A=b", "/usr/bin/python3", "-c")
-    assert program == held.CLIENT
-    assert json.loads(question) == {"do": "change", "run": held.run_name()}
+    assert program == run_state.CLIENT
+    assert json.loads(question) == {"do": "change", "run": run_state.run_name()}
     assert json.loads(sentences)["lost"].startswith("spark-1: <words> and has the Spark now.")
     assert module == ["/usr/bin/python3.11", "/tmp/a b/AnsiballZ_x.py"]
 
@@ -77,8 +77,8 @@ def test_it_does_not_for_a_run_without_a_lease() -> None:
     assert command(CONTAINER, "spark-3") == "/usr/bin/python3.11"
 
 
-def test_a_run_that_has_lost_one_spark_sends_nothing_to_any(lease: held.Lease) -> None:
-    lease.lose({"state": "none"})
+def test_a_run_that_has_lost_one_spark_sends_nothing_to_any(lease: run_state.Lease) -> None:
+    lease.record_loss({"state": "none"})
     for host in ("spark-1", "spark-2"):
         with pytest.raises(AnsibleActionFail, match="its lease is gone"):
             command(CONTAINER, host)

@@ -43,7 +43,7 @@ def test_one_run_has_it_and_the_others_are_told_who(of_alice: Lease) -> None:
         "holder": {"owner": "alice@laptop", "activity": "two_sparks.yml", "for_s": 30},
         "words": "alice@laptop has been running two_sparks.yml for 30 s",
     }
-    assert lease.in_words({**refusal["holder"], "for_s": 185.0}).endswith("for 3 min")
+    assert lease.describe_holder({**refusal["holder"], "for_s": 185.0}).endswith("for 3 min")
     assert asked(of_alice, "ask", 1030.0)["state"] == "held"
     assert asked(of_alice, "take", 1031.0) == {"state": "held"}
 
@@ -72,7 +72,7 @@ def test_who_was_away_does_not_get_it_back_from_who_acts_on_that(of_alice: Lease
     assert of_alice.is_over(1046.0)
 
 
-def test_a_lease_without_a_keeper_lasts_longer(of_alice: Lease) -> None:
+def test_a_lease_without_a_renewer_lasts_longer(of_alice: Lease) -> None:
     asked(of_alice, "renew", 1000.0, ttl=900)
     assert asked(of_alice, "take", 1899.0, BOB)["state"] == "refused"
     assert asked(of_alice, "take", 1901.0, BOB)["state"] == "held"

@@ -7,11 +7,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import held
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import run_state
 
 
 @pytest.fixture(autouse=True)
 def of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(held, "directory", lambda: tmp_path / "ansible-local-1" / "lease")
-    held.directory().mkdir(parents=True)
-    return held.directory()
+    monkeypatch.setattr(run_state, "directory", lambda: tmp_path / "ansible-local-1" / "lease")
+    run_state.directory().mkdir(parents=True)
+    return run_state.directory()

@@ -11,7 +11,7 @@ import typing as t
 
 import pytest
 from ansible.errors import AnsibleActionFail
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import fence, held
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import fence, run_state
 
 HOLDER = {"owner": "bob@desk", "activity": "stop.yml", "for_s": 4}
 
@@ -31,12 +31,12 @@ class Action:
 
 
 def require(action: Action, host: str = "spark-1", asks: bool = False) -> None:
-    fence.require(t.cast("t.Any", action), host, asks)
+    fence.require_lease(t.cast("t.Any", action), host, asks)
 
 
-def confirmed(ago: float, host: str = "spark-1") -> held.Lease:
-    lease = held.Lease(host)
-    lease.note(held.now() - ago, python="/usr/bin/python3", taken=0.0, kept=True, keeper=os.getpid())
+def confirmed(ago: float, host: str = "spark-1") -> run_state.Lease:
+    lease = run_state.Lease(host)
+    lease.record_renewal(run_state.now() - ago, python="/usr/bin/python3", taken=0.0, kept=True, renewer=os.getpid())
     return lease
 
 
@@ -62,17 +62,17 @@ def test_what_was_not_is_asked_for() -> None:
     lease = confirmed(ago=16)
     action = Action({"state": "held"})
     require(action)
-    # No longer than its keeper needs: a laptop may be switched off now.
+    # No longer than its renewer needs: a laptop may be switched off now.
     assert [(one["do"], one["ttl"]) for one in action.asked] == [("renew", 45.0)]
-    assert held.now() - (lease.read() or {})["sent"] < 5
+    assert run_state.now() - (lease.read() or {})["sent"] < 5
     require(action)
 
 
 @pytest.mark.parametrize("age", [0, 3, 14])
-def test_before_its_keeper_has_had_its_turn_a_run_has_it_for_no_longer(age: float) -> None:
+def test_before_its_renewer_has_had_its_turn_a_run_has_it_for_no_longer(age: float) -> None:
     """A run that is killed then would have the Spark for a quarter of an hour after its end."""
-    now = held.now()
-    held.Lease("spark-1").note(now, python="python3", taken=now - age, kept=False, keeper=os.getpid())
+    now = run_state.now()
+    run_state.Lease("spark-1").record_renewal(now, python="python3", taken=now - age, kept=False, renewer=os.getpid())
     action = Action({"state": "held"})
     require(action, asks=True)
     assert [one["ttl"] for one in action.asked] == [45.0]
@@ -117,13 +117,15 @@ def test_the_reason_of_a_lock_that_does_not_tell_is_said(state: str) -> None:
     require(Action({"state": "held"}))
 
 
-def test_without_a_keeper_that_is_said_once_and_the_lease_lasts_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_renewer_that_is_said_once_and_the_lease_lasts_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     warnings: list[str] = []
     monkeypatch.setattr(fence.display, "warning", warnings.append)
     action = Action(*[{"state": "held"}] * 3)
     # The first time it was just taken, from somebody who had to be waited for.
-    for taken in (held.now(), held.now() - 60, held.now() - 60):
-        held.Lease("spark-1").note(held.now() - 60, python="python3", taken=taken, keeper=os.getpid())
+    for taken in (run_state.now(), run_state.now() - 60, run_state.now() - 60):
+        run_state.Lease("spark-1").record_renewal(
+            run_state.now() - 60, python="python3", taken=taken, renewer=os.getpid()
+        )
         require(action)
     assert [one["ttl"] for one in action.asked] == [45.0, 900.0, 900.0]
     assert len(warnings) == 1
@@ -139,27 +141,27 @@ def ended() -> int:
 
 @pytest.fixture
 def successors(monkeypatch: pytest.MonkeyPatch) -> list[t.Callable[[str], t.Any]]:
-    """What each keeper that is started asks with."""
+    """What each renewer that is started asks with."""
     asks: list[t.Callable[[str], t.Any]] = []
 
-    def start(_lease: held.Lease, ask: t.Callable[[str], t.Any]) -> int:
+    def start(_lease: run_state.Lease, ask: t.Callable[[str], t.Any]) -> int:
         asks.append(ask)
         return os.getpid()
 
-    monkeypatch.setattr(fence.keeper, "start", start)
+    monkeypatch.setattr(fence.renewer, "start", start)
     return asks
 
 
-def test_a_keeper_that_has_ended_gets_a_successor(successors: list[t.Callable[[str], t.Any]]) -> None:
+def test_a_renewer_that_has_ended_gets_a_successor(successors: list[t.Callable[[str], t.Any]]) -> None:
     """Somebody killed it: the run would have the Spark for a quarter of an hour after its end, as without one."""
     lease = confirmed(ago=16)
-    lease.note(held.now() - 16, keeper=ended())
+    lease.record_renewal(run_state.now() - 16, renewer=ended())
     action = Action(*[{"state": "held"}] * 2)
     require(action)
     known = lease.read() or {}
     # Whether this one can renew is seen when its turn has come.
-    assert (known["keeper"], known["kept"]) == (os.getpid(), False)
-    assert held.now() - known["taken"] < 5
+    assert (known["renewer"], known["kept"]) == (os.getpid(), False)
+    assert run_state.now() - known["taken"] < 5
     successors[0]("renew")
     assert [one.get("ttl") for one in action.asked] == [45.0, None]
     require(Action())
@@ -171,11 +173,11 @@ def test_one_that_has_ended_before_its_turn_gets_one_successor(
 ) -> None:
     warnings: list[str] = []
     monkeypatch.setattr(fence.display, "warning", warnings.append)
-    lease = held.Lease("spark-1")
-    lease.note(held.now() - 60, python="python3", taken=held.now() - 60, keeper=ended())
+    lease = run_state.Lease("spark-1")
+    lease.record_renewal(run_state.now() - 60, python="python3", taken=run_state.now() - 60, renewer=ended())
     require(Action({"state": "held"}))
     assert (len(successors), warnings) == (1, [])
-    lease.note(held.now() - 60, taken=held.now() - 60, keeper=ended())
+    lease.record_renewal(run_state.now() - 60, taken=run_state.now() - 60, renewer=ended())
     action = Action({"state": "held"})
     require(action)
     assert (len(successors), len(warnings)) == (1, 1)

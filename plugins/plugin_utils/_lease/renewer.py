@@ -21,7 +21,7 @@ import typing as t
 from pathlib import Path
 
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.held import Lease, Said, now
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.run_state import Lease, Said, now
 
 display = Display()
 
@@ -68,7 +68,7 @@ class Run:
         self.pid = pid
         self._stat = stat(pid)
 
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         found = stat(self.pid)
         # Another one may have its number by now.
         return is_at_work(self.pid) and (found is None or self._stat is None or found.start == self._stat.start)
@@ -78,31 +78,31 @@ class Run:
         return found is not None and found.state in "Tt"
 
 
-class Keeper:
+class Renewer:
     """Renews the lease of one host."""
 
     def __init__(self, run: Run, lease: Lease, ask: Ask) -> None:
         self._run, self._lease, self._ask = run, lease, ask
 
-    def keep(self) -> None:
+    def renew(self) -> None:
         self._nap(RENEW_S)
-        while self._run.lives():
+        while self._run.is_alive():
             sent = now()
             # A run that was stopped does nothing that somebody else would have to wait for.
             answer = None if self._run.is_stopped() else self._ask("renew")
             if answer and answer["state"] == "held":
                 # What it is written to goes with the run.
                 with contextlib.suppress(OSError):
-                    self._lease.note(sent, kept=True)
+                    self._lease.record_renewal(sent, kept=True)
             elif answer:
-                self._lease.lose(answer)
+                self._lease.record_loss(answer)
                 return
             self._nap(RENEW_S if answer else AGAIN_S)
         self._ask("release")
 
     def _nap(self, seconds: float) -> None:
         end = time.monotonic() + seconds
-        while time.monotonic() < end and self._run.lives():
+        while time.monotonic() < end and self._run.is_alive():
             time.sleep(LOOK_S)
 
 
@@ -151,21 +151,21 @@ def start(lease: Lease, ask: Ask) -> int:
     if child:
         os.close(telling)
         with os.fdopen(told) as file:
-            keeper = int(file.read())
+            renewer = int(file.read())
         os.waitpid(child, 0)
-        return keeper
+        return renewer
     try:
         os.setsid()
-        keeper = os.fork()
-        if keeper:
-            os.write(telling, str(keeper).encode())
+        renewer = os.fork()
+        if renewer:
+            os.write(telling, str(renewer).encode())
         else:
             os.close(telling)
             os.setpgid(0, 0)
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_DFL)
             display.set_queue(t.cast("t.Any", Silence()))
-            Keeper(run, lease, _limited(ask)).keep()
+            Renewer(run, lease, _limited(ask)).renew()
     finally:
         # Never back into the task, and past what Ansible does when a program of it ends.
         os._exit(0)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lock
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import held, keeper
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import renewer, run_state
 
 from tests.unit.waiting import WITHIN_S, until
 
@@ -26,7 +26,7 @@ HOLDER = {"owner": "bob@desk", "activity": "stop.yml", "for_s": 4}
 
 def test_the_program_that_asks_is_understood() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", held.CLIENT.replace(lock.NAME, "nobody-has-this-name"), "{}"],
+        [sys.executable, "-c", run_state.CLIENT.replace(lock.NAME, "nobody-has-this-name"), "{}"],
         capture_output=True,
         text=True,
         check=True,
@@ -35,13 +35,13 @@ def test_the_program_that_asks_is_understood() -> None:
 
 
 def test_the_program_that_asks_has_no_words_and_is_of_a_sparks_python() -> None:
-    (first, *others) = ast.parse(held.CLIENT, feature_version=(3, 9)).body
+    (first, *others) = ast.parse(run_state.CLIENT, feature_version=(3, 9)).body
     assert isinstance(first, ast.ImportFrom)
     assert not any(ast.get_docstring(one) for one in others if isinstance(one, (ast.FunctionDef, ast.ClassDef)))
 
 
 def confirmed(ago: float) -> None:
-    held.Lease("spark-1").note(held.now() - ago, python="/usr/bin/python3")
+    run_state.Lease("spark-1").record_renewal(run_state.now() - ago, python="/usr/bin/python3")
 
 
 class Run:
@@ -50,7 +50,7 @@ class Run:
     def __init__(self, looks: int, stopped: bool = False) -> None:
         self.looks, self._stopped = looks, stopped
 
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         self.looks -= 1
         return self.looks >= 0
 
@@ -59,16 +59,16 @@ class Run:
 
 
 def kept(run: Run, monkeypatch: pytest.MonkeyPatch, *answers: t.Any) -> list[str]:
-    monkeypatch.setattr(keeper, "LOOK_S", 0.0)
-    monkeypatch.setattr(keeper, "RENEW_S", 0.0)
-    monkeypatch.setattr(keeper, "AGAIN_S", 0.0)
+    monkeypatch.setattr(renewer, "LOOK_S", 0.0)
+    monkeypatch.setattr(renewer, "RENEW_S", 0.0)
+    monkeypatch.setattr(renewer, "AGAIN_S", 0.0)
     said, left = list[str](), list(answers)
 
     def ask(do: str) -> t.Any:
         said.append(do)
         return left.pop(0) if left else {"state": "held"}
 
-    keeper.Keeper(t.cast("t.Any", run), held.Lease("spark-1"), ask).keep()
+    renewer.Renewer(t.cast("t.Any", run), run_state.Lease("spark-1"), ask).renew()
     return said
 
 
@@ -76,13 +76,13 @@ def test_it_is_renewed_while_the_run_lives_and_then_given_back(monkeypatch: pyte
     confirmed(ago=60)
     # An answer that does not come is no loss.
     assert kept(Run(3), monkeypatch, {"state": "held"}, None) == ["renew", "renew", "renew", "release"]
-    known = held.Lease("spark-1").read() or {}
+    known = run_state.Lease("spark-1").read() or {}
     assert known["kept"]
-    assert held.now() - known["sent"] < 5
+    assert run_state.now() - known["sent"] < 5
 
 
 def test_it_is_given_back_though_the_files_of_the_run_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    held.directory().rmdir()
+    run_state.directory().rmdir()
     assert kept(Run(1), monkeypatch) == ["renew", "release"]
 
 
@@ -93,21 +93,21 @@ def test_a_run_that_was_stopped_is_not_renewed(monkeypatch: pytest.MonkeyPatch) 
 def test_who_was_taken_over_from_asks_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     confirmed(ago=0)
     assert kept(Run(99), monkeypatch, {"state": "lost", "holder": HOLDER}) == ["renew"]
-    assert "bob@desk has been running" in held.losses()[0]
+    assert "bob@desk has been running" in run_state.losses()[0]
 
 
 MAIN = """
 import multiprocessing, os, sys, time
 from pathlib import Path
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lock
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import held, keeper
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import run_state, renewer
 
-keeper.RENEW_S = 0.1
-held.directory = lambda: Path(sys.argv[1])
+renewer.RENEW_S = 0.1
+run_state.directory = lambda: Path(sys.argv[1])
 
 def ask(do):
     if do == "release" or not Path(sys.argv[1], "said").exists():
-        keeper.display.warning("nobody hears this")
+        renewer.display.warning("nobody hears this")
     with Path(sys.argv[1], "said").open("a") as file:
         file.write(do + "\\n")
     return {"state": "held"}
@@ -115,8 +115,8 @@ def ask(do):
 def task():
     while len(sys.argv) > 2 and os.getppid() == main:
         time.sleep(0.05)
-    lease = held.Lease("spark-1")
-    lease.note(0.0, keeper=keeper.start(lease, ask))
+    lease = run_state.Lease("spark-1")
+    lease.record_renewal(0.0, renewer=renewer.start(lease, ask))
 
 main = os.getpid()
 worker = multiprocessing.get_context("fork").Process(target=task)
@@ -130,7 +130,7 @@ time.sleep(60)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_the_keeper_outlives_the_task_and_not_the_run(of_the_run: Path, number: int) -> None:
+def test_the_renewer_outlives_the_task_and_not_the_run(of_the_run: Path, number: int) -> None:
     main = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(MAIN), str(of_the_run)],
         stdout=subprocess.PIPE,
@@ -142,12 +142,12 @@ def test_the_keeper_outlives_the_task_and_not_the_run(of_the_run: Path, number: 
     assert main.stdout.readline() == b"0\n"
     said = of_the_run / "said"
     until(lambda: said.exists() and said.read_text().count("renew") > 2)
-    process = keeper.stat((held.Lease("spark-1").read() or {})["keeper"])
+    process = renewer.stat((run_state.Lease("spark-1").read() or {})["renewer"])
     assert process is not None
     os.killpg(main.pid, number)
     main.wait()
     until(lambda: said.read_text().endswith("release\n"))
-    until(lambda: keeper.stat((held.Lease("spark-1").read() or {})["keeper"]) != process)
+    until(lambda: renewer.stat((run_state.Lease("spark-1").read() or {})["renewer"]) != process)
 
 
 def test_a_run_that_was_killed_while_it_took_the_lease_gives_it_back(of_the_run: Path) -> None:
@@ -156,9 +156,9 @@ def test_a_run_that_was_killed_while_it_took_the_lease_gives_it_back(of_the_run:
     assert subprocess.run(command, env=environment, timeout=WITHIN_S, check=False).returncode == -signal.SIGKILL
     said = of_the_run / "said"
     until(said.exists)
-    # The keeper may have ended before the task has noted its number.
-    process = until(lambda: int((held.Lease("spark-1").read() or {}).get("keeper") or 0))
-    until(lambda: keeper.stat(process) is None)
+    # The renewer may have ended before the task has noted its number.
+    process = until(lambda: int((run_state.Lease("spark-1").read() or {}).get("renewer") or 0))
+    until(lambda: renewer.stat(process) is None)
     assert said.read_text() == "release\n"
 
 
@@ -166,20 +166,20 @@ def test_a_run_that_was_stopped_lives_until_it_has_ended() -> None:
     process = subprocess.Popen(["sleep", "30"])
     try:
         process.send_signal(signal.SIGSTOP)
-        stopped = keeper.Run(process.pid)
+        stopped = renewer.Run(process.pid)
         until(stopped.is_stopped)
-        assert stopped.lives()
+        assert stopped.is_alive()
     finally:
         process.kill()
         process.wait()
-    assert not stopped.lives()
+    assert not stopped.is_alive()
 
 
 GIVING_UP = """
 import contextlib, os, subprocess, sys, time
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import keeper
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease import renewer
 
-keeper.ANSWER_S = 1
+renewer.ANSWER_S = 1
 
 def ask(do):
     # As what Ansible calls on the way does.
@@ -189,7 +189,7 @@ def ask(do):
         asks.wait()
     return {"state": "held"}
 
-asked = keeper._limited(ask)
+asked = renewer._limited(ask)
 print([asked("renew"), asked("renew")], flush=True)
 time.sleep(60)
 """
@@ -207,7 +207,7 @@ def test_an_answer_that_does_not_come_is_given_up_with_what_asks() -> None:
     first, second, said = (main.stdout.readline().decode().strip() for _line in range(3))
     try:
         assert said == "[None, None]"
-        until(lambda: not any(keeper.is_at_work(int(pid)) for pid in (first, second)))
+        until(lambda: not any(renewer.is_at_work(int(pid)) for pid in (first, second)))
         # SIGTERM ends it, too, as before.
         main.terminate()
         assert main.wait(WITHIN_S) == -signal.SIGTERM

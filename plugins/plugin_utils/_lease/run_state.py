@@ -6,7 +6,7 @@
 
 """What the processes of a run know of its leases, and how they ask a Spark for them.
 
-Each task and each keeper of a lease is a process of its own: what they share is a directory of the run.
+Each task and each renewer of a lease is a process of its own: what they share is a directory of the run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ansible import constants
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lock
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import in_words
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lease import describe_holder
 
 
 def without_words(program: str) -> str:
@@ -94,10 +94,10 @@ class Lease:
         self._refused = directory() / f"{host}.refused"
 
     def read(self) -> Said | None:
-        """When it was confirmed, by which keeper, and the Spark's Python; nothing if the run has none."""
+        """When it was confirmed, by which renewer, and the Spark's Python; nothing if the run has none."""
         return _read(self._file)
 
-    def note(self, sent: float, **more: t.Any) -> None:
+    def record_renewal(self, sent: float, **more: t.Any) -> None:
         """It was confirmed: what was asked at that time found it to be this run's."""
         whole = {**(self.read() or {}), **more, "sent": sent}
         _write(self._file, json.dumps(whole))
@@ -106,12 +106,12 @@ class Lease:
         directory().mkdir(exist_ok=True)
         self._refused.unlink(missing_ok=True)
 
-    def drop(self) -> None:
+    def clear(self) -> None:
         """Have it no more, and nobody who renews it."""
-        keeper = (self.read() or {}).get("keeper")
-        if keeper:
+        renewer = (self.read() or {}).get("renewer")
+        if renewer:
             with contextlib.suppress(OSError):
-                os.kill(keeper, signal.SIGKILL)
+                os.kill(renewer, signal.SIGKILL)
         self._file.unlink(missing_ok=True)
 
     def refuse(self, why: str, python: str) -> None:
@@ -121,10 +121,10 @@ class Lease:
         """Why it was not had, and with which Python it is asked for."""
         return _read(self._refused)
 
-    def lose(self, answer: Said) -> str:
+    def record_loss(self, answer: Said) -> str:
         """Somebody else has it: remembered for all hosts of the run, and said."""
         holder = answer.get("holder")
-        why = loss(self.host, in_words(holder) if holder else "")
+        why = loss_message(self.host, describe_holder(holder) if holder else "")
         with contextlib.suppress(OSError):
             _write(directory() / f"{self.host}.lost", why)
         return why
@@ -163,7 +163,7 @@ def deadline(seconds: float) -> float:
     return float(path.read_text(encoding="utf-8"))
 
 
-def loss(host: str, words: str) -> str:
+def loss_message(host: str, words: str) -> str:
     """Why a run that had the lease goes on no more; the words are those of the run that has it now."""
     if words:
         return (
