@@ -8,7 +8,10 @@ import typing as t
 from pathlib import PurePosixPath
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import GENERATIONS, described
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
+    GENERATIONS,
+    file_identity,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._lease.fence import require_lease
 
 # As the module has them, where nothing is said.
@@ -23,10 +26,10 @@ def desired_files(given: t.Mapping[str, t.Any]) -> dict[str, str]:
     below = {(place / file["name"]).parent.as_posix() for file in files} - {place.as_posix()}
     directories = {*given.get("subdirectories", []), *below, *[GENERATIONS] * bool(place.parts)}
     return {
-        ".": described(str(given.get("mode", OWN))),
-        **dict.fromkeys(directories, described("0755")),
+        ".": file_identity(str(given.get("mode", OWN))),
+        **dict.fromkeys(directories, file_identity("0755")),
         **{
-            (place / file["name"]).as_posix(): described(str(file.get("mode", READ)), str(file["content"]).encode())
+            (place / file["name"]).as_posix(): file_identity(str(file.get("mode", READ)), str(file["content"]).encode())
             for file in files
         },
     }

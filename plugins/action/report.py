@@ -12,7 +12,7 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import fitted, section
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import fit_lines, section
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import is_worker
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.document import DocumentError
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.differences import differences
@@ -86,7 +86,7 @@ class ActionModule(ActionBase):
         )
         if given["reveal"] is not None:
             return self._reveal(host, variables, **given["reveal"])
-        lines = fitted(given["lines"] or [])
+        lines = fit_lines(given["lines"] or [])
         problems: list[str] = []
         refusal, short = "", None
         if given["plans"] is not None:

@@ -232,7 +232,7 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import OPTIONS_LABEL
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import OPTIONS_LABEL
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
     LABEL,
     FormatError,

@@ -88,9 +88,9 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
     FormatError,
-    queried,
-    remembered,
+    load_records,
     require_format,
+    used_records,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import EngineError
@@ -146,8 +146,8 @@ def look(
     if subset == "records":
         labels = (found.get("docker", {}).get("slot") or {"labels": {}})["labels"]
         if not params["any_format"]:
-            require_format(labels, *queried(state, params["deployment"], labels))
-        return remembered(state, params["deployment"], labels)
+            require_format(labels, *used_records(state, params["deployment"], labels))
+        return load_records(state, params["deployment"], labels)
     from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import PairLook
 
     return PairLook(state, params["cluster"], Machine()).look()

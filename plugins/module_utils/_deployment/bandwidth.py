@@ -29,7 +29,7 @@ def this_boot() -> str:
     return f"{boot} {first.rpartition(')')[2].split()[19:20]}"
 
 
-def write(directory: Path, rails: t.Sequence[dict[str, t.Any]]) -> None:
+def write_bandwidth(directory: Path, rails: t.Sequence[dict[str, t.Any]]) -> None:
     """Write down what was measured, so that nobody does it again before the next start."""
     with contextlib.suppress(OSError):
         directory.mkdir(parents=True, exist_ok=True)
@@ -38,7 +38,7 @@ def write(directory: Path, rails: t.Sequence[dict[str, t.Any]]) -> None:
         (directory / NAME).write_text(text, encoding="utf-8")
 
 
-def measured(directory: Path) -> Rails:
+def read_bandwidth(directory: Path) -> Rails:
     """Return what the cable has carried since this Spark was started, by interface; nothing if it was not measured."""
     try:
         data = json.loads((directory / NAME).read_text(encoding="utf-8"))

@@ -57,7 +57,7 @@ def break_even(
     return Bounds(best=1 + drafts, worst=expert_share * growth + (1 - expert_share) + drafts)
 
 
-def of_figures(length: int, figures: t.Mapping[str, t.Any] | None) -> dict[str, float] | None:
+def bounds_from(length: int, figures: t.Mapping[str, t.Any] | None) -> dict[str, float] | None:
     """The bounds from a recipe's figures, or somebody's own; None if there are no drafts or no figures."""
     if not figures or not length:
         return None

@@ -34,7 +34,7 @@ def width() -> int:
     return Page.columns
 
 
-def wrapped(text: str, first: str = "", later: str = "", columns: int | None = None) -> list[str]:
+def wrap_text(text: str, first: str = "", later: str = "", columns: int | None = None) -> list[str]:
     """A text on as many lines as it needs. A word is kept whole: a path that was broken cannot be copied."""
     return textwrap.wrap(
         " ".join(text.split()),
@@ -46,18 +46,18 @@ def wrapped(text: str, first: str = "", later: str = "", columns: int | None = N
     )
 
 
-def fitted(lines: t.Iterable[str]) -> list[str]:
+def fit_lines(lines: t.Iterable[str]) -> list[str]:
     """Lines of which each that is too long goes on below itself, indented."""
     found = []
     for line in lines:
         own = line[: len(line) - len(line.lstrip())]
-        found += [line] if len(line) <= width() else wrapped(line, own, f"{own}  ")
+        found += [line] if len(line) <= width() else wrap_text(line, own, f"{own}  ")
     return found
 
 
 def section(title: str, sentences: t.Iterable[str]) -> list[str]:
     """Sentences as a list under a title; nothing without sentences."""
-    lines = [line for sentence in sentences for line in wrapped(sentence, "    - ", "      ")]
+    lines = [line for sentence in sentences for line in wrap_text(sentence, "    - ", "      ")]
     return ["", f"  {title}:", *lines] if lines else []
 
 
@@ -72,7 +72,7 @@ def command(words: t.Iterable[str], indent: str = "    ") -> list[str]:
     return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
 
 
-def quoted(words: t.Iterable[str]) -> list[str]:
+def quote_words(words: t.Iterable[str]) -> list[str]:
     """Words as a shell takes them; an option stays beside its value."""
     found: list[str] = []
     for word in words:

@@ -20,7 +20,10 @@ import re
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import RANK_RUNS, listed
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
+    RANK_RUNS,
+    join_words,
+)
 
 FILES = "nccl.*"
 # A rank says all this while it starts, and may go on writing for weeks.
@@ -109,7 +112,7 @@ def _reason(lines: t.Sequence[str], wanted: str) -> tuple[str, str]:
     closed = [device for device in closed if not wanted or _chosen(device, wanted)]
     if closed:
         return (
-            f"it cannot open {listed(closed)}",
+            f"it cannot open {join_words(closed)}",
             "check the driver with 'dmesg' (mlx5_core), then start the container again with 'docker restart'",
         )
     if any(line.startswith("NET/IB : No device found") for line in lines):
@@ -120,7 +123,7 @@ def _reason(lines: t.Sequence[str], wanted: str) -> tuple[str, str]:
     return "its log does not say", f"read its log in the state directory; {_OWN_SETTINGS}"
 
 
-def of_rank(state: Path, wanted: str = "") -> Network | None:
+def rank_network(state: Path, wanted: str = "") -> Network | None:
     """Return the network of the rank that has this state directory; None if no file tells."""
     return parse(read_files(state), wanted)
 
@@ -134,7 +137,7 @@ def read_files(state: Path) -> str:
     return "\n".join(texts)
 
 
-def known(facts: t.Any) -> Network | None:
+def parse_facts(facts: t.Any) -> Network | None:
     """Return what facts() has returned; None for anything else, as in a record that was edited."""
     if not isinstance(facts, dict) or not isinstance(facts.get("name"), str) or not isinstance(facts.get("rdma"), bool):
         return None
@@ -144,9 +147,9 @@ def known(facts: t.Any) -> Network | None:
     return Network(facts["name"], facts["rdma"], devices, missing, why, fix)
 
 
-def in_words(network: Network) -> str:
+def describe_network(network: Network) -> str:
     """Describe it in a line."""
-    over = f" over {listed(network.devices)}" if network.devices else ""
+    over = f" over {join_words(network.devices)}" if network.devices else ""
     if network.rdma:
         return f"NCCL uses RDMA ({network.name}){over}"
     return f"NCCL uses {network.name}{over} and not RDMA: {network.why}"
@@ -158,7 +161,7 @@ def findings(networks: t.Mapping[str, Network | None]) -> list[dict[str, str]]:
     told: list[Network | None] = []
     for network in networks.values():
         names = [name for name, other in networks.items() if other == network]
-        row = None if network in told else finding(network, listed(names))
+        row = None if network in told else finding(network, join_words(names))
         found += [row] if row else []
         told.append(network)
     return found
@@ -168,10 +171,10 @@ def finding(network: Network | None, who: str) -> dict[str, str] | None:
     """Return a finding if a rank does not use RDMA as planned; None if it does, or if that is not known."""
     if network is None or (network.rdma and not network.missing):
         return None
-    over = f" over {listed(network.devices)}" if network.devices else ""
+    over = f" over {join_words(network.devices)}" if network.devices else ""
     if network.rdma:
         message = (
-            f"NCCL of {who} uses RDMA{over} only: {listed(network.missing)} is not active or cannot be opened. "
+            f"NCCL of {who} uses RDMA{over} only: {join_words(network.missing)} is not active or cannot be opened. "
             "The link is slower than it could be. Check the cable, then run the playbook again."
         )
         return {"id": PARTLY, "message": message}

@@ -33,7 +33,7 @@ IMAGES = "images"
 # What a benchmark has found of a deployment, whether or not it has chosen for it.
 VERDICT = "verdict.json"
 # What tells two deployments of one recipe apart.
-COMPARED = ("context", "concurrency", "family")
+COMPARED_FIELDS = ("context", "concurrency", "family")
 # As the container's main process has it, which is what obeys a lease.
 LONGEST_LEASE_S = 900
 
@@ -87,7 +87,7 @@ SHAPE: dict[str, t.Any] = {
 }
 
 # What has to be in a record for its deployment to be told from others, and to be brought back.
-NEEDED: dict[str, t.Any] = {
+REQUIRED_FIELDS: dict[str, t.Any] = {
     "deployment": str,
     "deployed_at": str,
     "url": has_port,
@@ -108,7 +108,7 @@ NEEDED: dict[str, t.Any] = {
     "files": {"options.yml": str, "entrypoint.py": str},
 }
 CHOICE = {"draft_length": int, **dict.fromkeys(("method", "date", "sentence", "recipe", "image"), str), "models": dict}
-NEEDED_OF_PAIR: dict[str, t.Any] = {
+REQUIRED_CLUSTER_FIELDS: dict[str, t.Any] = {
     "rank": int,
     "nodes": [str],
     "image": str,
@@ -125,11 +125,11 @@ def fits(value: t.Any, kind: t.Any) -> bool:
     return isinstance(value, kind) if isinstance(kind, (type, tuple)) else bool(kind(value))
 
 
-def agrees(value: t.Any, shape: t.Any) -> bool:
+def has_valid_types(value: t.Any, shape: t.Any) -> bool:
     """Whether nothing that is there is of another kind than its readers expect."""
     if isinstance(shape, dict):
         there = {key: part for key, part in shape.items() if isinstance(value, dict) and value.get(key) is not None}
-        return isinstance(value, dict) and all(agrees(value[key], part) for key, part in there.items())
+        return isinstance(value, dict) and all(has_valid_types(value[key], part) for key, part in there.items())
     return fits(value, shape) and not isinstance(value, bool)
 
 
@@ -140,20 +140,20 @@ def complete_record(path: Path) -> Record | None:
     except (OSError, ValueError, RecursionError):
         return None
     if (
-        not fits(record, NEEDED)
-        or not agrees(record, SHAPE)
+        not fits(record, REQUIRED_FIELDS)
+        or not has_valid_types(record, SHAPE)
         or not all(fits(model, {"snapshot": str}) for model in record["models"].values())
     ):
         return None
     cluster = record.get("cluster", {})
-    if cluster != {} and not fits(cluster, NEEDED_OF_PAIR):
+    if cluster != {} and not fits(cluster, REQUIRED_CLUSTER_FIELDS):
         return None
     # Only the worker of a pair starts nothing by itself.
     is_whole = fits(record["files"], {} if is_worker(record) else {"serve.sh": str})
     return t.cast("Record", record) if is_whole else None
 
 
-class Remembered(t.TypedDict):
+class LoadedRecords(t.TypedDict):
     """The records of one moment; one that is damaged, or lacks what starting its deployment needs, is None."""
 
     # Of the deployment that is named.
@@ -181,7 +181,7 @@ class Remembered(t.TypedDict):
     images: dict[str, t.Any]
 
 
-def remembered(state_directory: Path, deployment: str | None, labels: t.Mapping[str, str]) -> Remembered:
+def load_records(state_directory: Path, deployment: str | None, labels: t.Mapping[str, str]) -> LoadedRecords:
     """Return the records of a deployment, of the serving container with these labels, and of the previous one."""
     directory = deployment_directory(state_directory, labels)
     slot = complete_record(directory / "record.json") if directory else None
@@ -197,14 +197,18 @@ def remembered(state_directory: Path, deployment: str | None, labels: t.Mapping[
         "trial": leased_trial(directory) if directory else None,
         "verdict": _mapping(state_directory / deployment / VERDICT) if deployment else {},
         "choice": choice(state_directory / deployment if deployment else directory),
-        **(noted(state_directory / deployment) if deployment else {"option_checks": {}, "ranks": [], "network": None}),
+        **(
+            load_notes(state_directory / deployment)
+            if deployment
+            else {"option_checks": {}, "ranks": [], "network": None}
+        ),
         "files": present_files(state_directory / deployment, labels) if deployment else {},
         "images": images(state_directory, labels),
     }
-    return t.cast("Remembered", found)
+    return t.cast("LoadedRecords", found)
 
 
-def described(mode: str, content: bytes | None = None) -> str:
+def file_identity(mode: str, content: bytes | None = None) -> str:
     """What tells a file, or without a content a directory, from another one of that name."""
     return mode if content is None else f"{mode} {hashlib.sha256(content).hexdigest()}"
 
@@ -216,7 +220,7 @@ def present_files(directory: Path, labels: t.Mapping[str, str]) -> dict[str, str
     try:
         paths = [directory, *(path for path in directory.iterdir() if path.is_dir()), *inside]
         return {
-            path.relative_to(directory).as_posix(): described(
+            path.relative_to(directory).as_posix(): file_identity(
                 f"{path.stat().st_mode & 0o7777:04o}", None if path.is_dir() else path.read_bytes()
             )
             for path in paths
@@ -225,13 +229,13 @@ def present_files(directory: Path, labels: t.Mapping[str, str]) -> dict[str, str
         return {}
 
 
-def noted(directory: Path) -> dict[str, t.Any]:
+def load_notes(directory: Path) -> dict[str, t.Any]:
     """What is kept of a deployment beside its record: what the image said of its options, by their hash, what the
     ranks said of themselves when it started last, and which network this Spark's rank uses while ranks run."""
     said = {path.stem: _mapping(path) for path in directory.glob("check/*.json")}
     ranks = _mapping(directory / "state/ranks.json").get("ranks")
     runs = _mapping(directory / "state/state.json").get("state") in nccl.RANKS_RUN
-    network = nccl.of_rank(directory / "state") if runs else None
+    network = nccl.rank_network(directory / "state") if runs else None
     return {
         "option_checks": {checked: answer for checked, answer in said.items() if answer},
         "ranks": ranks if isinstance(ranks, list) else [],
@@ -263,22 +267,22 @@ def nodes_of(cluster: t.Mapping[str, t.Any]) -> list[str]:
     return list(cluster.get("nodes") or [])
 
 
-def shaped(value: t.Any, shape: t.Any) -> t.Any:
+def valid_part(value: t.Any, shape: t.Any) -> t.Any:
     """A copy of a value in which nothing has another type than its readers expect: what has is left out."""
     if isinstance(shape, list):
         return [item for item in value if fits(item, shape[0])] if isinstance(value, list) else None
     if not isinstance(shape, dict):
-        return value if agrees(value, shape) else None
+        return value if has_valid_types(value, shape) else None
     if not isinstance(value, dict):
         return None
-    found = {key: shaped(item, shape[key]) if key in shape else item for key, item in value.items()}
+    found = {key: valid_part(item, shape[key]) if key in shape else item for key, item in value.items()}
     return {key: item for key, item in found.items() if item is not None or key not in shape}
 
 
 def read_record(path: Path) -> Record | None:
     """A record, as far as it can be read; None if there is none."""
     try:
-        record = shaped(json.loads(path.read_text(encoding="utf-8")), SHAPE)
+        record = valid_part(json.loads(path.read_text(encoding="utf-8")), SHAPE)
     except (OSError, ValueError, RecursionError):
         return None
     return record if record and "deployment" in record else None
@@ -300,7 +304,7 @@ def differences(record: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> 
     """Return what tells one record of a deployment from another one, besides how drafts are made, in words."""
     if record.get("deployment") != other.get("deployment"):
         return []
-    found = [f"{name} {record.get(name)}" for name in COMPARED if record.get(name) != other.get(name)]
+    found = [f"{name} {record.get(name)}" for name in COMPARED_FIELDS if record.get(name) != other.get(name)]
     told = any(record.get(name) != other.get(name) for name in ("method", "draft_length"))
     references = [(one.get("image") or {}).get("reference") for one in (record, other)]
     found += [f"image {references[0]}"] if references[0] != references[1] else []
@@ -404,7 +408,7 @@ def deployments(state_directory: Path) -> dict[str, Record]:
     return found
 
 
-def queried(state_directory: Path, deployment: str | None, labels: t.Mapping[str, str]) -> list[Record | None]:
+def used_records(state_directory: Path, deployment: str | None, labels: t.Mapping[str, str]) -> list[Record | None]:
     """Return the records that remembered() uses, whole or not: of the slot, of the named deployment, the previous."""
     directory = deployment_directory(state_directory, labels)
     directories = [directory, state_directory / deployment if deployment else None]

@@ -11,8 +11,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH, wrapped
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import RANK_RUNS
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import RANK_RUNS
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import WIDTH, wrap_text
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.facts import FACTS, superseded, undone
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.catalogue import (
@@ -355,7 +355,7 @@ def diagnose(evidence: Evidence, host: str = "") -> Diagnosis:
 
 def row_of_text(name: str, text: str) -> list[str]:
     """A name and its text in two columns; nothing without a text."""
-    return wrapped(text, f"  {name:<{COLUMN}}", " " * (2 + COLUMN))
+    return wrap_text(text, f"  {name:<{COLUMN}}", " " * (2 + COLUMN))
 
 
 def describe(finding: Finding) -> list[str]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import bandwidth, records
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view as pairs
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import cluster_view as pairs
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import access as docker
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import holders
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
@@ -319,7 +319,7 @@ class EvidenceGatherer(Gatherer):
         detail = super()._pair()
         if self.facts.cluster is not None:
             self.facts.hotplug = _hotplug.look(self._machine.root)
-            self.facts.measured = bandwidth.measured(self.facts.state_directory)
+            self.facts.measured = bandwidth.read_bandwidth(self.facts.state_directory)
         return detail
 
     def _failed_log(self) -> str | None:

@@ -14,7 +14,7 @@ import time
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
     PEER_LOST,
     RANK_RUNS,
     REFUSED,
@@ -27,7 +27,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     describe_rail,
     differences_of,
     environment_of,
-    listed,
+    join_words,
     one_subnet,
     ranks_of,
     speed,
@@ -505,7 +505,7 @@ def twins_in_one_network(evidence: Evidence) -> Answer:
 def peer_unreachable(evidence: Evidence) -> Answer:
     if not evidence.cluster or evidence.peer_answers != SILENT:
         return None
-    return f"{evidence.cluster.any_peer} does not answer at {evidence.cluster.peer_address}"
+    return f"{evidence.cluster.worst_peer} does not answer at {evidence.cluster.peer_address}"
 
 
 def worker_ssh_absent(evidence: Evidence) -> Answer:
@@ -581,14 +581,14 @@ def pair_by_tcp(evidence: Evidence) -> Answer:
     network = evidence.network
     if network is None or evidence.said not in nccl.RANKS_RUN:
         return by_tcp(_ranks(evidence))
-    return None if network.rdma else nccl.in_words(network)
+    return None if network.rdma else nccl.describe_network(network)
 
 
 def rdma_partly(evidence: Evidence) -> Answer:
     network = evidence.network
     if network is None or evidence.said not in nccl.RANKS_RUN or not network.missing:
         return None
-    return f"{nccl.in_words(network)}, and not {listed(network.missing)}"
+    return f"{nccl.describe_network(network)}, and not {join_words(network.missing)}"
 
 
 def ranks_not_started(evidence: Evidence) -> Answer:

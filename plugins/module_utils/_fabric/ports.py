@@ -18,7 +18,7 @@ import subprocess
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.bandwidth import measured
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.bandwidth import read_bandwidth
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.netplan import (
     FILE,
     PENDING,
@@ -433,7 +433,7 @@ class Look:
             "connectx": count_functions(self._root / "sys/bus/pci/devices", CONNECTX7),
             "hotplug": _hotplug.look(self._root),
             "starter": _hotplug.starter(self._root),
-            "measured": measured(self._state_directory),
+            "measured": read_bandwidth(self._state_directory),
             "in_use": in_use(
                 read_text(self._root / "proc/net/tcp") or "",
                 [address["address"] for one in found for address in addresses(by_name.get(one.interface, {}))],

@@ -143,10 +143,10 @@ def network(world: World) -> str:
     """Return what the NCCL of this Spark's rank uses, by its own log."""
     if not world.record().get("cluster"):
         raise NotMeasured("what is deployed here serves on one Spark")
-    found = nccl.of_rank(world.directory() / "state") if world.state().get("state") in nccl.RANKS_RUN else None
+    found = nccl.rank_network(world.directory() / "state") if world.state().get("state") in nccl.RANKS_RUN else None
     if found is None:
         raise NotMeasured("no log of NCCL in the state directory tells")
-    return nccl.in_words(found)
+    return nccl.describe_network(found)
 
 
 def measurement(key: str) -> t.Callable[[World], float]:

@@ -12,11 +12,11 @@ import dataclasses
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
-    noticed,
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.capacity import longest_prompt
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
+    last_seen,
     rdma_ready,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.room import longest_prompt
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import DeploymentFacts
 
 SERVING = ("ready", "ready_without_speculation", "busy")
@@ -214,7 +214,7 @@ def cluster_facts(facts: DeploymentFacts, options: str | None) -> Facts | None:
         "role": cluster.role,
         "nodes": list(cluster.nodes),
         "rails": rails,
-        "peer": {**peer, "noticed": noticed(facts.state)},
+        "peer": {**peer, "noticed": last_seen(facts.state)},
         "options": options,
         "rdma": rdma_ready(facts.ranks_now),
         "nccl": network.facts() if network else None,

@@ -16,13 +16,13 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import STANDBY
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
     OPTIONS_LABEL,
     SILENT,
     Link,
     Rail,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import STANDBY
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine, brief_slot
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.exposed import exposed
@@ -211,7 +211,7 @@ class StatusLook(Gatherer):
         cluster = self.facts.cluster
         if cluster is None or cluster.rank or self.facts.peer_answers != SILENT:
             return ""
-        return f"The server listens, but cannot generate: {cluster.any_peer} does not answer on the cable."
+        return f"The server listens, but cannot generate: {cluster.worst_peer} does not answer on the cable."
 
     def _state_of(self, slot: dict[str, t.Any] | None, question: look.Asked) -> look.Look:
         status = self._status

@@ -16,8 +16,8 @@ import time
 import typing as t
 from pathlib import Path
 
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import cluster_view as pairs
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, records
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view as pairs
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import access as docker
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import store_of
@@ -70,7 +70,7 @@ class DeploymentFacts:
     state: dict[str, t.Any] | None = None
     server_log: str = ""
     # Which rank of several Sparks this is; its links as they are now; whether those it needs answer.
-    cluster: pairs.Pair | None = None
+    cluster: pairs.ClusterView | None = None
     links: list[pairs.Link] = dataclasses.field(default_factory=list)
     peer_answers: str | None = None
     # What the ranks said of themselves before the server was started.
@@ -240,11 +240,11 @@ class Gatherer:
 
     def _pair(self) -> str | None:
         facts = self.facts
-        facts.cluster = pairs.pair_of(facts.labels, pairs.environment_of(facts.slot), facts.record)
+        facts.cluster = pairs.cluster_of(facts.labels, pairs.environment_of(facts.slot), facts.record)
         if facts.cluster is None:
             return "this Spark serves alone"
-        facts.links = [pairs.look_at_rail(rail, self._machine.root) for rail in facts.cluster.rails]
-        facts.peer_answers = pairs.ask_peer(facts.cluster, next(iter(facts.links), None))
+        facts.links = [pairs.read_rail(rail, self._machine.root) for rail in facts.cluster.rails]
+        facts.peer_answers = pairs.probe_peer(facts.cluster, next(iter(facts.links), None))
         if facts.directory:
             state = facts.directory / "state"
             if facts.cluster.rank == 0:

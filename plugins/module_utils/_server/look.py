@@ -12,8 +12,8 @@ import dataclasses
 import time
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, pair_view
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import cluster_view, nccl
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
     PEER_LOST,
     RANK_RUNS,
     WAITING_FOR_FABRIC,
@@ -268,7 +268,7 @@ def by_tcp(facts: DeploymentFacts, who: str) -> list[dict[str, t.Any]]:
     if facts.network_now is not None:
         found = nccl.finding(facts.network_now, who)
         return [found] if found else []
-    told = pair_view.by_tcp(facts.ranks_now)
+    told = cluster_view.by_tcp(facts.ranks_now)
     return [{"id": nccl.BY_TCP, "message": f"{told[:1].upper()}{told[1:]}."}] if told else []
 
 

@@ -212,7 +212,7 @@ def send_all(arguments: t.Sequence[str], directory: Path | None) -> dict[str, t.
             if gbps is not None:
                 row.update(gbps=gbps, by="RDMA")
         known = [{key: row[key] for key in ("interface", "gbps", "by")} for row in measured]
-        record.write(directory, [{**row, "finding": verdict(row, minimum)} for row in known])
+        record.write_bandwidth(directory, [{**row, "finding": verdict(row, minimum)} for row in known])
     lines = [f"{row['interface']} {row['gbps']:g} Gb/s by {row['by']}" for row in measured]
     return {"rails": measured, "lines": lines, "findings": findings(measured, minimum)}
 
@@ -220,7 +220,7 @@ def send_all(arguments: t.Sequence[str], directory: Path | None) -> dict[str, t.
 def receive_all(port: int, wanted: t.Sequence[Rail], directory: Path | None) -> dict[str, t.Any]:
     received = receive(port, wanted)
     if directory:
-        record.write(directory, [{"interface": rail.interface} for rail in wanted])
+        record.write_bandwidth(directory, [{"interface": rail.interface} for rail in wanted])
         for rail in wanted:
             command = perftest(rail, port)
             if command:

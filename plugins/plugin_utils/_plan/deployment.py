@@ -19,7 +19,7 @@ import typing as t
 import urllib.parse
 from pathlib import PurePosixPath
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names, nccl, pair_view
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import cluster_view, names, nccl
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import STANDBY
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import (
     FORMAT,
@@ -135,7 +135,7 @@ def cluster_record(cluster: Mapping, networks: Mapping, ranks: t.Sequence[Mappin
 
 def network_findings(networks: Mapping) -> list[dict[str, str]]:
     """Return the findings on the networks of several Sparks."""
-    return nccl.findings({name: nccl.known(facts) for name, facts in networks.items()})
+    return nccl.findings({name: nccl.parse_facts(facts) for name, facts in networks.items()})
 
 
 def texts(files: t.Mapping[str, str], config: Mapping) -> dict[str, str]:
@@ -226,7 +226,7 @@ def with_liveness(record: Mapping, answered: Mapping, networks: Mapping, origins
         **record,
         **found,
         "origins": origins,
-        **({"cluster": cluster_record(cluster, networks, pair_view.ranks_of(cluster))} if cluster else {}),
+        **({"cluster": cluster_record(cluster, networks, cluster_view.ranks_of(cluster))} if cluster else {}),
     }
 
 

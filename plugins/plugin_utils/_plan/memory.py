@@ -12,8 +12,8 @@ import dataclasses
 import math
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import width, wrapped
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.room import longest_prompt
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.capacity import longest_prompt
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import width, wrap_text
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.sizes import (
     FRACTION,
@@ -351,7 +351,7 @@ def render(
     widest = max(len(name) for name, _size in [*needs, *has])
     where = f"{host}, " if host else ""
     each = f" (each of {request.sparks} Sparks)" if request.sparks > 1 else ""
-    heading = wrapped(f"{where}memory{each}: {title(request)}", columns=width() - 2)
+    heading = wrap_text(f"{where}memory{each}: {title(request)}", columns=width() - 2)
     ruler = f"  {'-' * (widest + 11)}"
     body = [*table(needs[:-1], widest), ruler, *table(needs[-1:], widest), ""]
     body += [*table(has[:-1], widest), ruler, *table(has[-1:], widest), ""]
@@ -360,7 +360,7 @@ def render(
         *heading,
         "",
         *body,
-        *(line for one in sentences for line in wrapped(one, "  ", "  ", width() - 2)),
+        *(line for one in sentences for line in wrap_text(one, "  ", "  ", width() - 2)),
     ]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import command, wrapped
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import command, wrap_text
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.lifecycle import in_brackets, url_of
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.access import Reach
 
@@ -67,7 +67,7 @@ def plan(
         "environment": {**SETTINGS, "OPENAI_API_BASE_URL": asks, **environment},
         "lines": [
             *where,
-            *wrapped(
+            *wrap_text(
                 "The first account that is made there becomes its administrator; accounts and chats stay in the volume "
                 f"{name}.",
                 "  ",

@@ -14,7 +14,7 @@ import typing as t
 
 from ansible.utils.vars import merge_hash
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import names
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import wrapped
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import wrap_text
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan import guard, memory, sizes, values
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.options import (
     Built,
@@ -96,7 +96,7 @@ def memory_plan(asked: Mapping, served: Mapping, wish: sizes.MemoryRequest, host
     known = asked["memory"] and all(facts.get(served[use]) for use in ("target", "draft") if served[use])
     seen = known or not asked.get("incomplete")
     told_of = {name: plan[name] if seen else [] for name in ("lines", "warnings")}
-    own = [line for text in served["lines"] for line in wrapped(text, "  ", "    ")]
+    own = [line for text in served["lines"] for line in wrap_text(text, "  ", "    ")]
     return {**plan, **told_of, "lines": [*told_of["lines"], *([""] if own and seen else []), *own]}
 
 

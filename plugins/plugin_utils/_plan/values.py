@@ -18,7 +18,7 @@ import os.path
 import typing as t
 from pathlib import Path
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import of_figures
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import bounds_from
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import honoured
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import MOST_DRAFTED
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import (
@@ -196,7 +196,7 @@ def merge(
     return {
         **values,
         "benchmark": choice if chosen else {},
-        "break_even": of_figures(values["draft_length"], given.get("break_even")) if values["method"] else None,
+        "break_even": bounds_from(values["draft_length"], given.get("break_even")) if values["method"] else None,
         "break_even_figures": given.get("break_even") or {},
         "origins": origins,
         "lines": [

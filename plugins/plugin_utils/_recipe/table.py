@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import width, wrapped
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import width, wrap_text
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import METHODS, NONE, called
 
 COLUMNS = ("recipe", "target model", "method", "image", "Sparks")
@@ -56,5 +56,5 @@ def lines(recipes: t.Iterable[Recipe]) -> list[str]:
     for row in rows:
         sparks = f"{row['Sparks']} Spark{'s' if row['Sparks'] != '1' else ''}"
         text = f"{row['target model']}, {row['method']}; {row['image']}, {sparks}"
-        found += wrapped(text, f"{row['recipe']:<{column}}", " " * column, width() - INDENT)
+        found += wrap_text(text, f"{row['recipe']:<{column}}", " " * column, width() - INDENT)
     return found

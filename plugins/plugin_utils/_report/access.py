@@ -16,7 +16,7 @@ import shlex
 import typing as t
 from urllib.parse import urlsplit
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import command, quoted
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import command, quote_words
 
 LAN, DOCKER = "lan", "docker"
 
@@ -37,7 +37,7 @@ class Reach:
         port = ["-p", str(self.port)] if self.port != 22 else []
         key = ["-i", self.private_key] if self.private_key else []
         target = f"{self.user}@{self.host}" if self.user else self.host
-        return quoted(["ssh", *shlex.split(self.extra_arguments), *options, *port, *key, target, *words])
+        return quote_words(["ssh", *shlex.split(self.extra_arguments), *options, *port, *key, target, *words])
 
     def tunnel(self, url: str) -> list[str]:
         """The command that makes the Spark's loopback port this machine's."""
@@ -46,7 +46,7 @@ class Reach:
 
     def read(self, path: str) -> list[str]:
         """The command that prints a small file of the Spark's."""
-        return quoted(["cat", path]) if self.local else self.ssh(words=[shlex.join(["cat", path])])
+        return quote_words(["cat", path]) if self.local else self.ssh(words=[shlex.join(["cat", path])])
 
 
 def reach_of(action: t.Any, variables: t.Mapping[str, t.Any]) -> Reach:

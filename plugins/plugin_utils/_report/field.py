@@ -14,7 +14,7 @@ import typing as t
 from pathlib import Path
 
 import jinja2
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import wrapped
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import wrap_text
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import document as documents
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.plan import collection_version
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.table import clean
@@ -113,7 +113,7 @@ def lines(shown: Report) -> list[str]:
         missing = [f"{row['what']}: {row['not_measured']}" for row in spark["rows"] if "not_measured" in row]
         found += ["", f"  Not measured on {spark['name']}:"] if missing else []
         for text in missing:
-            found += wrapped(clean(text), "    - ", "      ")
+            found += wrap_text(clean(text), "    - ", "      ")
     return [*found, ""]
 
 

@@ -18,12 +18,12 @@ import textwrap
 import typing as t
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import width, wrapped
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
+    cluster_of,
     describe_rail,
-    listed,
-    pair_of,
+    join_words,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import width, wrap_text
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 
 Facts = t.Mapping[str, t.Any]
@@ -174,7 +174,7 @@ def obstacles(host: str, found: Findings) -> list[str]:
 
 def fabric(rails: t.Sequence[Facts], sparks: int) -> list[Row]:
     """The ways of so many Sparks through the cable as they are planned."""
-    cluster = pair_of({}, {}, {"cluster": {"rank": 0, "rails": list(rails)}})
+    cluster = cluster_of({}, {}, {"cluster": {"rank": 0, "rails": list(rails)}})
     found = [("fabric", describe_rail(rail, None, sparks)) for rail in cluster.rails] if cluster else []
     return found or [("fabric", NOT_SEEN)]
 
@@ -262,7 +262,7 @@ def _shared(said: t.Mapping[str, t.Sequence[str]]) -> list[str]:
             known = whose.setdefault(text, [])
             known += [name for name in names if name not in known]
     return [
-        text if text in named else f"{listed([name for name in said if name in names])}: {text}"
+        text if text in named else f"{join_words([name for name in said if name in names])}: {text}"
         for text, names in whose.items()
     ]
 
@@ -312,10 +312,10 @@ def worth_knowing(hosts: t.Mapping[str, Findings | None]) -> list[str]:
 def render(title: str, name: str, hosts: t.Mapping[str, Findings | None]) -> list[str]:
     """The whole report, a line each; name is the image's."""
     seen = {host: found for host, found in hosts.items() if found}
-    lines = [*wrapped(f"{listed(list(hosts))}, for {title}"), ""]
+    lines = [*wrap_text(f"{join_words(list(hosts))}, for {title}"), ""]
     if len(hosts) == 1:
         of_one = [row for found in seen.values() for row in rows(name, found, 1)]
-        lines += [line for label, text in of_one for line in wrapped(text, f"  {label:<{NAMES}}", " " * (2 + NAMES))]
+        lines += [line for label, text in of_one for line in wrap_text(text, f"  {label:<{NAMES}}", " " * (2 + NAMES))]
     else:
         titles = [("", f"{host}{'' if found.role == 'alone' else f', {found.role}'}") for host, found in seen.items()]
         columns = [[title, *rows(name, found, len(hosts))] for title, found in zip(titles, seen.values())]

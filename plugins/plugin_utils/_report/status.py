@@ -13,8 +13,8 @@ import time
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, wrapped
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.capacity import describe_capacity
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
     OPEN,
     RANK_RUNS,
     REFUSED,
@@ -22,9 +22,9 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     Link,
     Rail,
     describe_rail,
-    listed,
+    join_words,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.room import words_of_room
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, wrap_text
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import (
     SERVING,
@@ -102,7 +102,7 @@ def _worker_heading(host: str, status: Status, cluster: Facts) -> str:
 
 
 def _pair_heading(host: str, status: Status, cluster: Facts, what: str) -> str:
-    both = listed(cluster["nodes"]) or f"{host} and {cluster['peer']['name']}"
+    both = join_words(cluster["nodes"]) or f"{host} and {cluster['peer']['name']}"
     if status.state == TRIAL:
         return f"A benchmark has {both}, which otherwise serve {what}"
     if status.state in SERVING:
@@ -239,9 +239,9 @@ def _fabric(cluster: Facts) -> t.Iterator[tuple[str, str]]:
 
 def _network(cluster: Facts, runs: bool) -> str | None:
     """Return whether this Spark's rank uses RDMA, by NCCL's own word."""
-    network = nccl.known(cluster["nccl"])
+    network = nccl.parse_facts(cluster["nccl"])
     if network is not None:
-        return nccl.in_words(network)
+        return nccl.describe_network(network)
     ready = f"{cluster['rdma']} ready; " if cluster["rdma"] else ""
     return f"{ready}not known whether NCCL uses it" if runs or ready else None
 
@@ -289,7 +289,7 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
     if status.url and not _is_worker(status):
         yield from access.rows(status.url, status.listens_on, access.endpoint_of(status.endpoint))
     if status.context and status.concurrency and not _is_worker(status):
-        yield "room", words_of_room(status.context, status.concurrency, status.longest_prompt)
+        yield "room", describe_capacity(status.context, status.concurrency, status.longest_prompt)
     yield from status.companions.items()
     if status.image:
         yield "image", _image(status.image)
@@ -311,10 +311,10 @@ def _rows(status: Status) -> t.Iterator[tuple[str, str | None]]:
 def render(host: str, status: Status, around: Around | None = None, reach: access.Reach = ON_THE_SPARK) -> list[str]:
     """The whole table."""
     seen = around or Around()
-    lines = [*wrapped(heading(host, status), "", "  "), ""]
+    lines = [*wrap_text(heading(host, status), "", "  "), ""]
     for name, value in _rows(status):
         if value:
-            lines += wrapped(value, f"  {name:<{COLUMN - 2}}", " " * COLUMN)
+            lines += wrap_text(value, f"  {name:<{COLUMN - 2}}", " " * COLUMN)
     if status.url and not _is_worker(status):
         first = access.opening(status.url, reach, access.endpoint_of(status.endpoint))
         lines += ["", *first] if first else []

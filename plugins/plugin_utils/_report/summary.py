@@ -12,13 +12,13 @@ import textwrap
 import typing as t
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import break_even as _break_even
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import cluster_view as pairs
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import nccl, records
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view as pairs
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, width, wrapped
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.room import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.capacity import (
+    describe_capacity,
     longest_prompt,
-    words_of_room,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import section, width, wrap_text
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report import access
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import (
     METHODS,
@@ -40,13 +40,13 @@ def first_lines(text: str, count: int = 4) -> list[str]:
 
 def heading(host: str, record: t.Mapping[str, t.Any]) -> str:
     cluster = record.get("cluster") or {}
-    who = f"{pairs.listed(cluster['nodes'])} serve" if cluster else f"{host} serves"
+    who = f"{pairs.join_words(cluster['nodes'])} serve" if cluster else f"{host} serves"
     return f"{who} {record['served_model']} {drafting(record)}"
 
 
 def fabric(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     """How a Spark is joined with others; nothing for one alone."""
-    cluster = pairs.pair_of({}, {}, record)
+    cluster = pairs.cluster_of({}, {}, record)
     rails = cluster.rails if cluster else ()
     sparks = len(cluster.nodes) if cluster else 1
     return [("" if number else "fabric", pairs.describe_rail(rail, None, sparks)) for number, rail in enumerate(rails)]
@@ -61,7 +61,7 @@ def read_back(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     parts = ["the same environment"]
     if None not in cores:
         parts.append(
-            f"{cores[0]} cores each" if len(set(cores)) == 1 else f"{pairs.listed(list(map(str, cores)))} cores"
+            f"{cores[0]} cores each" if len(set(cores)) == 1 else f"{pairs.join_words(list(map(str, cores)))} cores"
         )
     parts.append(network(ranks))
     versions = [rank.get("versions") for rank in ranks]
@@ -73,7 +73,7 @@ def read_back(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
 
 def network(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> str:
     """Return what the ranks' NCCL uses. RDMA is only what the NCCL of every rank calls so."""
-    found = [nccl.known(rank.get("network")) for rank in ranks]
+    found = [nccl.parse_facts(rank.get("network")) for rank in ranks]
     if any(one is not None and not one.rdma for one in found):
         return "NCCL without RDMA"
     if None in found:
@@ -97,7 +97,7 @@ def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     rows += [("" if number else "as chosen", origin) for number, origin in enumerate(records.origins(record))]
     if record.get("context"):
         longest = longest_prompt(record.get("options") or {}, record["context"])
-        rows.append(("room", words_of_room(record["context"], record["concurrency"], longest)))
+        rows.append(("room", describe_capacity(record["context"], record["concurrency"], longest)))
     where = f" on {record['cluster']['nodes'][0]}" if record.get("cluster") else ""
     if record.get("free_for_gpu"):
         rows.append(("free before", f"{record['free_for_gpu']}{where}"))
@@ -125,7 +125,7 @@ def addresses(record: t.Mapping[str, t.Any], endpoint: access.Endpoint) -> list[
 
 
 def table(rows: t.Iterable[tuple[str, str]]) -> list[str]:
-    return [line for name, value in rows for line in wrapped(value, f"  {name:<19}", " " * 21)]
+    return [line for name, value in rows for line in wrap_text(value, f"  {name:<19}", " " * 21)]
 
 
 def findings(record: t.Mapping[str, t.Any]) -> list[str]:
@@ -134,7 +134,7 @@ def findings(record: t.Mapping[str, t.Any]) -> list[str]:
 
 def short(host: str, record: t.Mapping[str, t.Any], endpoint: access.Endpoint) -> str:
     """The same after a run that has changed nothing: what is new of it, and how to see the rest."""
-    lines = [*wrapped(heading(host, record), later="  "), "", *table(addresses(record, endpoint)), *findings(record)]
+    lines = [*wrap_text(heading(host, record), later="  "), "", *table(addresses(record, endpoint)), *findings(record)]
     return "\n".join([*lines, "", "  Nothing was changed. All of it: status.yml"])
 
 
@@ -143,9 +143,13 @@ def render(
 ) -> str:
     """The whole summary, one string of lines."""
     url, model = record["url"], record["served_model"]
-    lines = [*wrapped(heading(host, record), later="  "), "", *table([*addresses(record, endpoint), *figures(record)])]
+    lines = [
+        *wrap_text(heading(host, record), later="  "),
+        "",
+        *table([*addresses(record, endpoint), *figures(record)]),
+    ]
     if sentence := gain(record):
-        lines += ["", *wrapped(sentence, "  ", "  ")]
+        lines += ["", *wrap_text(sentence, "  ", "  ")]
     checks = record.get("checks") or []
     lines += section("Checked", (check for check in checks if check != records.NOT_COMPARED))
     lines += section("Not known", (check for check in checks if check == records.NOT_COMPARED))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import wrapped
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.lines import wrap_text
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.updates import (
     BRANCH,
@@ -102,7 +102,7 @@ def report(host: str, record: Mapping, recipe: Mapping, rows: t.Sequence[Row]) -
     """Return the results of the action update_info."""
     newer = any(row.proposed for row in rows)
     heading = f"{host}: what is newer than '{record['deployment']}', deployed {record.get('deployed_at') or 'once'}"
-    notes = [line for row in rows for note in row.notes for line in wrapped(note, "  - ", "    ")]
+    notes = [line for row in rows for note in row.notes for line in wrap_text(note, "  - ", "    ")]
     return {
         "newer": newer,
         "overrides": overrides(record, recipe, rows) if recipe and newer else {},

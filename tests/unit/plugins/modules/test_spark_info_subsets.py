@@ -106,7 +106,7 @@ def test_ports_that_cannot_be_looked_at_fail_who_asks_only_that(monkeypatch: pyt
 
 def test_what_was_measured_is_in_the_state_directory(tmp_path: Path) -> None:
     rows = [{"interface": "enp1s0f1np1", "gbps": 97.3, "by": "RDMA", "finding": None}]
-    bandwidth.write(tmp_path / "state", rows)
+    bandwidth.write_bandwidth(tmp_path / "state", rows)
     found = gather("fabric", state_directory=str(tmp_path / "state"))["fabric"]
     assert found["measured"] == rows
     assert isinstance(found["ports"], list)

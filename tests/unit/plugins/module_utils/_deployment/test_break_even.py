@@ -9,9 +9,9 @@ import typing as t
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import (
     Bounds,
+    bounds_from,
     break_even,
     distinct_experts,
-    of_figures,
     verdict,
 )
 
@@ -71,13 +71,13 @@ def test_the_verdict() -> None:
 
 
 def test_figures_from_templates_are_strings() -> None:
-    assert of_figures(5, {name: str(value) for name, value in GPT_OSS.items()}) == {"best": 2.59, "worst": 4.32}
-    assert of_figures(5, {"draft_cost": 0.1, "target_gb": 2}) == {"best": 1.5, "worst": 1.5}
+    assert bounds_from(5, {name: str(value) for name, value in GPT_OSS.items()}) == {"best": 2.59, "worst": 4.32}
+    assert bounds_from(5, {"draft_cost": 0.1, "target_gb": 2}) == {"best": 1.5, "worst": 1.5}
 
 
 @pytest.mark.parametrize(("draft_length", "figures"), [(0, GPT_OSS), (5, {}), (5, None)])
 def test_without_drafts_or_figures_there_are_no_bounds(draft_length: int, figures: t.Any) -> None:
-    assert of_figures(draft_length, figures) is None
+    assert bounds_from(draft_length, figures) is None
 
 
 @pytest.mark.parametrize(
@@ -92,4 +92,4 @@ def test_without_drafts_or_figures_there_are_no_bounds(draft_length: int, figure
 )
 def test_figures_that_make_no_sense_are_named(figures: dict[str, t.Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        of_figures(5, figures)
+        bounds_from(5, figures)

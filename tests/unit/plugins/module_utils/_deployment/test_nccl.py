@@ -162,34 +162,34 @@ def test_another_plug_in_is_no_proof_of_rdma() -> None:
 
 
 def test_the_files_of_a_rank(tmp_path: Path) -> None:
-    assert nccl.of_rank(tmp_path) is None
+    assert nccl.rank_network(tmp_path) is None
     # A process that has only loaded the library, and the engine's.
     (tmp_path / "nccl.spark-1.70").write_text("NCCL version 2.28.9+cuda13.0\n", encoding="utf-8")
-    assert nccl.of_rank(tmp_path) is None
+    assert nccl.rank_network(tmp_path) is None
     (tmp_path / "nccl.spark-1.71").write_text(log(FILTER, BOTH, "Using network IB"), encoding="utf-8")
-    assert nccl.of_rank(tmp_path) == nccl.Network("IB", True, DEVICES, [])
+    assert nccl.rank_network(tmp_path) == nccl.Network("IB", True, DEVICES, [])
     # What is no text, and what is no file.
     (tmp_path / "nccl.spark-1.72").write_bytes(b"\xff\xfe\0")
     (tmp_path / "nccl.spark-1.73").mkdir()
-    assert nccl.of_rank(tmp_path) == nccl.Network("IB", True, DEVICES, [])
+    assert nccl.rank_network(tmp_path) == nccl.Network("IB", True, DEVICES, [])
 
 
 def test_a_log_that_goes_on_for_weeks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nccl, "MOST_BYTES", 2000)
     text = log(FILTER, BOTH, "Using network IB") + log("Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0") * 1000
     (tmp_path / "nccl.spark-1.71").write_text(text, encoding="utf-8")
-    assert nccl.of_rank(tmp_path) == nccl.Network("IB", True, DEVICES, [])
+    assert nccl.rank_network(tmp_path) == nccl.Network("IB", True, DEVICES, [])
 
 
 def test_it_is_told_in_a_line_and_as_a_finding() -> None:
     rdma = nccl.parse(log(FILTER, BOTH, "Using network IB"))
     assert rdma is not None
-    assert nccl.in_words(rdma) == "NCCL uses RDMA (IB) over rocep1s0f1 and roceP2p1s0f1"
+    assert nccl.describe_network(rdma) == "NCCL uses RDMA (IB) over rocep1s0f1 and roceP2p1s0f1"
     assert nccl.finding(rdma, "spark-1") is None
     assert nccl.finding(None, "spark-1") is None
     sockets = nccl.parse(log("NCCL_IB_HCA set to ^roce", *NO_DEVICE, *SOCKET))
     assert sockets is not None
-    assert nccl.in_words(sockets) == (
+    assert nccl.describe_network(sockets) == (
         "NCCL uses Socket over enp1s0f1np1 and enP2p1s0f1np1 and not RDMA: "
         "no active RDMA device matches NCCL_IB_HCA=^roce"
     )
@@ -208,15 +208,15 @@ def test_it_is_told_in_a_line_and_as_a_finding() -> None:
 def test_facts_come_back_as_they_were() -> None:
     for found in (nccl.parse(log(FILTER, BOTH, "Using network IB")), nccl.parse(log(*NO_DEVICE, *SOCKET))):
         assert found is not None
-        assert nccl.known(found.facts()) == found
+        assert nccl.parse_facts(found.facts()) == found
 
 
 @pytest.mark.parametrize("facts", [None, {}, [], "IB", {"name": "IB"}, {"name": 1, "rdma": True}, {"rdma": True}])
 def test_what_is_no_network(facts: t.Any) -> None:
-    assert nccl.known(facts) is None
+    assert nccl.parse_facts(facts) is None
 
 
 def test_what_somebody_has_edited() -> None:
-    found = nccl.known({"name": "IB", "rdma": True, "devices": 3, "missing": "x"})
+    found = nccl.parse_facts({"name": "IB", "rdma": True, "devices": 3, "missing": "x"})
     assert found is not None
     assert (found.devices, found.missing, found.why, found.fix) == ([], [], "", "")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import records
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import remembered as read
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import load_records as read
 
 from tests.unit.entrypoint_container import lease_until
 
@@ -230,9 +230,9 @@ def test_the_records_of_a_query_are_of_slot_name_and_previous(tmp_path: Path) ->
     for name in ("mine", "named", "idle"):
         store(tmp_path, json.dumps({**RECORD, "deployment": name}), name)
     (tmp_path / "previous.json").write_text(json.dumps(OLD), encoding="utf-8")
-    used = records.queried(tmp_path, "named", LABELS)
+    used = records.used_records(tmp_path, "named", LABELS)
     assert [record["deployment"] for record in used if record] == ["mine", "named", "old"]
-    assert [record["deployment"] for record in records.queried(tmp_path, None, {}) if record] == ["old"]
+    assert [record["deployment"] for record in records.used_records(tmp_path, None, {}) if record] == ["old"]
 
 
 PAIR = {"rank": 0, "nodes": ["a", "b"], "image": "r/pair:1", "rails": [], "ranks": []}

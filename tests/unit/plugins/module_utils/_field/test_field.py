@@ -348,7 +348,7 @@ def test_tcp(ends: Ends) -> None:
     assert re.fullmatch(r"rail0 [\d.]+ Gb/s by TCP", line)
     assert said == ["the head tells what has arrived here"]
     # A field check changes nothing, so the role measures as if nobody had.
-    assert [bandwidth.measured(spark.state_directory) for spark in ends] == [[], []]
+    assert [bandwidth.read_bandwidth(spark.state_directory) for spark in ends] == [[], []]
 
 
 def test_tcp_that_cannot_be_measured(ends: Ends) -> None:

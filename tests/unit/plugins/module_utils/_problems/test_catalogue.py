@@ -11,15 +11,15 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.nccl import Network
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
     OPEN,
     REFUSED,
     SILENT,
+    ClusterView,
     Link,
-    Pair,
     Rail,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.nccl import Network
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.diagnosis import diagnose
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence, KernelLine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.facts import FACTS
@@ -32,7 +32,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.depl
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import reason, remarks
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look import Look
 
-HEAD = Pair(
+HEAD = ClusterView(
     0,
     (
         Rail("enp1s0f1np1", "10.0.0.1", "10.0.0.2", "10.0.0.0/24", 9000, 200_000),

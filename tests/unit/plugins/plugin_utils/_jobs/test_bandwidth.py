@@ -14,7 +14,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.bandwidth import measured
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.bandwidth import read_bandwidth
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import bandwidth
 
 from tests.unit.programs import standalone
@@ -68,7 +68,7 @@ def test_both_ends(port: int, tmp_path: Path) -> None:
     assert sent["result"]["findings"] == []
     assert sent["result"]["lines"][0] == f"rail0 {rows[0]['gbps']:g} Gb/s by TCP"
     # Both know until their next start that it was measured.
-    known = [measured(state) for state in (head, worker_state)]
+    known = [read_bandwidth(state) for state in (head, worker_state)]
     assert [[row["interface"] for row in rows] for rows in known] == [["rail0", "rail1"]] * 2
     assert known[0][0] == {"interface": "rail0", "gbps": rows[0]["gbps"], "by": "TCP", "finding": None}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import of_figures
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import bounds_from
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
     RecipeError,
     check_inventory,
@@ -114,7 +114,7 @@ def test_the_image_that_garbles_is_warned_of_and_its_baseline_is_not() -> None:
 )
 def test_from_which_acceptance_length_on_drafts_pay(name: str, best: float, worst: float) -> None:
     recipe = load(RECIPES / f"{name}.yml")
-    assert of_figures(recipe["draft_length"], recipe["break_even"]) == {"best": best, "worst": worst}
+    assert bounds_from(recipe["draft_length"], recipe["break_even"]) == {"best": best, "worst": worst}
 
 
 def test_what_the_recipe_for_two_sparks_takes_a_draft_to_cost() -> None:

@@ -9,7 +9,11 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.pair_view import Link, Pair, Rail
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.cluster_view import (
+    ClusterView,
+    Link,
+    Rail,
+)
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status import (
     Disk,
     Job,
@@ -184,7 +188,7 @@ def test_durations(seconds: float, words: str) -> None:
     assert duration(seconds) == words
 
 
-HEAD = Pair(
+HEAD = ClusterView(
     0,
     (
         Rail("enp1s0f1np1", "192.168.100.10", "192.168.100.11", "192.168.100.0/24", 9000, 200_000),

@@ -62,13 +62,13 @@ class Link:
     speed_mbps: int | None = None
 
 
-def listed(words: t.Sequence[str]) -> str:
+def join_words(words: t.Sequence[str]) -> str:
     """Words as in a sentence."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 @dataclasses.dataclass(frozen=True)
-class Pair:
+class ClusterView:
     """Which rank of which Sparks this one is. Names are the inventory's, and known from the record only."""
 
     rank: int
@@ -92,16 +92,16 @@ class Pair:
 
     @property
     def peer_address(self) -> str | None:
-        return listed(self.peer_addresses) or None
+        return join_words(self.peer_addresses) or None
 
     @property
     def peer(self) -> str:
         """The other Sparks that it needs, by the best names there are."""
-        names = listed(self.nodes[:1] if self.rank else self.nodes[1:])
+        names = join_words(self.nodes[:1] if self.rank else self.nodes[1:])
         return names or self.peer_address or f"the {ROLES[not self.rank]}"
 
     @property
-    def any_peer(self) -> str:
+    def worst_peer(self) -> str:
         """The one of them that does worst."""
         return f"one of {self.peer}" if len(self.peer_addresses) > 1 else self.peer
 
@@ -157,9 +157,9 @@ def environment_of(inspected: t.Mapping[str, t.Any] | None) -> dict[str, str]:
     return {name: value for name, _sign, value in (str(row).partition("=") for row in rows)}
 
 
-def pair_of(
+def cluster_of(
     labels: t.Mapping[str, str], environment: t.Mapping[str, str], record: t.Mapping[str, t.Any] | None
-) -> Pair | None:
+) -> ClusterView | None:
     """What the container's label says, and else the record; None for one Spark alone."""
     recorded = (record or {}).get("cluster")
     recorded = recorded if isinstance(recorded, dict) else {}
@@ -174,7 +174,7 @@ def pair_of(
     rows = recorded.get("rails")
     rails = tuple(rail for rail in map(_rail, rows if isinstance(rows, list) else []) if rail)
     port = environment.get("DGX_SPARK_SSH_PORT", "")
-    return Pair(
+    return ClusterView(
         rank,
         rails or _rails_of_environment(environment),
         int(port) if port.isdigit() else SSH_PORT,
@@ -201,7 +201,7 @@ def address_here(address: str) -> bool | None:
     return True
 
 
-def look_at_rail(rail: Rail, root: Path) -> Link:
+def read_rail(rail: Rail, root: Path) -> Link:
     """The interface as the kernel shows it in sysfs below a root directory."""
     here = address_here(rail.address)
     if rail.interface is None:
@@ -222,7 +222,7 @@ def look_at_rail(rail: Rail, root: Path) -> Link:
     )
 
 
-def ask_peer(cluster: Pair, link: Link | None = None, timeout: float = ASK_TIMEOUT_S) -> str | None:
+def probe_peer(cluster: ClusterView, link: Link | None = None, timeout: float = ASK_TIMEOUT_S) -> str | None:
     """Whether those it needs answer on the link, by the one that does worst; the head learns whether each worker's sshd
     is there, too. Nobody answers on a first rail that is down or has lost its address."""
     if link and False in (link.up, link.address_here):
@@ -231,7 +231,7 @@ def ask_peer(cluster: Pair, link: Link | None = None, timeout: float = ASK_TIMEO
     return next((answer for answer in (SILENT, REFUSED, OPEN) if answer in answers), None)
 
 
-def _ask(cluster: Pair, address: str, timeout: float) -> str:
+def _ask(cluster: ClusterView, address: str, timeout: float) -> str:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.settimeout(timeout)
@@ -256,7 +256,7 @@ def one_subnet(rails: t.Sequence[Rail]) -> str | None:
     return str(shared[0]) if shared else None
 
 
-def noticed(state: t.Mapping[str, t.Any] | None) -> dict[str, t.Any] | None:
+def last_seen(state: t.Mapping[str, t.Any] | None) -> dict[str, t.Any] | None:
     """What the container's first program last noticed of the other Sparks: of one that it does not reach, if there is
     one."""
     peers = (state or {}).get("peers")

@@ -26,7 +26,7 @@ def longest_prompt(options: t.Mapping[str, t.Any], context: t.Any) -> int | None
     return at_once if isinstance(context, int) and not chunked and at_once < context else None
 
 
-def words_of_room(context: int, concurrency: int, prompt: int | None = None) -> str:
+def describe_capacity(context: int, concurrency: int, prompt: int | None = None) -> str:
     """Return how long conversations may get, and how many are answered at once."""
     conversations = "one conversation" if concurrency == 1 else f"{concurrency} conversations"
     longest = f"; prompts of at most {prompt:,} tokens" if prompt else ""

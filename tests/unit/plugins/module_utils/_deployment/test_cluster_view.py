@@ -10,7 +10,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import pair_view as pairs
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import cluster_view as pairs
 
 LABELS = {"dgx_spark.speculative.deployment": "big", "dgx_spark.speculative.rank": "1"}
 ROW = {
@@ -33,20 +33,20 @@ RAIL = pairs.Rail("enp1s0f1np1", "192.168.100.11", "192.168.100.10", "192.168.10
 
 
 def test_the_record_tells_who_is_who() -> None:
-    pair = pairs.pair_of(LABELS, {}, RECORD)
-    assert pair == pairs.Pair(1, (RAIL,), nodes=("spark-1", "spark-2"))
+    pair = pairs.cluster_of(LABELS, {}, RECORD)
+    assert pair == pairs.ClusterView(1, (RAIL,), nodes=("spark-1", "spark-2"))
     assert (pair.role, pair.peer, pair.peer_address) == ("worker", "spark-1", "192.168.100.10")
 
 
 def test_without_a_record_the_container_tells() -> None:
-    pair = pairs.pair_of(LABELS, ENVIRONMENT, None)
+    pair = pairs.cluster_of(LABELS, ENVIRONMENT, None)
     assert pair
     assert [(rail.interface, rail.address, rail.peer_address) for rail in pair.rails] == [
         ("enp1s0f1np1", "192.168.100.11", "192.168.100.10"),
         ("enP2p1s0f1np1", "192.168.101.11", "192.168.101.10"),
     ]
     assert (pair.peer, pair.ssh_port) == ("192.168.100.10", 2244)
-    prefix = pairs.pair_of(LABELS, {**ENVIRONMENT, "NCCL_SOCKET_IFNAME": "=enp1,enP2"}, None)
+    prefix = pairs.cluster_of(LABELS, {**ENVIRONMENT, "NCCL_SOCKET_IFNAME": "=enp1,enP2"}, None)
     assert prefix
     assert [rail.interface for rail in prefix.rails] == [None, None]
 
@@ -54,37 +54,37 @@ def test_without_a_record_the_container_tells() -> None:
 NODES = ["spark-1", "spark-2", "spark-3", "spark-4"]
 
 
-def of_four(rank: int) -> pairs.Pair:
+def of_four(rank: int) -> pairs.ClusterView:
     """As a Spark of four sees it, from its record and its container."""
     own = [f"192.168.{third}.{10 + rank}" for third in (100, 101)]
     others = [f"192.168.{third}.{10 + other}" for third in (100, 101) for other in range(4) if other != rank]
     environment = {"DGX_SPARK_FABRIC_ADDRESSES": ",".join(own), "DGX_SPARK_PEER_ADDRESSES": ",".join(others)}
     record = {"cluster": {"rank": rank, "nodes": NODES, "rails": []}}
-    found = pairs.pair_of({**LABELS, "dgx_spark.speculative.rank": str(rank)}, environment, record)
+    found = pairs.cluster_of({**LABELS, "dgx_spark.speculative.rank": str(rank)}, environment, record)
     assert found
     return found
 
 
 def test_of_four_the_head_needs_all_and_each_worker_the_head() -> None:
     head, last = of_four(0), of_four(3)
-    assert (head.role, head.peer, head.any_peer) == (
+    assert (head.role, head.peer, head.worst_peer) == (
         "head",
         "spark-2, spark-3 and spark-4",
         "one of spark-2, spark-3 and spark-4",
     )
     assert head.peer_addresses == ("192.168.100.11", "192.168.100.12", "192.168.100.13")
     assert head.rails[1].peer_address == "192.168.101.11"
-    assert (last.role, last.rank, last.peer, last.any_peer) == ("worker", 3, "spark-1", "spark-1")
+    assert (last.role, last.rank, last.peer, last.worst_peer) == ("worker", 3, "spark-1", "spark-1")
     assert last.peer_addresses == ("192.168.100.10",)
 
 
 def test_of_several_the_one_that_does_worst_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = dict.fromkeys(of_four(0).peer_addresses, pairs.OPEN)
     monkeypatch.setattr(pairs, "_ask", lambda _pair, address, _timeout: answers[address])
-    assert pairs.ask_peer(of_four(0)) == pairs.OPEN
+    assert pairs.probe_peer(of_four(0)) == pairs.OPEN
     for last, answer in (("192.168.100.13", pairs.REFUSED), ("192.168.100.12", pairs.SILENT)):
         answers[last] = answer
-        assert pairs.ask_peer(of_four(0)) == answer
+        assert pairs.probe_peer(of_four(0)) == answer
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_of_several_the_one_that_does_worst_counts(monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_which_half_it_is(labels: dict[str, str], record: t.Any, rank: int | None) -> None:
-    pair = pairs.pair_of(labels, {}, record)
+    pair = pairs.cluster_of(labels, {}, record)
     assert (pair.rank if pair else None) == rank
 
 
@@ -118,7 +118,7 @@ def interface(root: Path, **files: t.Any) -> Path:
 def test_the_kernel_is_asked_how_the_link_is(tmp_path: Path) -> None:
     here = dataclasses.replace(RAIL, address="127.0.0.1")
     root = interface(tmp_path, carrier=1, operstate="up", mtu=1500, speed=100000)
-    assert pairs.look_at_rail(here, root) == pairs.Link(True, True, 1500, 100_000)
+    assert pairs.read_rail(here, root) == pairs.Link(True, True, 1500, 100_000)
 
 
 @pytest.mark.parametrize(
@@ -126,14 +126,14 @@ def test_the_kernel_is_asked_how_the_link_is(tmp_path: Path) -> None:
     [({"carrier": 0, "operstate": "down"}, False), ({"operstate": "down"}, False), ({"mtu": 9000}, None)],
 )
 def test_a_link_that_is_down(tmp_path: Path, files: dict[str, t.Any], up: bool | None) -> None:
-    assert pairs.look_at_rail(RAIL, interface(tmp_path, speed=-1, **files)).up is up
+    assert pairs.read_rail(RAIL, interface(tmp_path, speed=-1, **files)).up is up
 
 
 def test_an_interface_that_is_gone(tmp_path: Path) -> None:
     # Reserved for documentation: no machine has it.
     gone = dataclasses.replace(RAIL, address="192.0.2.77")
-    assert pairs.look_at_rail(gone, tmp_path) == pairs.Link(up=False, address_here=False)
-    assert pairs.look_at_rail(dataclasses.replace(gone, interface=None), tmp_path).up is None
+    assert pairs.read_rail(gone, tmp_path) == pairs.Link(up=False, address_here=False)
+    assert pairs.read_rail(dataclasses.replace(gone, interface=None), tmp_path).up is None
 
 
 def test_whether_the_other_one_answers() -> None:
@@ -141,16 +141,16 @@ def test_whether_the_other_one_answers() -> None:
         server.bind(("127.0.0.1", 0))
         port = server.getsockname()[1]
         rail = pairs.Rail(None, "127.0.0.1", "127.0.0.1")
-        pair = pairs.Pair(0, (rail,), port)
-        assert pairs.ask_peer(pair) == "refused"
+        pair = pairs.ClusterView(0, (rail,), port)
+        assert pairs.probe_peer(pair) == "refused"
         server.listen()
-        assert pairs.ask_peer(pair) == "open"
+        assert pairs.probe_peer(pair) == "open"
         for link in (pairs.Link(up=False), pairs.Link(address_here=False)):
-            assert pairs.ask_peer(pair, link) == "silent"
+            assert pairs.probe_peer(pair, link) == "silent"
         # By the way round it is found, but not on the cable.
         away = pairs.Rail(None, "192.0.2.77", "127.0.0.1")
-        assert pairs.ask_peer(pairs.Pair(0, (away,), port)) == "silent"
-    assert pairs.ask_peer(pairs.Pair(0, ())) is None
+        assert pairs.probe_peer(pairs.ClusterView(0, (away,), port)) == "silent"
+    assert pairs.probe_peer(pairs.ClusterView(0, ())) is None
 
 
 def test_one_that_does_not_answer() -> None:
@@ -158,13 +158,13 @@ def test_one_that_does_not_answer() -> None:
         server.bind(("127.0.0.1", 0))
         server.listen(0)
         rail = pairs.Rail(None, "127.0.0.1", "127.0.0.1")
-        pair = pairs.Pair(0, (rail,), server.getsockname()[1])
+        pair = pairs.ClusterView(0, (rail,), server.getsockname()[1])
         # A full queue takes nobody any more.
         waiting = [socket.socket() for _number in range(4)]
         for one in waiting:
             one.setblocking(False)
             one.connect_ex(server.getsockname())
-        assert pairs.ask_peer(pair, timeout=0.3) == "silent"
+        assert pairs.probe_peer(pair, timeout=0.3) == "silent"
         for one in waiting:
             one.close()
 
@@ -204,9 +204,9 @@ def test_a_rail_of_four_leads_to_all_others() -> None:
 
 def test_of_several_the_one_that_is_not_reached_is_told_of() -> None:
     peers = [{"reachable": True}, {"reachable": False, "since": 5.0}, {"reachable": True}]
-    assert pairs.noticed({"peers": peers}) == peers[1]
-    assert pairs.noticed({"peers": peers[:1]}) == peers[0]
-    assert pairs.noticed({"peers": []}) is None
+    assert pairs.last_seen({"peers": peers}) == peers[1]
+    assert pairs.last_seen({"peers": peers[:1]}) == peers[0]
+    assert pairs.last_seen({"peers": []}) is None
 
 
 def test_what_the_ranks_said() -> None:
