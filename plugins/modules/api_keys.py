@@ -31,7 +31,11 @@ RETURN = r"""
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.exposed import closes, exposed, scope
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.exposed import (
+    closes,
+    exposed_endpoint,
+    scope,
+)
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.keys import Keys, KeysError
 
 
@@ -76,7 +80,7 @@ def main() -> None:
         # A key of another owner keeps the endpoint open for containers.
         scope=now,
         # The message for people if other machines lose access.
-        closes=closes(scope(exposed(directory.parent)), now),
+        closes=closes(scope(exposed_endpoint(directory.parent)), now),
         owners=dict(sorted(after.items())),
         accepted_paths={
             name: str(keys.path(name)) for name in sorted(after, key=lambda name: (after[name] != owner, name))

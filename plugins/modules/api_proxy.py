@@ -61,7 +61,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.end
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.proxy import (
     HostError,
-    Wish,
+    ProxySpec,
     plan,
     read_host,
 )
@@ -127,7 +127,7 @@ def main() -> None:
     asked = module.params
     try:
         if asked["plan"] is not None:
-            module.exit_json(changed=False, **plan(Wish(**asked["plan"]), read_host()))
+            module.exit_json(changed=False, **plan(ProxySpec(**asked["plan"]), read_host()))
         result = check(asked["check"])
     except (CheckError, HostError) as error:
         module.fail_json(msg=str(error))

@@ -395,8 +395,8 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look import smaller_context
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.readiness import Look, Waiting
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.readiness import Observation, ReadinessWait
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import smaller_context
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.following import following
 
 QUESTIONS = {
@@ -437,10 +437,10 @@ class CompletionsProbe:
             module.fail_json(msg=str(exc))
         self.server = self.waiting()
 
-    def waiting(self) -> Waiting:
+    def waiting(self) -> ReadinessWait:
         """What is looked at until the server is ready."""
         state_file, log_file = self.params["state_file"], self.params["log_file"]
-        return Waiting(
+        return ReadinessWait(
             self.client,
             url=self.params["url"],
             state_file=Path(state_file) if state_file else None,
@@ -490,7 +490,7 @@ class CompletionsProbe:
             self.warned.add(message)
             self.module.warn(message)
 
-    def ask(self, look: Look) -> tuple[completions.Answer, completions.Verdict]:
+    def ask(self, look: Observation) -> tuple[completions.Answer, completions.Verdict]:
         kind = self.params["kind"]
         prompt, expect = self.params["prompt"], self.params["expect"]
         if expect is None:
@@ -514,7 +514,7 @@ class CompletionsProbe:
 
     def report(
         self,
-        look: Look,
+        look: Observation,
         answer: completions.Answer | None,
         tool_call: completions.ToolCall | None,
         verdict: completions.Verdict,
@@ -548,7 +548,7 @@ class CompletionsProbe:
             self.module.fail_json(msg=message, **result)
         self.module.exit_json(**result)
 
-    def failure(self, look: Look, verdict: completions.Verdict) -> str | None:
+    def failure(self, look: Observation, verdict: completions.Verdict) -> str | None:
         """The sentence to fail with, if the caller wants that."""
         fail_on = self.params["fail_on"]
         if verdict.state == "loading":

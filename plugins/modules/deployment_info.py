@@ -558,8 +558,8 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.records import FormatError
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status_look import StatusLook
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.written import written
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.status_facts import StatusInspector
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log_location import last_log_lines
 
 GATHERED = ["status", "log"]
 # The action waits; only where that was in vain is it looked for the reason.
@@ -598,7 +598,7 @@ def main() -> None:
     found: dict[str, t.Any] = {}
     if "status" in params["gather"]:
         try:
-            found.update(StatusLook(params, Machine()).gather().facts())
+            found.update(StatusInspector(params, Machine()).gather().facts())
         except FormatError as error:
             module.fail_json(msg=str(error))
     if "log" in params["gather"]:
@@ -606,7 +606,7 @@ def main() -> None:
         if wanted["lines"] < 1:
             module.fail_json(msg=f"lines is {wanted['lines']}, but at least 1 line has to be asked for.")
         where = Path(params["state_directory"]), params["socket"], params["container"]
-        found["log"] = written(*where, wanted["lines"], wanted["raw"], wanted["all_runs"])
+        found["log"] = last_log_lines(*where, wanted["lines"], wanted["raw"], wanted["all_runs"])
     module.exit_json(changed=False, **found)
 
 

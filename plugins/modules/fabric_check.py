@@ -30,12 +30,12 @@ RETURN = r"""
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.arguments import PROOF
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.proof import proven
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.link_check import check_link
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=PROOF, supports_check_mode=True)
-    proof = proven(module.params)
+    proof = check_link(module.params)
     if proof["error"]:
         module.fail_json(msg=proof["error"], table=proof["table"])
     module.exit_json(changed=False, **{name: proof[name] for name in ("rails", "table", "findings")})

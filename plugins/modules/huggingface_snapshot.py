@@ -629,6 +629,11 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import amount
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache_facts import EnvironmentValueError
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache_inspector import (
+    CacheInspector,
+    unreadable,
+)
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.config import (
     PAIR_ARGUMENT,
     ModelFiles,
@@ -637,8 +642,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.conf
     weight_bytes,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.directory import look_at
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import Wanted
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.found import EnvironmentValueError
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import ModelSpec
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import (
     REPOSITORIES_ARGUMENT,
     CachedModelFiles,
@@ -651,7 +655,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub 
     survey,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.limits import wait_text
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.look import CacheLook, unreadable
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.following import following
 
 # How long a look that follows waits at a time, and what is no longer waited for.
@@ -665,7 +668,7 @@ class SnapshotSurvey:
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
         params = module.params
-        self.wanted = [Wanted.of(item) for item in params["repositories"]]
+        self.wanted = [ModelSpec.of(item) for item in params["repositories"]]
         # They need no network, and so come first.
         self.directories, errors = look_at(params["directories"], params["model_pair"].get("draft") or "")
         self.refuse(errors)
@@ -673,7 +676,7 @@ class SnapshotSurvey:
         if params["cache"] is not None:
             take_over = params["foreign_paths"] == "accept"
             given = {key: params[key] for key in ("repositories", "cache_directory", "receipts_directory", "verify")}
-            self.found = CacheLook({**given, **params["cache"], "take_over": take_over}).look()
+            self.found = CacheInspector({**given, **params["cache"], "take_over": take_over}).look()
         self.cache = Path(self.found.get("directory") or params["cache_directory"])
         self.receipts = Path(params["receipts_directory"])
         self.hub = None if params["offline"] else Hub(params["endpoint"], params["token"] or "")

@@ -93,8 +93,11 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     used_records,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.docker_facts import (
+    ARGUMENTS,
+    DockerInspector,
+)
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import EngineError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.look import ARGUMENTS, DockerAccessInfo
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.arguments import PROOF
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import machine
 
@@ -128,7 +131,7 @@ def login() -> dict[str, t.Any]:
 
 
 def look(
-    subset: str, params: t.Mapping[str, t.Any], docker: DockerAccessInfo, found: t.Mapping[str, t.Any]
+    subset: str, params: t.Mapping[str, t.Any], docker: DockerInspector, found: t.Mapping[str, t.Any]
 ) -> t.Mapping[str, t.Any]:
     """Gather a subset, after those that were found.
 
@@ -148,9 +151,9 @@ def look(
         if not params["any_format"]:
             require_format(labels, *used_records(state, params["deployment"], labels))
         return load_records(state, params["deployment"], labels)
-    from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import PairLook
+    from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.cluster_facts import ClusterInspector
 
-    return PairLook(state, params["cluster"], Machine()).look()
+    return ClusterInspector(state, params["cluster"], Machine()).look()
 
 
 def unseen(docker: t.Mapping[str, t.Any]) -> str:
@@ -186,7 +189,7 @@ def main() -> None:
     if "cluster" in asked and module.params["cluster"] is None:
         module.fail_json(msg="To gather 'cluster', the option cluster has to say what to look at.")
     try:
-        docker = DockerAccessInfo(module.params["docker"], Machine())
+        docker = DockerInspector(module.params["docker"], Machine())
     except ValueError as error:
         module.fail_json(msg=str(error))
     found: dict[str, t.Any] = {"ansible_facts": login()} if "login" in asked else {}

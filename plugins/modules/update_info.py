@@ -42,7 +42,7 @@ import dataclasses
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import own_platform
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.registry import Reference, Registry
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import Wanted
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import ModelSpec
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import Hub
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.updates import Row, image_row, model_row
 
@@ -59,7 +59,7 @@ def rows(module: AnsibleModule) -> list[Row]:
     hubs = [Hub(module.params["endpoint"], token, delays=DELAYS) for token in tokens]
     return [
         image_row(module.params["image"], own_platform(), module.params["families"], registry_of),
-        *(model_row(model["commit"], Wanted.of(model), hubs) for model in module.params["models"]),
+        *(model_row(model["commit"], ModelSpec.of(model), hubs) for model in module.params["models"]),
     ]
 
 

@@ -39,7 +39,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log 
     reason,
     remarks,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look import TRIAL_FAILED
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import TRIAL_FAILED
 
 COLUMN = 10
 LONGEST = 400
@@ -241,7 +241,7 @@ def matching_line(text: str, row: KnownProblem) -> str:
     return lines[-1].strip() if lines else text
 
 
-def calm(findings: t.Sequence[Finding]) -> None:
+def clear_causes(findings: t.Sequence[Finding]) -> None:
     """Of a server that generates, nothing is the cause of a failure."""
     for finding in findings:
         if finding.severity == CAUSE or (finding.severity == HINT and finding.where == "kernel log"):
@@ -262,7 +262,7 @@ def consequences(findings: t.Sequence[Finding]) -> set[str]:
     return found
 
 
-def put_root_first(findings: t.Sequence[Finding]) -> None:
+def order_by_root_cause(findings: t.Sequence[Finding]) -> None:
     """What explains another finding is the cause, and the other one its consequence."""
     by_id = {finding.id: finding for finding in findings}
     explained_away = consequences(findings)
@@ -338,9 +338,9 @@ def diagnose(evidence: Evidence, host: str = "") -> Diagnosis:
     search = Diagnoser(evidence)
     findings = search.search()
     if evidence.serves and not evidence.failure:
-        calm(findings)
+        clear_causes(findings)
     else:
-        put_root_first(findings)
+        order_by_root_cause(findings)
         # An error that nobody knows is not explained by what is only usual besides.
         if is_broken(evidence, findings) and not [one for one in search.unexplained if one[0] != FAILURE]:
             promote(findings, evidence.failure)

@@ -21,7 +21,7 @@ from urllib.parse import quote, urlsplit
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import bandwidth, records
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import cluster_view as pairs
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import access as docker
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import holders
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import usage
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import (
@@ -29,10 +29,10 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.depl
     Gatherer,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import tail
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import (
     QUESTION,
-    Look,
-    ServerLook,
+    ServerFacts,
+    ServerInspector,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import hotplug as _hotplug
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import user_name
@@ -101,7 +101,7 @@ class Evidence(DeploymentFacts):
     foreign_cache: str = ""
     port: Facts | None = None
     boot_time: float | None = None
-    look: Look | None = None
+    look: ServerFacts | None = None
     served: list[str] = dataclasses.field(default_factory=list)
 
     @property
@@ -280,7 +280,7 @@ class EvidenceGatherer(Gatherer):
                 docker.brief_container(one, self._engine.container(one["Id"]))
                 for one in self._engine.get("/containers/json")
             ]
-            evidence.containers, evidence.gpu_processes = holders.holdings(self._machine, listed, ask_gpu_processes())
+            evidence.containers, evidence.gpu_processes = usage.holdings(self._machine, listed, ask_gpu_processes())
         return detail
 
     def _docker_log(self) -> str | None:
@@ -399,14 +399,14 @@ class EvidenceGatherer(Gatherer):
         url = urlsplit(address_of(self.facts))
         if not url.hostname or not url.port:
             return "no deployment says which"
-        self.facts.port = holders.port_use(self._machine, self.facts.containers, url.hostname, url.port)
+        self.facts.port = usage.port_use(self._machine, self.facts.containers, url.hostname, url.port)
         return None
 
     def _ask(self) -> str | None:
         url = address_of(self.facts)
         if not url:
             raise ValueError("the container does not say where it listens")
-        server = ServerLook(url, self.facts)
+        server = ServerInspector(url, self.facts)
         self.facts.look = server.look(QUESTION, False, ASK_DEADLINE_S)
         if self.facts.look.state in ("ready", "busy"):
             self.facts.served = completions.Client(url).models()

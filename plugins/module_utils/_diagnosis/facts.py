@@ -34,20 +34,20 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import memory_curve
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis.evidence import Evidence
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.holders import memory_holders
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.usage import memory_holders
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import seconds_of
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import (
     reason,
     remarks,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.marks import STAGES, START_MARKERS
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import (
     STAYS_DOWN,
     TRIAL_FAILED,
     describe_exit,
-    how_far,
+    load_progress,
     trial_of,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.marks import STAGES, START_MARKERS
 
 Answer = t.Optional[str]
 Fact = t.Callable[[Evidence], Answer]
@@ -395,7 +395,7 @@ def still_loading(evidence: Evidence) -> Answer:
     state = evidence.state or {}
     # One that was ended for another one has not failed.
     begun = evidence.said in ("loading", "starting") or (evidence.said == "restarting" and not state.get("last_exit"))
-    return how_far(state, evidence.server_log)[1] if evidence.running and begun else None
+    return load_progress(state, evidence.server_log)[1] if evidence.running and begun else None
 
 
 def busy(evidence: Evidence) -> Answer:

@@ -101,7 +101,7 @@ class Engine:
         answer: Answer | None = self.find(f"/containers/{quote(name, safe='')}/json")
         return answer
 
-    def own(self, name: str) -> Answer | None:
+    def own_container(self, name: str) -> Answer | None:
         """Return a container if this collection made it: a name alone may be anybody's."""
         found = self.container(name)
         labels = ((found or {}).get("Config") or {}).get("Labels") or {}
@@ -109,7 +109,7 @@ class Engine:
 
     def standby(self, name: str) -> Answer | None:
         """Return what was put aside for a successor."""
-        return self.own(f"{name}{STANDBY}")
+        return self.own_container(f"{name}{STANDBY}")
 
     def slot(self, name: str) -> Answer | None:
         """Return what is in the serving slot, or what was put aside if it runs again, as after a power cut.

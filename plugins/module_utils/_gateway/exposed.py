@@ -19,7 +19,7 @@ FILE = Path("config/endpoint.json")
 SHAPE: dict[str, t.Any] = {"urls": [{"scope": str, "url": str}], "keys": dict, "ca": str}
 
 
-def exposed(directory: Path) -> dict[str, t.Any] | None:
+def exposed_endpoint(directory: Path) -> dict[str, t.Any] | None:
     """Return what is offered by the proxy that has this directory; None if nothing is, or it cannot be read."""
     try:
         found = json.loads((directory / FILE).read_text(encoding="utf-8"))

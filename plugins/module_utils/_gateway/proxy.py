@@ -54,7 +54,7 @@ class Host(t.NamedTuple):
         return next((one for one in self.addresses.get(BRIDGE, []) if ":" not in one), None)
 
 
-class Wish(t.NamedTuple):
+class ProxySpec(t.NamedTuple):
     """What was asked for."""
 
     expose: str
@@ -116,7 +116,7 @@ def is_for(certificate_name: str, name: str) -> bool:
     return value == name
 
 
-def host_names(wish: Wish, host: Host) -> list[str]:
+def host_names(wish: ProxySpec, host: Host) -> list[str]:
     """Every name and address under which clients may ask, the best known first."""
     own = [host.name] if "." in host.name else [f"{host.name}.local", host.name]
     from_elsewhere = [] if wish.reached_as in ("", "localhost", "127.0.0.1", "::1") else [wish.reached_as]
@@ -124,7 +124,7 @@ def host_names(wish: Wish, host: Host) -> list[str]:
     return list(dict.fromkeys(name for name in names if is_address(name) or _NAME.fullmatch(name)))
 
 
-def good_names(wish: Wish, host: Host) -> list[str]:
+def good_names(wish: ProxySpec, host: Host) -> list[str]:
     """Those of the names that the certificate is for."""
     names = host_names(wish, host)
     if wish.certificate_names is None:
@@ -132,7 +132,7 @@ def good_names(wish: Wish, host: Host) -> list[str]:
     return [name for name in names if any(is_for(one, name) for one in wish.certificate_names)]
 
 
-def problems(wish: Wish, host: Host) -> list[str]:
+def problems(wish: ProxySpec, host: Host) -> list[str]:
     """What speaks against it, each in a sentence."""
     found = []
     if host.gateway is None:
@@ -148,7 +148,7 @@ def problems(wish: Wish, host: Host) -> list[str]:
     return found
 
 
-def _lan_problems(wish: Wish, host: Host) -> list[str]:
+def _lan_problems(wish: ProxySpec, host: Host) -> list[str]:
     found = []
     for address in wish.addresses:
         if not is_address(address):
@@ -190,7 +190,7 @@ def listen(address: str, port: int, name: str) -> dict[str, t.Any]:
     return {"address": address, "port": port, "input": name, "text": f"{in_url(address)}:{port}:{port}"}
 
 
-def plan(wish: Wish, host: Host) -> dict[str, t.Any]:
+def plan(wish: ProxySpec, host: Host) -> dict[str, t.Any]:
     """Return everything that the proxy's configuration and its users need. With problems, the rest is empty.
 
     `gateway` is the host's address on Docker's bridge, `check` how the controller reaches the proxy, and `certificate`

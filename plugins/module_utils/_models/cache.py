@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
     CachedRepository,
-    Wanted,
+    ModelSpec,
     folder_name,
     lock_if_free,
     own_size,
@@ -118,7 +118,7 @@ def group_of(name: str) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Unserved:
+class UnusedFiles:
     """Files of a model that its patterns leave out."""
 
     pointers: tuple[Pointer, ...]
@@ -127,7 +127,7 @@ class Unserved:
     pieces: tuple[Piece, ...]
 
 
-def unserved(directory: Path, wanted: Wanted) -> Unserved:
+def unused_files(directory: Path, wanted: ModelSpec) -> UnusedFiles:
     """What the patterns leave out of all snapshots of a model."""
     everything = pointers(directory)
     surplus = [pointer for pointer in everything if not is_wanted(pointer.name, wanted)]
@@ -141,14 +141,14 @@ def unserved(directory: Path, wanted: Wanted) -> Unserved:
         if pointer.blob is not None and not shared:
             blobs[pointer.blob] = None
     pieces = tuple(Piece(path, size) for path, size in sorted(groups.items()))
-    return Unserved(tuple(surplus), tuple(blobs), pieces)
+    return UnusedFiles(tuple(surplus), tuple(blobs), pieces)
 
 
-def patterns_of(receipt: t.Mapping[str, t.Any] | None, name: str, wanted: t.Iterable[Wanted]) -> Wanted | None:
+def patterns_of(receipt: t.Mapping[str, t.Any] | None, name: str, wanted: t.Iterable[ModelSpec]) -> ModelSpec | None:
     """Which files of a model are served: as its receipt says, else as is wanted now; None if nobody says."""
     if receipt:
         include, exclude = receipt.get("include") or [], receipt.get("exclude") or []
-        return Wanted(name, str(receipt["commit"]), tuple(include), tuple(exclude))
+        return ModelSpec(name, str(receipt["commit"]), tuple(include), tuple(exclude))
     return next((item for item in wanted if item.id == name), None)
 
 
@@ -168,7 +168,7 @@ def parts(directory: Path) -> tuple[Piece, ...]:
 
 
 def cached_models(
-    cache: Path, receipts: Path, in_use: t.Mapping[str, set[str]], wanted: t.Iterable[Wanted] = ()
+    cache: Path, receipts: Path, in_use: t.Mapping[str, set[str]], wanted: t.Iterable[ModelSpec] = ()
 ) -> list[CachedModel]:
     """Every model in a cache. The files that are wanted now decide where a model has no receipt."""
     wanted = list(wanted)
@@ -184,14 +184,14 @@ def cached_models(
                 bytes_on_disk=CachedRepository(cache, name).bytes_on_disk(),
                 fetched_here=receipt is not None,
                 in_use=name in in_use,
-                unused_files=unserved(directory, patterns).pieces if patterns else (),
+                unused_files=unused_files(directory, patterns).pieces if patterns else (),
                 incomplete_downloads=parts(directory),
             )
         )
     return found
 
 
-def described(model: CachedModel) -> dict[str, t.Any]:
+def model_result(model: CachedModel) -> dict[str, t.Any]:
     """A model as a module returns it."""
     return dataclasses.asdict(model)
 
@@ -293,7 +293,7 @@ class Prune:
         patterns = patterns_of(receipt_here(self.cache, self.receipts, removal.id), removal.id, ())
         if patterns is None:
             return
-        found = unserved(directory, patterns)
+        found = unused_files(directory, patterns)
         mine = [item for item in found.pointers if group_of(item.name) == removal.path]
         others = {item.blob for item in found.pointers if item not in mine}
         for pointer in mine:

@@ -26,7 +26,7 @@ Receipt = dict[str, t.Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class Wanted:
+class ModelSpec:
     """A repository at a revision, and which of its files."""
 
     id: str
@@ -35,7 +35,7 @@ class Wanted:
     exclude: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, item: t.Mapping[str, t.Any]) -> Wanted:
+    def of(cls, item: t.Mapping[str, t.Any]) -> ModelSpec:
         """One of a module's repositories, or a view of it."""
         return cls(item["id"], item["revision"], tuple(item["include"]), tuple(item["exclude"]))
 
@@ -93,7 +93,7 @@ def write_whole(path: Path, text: str) -> None:
     new.replace(path)
 
 
-def give_back(descriptor: int) -> None:
+def drop_page_cache(descriptor: int) -> None:
     """Have the kernel drop a file's pages, which on a Spark count as used GPU memory; new ones it begins to write."""
     with contextlib.suppress(OSError):
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -203,7 +203,7 @@ def receipt_commit(receipt: t.Mapping[str, t.Any] | None, revision: str) -> str 
     return None
 
 
-def receipt_covers(receipt: t.Mapping[str, t.Any], wanted: Wanted) -> bool:
+def receipt_covers(receipt: t.Mapping[str, t.Any], wanted: ModelSpec) -> bool:
     """Whether a receipt was written for just these files of this revision."""
     return (
         receipt_commit(receipt, wanted.revision) is not None
@@ -225,7 +225,7 @@ def is_unchanged(receipt: t.Mapping[str, t.Any], snapshot: Path) -> bool:
 
 
 def write_receipt(
-    receipts: Path, wanted: Wanted, commit: str, revisions: t.Iterable[str], files: t.Mapping[str, t.Any]
+    receipts: Path, wanted: ModelSpec, commit: str, revisions: t.Iterable[str], files: t.Mapping[str, t.Any]
 ) -> None:
     """Note of a model whose checksums were right what is there, and by which revisions it was asked for until now."""
     earlier = read_receipt(receipts, wanted.id)

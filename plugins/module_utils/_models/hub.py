@@ -35,9 +35,9 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
     BLOB,
     COMMIT,
     CachedRepository,
+    ModelSpec,
     Part,
     RemoteFile,
-    Wanted,
     folder_name,
     is_unchanged,
     read_receipt,
@@ -110,13 +110,13 @@ def matches_any(path: str, patterns: t.Iterable[str]) -> bool:
     return any(fnmatch.fnmatch(path, pattern + "*" if pattern.endswith("/") else pattern) for pattern in patterns)
 
 
-def is_wanted(path: str, wanted: Wanted) -> bool:
+def is_wanted(path: str, wanted: ModelSpec) -> bool:
     """Choose files as huggingface_hub's allow_patterns and ignore_patterns do; no include pattern means every file."""
     included = not wanted.include or matches_any(path, wanted.include)
     return included and not matches_any(path, wanted.exclude)
 
 
-def choose_files(wanted: Wanted, files: t.Sequence[RemoteFile], endpoint: str) -> list[RemoteFile]:
+def choose_files(wanted: ModelSpec, files: t.Sequence[RemoteFile], endpoint: str) -> list[RemoteFile]:
     """The wanted files; raises HubError for a pattern that can only be a mistake."""
     where = f"{endpoint}/{wanted.id}/tree/{wanted.revision}"
     idle = [pattern for pattern in wanted.include if not any(matches_any(file.path, [pattern]) for file in files)]
@@ -423,7 +423,7 @@ def free_space(path: Path) -> tuple[int, Path]:
 View = dict[str, t.Any]
 
 
-def view_of_receipt(wanted: Wanted, cache: Path, receipt: t.Mapping[str, t.Any]) -> View:
+def view_of_receipt(wanted: ModelSpec, cache: Path, receipt: t.Mapping[str, t.Any]) -> View:
     """A repository whose files are all there and unchanged since they were checked."""
     cached = CachedRepository(cache, wanted.id)
     return {
@@ -443,7 +443,7 @@ def view_of_receipt(wanted: Wanted, cache: Path, receipt: t.Mapping[str, t.Any])
 
 
 def view_of_hub(
-    wanted: Wanted, cache: Path, receipt: t.Mapping[str, t.Any] | None, hub: Hub, take_over: bool = False
+    wanted: ModelSpec, cache: Path, receipt: t.Mapping[str, t.Any] | None, hub: Hub, take_over: bool = False
 ) -> View:
     """A repository as the Hub lists it, compared with the cache."""
     commit, gated = hub.resolve(wanted.id, receipt_commit(receipt, wanted.revision) or wanted.revision)
@@ -470,13 +470,13 @@ def view_of_hub(
     }
 
 
-def unknown_view(wanted: Wanted, cache: Path) -> View:
+def unknown_view(wanted: ModelSpec, cache: Path) -> View:
     """A repository of which nothing can be said without the Hub."""
     commit = wanted.revision if COMMIT.fullmatch(wanted.revision) else None
     return _frame(wanted, CachedRepository(cache, wanted.id), commit)
 
 
-def _frame(wanted: Wanted, cached: CachedRepository, commit: str | None) -> View:
+def _frame(wanted: ModelSpec, cached: CachedRepository, commit: str | None) -> View:
     return {
         "id": wanted.id,
         "revision": wanted.revision,
@@ -513,7 +513,7 @@ class Survey:
 
 
 def view(
-    wanted: Wanted, cache: Path, receipts: Path, hub: Hub | None, take_over: bool = False, verify: bool = False
+    wanted: ModelSpec, cache: Path, receipts: Path, hub: Hub | None, take_over: bool = False, verify: bool = False
 ) -> View:
     """One repository; the Hub is asked only when no receipt vouches for the files, and never if it is None.
 
@@ -529,7 +529,7 @@ def view(
 
 
 def survey(
-    wanted: t.Sequence[Wanted],
+    wanted: t.Sequence[ModelSpec],
     cache: Path,
     receipts: Path,
     hub: Hub | None,
@@ -565,7 +565,7 @@ class OtherHost(Hub):
         super().__init__("the other host")
         self._views = {view["id"]: view for view in views}
 
-    def wanted(self, wanted: Wanted) -> Wanted:
+    def wanted(self, wanted: ModelSpec) -> ModelSpec:
         """The same model at the very commit that the other host has."""
         return dataclasses.replace(wanted, revision=self._view(wanted.id)["commit"])
 
@@ -596,7 +596,7 @@ class CachedModelFiles(ModelFiles):
 
     def __init__(self, view: View, hub: Hub | None) -> None:
         super().__init__(Path(view["snapshot"] or os.devnull))
-        self._wanted, self._commit = Wanted.of(view), view["commit"]
+        self._wanted, self._commit = ModelSpec.of(view), view["commit"]
         self._hub = hub if view["source"] == "hub" else None
 
     def json(self, name: str) -> dict[str, t.Any] | None:

@@ -28,7 +28,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.rele
     range_of,
     version_of,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import COMMIT, RemoteFile, Wanted
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import COMMIT, ModelSpec, RemoteFile
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import (
     Hub,
     HubError,
@@ -151,7 +151,7 @@ def ask(hubs: t.Sequence[Hub], question: t.Callable[[Hub], Answer]) -> Answer:
     return question(hubs[-1])
 
 
-def differing(old: t.Iterable[RemoteFile], new: t.Iterable[RemoteFile], wanted: Wanted) -> list[RemoteFile]:
+def differing(old: t.Iterable[RemoteFile], new: t.Iterable[RemoteFile], wanted: ModelSpec) -> list[RemoteFile]:
     """Return the wanted files whose content is new in a commit, and those that it removes, with a size of 0."""
     before = {file.path: file for file in old if is_wanted(file.path, wanted)}
     after = {file.path: file for file in new if is_wanted(file.path, wanted)}
@@ -167,7 +167,7 @@ def short(commit: str | None) -> str:
     return commit[:8] if commit and COMMIT.fullmatch(commit) else commit or "-"
 
 
-def model_row(commit: str | None, wanted: Wanted, hubs: t.Sequence[Hub]) -> Row:
+def model_row(commit: str | None, wanted: ModelSpec, hubs: t.Sequence[Hub]) -> Row:
     """Ask the Hub about a model of which a commit is deployed."""
     row = Row("model", wanted.id, current=commit)
     if wanted.id.startswith("/"):
@@ -185,7 +185,7 @@ def model_row(commit: str | None, wanted: Wanted, hubs: t.Sequence[Hub]) -> Row:
     return row
 
 
-def _compare_pin(row: Row, wanted: Wanted, hubs: t.Sequence[Hub]) -> None:
+def _compare_pin(row: Row, wanted: ModelSpec, hubs: t.Sequence[Hub]) -> None:
     """A pinned model changes only when the recipe does."""
     row.newest, row.verdict = wanted.revision, PINNED
     if row.current and row.current != wanted.revision:
@@ -198,7 +198,7 @@ def _compare_pin(row: Row, wanted: Wanted, hubs: t.Sequence[Hub]) -> None:
         )
 
 
-def _compare_branch(row: Row, wanted: Wanted, hubs: t.Sequence[Hub]) -> None:
+def _compare_branch(row: Row, wanted: ModelSpec, hubs: t.Sequence[Hub]) -> None:
     commit, _gated = ask(hubs, lambda hub: hub.resolve(wanted.id, wanted.revision))
     row.newest, current = commit, row.current
     if not current:

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.lines import TAIL_BYTES, read_end
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import (
     STARTS_WITHIN_S,
     TRIAL_FAILED,
     ended_by_itself,
-    how_far,
     is_its_own,
-    missing_half,
+    load_progress,
+    missing_worker,
     trial_of,
     why_ended,
 )
@@ -53,7 +53,7 @@ def refused_for(server: t.Mapping[str, t.Any]) -> float:
 
 
 @dataclasses.dataclass
-class Look:
+class Observation:
     """What one look at the server showed."""
 
     state: str
@@ -67,7 +67,7 @@ class Look:
 
 
 @dataclasses.dataclass(frozen=True)
-class Waiting:
+class ReadinessWait:
     """Looks at a server until there is something to say of it."""
 
     client: completions.Client
@@ -84,7 +84,7 @@ class Waiting:
     # What is told of a file that cannot be read.
     warn: t.Callable[[str], None]
 
-    def until(self, seconds: float) -> Look:
+    def until(self, seconds: float) -> Observation:
         """Look until there is something to report, or the time is up."""
         begin = time.monotonic()
         end = begin + seconds
@@ -98,7 +98,7 @@ class Waiting:
                 return look
             time.sleep(max(0.0, min(LOOK_EVERY_S, end - now)))
 
-    def look(self) -> Look:
+    def look(self) -> Observation:
         """One look at the port, the routes and the files."""
         server = self.read_state()
         if not is_its_own(server, self.since):
@@ -108,18 +108,18 @@ class Waiting:
         except completions.Refused as exc:
             return self.by_files(server, str(exc))
         except completions.Unreachable as exc:
-            return Look("absent", f"The server at {self.url} cannot be asked: {exc}.", server=server)
+            return Observation("absent", f"The server at {self.url} cannot be asked: {exc}.", server=server)
         except completions.Expired:
             message = f"The server at {self.url} takes connections, but /health does not answer."
-            return Look("unhealthy", message, server=server)
+            return Observation("unhealthy", message, server=server)
         except completions.BadReply as exc:
             message = f"What listens at {self.url} does not answer /health properly: {exc}."
-            return Look("unhealthy", message, server=server)
+            return Observation("unhealthy", message, server=server)
         if health.status != 200:
             said = completions.error_text(health.json) or health.text or "no reason given"
             message = f"/health at {self.url} answers {health.status}: {said.rstrip('.')}."
-            return Look("unhealthy", message, health=health.status, server=server)
-        look = Look("ready", health=200, server=server)
+            return Observation("unhealthy", message, health=health.status, server=server)
+        look = Observation("ready", health=200, server=server)
         try:
             look.models = self.client.models()
             look.version = self.client.version()
@@ -159,36 +159,38 @@ class Waiting:
             self.warn(f"The log {self.log_file} cannot be read: {exc}.")
             return ""
 
-    def by_files(self, server: dict[str, t.Any] | None, reason: str = "") -> Look:
+    def by_files(self, server: dict[str, t.Any] | None, reason: str = "") -> Observation:
         """Tell loading, dead and absent apart by the files; the reason is why nobody answers, where that was asked."""
         url = self.url
         if server is None and not reason:
             return self.not_yet_started(url, server)
         if server is None:
-            return Look("absent", f"No server at {url}: {reason}, and nothing says that one is being started.")
+            return Observation("absent", f"No server at {url}: {reason}, and nothing says that one is being started.")
         state = server.get("state")
         if (server.get("since") or 0) < self.since:
             return self.not_yet_started(url, server)
         if state == "stopped":
-            return Look("absent", f"The server at {url} is stopped; start it.", server=server)
+            return Observation("absent", f"The server at {url} is stopped; start it.", server=server)
         if state == TRIAL_FAILED:
             # The benchmark goes on to the next one, or gives the deployment's own options back.
-            return Look("loading", text=f"a benchmark tried {trial_of(server)}, which failed", server=server)
-        missing = missing_half(server)
+            return Observation("loading", text=f"a benchmark tried {trial_of(server)}, which failed", server=server)
+        missing = missing_worker(server)
         if missing:
-            return self.without_half(server, missing)
+            return self.waiting_for_worker(server, missing)
         last_exit = ended_by_itself(server, self.since)
         if last_exit is not None:
-            return Look("dead", why_ended(last_exit, self.read_log()), server=server)
+            return Observation("dead", why_ended(last_exit, self.read_log()), server=server)
         if state == "failed":
-            return Look("absent", f"No server at {url}: it failed earlier and was not started since.", server=server)
+            return Observation(
+                "absent", f"No server at {url}: it failed earlier and was not started since.", server=server
+            )
         if state == "running":
             message = f"The state file says that the server runs, but {reason}; start the container again."
-            return Look("dead", message, server=server)
-        percent, text = how_far(server, self.read_log())
-        return Look("loading", None, percent, text + self.quiet(), server=server)
+            return Observation("dead", message, server=server)
+        percent, text = load_progress(server, self.read_log())
+        return Observation("loading", None, percent, text + self.log_silence(), server=server)
 
-    def without_half(self, server: dict[str, t.Any], missing: str) -> Look:
+    def waiting_for_worker(self, server: dict[str, t.Any], missing: str) -> Observation:
         """The head of two Sparks waits for its worker, however its server has ended."""
         refused = refused_for(server)
         if refused >= REFUSED_FOR_S:
@@ -196,23 +198,23 @@ class Waiting:
                 f"{missing} That Spark has answered so for {int(refused)} s: its container ends again and again, or "
                 "was never started; 'docker logs' and diagnose.yml on it say why."
             )
-            return Look("waiting", text, server=server)
+            return Observation("waiting", text, server=server)
         if self.patience and time.time() - (server.get("since") or 0) >= self.patience:
             text = f"{missing} The head goes on waiting, and serves when its worker is there: start that, too."
-            return Look("waiting", text, server=server)
-        return Look("loading", text=how_far(server, "")[1], server=server)
+            return Observation("waiting", text, server=server)
+        return Observation("loading", text=load_progress(server, "")[1], server=server)
 
-    def not_yet_started(self, url: str, server: dict[str, t.Any] | None) -> Look:
+    def not_yet_started(self, url: str, server: dict[str, t.Any] | None) -> Observation:
         """The state file is that of the container before: this one's main process has not come to write its own."""
         if time.time() - self.since < STARTS_WITHIN_S:
-            return Look("loading", text="starting the container", server=server)
+            return Observation("loading", text="starting the container", server=server)
         message = (
             f"No server at {url}: the container's main process has not begun within {STARTS_WITHIN_S} s; "
             "read the container's log."
         )
-        return Look("absent", message, server=server)
+        return Observation("absent", message, server=server)
 
-    def quiet(self) -> str:
+    def log_silence(self) -> str:
         """A word on a log that has stood still: loading for long and hanging look alike."""
         if self.log_file is None:
             return ""

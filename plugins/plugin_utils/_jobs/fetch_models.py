@@ -33,9 +33,9 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
     CachedRepository,
+    ModelSpec,
     RemoteFile,
-    Wanted,
-    give_back,
+    drop_page_cache,
     lock_if_free,
     read_receipt,
     size_of,
@@ -83,7 +83,7 @@ class Repository:
     """One model: what is wanted, and where it goes."""
 
     def __init__(self, cache: Path, spec: t.Mapping[str, t.Any], files: t.Iterable[t.Mapping[str, t.Any]]) -> None:
-        self.wanted = Wanted.of(spec)
+        self.wanted = ModelSpec.of(spec)
         self.id, self.commit = self.wanted.id, str(spec["commit"])
         self.verify = bool(spec.get("verify"))
         self.files = [RemoteFile(**file) for file in files]
@@ -207,7 +207,7 @@ def digests(path: Path, blob: str) -> tuple[str, str]:
         # They have to be on the disk.
         with contextlib.suppress(OSError):
             os.fdatasync(file.fileno())
-        give_back(file.fileno())
+        drop_page_cache(file.fileno())
     return sha256.hexdigest(), (sha1 if is_git else sha256).hexdigest()
 
 

@@ -42,9 +42,9 @@ from pathlib import Path
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
     BLOB,
     COMMIT,
-    Wanted,
+    ModelSpec,
+    drop_page_cache,
     folder_name,
-    give_back,
     read_receipt,
     size_of,
     write_receipt,
@@ -144,7 +144,7 @@ def add_file(sums: Checksums, path: Path) -> None:
             if not count:
                 break
             sums.add(buffer, count)
-        give_back(file.fileno())
+        drop_page_cache(file.fileno())
 
 
 def write(file: io.FileIO, buffer: bytearray, count: int) -> None:
@@ -344,9 +344,9 @@ class Receiver:
                 if count < CHUNK and left:
                     raise CutError
                 if (target.size - left) % GIVE_BACK_BYTES < CHUNK:
-                    give_back(file.fileno())
+                    drop_page_cache(file.fileno())
             os.fdatasync(file.fileno())
-            give_back(file.fileno())
+            drop_page_cache(file.fileno())
 
     def read(self, buffer: bytearray, count: int) -> int:
         """Bytes of the file: what was read together with the line before them, and what comes."""
@@ -384,7 +384,7 @@ class Receiver:
         revisions = {inside(revision) for revision in model["revisions"]}
         for revision in revisions - {commit}:
             write_whole(directory / "refs" / revision, commit)
-        wanted = Wanted(repository, commit, tuple(model["include"]), tuple(model["exclude"]))
+        wanted = ModelSpec(repository, commit, tuple(model["include"]), tuple(model["exclude"]))
         write_receipt(self.place("receipts"), wanted, commit, revisions, noted)
 
     @staticmethod

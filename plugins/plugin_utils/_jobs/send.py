@@ -37,7 +37,7 @@ from urllib.parse import quote
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
     CachedRepository,
-    give_back,
+    drop_page_cache,
     read_receipt,
 )
 
@@ -533,7 +533,7 @@ class Models(Copy):
             if link.ask(sha256=item.sha256).get("stored"):
                 with contextlib.suppress(OSError), item.path.open("rb") as file:
                     # No pipe holds its pages any more.
-                    give_back(file.fileno())
+                    drop_page_cache(file.fileno())
                 return
             self.tally.found(item.name, 0)
             log(f"{item.path} arrived with another checksum")

@@ -160,7 +160,7 @@ class Switch:
         A run whose lease is gone will change nothing more, so that what it stopped would stay so.
         """
         with alone(self._directory), leased(run):
-            old = self._engine.own(self.name)
+            old = self._engine.own_container(self.name)
             if old is None:
                 return ""
             if run:
@@ -179,7 +179,7 @@ class Switch:
             time.sleep(LOOK_S)
             # The Engine may be restarting.
             with contextlib.suppress(EngineError), alone(self._directory):
-                new, old = self._engine.own(self.name), self._engine.standby(self.name)
+                new, old = self._engine.own_container(self.name), self._engine.standby(self.name)
                 if old is None and (new is None or is_left_alone(new)):
                     return
                 now = time.monotonic()
@@ -194,7 +194,7 @@ class Switch:
             return self._finish()
 
     def _finish(self) -> str:
-        new, old = self._engine.own(self.name), self._engine.standby(self.name)
+        new, old = self._engine.own_container(self.name), self._engine.standby(self.name)
         if old is None and (new is None or is_left_alone(new)):
             return ""
         if new and is_kept(new["Config"]["Labels"], old and old["Config"]["Labels"]):
@@ -219,7 +219,7 @@ class Switch:
         return "back"
 
     def _refuse_foreign(self, name: str) -> None:
-        if self._engine.container(name) and not self._engine.own(name):
+        if self._engine.container(name) and not self._engine.own_container(name):
             raise EngineError(
                 f"the container {name} was not made by this collection. Nothing was changed. Rename or remove that "
                 "container, then run again"

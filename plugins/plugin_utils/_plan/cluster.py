@@ -12,7 +12,7 @@ import typing as t
 from pathlib import PurePosixPath
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import LABEL
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import KEY, digest
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.cluster_facts import KEY, digest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.watched_job import PROGRAM
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.disk_space import is_copied
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.text import (

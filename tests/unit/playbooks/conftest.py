@@ -80,7 +80,7 @@ def fixture_check(tmp_path: Path) -> t.Callable[..., Said]:
     own = collections / "dgx_spark/speculative"
     for part in ("plugins", "roles", "meta"):
         shutil.copytree(ROOT / part, own / part)
-    look = own / "plugins/module_utils/_docker/look.py"
+    look = own / "plugins/module_utils/_docker/docker_facts.py"
     text = look.read_text(encoding="utf-8")
     assert SOCKET in text
     look.write_text(text.replace(SOCKET, str(tmp_path / "docker.sock")), encoding="utf-8")

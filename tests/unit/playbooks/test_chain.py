@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import trusted
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.cluster_facts import trusted_digest
 
 from tests.unit import plays
 
@@ -112,7 +112,7 @@ def test_a_key_that_others_may_read_is_closed_and_stays_the_key(tmp_path: Path) 
     hosts = chain(2)
     for name, values in hosts.items():
         mine = {"has_directory": True, "key": keys[name], "key_is_open": name == "spark-2"}
-        mine["trusted"] = trusted(tmp_path / name / "cluster")
+        mine["trusted"] = trusted_digest(tmp_path / name / "cluster")
         values["spark_network_facts"] = {**mine, "key_file": KEY_FILE}
     assert play(tmp_path, hosts, shown, "trust") == made
     assert private.stat().st_mode & 0o777 == 0o600

@@ -11,7 +11,7 @@ import typing as t
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.proxy import (
     Host,
-    Wish,
+    ProxySpec,
     is_for,
     plan,
     read_addresses,
@@ -45,7 +45,7 @@ FOR_CONTAINERS = {
 FOR_OTHERS = {"address": "0.0.0.0", "port": 8443, "input": "api_proxy_port", "text": "0.0.0.0:8443:8443"}
 
 
-def wish(**values: t.Any) -> Wish:
+def wish(**values: t.Any) -> ProxySpec:
     given: dict[str, t.Any] = {
         "expose": "lan",
         "port": 8443,
@@ -56,7 +56,7 @@ def wish(**values: t.Any) -> Wish:
         "reached_as": "",
         "controller_clock": 1000.0,
     }
-    return Wish(**{**given, **values})
+    return ProxySpec(**{**given, **values})
 
 
 def test_what_a_host_has() -> None:

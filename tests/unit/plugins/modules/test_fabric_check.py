@@ -11,8 +11,8 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import proof as fabric_proof
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.proof import Proof, Row
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import link_check as fabric_proof
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.link_check import LinkCheck, Row
 from ansible_collections.dgx_spark.speculative.plugins.modules import fabric_check
 
 from tests.unit import modules
@@ -113,9 +113,9 @@ class Cable:
         self.connects.append((address, peer, port))
         return self.blocked.get((peer, port)) or self.blocked.get(peer)
 
-    def proof(self, *rails: dict[str, t.Any], seconds: float = 1, port: int = 2233) -> Proof:
+    def proof(self, *rails: dict[str, t.Any], seconds: float = 1, port: int = 2233) -> LinkCheck:
         both = rails or (rail(F1, 100), rail(P1, 101))
-        return Proof(both, "spark-2", seconds, self.run, self.root, self.sleep, port, self.connect, lambda: 45678)
+        return LinkCheck(both, "spark-2", seconds, self.run, self.root, self.sleep, port, self.connect, lambda: 45678)
 
     def error_of(self, *rails: dict[str, t.Any]) -> str:
         return str(self.proof(*rails).check()[0].error)
@@ -272,7 +272,7 @@ def test_a_firewall_that_lets_only_the_known_port_in(cable: Cable) -> None:
 
 def test_high_ports_are_those_of_programs_that_name_none() -> None:
     for _number in range(20):
-        assert 32768 <= Proof([], "spark-2", 0)._high_port() <= 60999
+        assert 32768 <= LinkCheck([], "spark-2", 0)._high_port() <= 60999
 
 
 def test_a_cable_that_loses_every_tenth_packet(cable: Cable) -> None:
@@ -296,7 +296,7 @@ def test_a_cable_that_loses_every_tenth_packet(cable: Cable) -> None:
     ],
 )
 def test_what_ping_says_of_its_losses(output: str, lost: int) -> None:
-    assert fabric_proof.lost(output) == lost
+    assert fabric_proof.lost_packets(output) == lost
 
 
 def test_a_late_answer_is_no_loss(cable: Cable) -> None:
@@ -365,10 +365,10 @@ class Module:
 
     def __init__(self, cable: Cable, monkeypatch: pytest.MonkeyPatch) -> None:
 
-        def proof(rails: list[dict[str, t.Any]], peer: str, _seconds: float, port: int) -> Proof:
-            return Proof(rails, peer, 1, cable.run, cable.root, cable.sleep, port, cable.connect)
+        def proof(rails: list[dict[str, t.Any]], peer: str, _seconds: float, port: int) -> LinkCheck:
+            return LinkCheck(rails, peer, 1, cable.run, cable.root, cable.sleep, port, cable.connect)
 
-        monkeypatch.setattr(fabric_proof, "Proof", proof)
+        monkeypatch.setattr(fabric_proof, "LinkCheck", proof)
 
     def __call__(self, rails: list[dict[str, t.Any]]) -> dict[str, t.Any]:
         return modules.run(fabric_check, {"rails": rails, "host": "spark-1", "peer": "spark-2"})

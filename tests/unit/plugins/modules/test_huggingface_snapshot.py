@@ -11,7 +11,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import hub, look
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import cache_inspector, hub
 from ansible_collections.dgx_spark.speculative.plugins.modules import huggingface_snapshot
 
 from tests.unit import modules
@@ -363,7 +363,7 @@ def test_the_cache_is_looked_at_in_the_same_call(
     server: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
-    monkeypatch.setattr(look, "login_environment", lambda _uid: {"HF_HUB_CACHE": str(elsewhere)})
+    monkeypatch.setattr(cache_inspector, "login_environment", lambda _uid: {"HF_HUB_CACHE": str(elsewhere)})
     received(tmp_path, COMMIT)
     wanted = [{"id": "lab/open", "exclude": ["original/*"]}]
     state = {"state_directory": str(tmp_path)}
@@ -380,7 +380,7 @@ def test_the_cache_is_looked_at_in_the_same_call(
 def test_an_environment_that_makes_no_sense_is_told(
     server: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(look, "login_environment", lambda _uid: {"HF_HUB_CACHE": "some/where"})
+    monkeypatch.setattr(cache_inspector, "login_environment", lambda _uid: {"HF_HUB_CACHE": "some/where"})
     cache = {"state_directory": str(tmp_path), "from_environment": True}
     result = run(server, tmp_path, [{"id": "lab/open"}], cache=cache)
     assert result["failed"] is True
@@ -391,7 +391,9 @@ def test_an_environment_that_makes_no_sense_is_told(
 def test_the_cache_alone_is_looked_at_without_the_hub(
     server: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(look, "login_environment", lambda _uid: {"HF_HUB_CACHE": str(tmp_path / "elsewhere")})
+    monkeypatch.setattr(
+        cache_inspector, "login_environment", lambda _uid: {"HF_HUB_CACHE": str(tmp_path / "elsewhere")}
+    )
     cache = {"state_directory": str(tmp_path), "from_environment": True}
     result = run(server, tmp_path, [], cache=cache, offline=True)
     assert (result["cache"]["directory"], server.requests) == (str(tmp_path / "elsewhere"), [])

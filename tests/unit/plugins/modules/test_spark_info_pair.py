@@ -14,8 +14,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import (
-    PairLook,
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.cluster_facts import (
+    ClusterInspector,
     digest,
     mac_addresses,
 )
@@ -136,7 +136,7 @@ def test_a_port_that_somebody_else_has(docker: DockerServer, tmp_path: Path, use
 def test_our_own_worker_may_have_its_port() -> None:
     labels = {"dgx_spark.speculative.deployment": "x", "dgx_spark.speculative.rank": "1"}
     slot = {"name": "slot", "labels": labels}
-    is_slots = PairLook.is_slots
+    is_slots = ClusterInspector.is_slots
     assert is_slots({"container": "slot", "suspects": []}, slot)
     # Who listens is known to root only.
     assert is_slots({"container": None, "suspects": ["other", "slot"]}, slot)

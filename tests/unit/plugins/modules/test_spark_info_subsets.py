@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import bandwidth
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import look as docker_look
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import docker_facts as docker_look
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric import ports
 from ansible_collections.dgx_spark.speculative.plugins.modules import spark_info

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._diagnosis import diagnosis, evidence
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import Source
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look import Look
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import ServerFacts
 
 NOW = 1_800_000_000.0
 END = "\n[entrypoint] the server ended with exit code 1\n"
@@ -22,7 +22,7 @@ WELL = evidence.Evidence(
     gpu_by="hook",
     slot={"Id": "1", "State": {"Status": "running", "StartedAt": "2026-01-01T00:00:00Z"}},
     state={"state": "running", "since": NOW},
-    look=Look("ready"),
+    look=ServerFacts("ready"),
     recorded=("mine",),
     default_route=True,
     name_servers=["x"],
@@ -47,9 +47,9 @@ def ids(judged: diagnosis.Diagnosis, severity: str = "cause") -> list[str]:
     [
         ({}, "healthy"),
         ({"look": None}, "unknown"),
-        ({"look": Look("loading")}, "unknown"),
-        ({"look": Look("busy", "No token came")}, "warning"),
-        ({"look": Look("unhealthy", "It refused")}, "unknown"),
+        ({"look": ServerFacts("loading")}, "unknown"),
+        ({"look": ServerFacts("busy", "No token came")}, "warning"),
+        ({"look": ServerFacts("unhealthy", "It refused")}, "unknown"),
         ({"state": None, "look": None}, "problem"),
         ({"state": {"state": "loading", "since": NOW}, "look": None}, "warning"),
         ({"slot": None, "state": None, "look": None, "recorded": ()}, "nothing_deployed"),
@@ -108,7 +108,7 @@ SWITCHED = f"CUDA out of memory{END}[entrypoint] switching to a trial: draft len
     ],
 )
 def test_a_benchmark_is_no_problem_of_the_deployment(state: dict[str, t.Any], evidence: str) -> None:
-    judged = judge(state={"since": NOW, **state}, look=Look("trial"), server_log=SWITCHED)
+    judged = judge(state={"since": NOW, **state}, look=ServerFacts("trial"), server_log=SWITCHED)
     assert (judged.verdict, ids(judged)) == ("warning", [])
     assert [finding.evidence for finding in judged.findings if finding.id == "trial"] == [evidence]
 

@@ -9,7 +9,12 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.exposed import FILE, closes, exposed, scope
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.exposed import (
+    FILE,
+    closes,
+    exposed_endpoint,
+    scope,
+)
 
 DOCKER = {"scope": "docker", "url": "http://172.17.0.1:8000"}
 LAN = {"scope": "lan", "url": "https://spark-1.local:8443"}
@@ -21,8 +26,8 @@ def test_for_whom_the_proxy_is(tmp_path: Path, urls: list[dict[str, str]], expec
     path.parent.mkdir()
     offered = {"urls": urls, "keys": {"default": "/proxy/keys/default"}, "ca": ""}
     path.write_text(json.dumps(offered), encoding="utf-8")
-    assert exposed(tmp_path) == offered
-    assert scope(exposed(tmp_path)) == expected
+    assert exposed_endpoint(tmp_path) == offered
+    assert scope(exposed_endpoint(tmp_path)) == expected
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]", '{"urls": "none"}', '{"urls": [{}], "keys": {}, "ca": ""}'])
@@ -30,8 +35,8 @@ def test_what_cannot_be_read_offers_nothing(tmp_path: Path, text: t.Any) -> None
     if text is not None:
         (tmp_path / FILE).parent.mkdir()
         (tmp_path / FILE).write_text(text, encoding="utf-8")
-    assert exposed(tmp_path) is None
-    assert scope(exposed(tmp_path)) == "local"
+    assert exposed_endpoint(tmp_path) is None
+    assert scope(exposed_endpoint(tmp_path)) == "local"
 
 
 @pytest.mark.parametrize(

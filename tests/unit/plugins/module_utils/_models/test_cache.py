@@ -19,7 +19,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cach
     cached_models,
     removals,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import Wanted, folder_name
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import ModelSpec, folder_name
 
 COMMIT, OTHER = "1" * 40, "2" * 40
 
@@ -51,7 +51,7 @@ class Cache:
         path.write_text(json.dumps(data))
         return path
 
-    def models(self, in_use: tuple[str, ...] = (), wanted: tuple[Wanted, ...] = ()) -> list[CachedModel]:
+    def models(self, in_use: tuple[str, ...] = (), wanted: tuple[ModelSpec, ...] = ()) -> list[CachedModel]:
         return cached_models(self.hub, self.receipts, {name: {COMMIT} for name in in_use}, wanted)
 
     def prune(self, in_use: tuple[str, ...] = ()) -> list[Removal]:
@@ -105,10 +105,10 @@ def test_patterns_are_the_receipts_else_those_that_are_given(pasted: Cache) -> N
     (model,) = pasted.models()
     assert (model.id, model.bytes_on_disk, model.fetched_here) == ("lab/big", 2710, False)
     assert model.unused_files == ()
-    (model,) = pasted.models(wanted=(Wanted("lab/big", exclude=EXCLUDE),))
+    (model,) = pasted.models(wanted=(ModelSpec("lab/big", exclude=EXCLUDE),))
     assert model.unused_files == UNSERVED
     pasted.receipt("lab/big", EXCLUDE)
-    (model,) = pasted.models(in_use=("lab/big",), wanted=(Wanted("lab/big"),))
+    (model,) = pasted.models(in_use=("lab/big",), wanted=(ModelSpec("lab/big"),))
     assert (model.fetched_here, model.in_use, model.unused_files) == (True, True, UNSERVED)
 
 

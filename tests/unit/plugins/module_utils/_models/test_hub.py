@@ -18,9 +18,9 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub 
     GeneralHubError,
     Hub,
     HubError,
+    ModelSpec,
     RemoteFile,
     TokenNeededError,
-    Wanted,
     _remote_file,
     check_writable,
     choose_files,
@@ -88,7 +88,7 @@ def write_receipt(receipts: Path, cache: Path, model: Model, paths: t.Iterable[s
     ],
 )
 def test_is_wanted(path: str, include: list[str], exclude: list[str], expected: bool) -> None:
-    assert is_wanted(path, Wanted(MODEL, "main", tuple(include), tuple(exclude))) is expected
+    assert is_wanted(path, ModelSpec(MODEL, "main", tuple(include), tuple(exclude))) is expected
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_is_wanted(path: str, include: list[str], exclude: list[str], expected: 
 )
 def test_patterns_that_can_only_be_mistakes(include: tuple[str, ...], exclude: tuple[str, ...], message: str) -> None:
     with pytest.raises(HubError) as caught:
-        choose_files(Wanted(MODEL, "main", include, exclude), [RemoteFile("a.json", 1, "b" * 40)], "https://hub")
+        choose_files(ModelSpec(MODEL, "main", include, exclude), [RemoteFile("a.json", 1, "b" * 40)], "https://hub")
     assert str(caught.value) == message
 
 
@@ -341,7 +341,7 @@ def test_a_list_of_what_are_no_files_is_refused(changes: dict[str, t.Any]) -> No
 
 
 def test_an_empty_cache_misses_everything(server: HubServer, tmp_path: Path) -> None:
-    found = survey([Wanted(MODEL, exclude=("original/*",))], tmp_path / "hub", tmp_path / "models", hub(server))
+    found = survey([ModelSpec(MODEL, exclude=("original/*",))], tmp_path / "hub", tmp_path / "models", hub(server))
     assert found.errors == []
     assert found.token_needed == []
     (view,) = found.views
@@ -360,7 +360,7 @@ def test_parts_count_if_they_can_be_continued(server: HubServer, tmp_path: Path)
     (blobs / f"{weights}.incomplete").write_bytes(b"a" * 300)
     (blobs / f"{weights}.1a2b3c4d.incomplete").write_bytes(b"a" * 400)
     (blobs / f"{other}.incomplete").write_bytes(b"b" * 500)
-    (view,) = survey([Wanted(MODEL, exclude=("original/*",))], tmp_path, tmp_path / "models", hub(server)).views
+    (view,) = survey([ModelSpec(MODEL, exclude=("original/*",))], tmp_path, tmp_path / "models", hub(server)).views
     assert view["missing"] == [{"path": "weights-1.bin", "size": 1000}]
     assert view["bytes_missing"] == 700
     assert view["bytes_on_disk"] == 2 + 300 + 400 + 500
@@ -369,13 +369,13 @@ def test_parts_count_if_they_can_be_continued(server: HubServer, tmp_path: Path)
 
 def test_a_file_of_a_wrong_size_is_missing_as_a_whole(server: HubServer, tmp_path: Path) -> None:
     store(tmp_path, server.models[MODEL], server.models[MODEL].files, size=900)
-    (view,) = survey([Wanted(MODEL)], tmp_path, tmp_path / "models", hub(server)).views
+    (view,) = survey([ModelSpec(MODEL)], tmp_path, tmp_path / "models", hub(server)).views
     assert view["bytes_missing"] == 1000 + 2000
 
 
 def test_a_complete_cache_without_receipt_is_not_verified(server: HubServer, tmp_path: Path) -> None:
     store(tmp_path, server.models[MODEL], server.models[MODEL].files)
-    (view,) = survey([Wanted(MODEL)], tmp_path, tmp_path / "models", hub(server)).views
+    (view,) = survey([ModelSpec(MODEL)], tmp_path, tmp_path / "models", hub(server)).views
     assert (view["complete"], view["verified"], view["bytes_missing"]) == (True, False, 0)
 
 
@@ -384,7 +384,7 @@ def test_a_receipt_spares_the_hub(server: HubServer, tmp_path: Path) -> None:
     store(tmp_path, model, model.files)
     write_receipt(tmp_path / "models", tmp_path, model, model.files)
     for revision in ("main", COMMIT):
-        (view,) = survey([Wanted(MODEL, revision)], tmp_path, tmp_path / "models", hub(server)).views
+        (view,) = survey([ModelSpec(MODEL, revision)], tmp_path, tmp_path / "models", hub(server)).views
         assert (view["complete"], view["verified"], view["source"]) == (True, True, "receipt")
         assert (view["commit"], view["bytes_total"], view["bytes_missing"]) == (COMMIT, 3002, 0)
     assert server.requests == []
@@ -394,7 +394,7 @@ def test_what_is_to_be_verified_the_hub_says_and_no_receipt(server: HubServer, t
     model = server.models[MODEL]
     store(tmp_path, model, model.files)
     write_receipt(tmp_path / "models", tmp_path, model, model.files)
-    (view,) = survey([Wanted(MODEL)], tmp_path, tmp_path / "models", hub(server), verify=True).views
+    (view,) = survey([ModelSpec(MODEL)], tmp_path, tmp_path / "models", hub(server), verify=True).views
     assert (view["complete"], view["verified"], view["source"]) == (True, False, "hub")
     assert {file["path"]: file["blob"] for file in view["files"]} == {path: model.blob(path) for path in model.files}
 
@@ -404,7 +404,7 @@ def test_a_changed_file_makes_the_receipt_void_but_keeps_its_commit(server: HubS
     store(tmp_path, model, model.files)
     write_receipt(tmp_path / "models", tmp_path, model, model.files)
     os.utime(CachedRepository(tmp_path, MODEL).snapshot(COMMIT) / "config.json", (1, 1))
-    (view,) = survey([Wanted(MODEL)], tmp_path, tmp_path / "models", hub(server)).views
+    (view,) = survey([ModelSpec(MODEL)], tmp_path, tmp_path / "models", hub(server)).views
     assert (view["complete"], view["verified"], view["source"]) == (True, False, "hub")
     assert server.requests[0] == f"GET /api/models/lab/small/revision/{COMMIT}"
 
@@ -412,14 +412,14 @@ def test_a_changed_file_makes_the_receipt_void_but_keeps_its_commit(server: HubS
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (Wanted(MODEL), True),
-        (Wanted(MODEL, COMMIT), True),
-        (Wanted(MODEL, "v2"), False),
-        (Wanted(MODEL, include=("*.json",)), False),
-        (Wanted(MODEL, exclude=("*.json",)), False),
+        (ModelSpec(MODEL), True),
+        (ModelSpec(MODEL, COMMIT), True),
+        (ModelSpec(MODEL, "v2"), False),
+        (ModelSpec(MODEL, include=("*.json",)), False),
+        (ModelSpec(MODEL, exclude=("*.json",)), False),
     ],
 )
-def test_receipt_covers(wanted: Wanted, expected: bool) -> None:
+def test_receipt_covers(wanted: ModelSpec, expected: bool) -> None:
     receipt = {"revisions": ["main"], "commit": COMMIT, "include": [], "exclude": [], "files": {}}
     assert receipt_covers(receipt, wanted) is expected
 
@@ -431,12 +431,12 @@ def test_an_unreadable_receipt_is_none(tmp_path: Path, text: str) -> None:
 
 
 def test_offline_without_a_receipt_nothing_is_known(tmp_path: Path) -> None:
-    (view,) = survey([Wanted(MODEL)], tmp_path, tmp_path, None).views
+    (view,) = survey([ModelSpec(MODEL)], tmp_path, tmp_path, None).views
     assert (view["complete"], view["commit"], view["bytes_missing"], view["source"]) == (False, None, None, "none")
 
 
 def test_all_errors_are_collected(server: HubServer, tmp_path: Path) -> None:
-    wanted = [Wanted(MODEL, "v9"), Wanted("lab/none"), Wanted(MODEL, include=("*.gguf",)), Wanted(MODEL)]
+    wanted = [ModelSpec(MODEL, "v9"), ModelSpec("lab/none"), ModelSpec(MODEL, include=("*.gguf",)), ModelSpec(MODEL)]
     found = survey(wanted, tmp_path, tmp_path, hub(server))
     assert [error.split(":")[0] for error in found.errors] == [
         "The Hub's model lab/small has no revision 'v9'",
@@ -448,16 +448,16 @@ def test_all_errors_are_collected(server: HubServer, tmp_path: Path) -> None:
 
 def test_an_unreachable_hub_is_asked_for_one_repository_only(server: HubServer, tmp_path: Path) -> None:
     server.faults = [Fault("*", status=500)]
-    found = survey([Wanted(MODEL), Wanted("lab/other")], tmp_path, tmp_path, hub(server))
+    found = survey([ModelSpec(MODEL), ModelSpec("lab/other")], tmp_path, tmp_path, hub(server))
     assert len(found.errors) == 1
     assert len(server.requests) == 3
 
 
 def test_a_gated_model_that_is_complete_needs_no_token(server: HubServer, tmp_path: Path) -> None:
     server.models[MODEL].gated = True
-    assert survey([Wanted(MODEL)], tmp_path, tmp_path, hub(server)).token_needed
+    assert survey([ModelSpec(MODEL)], tmp_path, tmp_path, hub(server)).token_needed
     store(tmp_path, server.models[MODEL], server.models[MODEL].files)
-    assert not survey([Wanted(MODEL)], tmp_path, tmp_path, hub(server)).token_needed
+    assert not survey([ModelSpec(MODEL)], tmp_path, tmp_path, hub(server)).token_needed
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._problems.ca
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import Disk
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.log import reason, remarks
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.look import Look
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.server_facts import ServerFacts
 
 HEAD = ClusterView(
     0,
@@ -76,7 +76,7 @@ def serving(**changes: t.Any) -> Evidence:
         "gpu_by": "hook",
         "slot": slot(),
         "state": said("running"),
-        "look": Look("ready"),
+        "look": ServerFacts("ready"),
         "memory": {"MemTotal": 120 * GB, "MemAvailable": 40 * GB, "MemFree": 30 * GB, "Cached": 10 * GB},
         "disks": [Disk("the models", "/home", 500 * GB, 1000 * GB)],
         "name_servers": ["10.0.0.1"],
@@ -275,7 +275,7 @@ PROVOKED: list[tuple[str, Evidence]] = [
         paired(look=None, state=said("loading"), server_log="[TensorRT-LLM][INFO] TP group MNNVL: finalMNNVL=0\n"),
     ),
     ("engine_hangs", serving(state=said("running", verdict="stalled", reason="no token for 300 s"), look=None)),
-    ("engine_hangs", serving(look=Look("unhealthy", "The answer stopped; the engine hangs"))),
+    ("engine_hangs", serving(look=ServerFacts("unhealthy", "The answer stopped; the engine hangs"))),
     ("memory_held_by_others", broken(containers=other(71 * GB), server_log=CUDA)),
     (
         "memory_not_given_back",
@@ -297,11 +297,11 @@ PROVOKED: list[tuple[str, Evidence]] = [
     ("container_missing", serving(slot=None, state=None, look=None)),
     ("state_contradicts", serving(state=said("stopped"), look=None)),
     ("crash_loop", broken(server_log="KeyError: 'x'\n")),
-    ("server_refuses", serving(look=Look("unhealthy", "The server refused the question with status 400: x"))),
-    ("server_silent", serving(look=Look("dead", "nothing listens"))),
+    ("server_refuses", serving(look=ServerFacts("unhealthy", "The server refused the question with status 400: x"))),
+    ("server_silent", serving(look=ServerFacts("dead", "nothing listens"))),
     ("forced_acceptance", serving(files={"serve.sh": "export TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS=3"})),
     ("endless_text", serving(record=finding("repetition"))),
-    ("gibberish", serving(look=Look("ready", findings=({"id": "garbage", "message": "It is garbled."},)))),
+    ("gibberish", serving(look=ServerFacts("ready", findings=({"id": "garbage", "message": "It is garbled."},)))),
     ("tool_calls_missing", serving(record=finding("no_tool_call"))),
     ("drafts_useless", serving(record={"measurements": {"acceptance_length": 1.4}, "break_even": {"best": 2.6}})),
     ("served_name_differs", serving(served=["other"])),
@@ -309,10 +309,10 @@ PROVOKED: list[tuple[str, Evidence]] = [
     ("shared_memory_large", serving(slot={**slot(), "HostConfig": {"IpcMode": "private", "ShmSize": 64 * GB}})),
     ("kernel_version", serving(kernel_release="7.0.0-1019-nvidia")),
     ("disk_nearly_full", serving(disks=[Disk("images", "/", 2 * GB, 100 * GB)])),
-    ("trial", serving(state=said("running", trial=TRIAL), look=Look("trial"))),
+    ("trial", serving(state=said("running", trial=TRIAL), look=ServerFacts("trial"))),
     ("trial", serving(state=said("trial failed", trial=TRIAL, reason="too long"), look=None, server_log=CUDA)),
     ("still_loading", serving(state=said("loading"), look=None)),
-    ("busy", serving(look=Look("busy", "No token came within 20 s"))),
+    ("busy", serving(look=ServerFacts("busy", "No token came within 20 s"))),
     ("stopped", serving(slot=slot("exited", ExitCode=0), state=said("stopped"), look=None)),
     (
         "stopped",
@@ -807,7 +807,10 @@ def test_all_is_well_with_two_sparks() -> None:
             ),
             ["peer_unreachable"],
         ),
-        (paired(state=said("running", verdict="peer lost", reason="x"), look=Look("unhealthy", "no")), ["peer_lost"]),
+        (
+            paired(state=said("running", verdict="peer lost", reason="x"), look=ServerFacts("unhealthy", "no")),
+            ["peer_lost"],
+        ),
         (
             worker(
                 "failed",

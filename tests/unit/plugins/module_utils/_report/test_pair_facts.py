@@ -9,13 +9,13 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.pair_look import (
-    authorized,
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.cluster_facts import (
+    authorized_key,
     cluster_image,
     fingerprint,
     image_facts,
     is_made,
-    whole_key,
+    read_key_pair,
 )
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE0f2b0c1d2e3f4a5b6c7d8e9f0a1b2c3d4e5f6a7b8c9d0"
@@ -40,8 +40,8 @@ def test_whether_the_image_of_all_is_made(images: dict[str, t.Any], made: bool) 
 
 def test_who_is_let_in_is_read() -> None:
     line = f'restrict,from="10.0.0.1,10.0.1.1",command="/usr/bin/python3 /x" {KEY}\n'
-    assert authorized(line) == {"from": ["10.0.0.1", "10.0.1.1"], "key": KEY}
-    assert authorized("") is None
+    assert authorized_key(line) == {"from": ["10.0.0.1", "10.0.1.1"], "key": KEY}
+    assert authorized_key("") is None
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def fixture_key_pair(tmp_path: Path) -> t.Callable[..., tuple[str, str]]:
 
 def test_a_whole_key_pair_is_known_by_its_public_half(key_pair: t.Callable[..., tuple[str, str]]) -> None:
     private, public = key_pair("one")
-    assert whole_key(private, public) == " ".join(public.split()[:2])
+    assert read_key_pair(private, public) == " ".join(public.split()[:2])
 
 
 def test_a_key_pair_that_cannot_be_used_is_none(key_pair: t.Callable[..., tuple[str, str]]) -> None:
@@ -115,8 +115,8 @@ def test_a_key_pair_that_cannot_be_used_is_none(key_pair: t.Callable[..., tuple[
     cut = [private[:end] for end in range(0, len(private) - 1, 7)]
     short = ["".join([*lines[:2], *lines[3:]])]
     for damaged in (*cut, *short, private.replace("BEGIN OPENSSH", "BEGIN RSA")):
-        assert whole_key(damaged, public) is None
-    assert whole_key(private, "") is None
-    assert whole_key(private, key_pair("other")[1]) is None
-    assert whole_key(*key_pair("locked", passphrase="some thing")) is None
-    assert whole_key(*key_pair("ecdsa", kind="ecdsa")) is None
+        assert read_key_pair(damaged, public) is None
+    assert read_key_pair(private, "") is None
+    assert read_key_pair(private, key_pair("other")[1]) is None
+    assert read_key_pair(*key_pair("locked", passphrase="some thing")) is None
+    assert read_key_pair(*key_pair("ecdsa", kind="ecdsa")) is None

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import RemoteFile, Wanted
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import ModelSpec, RemoteFile
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._report import updates
 
 TAGS = [
@@ -46,7 +46,7 @@ def test_newer_tags(tag: str, tags: list[str], proposed: list[str], beyond: str 
 def test_differing_files_are_the_wanted_ones() -> None:
     old = [RemoteFile("a", 1, "1" * 40), RemoteFile("b", 2, "2" * 40), RemoteFile("metal/x", 3, "3" * 40)]
     new = [RemoteFile("a", 1, "1" * 40), RemoteFile("c", 2, "4" * 40), RemoteFile("metal/x", 3, "5" * 40)]
-    found = updates.differing(old, new, Wanted("a/target", exclude=("metal/*",)))
+    found = updates.differing(old, new, ModelSpec("a/target", exclude=("metal/*",)))
     assert [(file.path, file.size) for file in found] == [("b", 0), ("c", 2)]
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
     CachedRepository,
-    Wanted,
+    ModelSpec,
     is_unchanged,
     read_receipt,
     receipt_covers,
@@ -153,7 +153,7 @@ class Pair:
         assert receipt is not None
         snapshot = CachedRepository(self.worker / "cache", name).snapshot(COMMIT)
         contents = {path: (snapshot / path).read_bytes() for path in files}
-        covers = receipt_covers(receipt, Wanted(name, "main", (), ("*.md",)))
+        covers = receipt_covers(receipt, ModelSpec(name, "main", (), ("*.md",)))
         return contents == files and is_unchanged(receipt, snapshot) and covers
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import access as da
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import holders as dh
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import usage as dh
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import user_name
 
 ID = "0123456789abcdef" * 4

@@ -29,7 +29,12 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.acce
     silent_engine,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.holders import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import (
+    own_architecture,
+    store_of,
+)
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.published_ports import PublishedPort, parse
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.usage import (
     addresses_of,
     holdings,
     is_here,
@@ -37,11 +42,6 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.hold
     memory_holders,
     port_use,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import (
-    own_architecture,
-    store_of,
-)
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.published_ports import PublishedPort, parse
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock import user_name
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import (
     ask_gpu_processes,
@@ -194,7 +194,7 @@ def mounted_by(listed: t.Iterable[dict[str, t.Any]]) -> list[str]:
     return sorted({mount["Source"] for one in ours for mount in one.get("Mounts") or [] if mount.get("Source")})
 
 
-class DockerAccessInfo:
+class DockerInspector:
     """One look at Docker. ValueError is for what cannot be looked at, in a sentence."""
 
     def __init__(self, params: dict[str, t.Any], machine: Machine) -> None:

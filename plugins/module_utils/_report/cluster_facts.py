@@ -31,8 +31,8 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.acce
     nearest_existing,
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.holders import port_use
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.image_store import store_of
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.usage import port_use
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.hub import owner_name
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.machine import (
     QUERY,
@@ -122,7 +122,7 @@ def _fields(data: bytes) -> t.Iterator[bytes]:
         data = data[end:]
 
 
-def whole_key(private: str, public: str) -> str | None:
+def read_key_pair(private: str, public: str) -> str | None:
     """The public half of an ed25519 key pair of which both files are whole and belong together, without a passphrase.
 
     OpenSSH's PROTOCOL.key: cipher, derivation and its options as strings, the number of keys, then the public and the
@@ -147,7 +147,7 @@ def whole_key(private: str, public: str) -> str | None:
 AUTHORIZED = re.compile(r'from="(?P<addresses>[^"]*)".* (?P<key>ssh-ed25519 [A-Za-z0-9+/]+={0,2})')
 
 
-def authorized(text: str) -> dict[str, t.Any] | None:
+def authorized_key(text: str) -> dict[str, t.Any] | None:
     """Whom the first line of authorized_keys lets in."""
     found = AUTHORIZED.search(text.partition("\n")[0])
     return {"from": found["addresses"].split(","), "key": found["key"]} if found else None
@@ -164,7 +164,7 @@ def mac_addresses(devices: Path) -> list[str]:
     return found
 
 
-def place(path: Path) -> dict[str, t.Any]:
+def filesystem(path: Path) -> dict[str, t.Any]:
     """The file system on which something is or will be."""
     there = nearest_existing(path)
     mount = mount_point(there)
@@ -181,7 +181,7 @@ def digest(files: t.Sequence[t.Mapping[str, str]]) -> str:
     return hashlib.sha256(json.dumps(rows).encode("utf-8")).hexdigest()
 
 
-def trusted(cluster: Path) -> str:
+def trusted_digest(cluster: Path) -> str:
     """The same of the files that are there, not as text, which would hide wrong line endings.
 
     Empty, which is no digest, if somebody else's are in their place.
@@ -202,7 +202,7 @@ def read(path: Path) -> str:
         return ""
 
 
-class Found(t.TypedDict):
+class ClusterFacts(t.TypedDict):
     """What a Spark brings into a cluster."""
 
     hostname: str
@@ -246,7 +246,7 @@ class Found(t.TypedDict):
     spooled_bytes: int
 
 
-class PairLook:
+class ClusterInspector:
     """One look at one of them."""
 
     def __init__(self, state: Path, params: dict[str, t.Any], machine: Machine) -> None:
@@ -257,7 +257,7 @@ class PairLook:
         self.private = Path(self.params["key"] or "/nonexistent")
         self.engine = Engine(self.params["socket"])
 
-    def look(self) -> Found:
+    def look(self) -> ClusterFacts:
         self.check_own()
         # First, since what follows takes its time.
         clock = None if self.params["sent"] is None else round(time.time() - self.params["sent"], 3)
@@ -275,19 +275,19 @@ class PairLook:
             "cluster_image": cluster_image(self.params["image"]),
             "image_made": is_made(found["images"]),
             "ports": self.ports(containers, found["slot"]),
-            "state": place(self.state),
+            "state": filesystem(self.state),
             "state_directory": str(self.state),
             "has_directory": self.has_directory(),
             "client_key": key[0] if key else None,
             "key_file": str(self.private),
             "key": self.key(),
             "key_is_open": self.key_is_open(),
-            "authorized": authorized(read(self.cluster / "authorized_keys")),
-            "trusted": trusted(self.cluster),
+            "authorized": authorized_key(read(self.cluster / "authorized_keys")),
+            "trusted": trusted_digest(self.cluster),
             "proof": self.proof(),
-            "spooled_bytes": self.spooled(),
+            "spooled_bytes": self.buffered_bytes(),
         }
-        return t.cast("Found", whole)
+        return t.cast("ClusterFacts", whole)
 
     def drivers(self) -> list[str]:
         try:
@@ -391,7 +391,7 @@ class PairLook:
 
     def key(self) -> str | None:
         """The key pair that this Spark needs, if it is whole."""
-        return whole_key(read(self.private), read(self.private.with_name(f"{self.private.name}.pub")))
+        return read_key_pair(read(self.private), read(self.private.with_name(f"{self.private.name}.pub")))
 
     def key_is_open(self) -> bool:
         """Whether others may use the private key, which ssh refuses then."""
@@ -411,11 +411,11 @@ class PairLook:
         if not asked or not asked["rails"]:
             return None
         # Only here, as most looks prove nothing.
-        from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.proof import proven
+        from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.link_check import check_link
 
-        return proven(asked)
+        return check_link(asked)
 
-    def spooled(self) -> int:
+    def buffered_bytes(self) -> int:
         files = (self.cluster / "spool").glob("*/*")
         total = 0
         for file in files:

@@ -52,7 +52,7 @@ NOT_JUDGED = ("repetition", "unfinished", "wrong_answer")
 # The finding that the server's own KV cache tells, and not an answer.
 SMALLER_CONTEXT = "smaller_context"
 # The findings that a restart may change: the server that runs now is looked at for them.
-OF_THE_MOMENT = (SMALLER_CONTEXT, nccl.BY_TCP, nccl.PARTLY)
+TRANSIENT_FINDINGS = (SMALLER_CONTEXT, nccl.BY_TCP, nccl.PARTLY)
 # What an exit status says when the log is silent.
 EXIT_HINTS: dict[int, str] = {
     1: "a Python error",
@@ -65,7 +65,7 @@ KEPT, STAYS_DOWN = "unless-stopped", "no"
 
 
 @dataclasses.dataclass(frozen=True)
-class Look:
+class ServerFacts:
     """What one look showed; None is 'not known'."""
 
     state: str | None
@@ -115,7 +115,7 @@ def trial_of(server: t.Mapping[str, t.Any] | None) -> str:
     return str(trial.get("title") or "other options") if isinstance(trial, dict) else ""
 
 
-def how_far(server: t.Mapping[str, t.Any], log: str) -> tuple[float | None, str]:
+def load_progress(server: t.Mapping[str, t.Any], log: str) -> tuple[float | None, str]:
     """How far a server has come that is being started, and in words."""
     if server.get("state") in ("starting", "restarting") and not server.get("last_exit") and _reason(server):
         # It waits for another container's, or did not end by itself, but for another one; what is in the log is past.
@@ -135,33 +135,35 @@ def question_of(record: t.Mapping[str, t.Any] | None) -> tuple[str, int]:
     return asked.get("prompt") or QUESTION[0], asked.get("max_tokens") or QUESTION[1]
 
 
-def of_container(slot: t.Mapping[str, t.Any], facts: DeploymentFacts) -> Look | None:
+def facts_from_container(slot: t.Mapping[str, t.Any], facts: DeploymentFacts) -> ServerFacts | None:
     """What a container that does not run says; None if it runs, so that the server has to be asked."""
     name, state = slot["name"], slot["state"]
     if state == "running":
         return None
     if slot.get("restart_policy") == STAYS_DOWN:
-        return Look("stopped", f"The container {name} was stopped.")
+        return ServerFacts("stopped", f"The container {name} was stopped.")
     if state in ("created", "exited") and slot.get("error"):
-        return Look("dead", not_started(name, str(slot["error"])))
+        return ServerFacts("dead", not_started(name, str(slot["error"])))
     if state == "created":
-        return Look("stopped", f"The container {name} was made and never started.")
+        return ServerFacts("stopped", f"The container {name} was made and never started.")
     if state == "paused":
-        return Look("stopped", f"The container {name} is paused; let it go on with: docker unpause {name}")
+        return ServerFacts("stopped", f"The container {name} is paused; let it go on with: docker unpause {name}")
     if state == "restarting":
-        return Look("dead", f"The container {name} ended with exit code {slot['exit_code']}; Docker starts it again.")
+        return ServerFacts(
+            "dead", f"The container {name} ended with exit code {slot['exit_code']}; Docker starts it again."
+        )
     if slot["oom_killed"]:
-        return Look("dead", f"The kernel killed the container {name} because the memory ran out.")
+        return ServerFacts("dead", f"The kernel killed the container {name} because the memory ran out.")
     said = (facts.state or {}).get("state")
     if said == "stopped" or slot["exit_code"] == 0:
         # A daemon that is back after it was killed ends what it finds running, and takes that for the wish of a user.
         by = "and not by stop.yml: somebody did it, or Docker's daemon was killed. start.yml starts it again."
         by_whom = f", {by}" if slot.get("restart_policy") == KEPT else "."
-        return Look("stopped", f"The container {name} was stopped{by_whom}")
+        return ServerFacts("stopped", f"The container {name} was stopped{by_whom}")
     code = {"code": slot["exit_code"]}
     if said == "failed":
-        return Look("failed", _given_up(facts))
-    return Look("dead", f"The container {name} ended with {describe_exit(code)} and was not started again.")
+        return ServerFacts("failed", _given_up(facts))
+    return ServerFacts("dead", f"The container {name} ended with {describe_exit(code)} and was not started again.")
 
 
 def not_started(name: str, error: str) -> str:
@@ -178,44 +180,44 @@ def _given_up(facts: DeploymentFacts) -> str:
     return f"{why_ended(last_exit, facts.server_log)} It is not started again."
 
 
-def of_files(facts: DeploymentFacts, url: str) -> Look:
+def facts_from_files(facts: DeploymentFacts, url: str) -> ServerFacts:
     """What the files say of a server that does not listen though its container runs."""
     server, started = facts.state, facts.started
     if server is None or _moment(server.get("since")) < int(started or 0):
         return _silent(started)
-    missing = missing_half(server)
+    missing = missing_worker(server)
     if missing:
-        return Look("waiting", missing)
+        return ServerFacts("waiting", missing)
     state, last_exit = server.get("state"), server.get("last_exit")
     ended = last_exit if isinstance(last_exit, dict) and _moment(last_exit.get("at")) >= int(started or 0) else None
     died = ended_by_itself(server, int(started or 0))
     if state == "failed":
-        return Look("failed", _given_up(facts))
+        return ServerFacts("failed", _given_up(facts))
     if state == TRIAL_FAILED:
         ending = why_ended(ended, facts.server_log) if ended else "Its server did not come up."
-        return Look("trial", f"A benchmark tried {trial_of(server)}. {ending}")
+        return ServerFacts("trial", f"A benchmark tried {trial_of(server)}. {ending}")
     if state == "stopped":
-        return Look("stopped", "The server was stopped.")
+        return ServerFacts("stopped", "The server was stopped.")
     if state == "running":
-        return Look("dead", f"The state file says that the server runs, but nothing listens at {url}.")
+        return ServerFacts("dead", f"The state file says that the server runs, but nothing listens at {url}.")
     if state == "restarting" and died:
-        return Look("dead", f"{why_ended(died, facts.server_log)} It is being started again.")
-    percent, text = how_far(server, facts.server_log)
+        return ServerFacts("dead", f"{why_ended(died, facts.server_log)} It is being started again.")
+    percent, text = load_progress(server, facts.server_log)
     if percent is not None:
         text += f" ({percent:.0f} %)"
     if trial_of(server):
-        return Look("trial", text)
+        return ServerFacts("trial", text)
     if ended:
-        return Look("loading", f"{text}, after it {_briefly(ended)}")
-    return Look("loading", text)
+        return ServerFacts("loading", f"{text}, after it {_briefly(ended)}")
+    return ServerFacts("loading", text)
 
 
-def _silent(started: float | None) -> Look:
+def _silent(started: float | None) -> ServerFacts:
     """What there is to say of a container whose main process has said nothing yet."""
     if started is None or time.time() - started < STARTS_WITHIN_S:
-        return Look("loading", "The container is being started.")
+        return ServerFacts("loading", "The container is being started.")
     said = f"The container's main process has not said a word within {STARTS_WITHIN_S} s"
-    return Look("dead", f"{said}; read the container's log.")
+    return ServerFacts("dead", f"{said}; read the container's log.")
 
 
 def is_its_own(server: t.Mapping[str, t.Any] | None, started: float | None) -> bool:
@@ -257,10 +259,10 @@ def smaller_context(server: t.Mapping[str, t.Any] | None) -> list[completions.Fi
     return [completions.Finding(SMALLER_CONTEXT, message)]
 
 
-def still_said(record: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
+def carried_findings(record: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     """What was found when it was deployed, and no restart changes."""
     told = [one for one in record.get("findings") or [] if isinstance(one, dict) and "message" in one]
-    return [one for one in told if one.get("id") not in OF_THE_MOMENT]
+    return [one for one in told if one.get("id") not in TRANSIENT_FINDINGS]
 
 
 def by_tcp(facts: DeploymentFacts, who: str) -> list[dict[str, t.Any]]:
@@ -272,7 +274,7 @@ def by_tcp(facts: DeploymentFacts, who: str) -> list[dict[str, t.Any]]:
     return [{"id": nccl.BY_TCP, "message": f"{told[:1].upper()}{told[1:]}."}] if told else []
 
 
-def missing_half(server: t.Mapping[str, t.Any]) -> str:
+def missing_worker(server: t.Mapping[str, t.Any]) -> str:
     """A sentence on the other Spark of a pair, if its head lacks it; else empty. It comes back without help."""
     said = (server.get("state"), server.get("verdict"))
     if PEER_LOST not in said and WAITING_FOR_WORKER not in said:
@@ -287,27 +289,29 @@ def _sentence(text: str) -> str:
     return text if text.endswith("?") else f"{text}."
 
 
-def of_worker(facts: DeploymentFacts, health: str | None) -> Look:
+def worker_facts(facts: DeploymentFacts, health: str | None) -> ServerFacts:
     """What a worker's container says of itself, which runs: it has no port that a user could ask."""
     if facts.closed_by is not None:
-        return Look(None, f"Its container runs; only {facts.closed_by} can read what it says.")
+        return ServerFacts(None, f"Its container runs; only {facts.closed_by} can read what it says.")
     server, started = facts.state, facts.started
     if server is None or _moment(server.get("since")) < int(started or 0):
         return _silent(started)
     state, reason = server.get("state"), _reason(server)
     if state == "failed":
-        return Look("failed", f"It cannot run a rank: {reason}." if reason else "It cannot run a rank.")
+        return ServerFacts("failed", f"It cannot run a rank: {reason}." if reason else "It cannot run a rank.")
     if state == "stopped":
-        return Look("stopped", "The worker was stopped.")
+        return ServerFacts("stopped", "The worker was stopped.")
     if state == WAITING_FOR_FABRIC:
-        return Look("waiting", _sentence(f"It waits for the fabric{': ' + reason if reason else ''}"))
+        return ServerFacts("waiting", _sentence(f"It waits for the fabric{': ' + reason if reason else ''}"))
     if health == "unhealthy" and state in (WORKER_READY, RANK_RUNS):
-        return Look("unhealthy", f"Docker's health check of the container fails{': ' + reason if reason else ''}.")
+        return ServerFacts(
+            "unhealthy", f"Docker's health check of the container fails{': ' + reason if reason else ''}."
+        )
     if state == RANK_RUNS:
-        return Look(RANK_RUNS)
+        return ServerFacts(RANK_RUNS)
     if state == WORKER_READY:
-        return Look("waiting", "It waits for its head to start the rank here.")
-    return Look("loading", reason or "starting")
+        return ServerFacts("waiting", "It waits for its head to start the rank here.")
+    return ServerFacts("loading", reason or "starting")
 
 
 def _briefly(last_exit: t.Mapping[str, t.Any]) -> str:
@@ -323,7 +327,7 @@ def verdict_of(server: t.Mapping[str, t.Any] | None) -> str:
     return f" The watchdog says {server['verdict']}" + (f": {reason}." if reason else ".")
 
 
-class ServerLook:
+class ServerInspector:
     """Asks a server's port, and its files where nothing listens."""
 
     def __init__(self, url: str, facts: DeploymentFacts) -> None:
@@ -333,12 +337,12 @@ class ServerLook:
         self._facts = facts
         self._models: list[str] = []
 
-    def look(self, question: Asked, speculation: bool, deadline: float) -> Look:
+    def look(self, question: Asked, speculation: bool, deadline: float) -> ServerFacts:
         """Look, and have it go on with a text for so many tokens, if there is one."""
         try:
             # Files of another user say nothing: the port is believed.
             if self._facts.closed_by is None and not is_its_own(self._facts.state, self._facts.started):
-                return of_files(self._facts, self._url)
+                return facts_from_files(self._facts, self._url)
             found = self._routes()
             if found.state == "ready":
                 smaller = tuple(finding._asdict() for finding in smaller_context(self._facts.state))
@@ -348,17 +352,17 @@ class ServerLook:
             return self._ask(found, question, speculation, deadline)
         except completions.Refused:
             if self._facts.closed_by is not None:
-                return Look(None, f"Nothing listens at {self._url}; only {self._facts.closed_by} can see why.")
-            return of_files(self._facts, self._url)
+                return ServerFacts(None, f"Nothing listens at {self._url}; only {self._facts.closed_by} can see why.")
+            return facts_from_files(self._facts, self._url)
         except completions.Expired:
             return self._unhealthy("takes connections, but does not answer in time")
         except completions.ProbeError as e:
             return self._unhealthy(f"does not answer properly: {str(e).rstrip('.')}")
 
-    def _unhealthy(self, what: str) -> Look:
-        return Look("unhealthy", f"The server at {self._url} {what}.{verdict_of(self._facts.state)}")
+    def _unhealthy(self, what: str) -> ServerFacts:
+        return ServerFacts("unhealthy", f"The server at {self._url} {what}.{verdict_of(self._facts.state)}")
 
-    def _routes(self) -> Look:
+    def _routes(self) -> ServerFacts:
         health = self._client.get("/health")
         if health.status != 200:
             said = completions.error_text(health.json) or health.text or "no reason given"
@@ -370,10 +374,10 @@ class ServerLook:
         if trial:
             # Whoever asked would be measured, too.
             why = f"A benchmark tries {trial}; the deployment's own options come back when it ends."
-            return Look("trial", why, self._client.version())
-        return Look("ready", version=self._client.version())
+            return ServerFacts("trial", why, self._client.version())
+        return ServerFacts("ready", version=self._client.version())
 
-    def _ask(self, found: Look, asked: tuple[str, int], speculation: bool, deadline: float) -> Look:
+    def _ask(self, found: ServerFacts, asked: tuple[str, int], speculation: bool, deadline: float) -> ServerFacts:
         # The chat route hides what one pass yields, so figures come from plain completion.
         question = completions.Question("completion", self._models[0], *asked)
         answer = self._client.ask(question, deadline)
@@ -381,9 +385,9 @@ class ServerLook:
         judged = tuple(finding._asdict() for finding in verdict.findings if finding.id not in NOT_JUDGED)
         why = verdict.error or (judged[0]["message"] if verdict.state != "ready" and judged else None)
         state = verdict.state
-        if state == "busy" and missing_half(self._facts.state or {}):
+        if state == "busy" and missing_worker(self._facts.state or {}):
             # Without its rank there is no token to wait for.
             state = "unhealthy"
         if state == "unhealthy":
             why = f"{why}{verdict_of(self._facts.state)}"
-        return Look(state, why, found.version, completions.measure(answer), (*found.findings, *judged))
+        return ServerFacts(state, why, found.version, completions.measure(answer), (*found.findings, *judged))

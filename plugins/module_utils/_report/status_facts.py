@@ -25,7 +25,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.names import STANDBY
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.access import Machine, brief_slot
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import Engine, EngineError
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.exposed import exposed
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._gateway.exposed import exposed_endpoint
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import (
     CachedModel,
     cached_models,
@@ -43,7 +43,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._report.stat
     UnusedModel,
     cluster_facts,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import look
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import server_facts
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server.deployment_facts import (
     DOCKER,
     DeploymentFacts,
@@ -59,7 +59,7 @@ LOGS = ("*/state/*.log", "*/state/*.log.1", "*/state/nccl.*", "*/failed.log", "j
 BESIDE = {"proxy": "api_proxy", "Open WebUI": "open_webui"}
 
 
-class StatusLook(Gatherer):
+class StatusInspector(Gatherer):
     """Gathers a status; each part of it copes with what is not there."""
 
     def __init__(self, params: dict[str, t.Any], machine: Machine) -> None:
@@ -86,7 +86,7 @@ class StatusLook(Gatherer):
         status.container = self._container(slot)
         status.companions = self._beside()
         status.endpoint = (
-            exposed(self._state_directory / "proxy") if status.companions.get("proxy") == "running" else None
+            exposed_endpoint(self._state_directory / "proxy") if status.companions.get("proxy") == "running" else None
         )
         self._describe(slot, facts.record)
         self._deployed(slot, facts.record)
@@ -160,7 +160,7 @@ class StatusLook(Gatherer):
         status.take(known)
         status.origins = records.origins(known)
         # What was found in the answers is the head's to tell.
-        status.findings = [] if self.facts.rank else look.still_said(known)
+        status.findings = [] if self.facts.rank else server_facts.carried_findings(known)
         if slot is not None and status.deployment and record is None:
             message = (
                 f"Nobody has seen {status.deployment} answer as it is configured now: the run that deploys it was cut "
@@ -191,10 +191,10 @@ class StatusLook(Gatherer):
             status.findings = [{"id": "of_another_user", "message": message}]
         if facts.cluster:
             status.cluster = cluster_facts(facts, self._labels().get(OPTIONS_LABEL))
-            status.findings += look.by_tcp(facts, "this Spark") + other_mtus(facts.cluster.rails, facts.links)
+            status.findings += server_facts.by_tcp(facts, "this Spark") + other_mtus(facts.cluster.rails, facts.links)
         # Without the others there is no token to wait for.
         lost = self._lost()
-        found = self._state_of(slot, look.question_of(record) if self._params["probe"] and not lost else None)
+        found = self._state_of(slot, server_facts.question_of(record) if self._params["probe"] and not lost else None)
         if lost and found.state == "ready":
             found = dataclasses.replace(found, state="unhealthy", why=lost)
         status.state, status.reason, status.version = found.state, found.why, found.version
@@ -213,35 +213,37 @@ class StatusLook(Gatherer):
             return ""
         return f"The server listens, but cannot generate: {cluster.worst_peer} does not answer on the cable."
 
-    def _state_of(self, slot: dict[str, t.Any] | None, question: look.Asked) -> look.Look:
+    def _state_of(self, slot: dict[str, t.Any] | None, question: server_facts.Asked) -> server_facts.ServerFacts:
         status = self._status
         if slot is None and not self._problem:
-            return look.Look("absent", f"There is no container {self._params['container']}.")
-        stands_still = look.of_container(slot, self.facts) if slot else None
+            return server_facts.ServerFacts("absent", f"There is no container {self._params['container']}.")
+        stands_still = server_facts.facts_from_container(slot, self.facts) if slot else None
         if stands_still:
             return stands_still
         if self.facts.rank:
             if slot is None:
-                return look.Look(None, "Docker cannot be asked whether its container runs.")
-            return look.of_worker(self.facts, slot["health"])
+                return server_facts.ServerFacts(None, "Docker cannot be asked whether its container runs.")
+            return server_facts.worker_facts(self.facts, slot["health"])
         if not status.url:
             if slot is None:
-                return look.Look(None, "Docker cannot be asked, and no deployment is on record.")
-            return look.Look(None, f"The container {slot['name']} runs, but has no label that says where it serves.")
+                return server_facts.ServerFacts(None, "Docker cannot be asked, and no deployment is on record.")
+            return server_facts.ServerFacts(
+                None, f"The container {slot['name']} runs, but has no label that says where it serves."
+            )
         try:
-            asked = look.ServerLook(status.url, self.facts)
+            asked = server_facts.ServerInspector(status.url, self.facts)
         except ValueError as e:
-            return look.Look(None, str(e))
+            return server_facts.ServerFacts(None, str(e))
         found = asked.look(question, status.method not in (None, "none"), self._params["answer_timeout"])
-        if slot is None and found.state not in (*look.SERVING, "unhealthy"):
+        if slot is None and found.state not in (*server_facts.SERVING, "unhealthy"):
             # Nothing listens, and whether the container runs is not known: the files may be old.
-            return look.Look(None, f"Nothing listens at {status.url}, and Docker cannot be asked why.")
+            return server_facts.ServerFacts(None, f"Nothing listens at {status.url}, and Docker cannot be asked why.")
         return found
 
     def _figures(self, record: records.Record | None) -> None:
         """Of this look if it has generated enough, else as noted when it was deployed."""
         measured, when = self._measured or {}, "now"
-        enough = (measured.get("completion_tokens") or 0) >= look.TOKENS_TO_MEASURE
+        enough = (measured.get("completion_tokens") or 0) >= server_facts.TOKENS_TO_MEASURE
         if not enough or measured.get("tokens_per_second") is None:
             measured, when = (record or {}).get("measurements") or {}, "deployed"
         status = self._status

@@ -24,7 +24,7 @@ from pathlib import Path
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import CachedModel, amount
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import (
     CachedRepository,
-    Wanted,
+    ModelSpec,
     folder_name,
     is_unchanged,
     read_receipt,
@@ -44,7 +44,7 @@ class EnvironmentValueError(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
-class Foreign:
+class ForeignPath:
     """A path that a run must write and another user has closed to the login user."""
 
     path: str
@@ -60,7 +60,7 @@ class Foreign:
         return f"sudo chown {'-R ' if self.recursive else ''}{user}: {path}"
 
 
-def is_verified(wanted: Wanted, cache: Path, receipts: Path) -> bool:
+def is_verified(wanted: ModelSpec, cache: Path, receipts: Path) -> bool:
     """Whether the receipt vouches for all wanted files, so that a run writes nothing."""
     receipt = read_receipt(receipts, wanted.id)
     if receipt is None or not receipt_covers(receipt, wanted):
@@ -70,7 +70,7 @@ def is_verified(wanted: Wanted, cache: Path, receipts: Path) -> bool:
     return False
 
 
-def foreign_paths(cache: Path, repositories: t.Iterable[str], user: int) -> list[Foreign]:
+def foreign_paths(cache: Path, repositories: t.Iterable[str], user: int) -> list[ForeignPath]:
     """What of the cache a download of these models must write and another user owns."""
     cache = Path(os.path.realpath(cache))
     if not cache.exists():
@@ -86,8 +86,8 @@ def foreign_paths(cache: Path, repositories: t.Iterable[str], user: int) -> list
     return found
 
 
-def _foreign(path: Path, owned: Path, recursive: bool) -> Foreign:
-    return Foreign(str(path), owner_name(owned.lstat().st_uid), recursive)
+def _foreign(path: Path, owned: Path, recursive: bool) -> ForeignPath:
+    return ForeignPath(str(path), owner_name(owned.lstat().st_uid), recursive)
 
 
 def _is_foreign(path: Path, user: int) -> bool:
@@ -184,13 +184,13 @@ def environment_directory(environment: t.Mapping[str, str | None], home: str) ->
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class CacheFacts:
     """Everything that a statement is made of."""
 
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[ModelSpec, ...]
     verified: frozenset[str]
     models: tuple[CachedModel, ...]
-    foreign: tuple[Foreign, ...]
+    foreign: tuple[ForeignPath, ...]
     neighbours: tuple[str, ...]
     directory: str
     # Where a variable of the login shell leads, and its name, if that is somewhere else.
@@ -203,7 +203,7 @@ def join(words: t.Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def statement(found: Found) -> list[str]:
+def statement(found: CacheFacts) -> list[str]:
     """What is already there, for people; empty if there is nothing to say."""
     lines = [*_unserved(found), *_elsewhere(found)]
     # A run that changes nothing need not repeat what it uses.
@@ -212,7 +212,7 @@ def statement(found: Found) -> list[str]:
     return lines
 
 
-def _there(found: Found) -> list[str]:
+def _there(found: CacheFacts) -> list[str]:
     ids = [item.id for item in found.wanted]
     there = {model.id: model for model in found.models if model.id in ids}
     complete = [
@@ -225,7 +225,7 @@ def _there(found: Found) -> list[str]:
     return lines
 
 
-def _owners(found: Found) -> list[str]:
+def _owners(found: CacheFacts) -> list[str]:
     owners: dict[str, list[str]] = {}
     for item in found.foreign:
         owners.setdefault(item.owner, []).append(item.path + (" with all that is in it" if item.recursive else ""))
@@ -238,7 +238,7 @@ def _owners(found: Found) -> list[str]:
     ]
 
 
-def _unserved(found: Found) -> list[str]:
+def _unserved(found: CacheFacts) -> list[str]:
     ids = {item.id for item in found.wanted}
     lines = []
     for model in found.models:
@@ -254,7 +254,7 @@ def _unserved(found: Found) -> list[str]:
     return lines
 
 
-def _elsewhere(found: Found) -> list[str]:
+def _elsewhere(found: CacheFacts) -> list[str]:
     if not found.elsewhere:
         return []
     path, variable = found.elsewhere
@@ -264,7 +264,7 @@ def _elsewhere(found: Found) -> list[str]:
     ]
 
 
-def _tokens(found: Found) -> list[str]:
+def _tokens(found: CacheFacts) -> list[str]:
     if not found.neighbours:
         return []
     lie, are = ("lie", "are") if len(found.neighbours) > 1 else ("lies", "is")

@@ -9,8 +9,8 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import look
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.found import EnvironmentValueError
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import cache_inspector
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache_facts import EnvironmentValueError
 
 COMMIT = "1" * 40
 
@@ -19,7 +19,7 @@ COMMIT = "1" * 40
 def environment(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
     """What the login shell says. How it is asked is tested with the module_utils."""
     told: dict[str, str | None] = {"HF_HOME": None, "HF_HUB_CACHE": None}
-    monkeypatch.setattr(look, "login_environment", lambda _uid: told)
+    monkeypatch.setattr(cache_inspector, "login_environment", lambda _uid: told)
     return told
 
 
@@ -33,7 +33,7 @@ def run(tmp_path: Path, repositories: t.Sequence[dict[str, t.Any]] = (), **more:
         "verify": False,
         "repositories": [{"revision": "main", "include": [], "exclude": [], **one} for one in repositories],
     }
-    return look.CacheLook({**parameters, **more}).look()
+    return cache_inspector.CacheInspector({**parameters, **more}).look()
 
 
 def store(tmp_path: Path, name: str, path: str, size: int) -> Path:

@@ -88,7 +88,7 @@ class Row:
     error: str | None = None
 
 
-def proven(asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def check_link(asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """What a look at a host's end of the cable says; PROOF in arguments.py is what it is asked with.
 
     Without an `error`, in which the host is named, the rails are those that were proven.
@@ -98,7 +98,7 @@ def proven(asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     rails = asked["rails"]
     try:
         check_rails(rails)
-        proof = Proof(rails, asked["peer"], asked["timeout"], port=asked["port"])
+        proof = LinkCheck(rails, asked["peer"], asked["timeout"], port=asked["port"])
         table = proof.check()
         errors = [row.error for row in table if row.error]
         rails, findings = rails if errors else proof.refreshed(), proof.findings
@@ -127,13 +127,13 @@ def round_trip(output: str) -> float | None:
     return float(found.group(1)) if found else None
 
 
-def lost(output: str) -> int:
+def lost_packets(output: str) -> int:
     """How many of its packets ping saw no answer to; all of them if it does not say."""
     found = re.search(r"(\d+) packets transmitted, (\d+) received", output)
     return int(found.group(1)) - int(found.group(2)) if found else MANY_PINGS
 
 
-class Proof:
+class LinkCheck:
     """The look at one host's end of the cable."""
 
     def __init__(
@@ -209,7 +209,7 @@ class Proof:
                 return row
         return row
 
-    def _retried(self, attempt: t.Callable[[], bool]) -> bool:
+    def _retry(self, attempt: t.Callable[[], bool]) -> bool:
         """An answer that may take a moment: a link that just came up, a neighbour that was never asked."""
         while not attempt():
             if time.monotonic() > self._deadline:
@@ -223,7 +223,7 @@ class Proof:
             return dataclasses.replace(
                 row, link=False, error=f"there is no interface {rail['interface']}. See its name with 'ip -br link'."
             )
-        if self._retried(lambda: read_number(net / "carrier") == 1):
+        if self._retry(lambda: read_number(net / "carrier") == 1):
             return dataclasses.replace(row, link=True)
         return dataclasses.replace(
             row,
@@ -246,7 +246,7 @@ class Proof:
         return rail["address"] in self._own.get(rail["interface"], [])
 
     def _address(self, rail: Rail, row: Row) -> Row:
-        if self._retried(lambda: self._has(rail)):
+        if self._retry(lambda: self._has(rail)):
             double = [name for name, each in self._own.items() if rail["peer_address"] in each]
             if double:
                 return dataclasses.replace(
@@ -321,7 +321,7 @@ class Proof:
             good, said = self._ping(rail, full, COUNTED_PINGS)
             return good
 
-        if not self._retried(reached):
+        if not self._retry(reached):
             # Smaller ones tell whether it is the size.
             good, said = self._ping(rail, small) if small < full else (False, said)
             if not good:
@@ -340,7 +340,7 @@ class Proof:
             )
         row = dataclasses.replace(row, reached=True, full_frames=True, milliseconds=round_trip(said))
         # The card's own counters may be a moment behind.
-        if self._retried(lambda: self._sent(rail) - before >= full):
+        if self._retry(lambda: self._sent(rail) - before >= full):
             return dataclasses.replace(row, left_by_interface=True)
         return dataclasses.replace(
             row,
@@ -362,10 +362,10 @@ class Proof:
 
         def whole() -> bool:
             nonlocal fewest
-            fewest = min(fewest, lost(self._ping(rail, SMALL, MANY_PINGS)[1]))
+            fewest = min(fewest, lost_packets(self._ping(rail, SMALL, MANY_PINGS)[1]))
             return fewest == 0
 
-        row = dataclasses.replace(row, lost=0 if self._retried(whole) else fewest)
+        row = dataclasses.replace(row, lost=0 if self._retry(whole) else fewest)
         if not row.lost:
             return row
         return dataclasses.replace(
@@ -390,7 +390,7 @@ class Proof:
         if not self._port:
             return row
         for port in (self._port, self._high_port()):
-            if not self._retried(answered):
+            if not self._retry(answered):
                 return dataclasses.replace(
                     row,
                     connects=False,

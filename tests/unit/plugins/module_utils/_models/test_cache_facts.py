@@ -12,19 +12,19 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import found as cache_found
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models import cache_facts as cache_found
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import CachedModel, Piece
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import Wanted
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.found import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache_facts import (
+    CacheFacts,
     EnvironmentValueError,
-    Foreign,
-    Found,
+    ForeignPath,
     environment_directory,
     foreign_paths,
     login_environment,
     statement,
     token_files,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import ModelSpec
 
 from tests.unit.another_user import another_user
 from tests.unit.waiting import WITHIN_S
@@ -44,7 +44,7 @@ def make_cache(top: Path) -> Path:
     return hub
 
 
-def paths(found: list[Foreign]) -> list[str]:
+def paths(found: list[ForeignPath]) -> list[str]:
     return [item.path for item in found]
 
 
@@ -71,7 +71,7 @@ class TestForeignPaths:
             if path.is_dir():
                 path.chmod(mode)
 
-    def look(self, hub: Path, *repositories: str) -> list[Foreign]:
+    def look(self, hub: Path, *repositories: str) -> list[ForeignPath]:
         with another_user() as user:
             return foreign_paths(hub, repositories, user)
 
@@ -79,10 +79,10 @@ class TestForeignPaths:
         hub = make_cache(top)
         self.close(top)
         assert self.look(hub, "lab/small", "lab/none") == [
-            Foreign(str(hub), self.OWNER, False),
-            Foreign(str(hub / ".locks"), self.OWNER, False),
-            Foreign(str(hub / ".locks" / "models--lab--small"), self.OWNER, True),
-            Foreign(str(hub / "models--lab--small"), self.OWNER, True),
+            ForeignPath(str(hub), self.OWNER, False),
+            ForeignPath(str(hub / ".locks"), self.OWNER, False),
+            ForeignPath(str(hub / ".locks" / "models--lab--small"), self.OWNER, True),
+            ForeignPath(str(hub / "models--lab--small"), self.OWNER, True),
         ]
 
     def test_a_cache_that_users_share_is_left_to_them(self, top: Path) -> None:
@@ -106,13 +106,13 @@ class TestForeignPaths:
 
     def test_a_cache_that_cannot_be_made(self, top: Path) -> None:
         self.close(top)
-        assert self.look(top / "a" / "hub", "lab/small") == [Foreign(str(top / "a" / "hub"), self.OWNER, False)]
+        assert self.look(top / "a" / "hub", "lab/small") == [ForeignPath(str(top / "a" / "hub"), self.OWNER, False)]
 
 
 def test_the_commands_of_an_administrator(hub: Path) -> None:
-    assert Foreign(str(hub), "root", False).command("me") == f"sudo chown me: {hub}"
-    assert Foreign(str(hub), "root", True).command("me") == f"sudo chown -R me: {hub}"
-    assert Foreign("/nowhere/a b", "root", False).command("me") == "sudo install -d -o me '/nowhere/a b'"
+    assert ForeignPath(str(hub), "root", False).command("me") == f"sudo chown me: {hub}"
+    assert ForeignPath(str(hub), "root", True).command("me") == f"sudo chown -R me: {hub}"
+    assert ForeignPath("/nowhere/a b", "root", False).command("me") == "sudo install -d -o me '/nowhere/a b'"
 
 
 def test_token_files_are_named(hub: Path) -> None:
@@ -191,14 +191,14 @@ def test_an_environment_that_leads_nowhere() -> None:
         environment_directory({"HF_HOME": "data"}, "/home/me")
 
 
-BIG, SMALL = Wanted("lab/big", exclude=("original/*",)), Wanted("lab/small")
+BIG, SMALL = ModelSpec("lab/big", exclude=("original/*",)), ModelSpec("lab/small")
 
 
 def model(name: str, fetched_here: bool = True, unused_files: tuple[Piece, ...] = ()) -> CachedModel:
     return CachedModel(name, f"/hub/{name}", 65_200_000_000, fetched_here, False, unused_files, ())
 
 
-def found(**changes: t.Any) -> Found:
+def found(**changes: t.Any) -> CacheFacts:
     values: dict[str, t.Any] = {
         "wanted": (BIG, SMALL),
         "verified": frozenset(),
@@ -210,7 +210,7 @@ def found(**changes: t.Any) -> Found:
         "user": "me",
         "take_over": True,
     }
-    return Found(**{**values, **changes})
+    return CacheFacts(**{**values, **changes})
 
 
 def test_an_empty_cache_and_an_unchanged_run_are_not_worth_a_word() -> None:
@@ -240,7 +240,7 @@ def test_unserved_files_are_stated_with_the_command() -> None:
 
 
 def test_owners_are_stated() -> None:
-    foreign = (Foreign("/hub", "root", False), Foreign("/hub/models--lab--big", "root", True))
+    foreign = (ForeignPath("/hub", "root", False), ForeignPath("/hub/models--lab--big", "root", True))
     assert statement(found(foreign=foreign)) == [
         "root owns /hub and /hub/models--lab--big with all that is in it: before the download they are given to me "
         "(huggingface_cache_fix_ownership)."

@@ -19,11 +19,10 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
     models_of,
     previous,
 )
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import cached_models, described
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import Wanted
-from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.found import (
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache import cached_models, model_result
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.cache_facts import (
+    CacheFacts,
     EnvironmentValueError,
-    Found,
     environment_directory,
     foreign_paths,
     is_verified,
@@ -31,9 +30,10 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.foun
     statement,
     token_files,
 )
+from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk import ModelSpec
 
 
-class CacheLook:
+class CacheInspector:
     """A module's parameters, and the look that they ask for."""
 
     def __init__(self, params: t.Mapping[str, t.Any]) -> None:
@@ -41,7 +41,7 @@ class CacheLook:
         self.user = pwd.getpwuid(os.geteuid())
         self.state = Path(params["state_directory"])
         self.receipts = Path(params["receipts_directory"])
-        self.wanted = [Wanted.of(item) for item in params["repositories"]]
+        self.wanted = [ModelSpec.of(item) for item in params["repositories"]]
 
     def in_use(self) -> dict[str, set[str]]:
         """The models of every deployment that ever served, each with its commits."""
@@ -70,7 +70,7 @@ class CacheLook:
         trusted = [] if self.params["verify"] else self.wanted
         verified = frozenset(item.id for item in trusted if is_verified(item, cache, self.receipts))
         unverified = [item.id for item in self.wanted if item.id not in verified]
-        found = Found(
+        found = CacheFacts(
             wanted=tuple(self.wanted),
             verified=verified,
             models=tuple(cached_models(cache, self.receipts, self.in_use(), self.wanted)),
@@ -88,7 +88,7 @@ class CacheLook:
                 {**dataclasses.asdict(item), "command": item.command(self.user.pw_name)} for item in found.foreign
             ],
             "token_files": list(found.neighbours),
-            "models": [described(model) for model in found.models],
+            "models": [model_result(model) for model in found.models],
             "lines": statement(found),
         }
 

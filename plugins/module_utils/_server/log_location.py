@@ -44,7 +44,7 @@ def find_log(state_directory: Path, socket: str, container: str) -> tuple[Path |
     return path, "Nothing is deployed now; this is the log that was written to last."
 
 
-def written(
+def last_log_lines(
     state_directory: Path, socket: str, container: str, most: int, raw: bool, all_runs: bool
 ) -> dict[str, t.Any]:
     """The last lines; where there are none, a sentence on why."""
