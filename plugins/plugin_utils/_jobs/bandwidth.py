@@ -29,7 +29,7 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment import bandwidth as record
 
-from .said import emit
+from .progress import emit
 
 BLOCK = 4 * 2**20
 # The receiver is started a moment before the sender, by another task on another host.

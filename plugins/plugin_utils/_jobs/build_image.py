@@ -27,7 +27,7 @@ import typing as t
 from urllib.parse import unquote, urlencode
 
 from .engine import SOCKET, Engine, EngineError, error_in, message_of, stream
-from .said import Message, Reports, emit, log
+from .progress import Message, Reports, emit, log
 
 # Apt tries a mirror that does not answer for minutes, and says nothing meanwhile.
 SILENCE_S = 900.0

@@ -17,7 +17,7 @@ import typing as t
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import engine
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker.engine import SOCKET, EngineError
 
-from .said import Message, amount
+from .progress import Message, amount
 
 
 def reason_of(error: BaseException) -> str:

@@ -24,7 +24,7 @@ import typing as t
 from pathlib import Path
 
 from . import fetch_models
-from .said import emit
+from .progress import emit
 
 INSIDE = "inside"
 CONTAINER = "dgx-spark-speculative-fetch"

@@ -44,7 +44,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
 )
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.limits import limited_s, wait_text
 
-from .said import Rate, Reports, amount, emit, log, pace, share
+from .progress import Rate, Reports, amount, emit, log, pace, share
 
 # These are read when huggingface_hub is imported. Downloads by plain HTTP continue after an interruption; those by
 # Xet are not known to.

@@ -28,7 +28,7 @@ import typing as t
 from pathlib import Path
 
 from .engine import SOCKET, Engine, EngineError, error_in, reason_of
-from .said import Message, emit, share
+from .progress import Message, emit, share
 
 CHUNK = 1024 * 1024
 BLOCK = 512

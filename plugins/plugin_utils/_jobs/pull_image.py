@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from .engine import SOCKET, Engine, EngineError, error_in, message_of, stream
-from .said import Message, Rate, Reports, amount, duration, emit, log, pace
+from .progress import Message, Rate, Reports, amount, duration, emit, log, pace
 
 # Layers are unpacked one after the other while others are fetched; this is about their share in the time.
 UNPACK_SHARE = 0.25

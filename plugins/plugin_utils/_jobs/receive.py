@@ -51,7 +51,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
     write_whole,
 )
 
-from .said import Message, amount
+from .progress import Message, amount
 from .wire import CHUNK, GREETING, widen
 
 BUFFERS = 8
@@ -220,7 +220,7 @@ class Receiver:
     def say(self, **message: t.Any) -> None:
         print(json.dumps(message), file=self._out, flush=True)
 
-    def hear(self) -> Message | None:
+    def read_line(self) -> Message | None:
         """The next line; None at the end."""
         while b"\n" not in self._rest:
             data = os.read(self._source, 65536)
@@ -241,9 +241,9 @@ class Receiver:
     def run(self) -> None:
         widen(self._source)
         print(GREETING, file=self._out, flush=True)
-        while (message := self.hear()) is not None:
+        while (message := self.read_line()) is not None:
             if "put" in message:
-                self.put(message)
+                self.receive_file(message)
             elif "finish" in message:
                 self.finish(message["finish"])
                 self.say(finished=True)
@@ -256,7 +256,7 @@ class Receiver:
             else:
                 raise RefusedError("The other Spark asks for something unknown; run the same again")
 
-    def put(self, message: Message) -> None:
+    def receive_file(self, message: Message) -> None:
         """Take in one file."""
         target, lock = self.target(message)
         target.path.parent.mkdir(parents=True, exist_ok=True)
@@ -270,8 +270,8 @@ class Receiver:
             if have:
                 add_file(sums, target.part)
             self.say(have=have, complete=False, wrong=here)
-            self.take(target, have, sums)
-            trailer = self.hear()
+            self.write_stream(target, have, sums)
+            trailer = self.read_line()
             if trailer is None:
                 raise CutError
             sums.close()
@@ -330,7 +330,7 @@ class Receiver:
             return 0
         return have
 
-    def take(self, target: Target, have: int, sums: Checksums) -> None:
+    def write_stream(self, target: Target, have: int, sums: Checksums) -> None:
         """Write what comes in, and count it meanwhile."""
         left = target.size - have
         with target.part.open("ab", buffering=0) as file:

@@ -42,7 +42,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._models.disk
 )
 
 from .engine import Engine, EngineError
-from .said import Message, Rate, Reports, amount, emit, log, pace, share
+from .progress import Message, Rate, Reports, amount, emit, log, pace, share
 from .wire import CHUNK, GREETING, TUNABLES, widen
 
 SSH_FAILED = 255
@@ -76,7 +76,7 @@ class Stopped(Exception):
     """There is nothing left to do for this stream."""
 
 
-class Tally:
+class TransferCounter:
     """How many bytes of each thing are at the other end."""
 
     def __init__(self, total: int) -> None:
@@ -112,7 +112,7 @@ class Tally:
 class Progress(Reports):
     """How far the copy is."""
 
-    def __init__(self, worker: str, tally: Tally) -> None:
+    def __init__(self, worker: str, tally: TransferCounter) -> None:
         super().__init__(self.state, REPORT_EVERY_S)
         self._worker = worker
         self._tally = tally
@@ -259,7 +259,7 @@ class Link:
             raise CopyError(str(message["error"]))
         return message
 
-    def hear(self) -> Message:
+    def read_line(self) -> Message:
         line = self._line()
         try:
             message = json.loads(line)
@@ -272,7 +272,7 @@ class Link:
 
     def ask(self, **message: t.Any) -> Message:
         self.say(**message)
-        return self.hear()
+        return self.read_line()
 
     def send_file(self, file: t.BinaryIO, offset: int, size: int, told: t.Callable[[int], None]) -> None:
         """The kernel moves the bytes; Python sees none of them."""
@@ -312,7 +312,7 @@ class Plan:
         self._changed = threading.Condition()
         self.failure: Exception | None = None
 
-    def take(self) -> Item:
+    def next_item(self) -> Item:
         with self._changed:
             while True:
                 if self.failure or (not self._waiting and not self._under_way):
@@ -328,7 +328,7 @@ class Plan:
             self._under_way -= 1
             self._changed.notify_all()
 
-    def give_back(self, item: Item) -> None:
+    def return_item(self, item: Item) -> None:
         with self._changed:
             self._under_way -= 1
             self._waiting.appendleft(item)
@@ -356,7 +356,7 @@ class Copy:
     def __init__(self, spec: Message, total: int) -> None:
         self.spec = spec
         self.worker = spec["worker"]
-        self.tally = Tally(total)
+        self.tally = TransferCounter(total)
         self.progress = Progress(self.worker, self.tally)
         self.reason = ""
 
@@ -506,11 +506,11 @@ class Models(Copy):
 
     def send_items(self, link: Link) -> None:
         while True:
-            item = self.plan.take()
+            item = self.plan.next_item()
             try:
                 self.send(link, item)
             except BaseException:
-                self.plan.give_back(item)
+                self.plan.return_item(item)
                 raise
             self.plan.done()
 

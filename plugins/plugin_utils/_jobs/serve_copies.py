@@ -28,7 +28,7 @@ import time
 from pathlib import Path
 
 from . import receive
-from .said import emit
+from .progress import emit
 from .wire import TUNABLES
 
 POLL_S = 0.5

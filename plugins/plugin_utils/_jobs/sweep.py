@@ -38,7 +38,7 @@ from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._server import completions
 
-from .said import emit, log
+from .progress import emit, log
 
 POLL_S = 0.2
 # A server that has to go gets half a minute from the entrypoint, and its memory some time to come back.
@@ -82,7 +82,7 @@ class PointError(Exception):
     """One point cannot be measured; the others may."""
 
 
-class Declined(Exception):
+class RequestRejected(Exception):
     """The server does not take the question."""
 
 
@@ -354,7 +354,7 @@ class Outlook:
         known = mean_or_none(self._loads)
         return self._hint if known is None else known
 
-    def left(self, loading: float | None, measuring: float, share: float, points: int) -> float | None:
+    def seconds_left(self, loading: float | None, measuring: float, share: float, points: int) -> float | None:
         """Seconds to the end: either loading for so long, or measuring, of which this share is done; points to come."""
         load_s, measure_s = self.load_s, mean_or_none(self._measured)
         pace = measuring / share if share > 0 else measure_s
@@ -461,7 +461,7 @@ class Server:
         except completions.ProbeError as e:
             raise Broken(str(e) or "the server cannot be reached") from e
         if 400 <= answer.status < 500:
-            raise Declined(sentence_of(answer.error, f"status {answer.status}"))
+            raise RequestRejected(sentence_of(answer.error, f"status {answer.status}"))
         if answer.expired:
             raise Broken(f"no whole answer came within {exact_time(self._seconds)}")
         if not answer.complete:
@@ -710,7 +710,7 @@ class Sweep:
         """The answer; None for an optional prompt that the server does not take."""
         try:
             return self.server.ask(prompt.prompt, max_tokens, stream=max_tokens > 1)
-        except Declined as e:
+        except RequestRejected as e:
             if not prompt.optional:
                 raise SweepError(
                     f"The server does not take the prompt {prompt.id} ({e}): shorten it, mark it as optional, or leave "
@@ -727,7 +727,7 @@ class Sweep:
         self.progress(f"trying a prompt of {asked} tokens")
         try:
             self.server.ask(text, 1, stream=False)
-        except Declined as e:
+        except RequestRejected as e:
             self.left_out.append({"prompt": f"{asked} tokens", "reason": str(e)})
         else:
             self.lengths.append((asked, text))
@@ -820,7 +820,7 @@ class Sweep:
         samples: list[Json] = []
         rounds = [(repetition, prompt) for repetition in range(self.task.repetitions) for prompt in self.prompts]
         for done, (repetition, prompt) in enumerate(rounds):
-            left = self.outlook.left(None, time.monotonic() - started, done / len(rounds), len(to_come))
+            left = self.outlook.seconds_left(None, time.monotonic() - started, done / len(rounds), len(to_come))
             text = f"{point.title} ({place}): prompt {done + 1} of {len(rounds)}{self.so_far(samples)}"
             self.progress(with_time(text, left, to_come), left)
             samples.append(sample_of(self.ask(trial, prompt.prompt, self.task.max_tokens), prompt, repetition))
@@ -851,7 +851,7 @@ class Sweep:
             self.settle(trial)
         try:
             return self.server.ask(text, max_tokens)
-        except Declined as e:
+        except RequestRejected as e:
             raise PointError(f"the server takes only with other options what it was asked ({e})") from e
         except Broken as e:
             log(f"no whole answer: {e}")
@@ -903,7 +903,7 @@ class Sweep:
                 words = self.container.last_words()
                 said = f"; it said last: {words}" if words else ""
                 raise PointError(f"the server was not ready within {exact_time(seconds)}{said}")
-            left = None if to_come is None else self.outlook.left(passed, 0.0, 0.0, len(to_come))
+            left = None if to_come is None else self.outlook.seconds_left(passed, 0.0, 0.0, len(to_come))
             self.progress(with_time(describe(exact_time(passed)), left, to_come or []), left)
             time.sleep(POLL_S)
 
@@ -918,7 +918,7 @@ class Sweep:
                 None, self.task.ready_timeout, lambda passed: f"loading with the deployment's own options, {passed}"
             )
             self.server.ask(self.prompts[0].prompt, 1, stream=False)
-        except (SweepError, PointError, Broken, Declined) as e:
+        except (SweepError, PointError, Broken, RequestRejected) as e:
             return (
                 f"the deployment does not serve with its own options again ({str(e).rstrip('.')}): look at it with "
                 "status.yml, and restart it with stop.yml and start.yml"

@@ -715,15 +715,15 @@ def test_times_as_people_say_them() -> None:
 
 def test_the_time_that_is_left() -> None:
     unknown = sweep.Outlook(None)
-    assert unknown.left(None, 10, 0.5, 3) is None
+    assert unknown.seconds_left(None, 10, 0.5, 3) is None
     hinted = sweep.Outlook(100.0)
     # Half of a point took 10 s: 10 s more, three points of 120 s each, and loading once more at the end.
-    assert hinted.left(None, 10, 0.5, 3) == pytest.approx(10 + 3 * 120 + 100)
-    assert hinted.left(30, 0, 0, 3) is None
+    assert hinted.seconds_left(None, 10, 0.5, 3) == pytest.approx(10 + 3 * 120 + 100)
+    assert hinted.seconds_left(30, 0, 0, 3) is None
     hinted.learn({"error": None, "loading_s": 60.0, "seconds": 100.0})
     hinted.learn({"error": "broken", "loading_s": None, "seconds": 5.0})
-    assert hinted.left(20, 0, 0, 2) == pytest.approx(40 + 40 + 2 * 100 + 60)
-    assert hinted.left(90, 0, 0, 0) == pytest.approx(0 + 40 + 60)
+    assert hinted.seconds_left(20, 0, 0, 2) == pytest.approx(40 + 40 + 2 * 100 + 60)
+    assert hinted.seconds_left(90, 0, 0, 0) == pytest.approx(0 + 40 + 60)
 
 
 def test_a_gain_is_paired() -> None:

@@ -44,7 +44,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.lock 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.patience import Patience
 
 from .engine import Engine, EngineError, message_of
-from .said import Message, emit
+from .progress import Message, emit
 
 LOOK_S = 1.0
 # What a run had begun goes on without it, and without its lock, which may be killed, too: a module that makes a
@@ -60,7 +60,7 @@ class EngineRefusal(EngineError):
     """It has answered that it does not do this."""
 
 
-def is_held(patience: Patience, ends: bool = False) -> bool:
+def has_lease(patience: Patience, ends: bool = False) -> bool:
     """Return whether a run has this Spark or still changes it; if asked so and it is free, none gets it back.
 
     A lock that says nothing is held until it is ended for that.
@@ -100,7 +100,7 @@ def configuration(labels: t.Mapping[str, str]) -> str | None:
     return labels.get(f"{LABEL}configuration")
 
 
-def recorded(path: Path) -> str:
+def recorded_configuration(path: Path) -> str:
     """The configuration of which a record is; nothing if it cannot be read."""
     try:
         return str(configuration(json.loads(path.read_text(encoding="utf-8"))["container"]["labels"]))
@@ -115,14 +115,14 @@ def is_kept(new: t.Mapping[str, str], old: t.Mapping[str, str] | None) -> bool:
     as it was has no other record.
     """
     directory, own = Path(new.get(f"{LABEL}directory") or "/nowhere"), configuration(new)
-    others = {own, recorded(directory.parent / PREVIOUS)}
-    return recorded(directory / RECORD) == own and (old is None or configuration(old) in others)
+    others = {own, recorded_configuration(directory.parent / PREVIOUS)}
+    return recorded_configuration(directory / RECORD) == own and (old is None or configuration(old) in others)
 
 
-def forget(serving: t.Mapping[str, str]) -> None:
+def remove_stale_previous(serving: t.Mapping[str, str]) -> None:
     """Remove a way back that leads to what serves: a run that wrote no record has left it, and it proves nothing."""
     way_back = Path(serving.get(f"{LABEL}directory") or "/nowhere").parent / PREVIOUS
-    if recorded(way_back) == configuration(serving):
+    if recorded_configuration(way_back) == configuration(serving):
         way_back.unlink(missing_ok=True)
 
 
@@ -136,7 +136,7 @@ def is_left_alone(container: Message) -> bool:
 
 
 @contextlib.contextmanager
-def alone(directory: Path) -> t.Iterator[None]:
+def exclusive(directory: Path) -> t.Iterator[None]:
     """One at a time, whoever's user it is: a directory can be locked without a file that would be somebody's."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
@@ -146,7 +146,7 @@ def alone(directory: Path) -> t.Iterator[None]:
         os.close(descriptor)
 
 
-class Switch:
+class Switchover:
     """From one container to another of the same name."""
 
     def __init__(self, name: str, engine: Engine, directory: Path) -> None:
@@ -154,19 +154,19 @@ class Switch:
         self._engine = engine
         self._directory = directory
 
-    def aside(self, run: str) -> str:
+    def to_standby(self, run: str) -> str:
         """Stop what has the name. Of a run without a lease nobody would know when to bring it back: it stops, no more.
 
         A run whose lease is gone will change nothing more, so that what it stopped would stay so.
         """
-        with alone(self._directory), leased(run):
+        with exclusive(self._directory), leased(run):
             old = self._engine.own_container(self.name)
             if old is None:
                 return ""
             if run:
                 self._refuse_foreign(f"{self.name}{STANDBY}")
-                forget(old["Config"]["Labels"])
-                leave_behind(self.watch)
+                remove_stale_previous(old["Config"]["Labels"])
+                spawn_watcher(self.watch)
                 self._policy(old, "always")
                 self._do("POST", f"/containers/{old['Id']}/rename?name={self.name}{STANDBY}")
             self._do("POST", f"/containers/{old['Id']}/stop")
@@ -178,19 +178,19 @@ class Switch:
         while tried < TRIES:
             time.sleep(LOOK_S)
             # The Engine may be restarting.
-            with contextlib.suppress(EngineError), alone(self._directory):
+            with contextlib.suppress(EngineError), exclusive(self._directory):
                 new, old = self._engine.own_container(self.name), self._engine.standby(self.name)
                 if old is None and (new is None or is_left_alone(new)):
                     return
                 now = time.monotonic()
-                free_since = float("inf") if is_held(patience) else min(free_since, now)
-                if now >= max(free_since + BEGUN_S, again_at) and not is_held(patience, ends=True):
+                free_since = float("inf") if has_lease(patience) else min(free_since, now)
+                if now >= max(free_since + BEGUN_S, again_at) and not has_lease(patience, ends=True):
                     tried += 1
                     again_at = now + tried * LOOK_S
                     self._finish()
 
-    def settle(self, run: str) -> str:
-        with alone(self._directory), leased(run):
+    def finalize(self, run: str) -> str:
+        with exclusive(self._directory), leased(run):
             return self._finish()
 
     def _finish(self) -> str:
@@ -255,7 +255,7 @@ class Switch:
             raise EngineRefusal(f"the Docker Engine refuses {method} {path} ({message_of(said) or response.status})")
 
 
-def leave_behind(main: t.Callable[[], None]) -> None:
+def spawn_watcher(main: t.Callable[[], None]) -> None:
     """Run it in a process of its own session, which outlives the job and the run."""
 
     def run(ready: int) -> None:
@@ -269,8 +269,8 @@ def leave_behind(main: t.Callable[[], None]) -> None:
 
 def main(arguments: t.Sequence[str]) -> Message:
     act, name, _asked = arguments
-    switch, run = Switch(name, Engine(), Path.cwd().parent), os.environ.get(RUN, "")
-    return {"did": switch.aside(run) if act == "standby" else switch.settle(run)}
+    switch, run = Switchover(name, Engine(), Path.cwd().parent), os.environ.get(RUN, "")
+    return {"did": switch.to_standby(run) if act == "standby" else switch.finalize(run)}
 
 
 if __name__ == "__main__":

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import said
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import progress
 
 
 @pytest.mark.parametrize(
     ("seconds", "expected"), [(0.2, "1 s"), (89, "89 s"), (300, "5 min"), (5340, "89 min"), (7260, "2.0 h")]
 )
 def test_duration(seconds: float, expected: str) -> None:
-    assert said.duration(seconds) == expected
+    assert progress.duration(seconds) == expected
 
 
 @pytest.mark.parametrize(
@@ -30,15 +30,15 @@ def test_duration(seconds: float, expected: str) -> None:
     ],
 )
 def test_how_far_and_how_fast(done: int, total: int, rate: float, expected: str) -> None:
-    assert said.share(done, total) + said.pace(rate, total - done) == expected
+    assert progress.share(done, total) + progress.pace(rate, total - done) == expected
 
 
 def test_without_an_end_there_is_only_a_rate() -> None:
-    assert said.pace(3_500_000, None) == ", 3.5 MB/s"
+    assert progress.pace(3_500_000, None) == ", 3.5 MB/s"
 
 
 def test_the_rate_is_that_of_the_last_seconds() -> None:
-    rate = said.Rate(30)
+    rate = progress.Rate(30)
     assert [rate.at(now, count) for now, count in ((0.0, 0), (1.0, 100), (41.0, 4100))] == [0.0, 100.0, 0.0]
     # Something was begun anew.
     assert rate.at(42.0, 10) == 0.0
@@ -46,8 +46,8 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
 
 
 def test_a_report_is_said_once_and_the_last_one_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
-    state: said.Message = {"percent": 1.0, "text": "one"}
-    with said.Reports(lambda: dict(state), 0.01) as reports:
+    state: progress.Message = {"percent": 1.0, "text": "one"}
+    with progress.Reports(lambda: dict(state), 0.01) as reports:
         for _number in range(3):
             reports.tell()
         state["text"] = "two"

@@ -19,7 +19,7 @@ import pytest
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._docker import engine as look
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark import lease, lock
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._spark.patience import Patience
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import switch
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import switchover
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs.engine import Engine, EngineError
 
 from tests.unit.docker_server import DockerServer, Handler
@@ -119,7 +119,7 @@ class Containers(DockerServer):
 
 
 def container(identity: str, name: str, directory: Path, configuration: str, policy: str, running: bool) -> Container:
-    labels = {f"{switch.LABEL}configuration": configuration, f"{switch.LABEL}directory": str(directory)}
+    labels = {f"{switchover.LABEL}configuration": configuration, f"{switchover.LABEL}directory": str(directory)}
     return {
         "Id": identity,
         "Name": name,
@@ -131,7 +131,7 @@ def container(identity: str, name: str, directory: Path, configuration: str, pol
 
 def record(path: Path, configuration: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    labels = {f"{switch.LABEL}configuration": configuration}
+    labels = {f"{switchover.LABEL}configuration": configuration}
     path.write_text(json.dumps({"container": {"labels": labels}}), encoding="utf-8")
 
 
@@ -142,7 +142,7 @@ class Scene:
         self.state, self.engine = place / "state", engine
         self.jobs = self.state / "jobs"
         self.jobs.mkdir(parents=True)
-        self.switch = switch.Switch(SLOT, Engine(str(engine.path)), self.jobs)
+        self.switch = switchover.Switchover(SLOT, Engine(str(engine.path)), self.jobs)
 
     def serve(self, deployment: str = "mine") -> None:
         record(self.state / deployment / "record.json", "old")
@@ -161,13 +161,13 @@ class Scene:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """By which one who stays behind looks."""
     clock = Clock()
-    monkeypatch.setattr(switch, "time", clock)
+    monkeypatch.setattr(switchover, "time", clock)
     return clock
 
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> t.Iterator[Scene]:
-    monkeypatch.setattr(switch, "BEGUN_S", 0.0)
+    monkeypatch.setattr(switchover, "BEGUN_S", 0.0)
     with Containers(tmp_path / "docker.sock", {}) as engine:
         yield Scene(tmp_path, engine)
 
@@ -208,7 +208,7 @@ def no_lease(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def watchers(monkeypatch: pytest.MonkeyPatch) -> list[t.Callable[[], None]]:
     """What would stay behind as a process."""
     found: list[t.Callable[[], None]] = []
-    monkeypatch.setattr(switch, "leave_behind", found.append)
+    monkeypatch.setattr(switchover, "spawn_watcher", found.append)
     return found
 
 
@@ -216,7 +216,7 @@ def test_what_serves_is_put_aside_and_comes_back_after_a_power_cut(
     scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]]
 ) -> None:
     scene.serve()
-    assert scene.switch.aside("this") == "standby"
+    assert scene.switch.to_standby("this") == "standby"
     assert scene.engine.seen() == {f"{SLOT}-standby": ("a", False, "always")}
     # Somebody looks on before anything is done.
     assert watchers == [scene.switch.watch]
@@ -227,7 +227,7 @@ def test_what_serves_is_put_aside_and_comes_back_after_a_power_cut(
     slot = look.Engine(str(scene.engine.path)).slot(SLOT)
     assert slot is not None
     assert slot["Id"] == OLD
-    assert scene.switch.settle("") == "back"
+    assert scene.switch.finalize("") == "back"
     assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
 
 
@@ -239,9 +239,9 @@ def test_cut_off_while_it_is_put_aside_it_serves_after_a_power_cut_and_is_found(
     scene.engine.left = cut
     if cut < 3:
         with pytest.raises(EngineError, match="cut off"):
-            scene.switch.aside("this")
+            scene.switch.to_standby("this")
     else:
-        scene.switch.aside("this")
+        scene.switch.to_standby("this")
     scene.engine.left = 100
     scene.engine.power_cut()
     ((_name, runs, _policy),) = scene.engine.seen().values()
@@ -249,7 +249,7 @@ def test_cut_off_while_it_is_put_aside_it_serves_after_a_power_cut_and_is_found(
     slot = look.Engine(str(scene.engine.path)).slot(SLOT)
     assert slot is not None
     assert slot["State"]["Running"]
-    scene.switch.settle("")
+    scene.switch.finalize("")
     assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
 
 
@@ -258,20 +258,20 @@ def test_cut_off_while_it_is_kept_docker_starts_one_at_least_and_it_is_kept_in_t
     scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]], cut: int
 ) -> None:
     scene.serve()
-    scene.switch.aside("this")
+    scene.switch.to_standby("this")
     scene.succeed_it()
     scene.keep()
     scene.engine.left = cut
     if cut < 2:
         with pytest.raises(EngineError):
-            scene.switch.settle("")
+            scene.switch.finalize("")
     else:
-        assert scene.switch.settle("") == "kept"
+        assert scene.switch.finalize("") == "kept"
     scene.engine.left = 100
     scene.engine.power_cut()
     # Of two, one waits until the other has ended: server/supervisor.py.
     assert sum(runs for _id, runs, _policy in scene.engine.seen().values()) == (2 if cut == 1 else 1)
-    assert scene.switch.settle("") == ("" if cut == 2 else "kept")
+    assert scene.switch.finalize("") == ("" if cut == 2 else "kept")
     ((name, found),) = scene.engine.seen().items()
     assert (name, found[0], found[2]) == (SLOT, "b", "unless-stopped")
 
@@ -281,18 +281,18 @@ def test_cut_off_on_the_way_back_it_is_gone_on_with(
     scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]], cut: int
 ) -> None:
     scene.serve()
-    scene.switch.aside("this")
+    scene.switch.to_standby("this")
     scene.succeed_it()
     scene.engine.left = cut
     if cut < 2:
         with pytest.raises(EngineError):
-            scene.switch.settle("")
+            scene.switch.finalize("")
     elif cut == 2:
         # It was not started, and who wants it to serve sees why.
-        assert scene.switch.settle("") == "back"
+        assert scene.switch.finalize("") == "back"
     scene.engine.left = 100
     scene.engine.power_cut()
-    scene.switch.settle("")
+    scene.switch.finalize("")
     ((name, found),) = scene.engine.seen().items()
     assert (name, found[0], found[2]) == (SLOT, "a", "unless-stopped")
 
@@ -320,7 +320,7 @@ def test_only_what_is_on_record_in_its_place_is_kept(
     scene.succeed_it(deployment)
     for name, configuration in records.items():
         record(scene.state / name, configuration)
-    assert scene.switch.settle("") == did
+    assert scene.switch.finalize("") == did
     assert [each[0] for each in scene.engine.seen().values()] == ["b" if did == "kept" else "a"]
 
 
@@ -330,30 +330,30 @@ def test_a_damaged_record_keeps_nothing(scene: Scene, no_lease: None, damaged: s
     scene.succeed_it()
     scene.keep()
     (scene.state / "mine" / "record.json").write_text(damaged, encoding="utf-8")
-    assert scene.switch.settle("") == "back"
+    assert scene.switch.finalize("") == "back"
 
 
 def test_what_is_made_anew_as_it_was_needs_no_other_record(scene: Scene, no_lease: None) -> None:
     scene.engine.containers[OLD] = container(OLD, f"{SLOT}-standby", scene.state / "mine", "old", "always", False)
     record(scene.state / "mine" / "record.json", "old")
     scene.succeed_it(configuration="old")
-    assert scene.switch.settle("") == "kept"
+    assert scene.switch.finalize("") == "kept"
     assert scene.engine.seen() == {SLOT: ("b", True, "unless-stopped")}
 
 
 def test_the_first_one_is_kept_once_it_is_on_record(scene: Scene, no_lease: None) -> None:
-    assert scene.switch.settle("") == ""
+    assert scene.switch.finalize("") == ""
     scene.succeed_it()
-    assert scene.switch.settle("") == ""
+    assert scene.switch.finalize("") == ""
     record(scene.state / "mine" / "record.json", "new")
-    assert scene.switch.settle("") == "kept"
+    assert scene.switch.finalize("") == "kept"
     assert scene.engine.seen() == {SLOT: ("b", True, "unless-stopped")}
 
 
 def test_one_that_cannot_be_started_is_in_its_place(scene: Scene, no_lease: None) -> None:
     scene.engine.containers[OLD] = container(OLD, f"{SLOT}-standby", scene.state / "mine", "old", "always", False)
     scene.engine.refuses = {"start"}
-    assert scene.switch.settle("") == "back"
+    assert scene.switch.finalize("") == "back"
     # Under way still: who runs it says why it does not start, and a restart of Docker starts it.
     assert scene.engine.seen() == {SLOT: ("a", False, "always")}
 
@@ -369,7 +369,7 @@ def test_one_that_does_not_start_at_once_is_tried_again(scene: Scene, no_lease: 
 
 
 def test_one_that_never_starts_is_given_up(scene: Scene, no_lease: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(switch, "TRIES", 3)
+    monkeypatch.setattr(switchover, "TRIES", 3)
     scene.engine.containers[OLD] = container(OLD, f"{SLOT}-standby", scene.state / "mine", "old", "always", False)
     scene.engine.refuses = {"start"}
     scene.switch.watch()
@@ -390,23 +390,23 @@ def test_an_engine_that_is_restarted_on_the_way_back_is_asked_again(scene: Scene
 def test_what_somebody_has_stopped_is_left_alone(scene: Scene, no_lease: None, policy: str) -> None:
     scene.serve()
     scene.engine.containers[OLD].update(State={"Running": False}, HostConfig={"RestartPolicy": {"Name": policy}})
-    assert scene.switch.settle("") == ""
+    assert scene.switch.finalize("") == ""
     assert scene.engine.steps == []
 
 
 def test_what_has_its_name_again_is_started_also_if_its_record_was_deleted(scene: Scene, no_lease: None) -> None:
     """Docker was restarted between the two."""
     scene.engine.containers[OLD] = container(OLD, SLOT, scene.state / "mine", "old", "always", False)
-    assert scene.switch.settle("") == "back"
+    assert scene.switch.finalize("") == "back"
     assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
 
 
 def test_without_a_lease_it_is_stopped_and_no_more(
     scene: Scene, no_lease: None, watchers: list[t.Callable[[], None]]
 ) -> None:
-    assert scene.switch.aside("") == ""
+    assert scene.switch.to_standby("") == ""
     scene.serve()
-    assert scene.switch.aside("") == "standby"
+    assert scene.switch.to_standby("") == "standby"
     assert scene.engine.seen() == {SLOT: ("a", False, "unless-stopped")}
     assert watchers == []
 
@@ -416,7 +416,7 @@ def test_the_lease_of_another_run_does_not_bring_it_back(
 ) -> None:
     """When that ends, what this run has started would make room for what it has stopped."""
     scene.serve()
-    scene.switch.aside("")
+    scene.switch.to_standby("")
     assert scene.engine.seen() == {SLOT: ("a", False, "unless-stopped")}
     assert watchers == []
 
@@ -427,9 +427,9 @@ def test_a_run_whose_lease_is_gone_stops_nothing(
     """It would take nothing back: its lock was killed since it looked."""
     scene.serve()
     with pytest.raises(
-        switch.EngineError, match=r"the lease of this run is gone\. So it changes nothing more; run it again"
+        switchover.EngineError, match=r"the lease of this run is gone\. So it changes nothing more; run it again"
     ):
-        scene.switch.aside("this")
+        scene.switch.to_standby("this")
     assert scene.engine.seen() == {SLOT: ("a", True, "unless-stopped")}
     assert watchers == []
 
@@ -442,7 +442,9 @@ def test_a_run_that_another_one_has_followed_changes_nothing(
     scene.serve()
     scene.engine.containers[NEW] = container(NEW, f"{SLOT}-standby", scene.state / "mine", "new", "always", False)
     before = scene.engine.seen()
-    with pytest.raises(switch.EngineError, match=r"is gone: bob@desk has been running stop\.yml for \d+ s and has the"):
+    with pytest.raises(
+        switchover.EngineError, match=r"is gone: bob@desk has been running stop\.yml for \d+ s and has the"
+    ):
         getattr(scene.switch, act)("another")
     assert (scene.engine.seen(), scene.engine.steps, watchers) == (before, [], [])
 
@@ -458,7 +460,7 @@ def test_nobody_gets_the_spark_before_it_is_put_aside(
 
     monkeypatch.setattr(scene.switch, "_do", stop)
     scene.serve()
-    scene.switch.aside("this")
+    scene.switch.to_standby("this")
     assert set(seen) == {"wait"}
 
 
@@ -476,7 +478,7 @@ def test_what_somebody_else_calls_so_is_left_alone(scene: Scene, no_lease: None,
     scene.succeed_it()
     if proven:
         scene.keep()
-    assert scene.switch.settle("") == ("kept" if proven else "")
+    assert scene.switch.finalize("") == ("kept" if proven else "")
     assert scene.engine.containers[OLD] == theirs
     assert scene.engine.seen()[SLOT] == ("b", True, "unless-stopped" if proven else "no")
 
@@ -489,7 +491,7 @@ def test_nothing_is_put_aside_where_somebody_else_has_the_name(
     with pytest.raises(
         EngineError, match=rf"the container {SLOT}-standby was not made by this collection\. Nothing was"
     ):
-        scene.switch.aside("this")
+        scene.switch.to_standby("this")
     assert (scene.engine.steps, watchers) == ([], [])
 
 
@@ -512,7 +514,7 @@ def mute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> t.Iterator[subproce
 
 
 def test_a_lock_that_says_nothing_is_held_at_first(mute: subprocess.Popen[bytes]) -> None:
-    assert switch.is_held(Patience())
+    assert switchover.has_lease(Patience())
 
 
 def test_one_that_says_nothing_for_long_is_ended_and_what_was_put_aside_comes_back(
@@ -529,14 +531,14 @@ def test_a_user_without_rights_who_has_the_name_holds_nothing(
     mute: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lock, "has_rights", lambda _uid: False)
-    assert not switch.is_held(Patience())
+    assert not switchover.has_lease(Patience())
 
 
 def test_who_stays_behind_brings_it_back_when_nobody_has_the_spark(
     scene: Scene, held: t.Callable[[], None], watchers: list[t.Callable[[], None]], clock: Clock
 ) -> None:
     scene.serve()
-    scene.switch.aside("this")
+    scene.switch.to_standby("this")
     scene.succeed_it()
     seen = [scene.engine.seen()]
     clock.at(60, lambda: seen.append(scene.engine.seen()))
@@ -555,7 +557,7 @@ def test_what_a_run_had_begun_when_it_was_killed_comes_first(
     scene: Scene, held: t.Callable[[], None], monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
     """A module makes the successor where what was put aside would have its name again, and would be removed."""
-    monkeypatch.setattr(switch, "BEGUN_S", 15.0)
+    monkeypatch.setattr(switchover, "BEGUN_S", 15.0)
     scene.engine.containers[OLD] = container(OLD, f"{SLOT}-standby", scene.state / "mine", "old", "always", False)
     steps: list[int] = []
     clock.at(5, held)
@@ -589,13 +591,13 @@ def test_what_a_run_without_a_record_has_left_does_not_prove_the_next_one(
     scene.serve()
     record(scene.state / "previous.json", "old")
     record(scene.state / "other" / "record.json", "older")
-    scene.switch.aside("this")
+    scene.switch.to_standby("this")
     scene.succeed_it("other", "older")
-    assert scene.switch.settle("") == "back"
+    assert scene.switch.finalize("") == "back"
     # Any other way back stays.
     record(scene.state / "previous.json", "older")
-    scene.switch.aside("this")
-    assert switch.recorded(scene.state / "previous.json") == "older"
+    scene.switch.to_standby("this")
+    assert switchover.recorded_configuration(scene.state / "previous.json") == "older"
 
 
 def test_who_stays_behind_starts_what_was_kept_if_it_is_not_up(scene: Scene, no_lease: None) -> None:
@@ -615,8 +617,8 @@ def test_who_stays_behind_ends_with_the_switch(scene: Scene, held: t.Callable[[]
 
 def test_one_at_a_time(scene: Scene, no_lease: None) -> None:
     scene.engine.containers[OLD] = container(OLD, f"{SLOT}-standby", scene.state / "mine", "old", "always", False)
-    with switch.alone(scene.jobs):
-        other = threading.Thread(target=scene.switch.settle, args=("",))
+    with switchover.exclusive(scene.jobs):
+        other = threading.Thread(target=scene.switch.finalize, args=("",))
         other.start()
         other.join(0.3)
         assert other.is_alive()
@@ -627,17 +629,17 @@ def test_one_at_a_time(scene: Scene, no_lease: None) -> None:
 
 def test_an_engine_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="is it running"):
-        switch.Switch(SLOT, Engine(str(tmp_path / "none.sock")), tmp_path).settle("")
+        switchover.Switchover(SLOT, Engine(str(tmp_path / "none.sock")), tmp_path).finalize("")
 
 
 def test_it_is_left_behind_as_a_process_of_its_own_session(tmp_path: Path) -> None:
     program = (
         "import os, sys, time; sys.path.insert(0, sys.argv[1])\n"
-        "from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import switch\n"
+        "from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._jobs import switchover\n"
         "def main():\n"
         "    while not os.path.exists(sys.argv[3]): time.sleep(0.02)\n"
         "    open(sys.argv[2], 'w').write(f'{os.getsid(0)} {len(os.listdir(\"/proc/self/fd\"))}')\n"
-        "switch.leave_behind(main)\n"
+        "switchover.spawn_watcher(main)\n"
         "print(os.getsid(0))\n"
     )
     seen, ended = tmp_path / "seen", tmp_path / "ended"
