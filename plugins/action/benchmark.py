@@ -19,7 +19,7 @@ from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import document as documents
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import plan as planning
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.analyse import analyse
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import chosen, verdict
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import choice_record, verdict
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.comparison import compare
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.page import page
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.plots import (
@@ -29,7 +29,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.p
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.table import (
     comparison_table,
     table,
-    wrapped,
+    wrap_line,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import (
     RECIPES,
@@ -128,7 +128,7 @@ def points(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         ) from None
     # Written in a playbook, values are of Ansible's own types, which YAML does not write.
     record, choice = json.loads(json.dumps([given["record"], given["choice"] or {}]))
-    wanted = planning.wanted(given, record)
+    wanted = planning.requested_points(given, record)
     now = datetime.datetime.now()
     measured = planning.points(record, choice, wanted, prompts, settings)
     told = {**given["sweep"], "seconds_a_load": given["load_s"]}
@@ -160,7 +160,7 @@ def report(given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> di
     if before is not None:
         lines += ["", *comparison_table(compare(before, told))]
     if not is_available():
-        lines += ["", *wrapped(WITHOUT_MATPLOTLIB)]
+        lines += ["", *wrap_line(WITHOUT_MATPLOTLIB)]
     text = json.dumps(told, indent=2, allow_nan=False) + "\n"
     documents.write({html: page(told, before), document: text})
     lines += ["", f"  The report: {html}", f"  The same as JSON: {document}"]
@@ -199,7 +199,7 @@ def verdict_result(report: documents.Report, given: t.Mapping[str, t.Any]) -> di
     plan, results = given["plan"], given["results"]
     recipe = plan.get("recipe")
     return {
-        "chosen": chosen(report, given["record"], recipe, plan["speculative_config"]) if recipe else {},
+        "chosen": choice_record(report, given["record"], recipe, plan["speculative_config"]) if recipe else {},
         "verdict": verdict(report, given["record"]),
         "not_restored": "" if results["restored"] else results["not_restored"],
     }

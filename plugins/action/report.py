@@ -157,7 +157,7 @@ class ActionModule(ActionBase):
         except ValueError as error:
             raise AnsibleActionFail(str(error)) from None
         if table:
-            problems = preflight.every_obstacle(found)
+            problems = preflight.all_problems(found)
             refusal = preflight.refusal(problems, "nothing was changed") if problems else ""
             return preflight.render(title, image, found), problems, refusal
         problems = preflight.refusals(found)

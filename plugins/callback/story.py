@@ -53,9 +53,9 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.stor
     REACHED_BY,
     Failure,
     blocks,
-    guards,
-    is_dealt_with,
-    why,
+    failure_text,
+    is_rescued,
+    rescue_blocks,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import Screen, wrap
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.steps import (
@@ -65,7 +65,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.stor
     entry,
     in_order,
     is_silent,
-    said,
+    result_text,
     task_name,
 )
 
@@ -125,7 +125,7 @@ class Story:
         self._say()
         if self._play.strategy not in FREE:
             final = {one.host for one in self._held if not one.guards}
-            self._held = [one for one in self._held if one.host in final or not is_dealt_with(one, task)]
+            self._held = [one for one in self._held if one.host in final or not is_rescued(one, task)]
         if isinstance(task, IncludeRole):
             self._names[task._uuid] = str(task.get_name())
         found = entry(task, self._names)
@@ -146,14 +146,14 @@ class Story:
 
     def runner_on_start(self, host: t.Any, task: t.Any) -> None:
         self._hosts[str(host)] = None
-        self._held = [one for one in self._held if one.host != str(host) or not is_dealt_with(one, task)]
+        self._held = [one for one in self._held if one.host != str(host) or not is_rescued(one, task)]
 
     def runner_on_ok(self, result: t.Any) -> None:
         self._base._handle_warnings(result.result)
         if isinstance(result.task, TaskInclude) or self._step is None:
             return
         name, seen = task_name(result.task), self._step.of(result.host.get_name())
-        text = said(result.result)
+        text = result_text(result.result)
         if text and text not in self._said:
             seen.said = text
         if result.result.get("changed") and not self._only_looks(result.task):
@@ -175,7 +175,7 @@ class Story:
             seen.ignored.append(name)
         else:
             seen.wrong += 1
-            self._held.append(Failure(host, name, why(result.result, host), guards(result.task)))
+            self._held.append(Failure(host, name, failure_text(result.result, host), rescue_blocks(result.task)))
 
     def runner_on_unreachable(self, result: t.Any) -> None:
         self.runner_on_failed(result, ignore_errors=bool(result.task.ignore_unreachable))

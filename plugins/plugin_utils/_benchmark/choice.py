@@ -28,7 +28,7 @@ def commits(models: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, str]:
     return {name: str(model.get("commit") or model.get("fingerprint") or "") for name, model in models.items()}
 
 
-def chosen(
+def choice_record(
     report: t.Mapping[str, t.Any],
     record: t.Mapping[str, t.Any],
     recipe: t.Mapping[str, t.Any],
@@ -59,7 +59,7 @@ def verdict(report: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any]) -> dic
     return {"date": report["date"], "sentence": report["verdict"]["sentence"], "configuration": configuration}
 
 
-def honoured(
+def applicable_choice(
     choice: t.Mapping[str, t.Any] | None,
     recipe: t.Mapping[str, t.Any],
     image: str,

@@ -121,7 +121,7 @@ def number(value: t.Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < MOST
 
 
-def share(value: t.Any) -> bool:
+def is_share(value: t.Any) -> bool:
     return number(value) and 0 <= value <= 1
 
 
@@ -156,10 +156,10 @@ POINT = {
     "pass_ms": Optional(FIGURE),
     "acceptance_length": Optional(FIGURE),
     "server_acceptance_length": Optional(FIGURE),
-    "by_position": Optional([share]),
+    "by_position": Optional([is_share]),
     "speedup": Optional(FIGURE),
     "identical": Optional({"compared": count, "same": count}),
-    "theory": Optional({"a": share, "break_even_best": Optional(number), "break_even_worst": Optional(number)}),
+    "theory": Optional({"a": is_share, "break_even_best": Optional(number), "break_even_worst": Optional(number)}),
     "lengths": [{"prompt_tokens": Optional(count), "ttft_s": Optional(number)}],
 }
 # What a comparison uses of an earlier report.
@@ -184,14 +184,14 @@ class MisfitError(ValueError):
     """A value is not what it should be."""
 
 
-def shaped(value: t.Any, shape: t.Any) -> t.Any:
+def valid_part(value: t.Any, shape: t.Any) -> t.Any:
     """A value read from a file, if it is what it should be; what is missing in it is unknown."""
     if isinstance(shape, Optional):
-        return None if value is None else shaped(value, shape.shape)
+        return None if value is None else valid_part(value, shape.shape)
     if isinstance(shape, dict) and isinstance(value, dict):
-        return {**value, **{key: shaped(value.get(key), part) for key, part in shape.items()}}
+        return {**value, **{key: valid_part(value.get(key), part) for key, part in shape.items()}}
     if isinstance(shape, list) and isinstance(value, list):
-        return [shaped(item, shape[0]) for item in value]
+        return [valid_part(item, shape[0]) for item in value]
     if callable(shape) and shape(value):
         return value
     raise MisfitError
@@ -200,7 +200,7 @@ def shaped(value: t.Any, shape: t.Any) -> t.Any:
 def read(path: Path) -> Report:
     """An earlier report of ours; refuses whatever else is there."""
     try:
-        return t.cast(Report, shaped(json.loads(path.read_bytes()), SHAPE))
+        return t.cast(Report, valid_part(json.loads(path.read_bytes()), SHAPE))
     except OSError as error:
         reason = error.strerror or error
         raise DocumentError(f"The report to compare with, {path}, cannot be read ({reason}).") from None

@@ -23,12 +23,12 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.c
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.plots import (
     WITHOUT_MATPLOTLIB,
-    fitted,
+    acceptance_chance,
     focus,
-    known,
     measured_without,
     pass_cost,
     plots,
+    points_with,
 )
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.point import (
     called,
@@ -94,12 +94,12 @@ def page(report: Report, before: Report | None = None) -> str:
         drafting=[point for point in drafting(report["points"]) if not point["error"]],
         categories=categories(report),
         different=[
-            (point, parted(first))
-            for point in known(report, "identical")
+            (point, first_difference(first))
+            for point in points_with(report, "identical")
             if (first := point["identical"]["first_difference"])
         ],
         machine=[point for point in report["points"] if point.get("gpu") or point.get("memory_available")],
-        a=fitted(report),
+        a=acceptance_chance(report),
         settings=list(settings(report)),
         identity=list(identity(report)),
     )
@@ -113,7 +113,7 @@ def _template() -> jinja2.Template:
     environment.filters |= {
         "digits": digits,
         "short": short,
-        "judged": judged,
+        "judged": speedup_certainty,
         "changed": changed,
         "acceptance_length": acceptance_length,
         "cost": cost,
@@ -140,7 +140,7 @@ def cost(point: Point, report: Report) -> str | None:
     return None if found is None else digits(found)
 
 
-def judged(figure: t.Mapping[str, t.Any]) -> str:
+def speedup_certainty(figure: t.Mapping[str, t.Any]) -> str:
     """Whether a speed-up is surely one."""
     if figure["low"] is not None and figure["low"] > 1:
         return "faster"
@@ -155,7 +155,7 @@ def changed(change: Change, key: str) -> str:
     return "good" if (found == "less") == (key in COSTS) else "bad"
 
 
-def parted(first: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def first_difference(first: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Where two answers part: what they have in common, and how each of them goes on."""
     alike = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first["with"], first["without"]))
     common = "".join(character for character, _same in alike)
@@ -174,7 +174,7 @@ def cost_computed(point: Point) -> str | None:
 def categories(report: Report) -> list[tuple[str, int]]:
     """The kinds of prompts and how many there are of each; nothing if all are of one."""
     found: dict[str, int] = {}
-    for point in known(report, "by_category"):
+    for point in points_with(report, "by_category"):
         for name, figures in point["by_category"].items():
             found.setdefault(name, figures["n"])
     return list(found.items()) if len(found) > 1 else []
@@ -188,7 +188,7 @@ def drafts_of(report: Report) -> str:
     return f"{METHODS[method].words if method in METHODS else method}, {called(report['draft_length'])}"
 
 
-def joined(values: t.Mapping[str, t.Any] | None) -> str:
+def join_values(values: t.Mapping[str, t.Any] | None) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in flat(values or {}).items())
 
 
@@ -201,7 +201,7 @@ def hardware(report: Report) -> str:
         gpu,
         f"driver {driver}" if driver else None,
         f"{memory / 1e9:.0f} GB" if isinstance(memory, (int, float)) else None,
-        joined(facts),
+        join_values(facts),
     ]
     return ", ".join(str(part) for part in parts if part)
 
@@ -217,7 +217,7 @@ def header(report: Report, comparison: Comparison | None) -> t.Iterator[tuple[st
             f"{name} at {short(str(commit or 'unknown'))}" for name, commit in (report.get("models") or {}).items()
         ],
         "Hardware": [hardware(report) or "unknown"],
-        "Versions": [joined(report.get("versions")) or "unknown"],
+        "Versions": [join_values(report.get("versions")) or "unknown"],
     }
     reference = image.get("reference")
     if reference and rows["Image"] != [reference]:

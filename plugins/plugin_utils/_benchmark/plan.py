@@ -58,7 +58,7 @@ class BenchmarkError(Exception):
     """The benchmark cannot be done as it was asked for; the text is for the user."""
 
 
-class Wish(t.NamedTuple):
+class SweepPoint(t.NamedTuple):
     """A draft length to measure; 0 is without drafts."""
 
     length: int
@@ -92,12 +92,12 @@ def read_length(value: t.Any) -> int | None:
     return int(value) if isinstance(value, int) and 0 < value <= LONGEST else None
 
 
-def wanted(given: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any]) -> list[Wish]:
+def requested_points(given: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any]) -> list[SweepPoint]:
     """What is measured of a deployment, as it was asked for."""
-    return wishes(given["draft_lengths"], given["quick"], int(record.get("draft_length") or 0))
+    return sweep_points(given["draft_lengths"], given["quick"], int(record.get("draft_length") or 0))
 
 
-def wishes(given: t.Sequence[t.Any], quick: bool, serving: int) -> list[Wish]:
+def sweep_points(given: t.Sequence[t.Any], quick: bool, serving: int) -> list[SweepPoint]:
     """The draft lengths in the order in which they are measured; what serves now is always among them."""
     if given:
         lengths = [read_length(value) for value in given]
@@ -107,10 +107,12 @@ def wishes(given: t.Sequence[t.Any], quick: bool, serving: int) -> list[Wish]:
                 f"speculative_benchmark_draft_lengths has {', '.join(wrong)}; a draft length is a number from 1 to "
                 f"{LONGEST}, or off."
             )
-        return [Wish(length, True) for length in dict.fromkeys(length for length in lengths if length is not None)]
+        return [
+            SweepPoint(length, True) for length in dict.fromkeys(length for length in lengths if length is not None)
+        ]
     always = {*(QUICK if quick else ALWAYS), serving}
     every = always if quick else always | {*WHILE_IT_GAINS}
-    return [Wish(length, length in always) for length in sorted(every)]
+    return [SweepPoint(length, length in always) for length in sorted(every)]
 
 
 def speculation_of(record: t.Mapping[str, t.Any], choice: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -165,7 +167,7 @@ def fingerprint(record: t.Mapping[str, t.Any], options: str, prompts: t.Sequence
 def points(
     record: t.Mapping[str, t.Any],
     choice: t.Mapping[str, t.Any],
-    wanted: t.Sequence[Wish],
+    wanted: t.Sequence[SweepPoint],
     prompts: t.Sequence[t.Any],
     settings: Settings,
 ) -> list[dict[str, t.Any]]:
@@ -293,7 +295,7 @@ def duration(seconds: float) -> str:
 def announcement(
     host: str,
     record: t.Mapping[str, t.Any],
-    wanted: t.Sequence[Wish],
+    wanted: t.Sequence[SweepPoint],
     prompts: int,
     settings: Settings,
     load_s: float | None,

@@ -154,7 +154,7 @@ def plots(report: Report, before: Report | None = None) -> list[Plot]:
 # What the plots are made of
 
 
-def known(report: Report, key: str, drafts_only: bool = True) -> list[Point]:
+def points_with(report: Report, key: str, drafts_only: bool = True) -> list[Point]:
     """The points that have this, those with drafts or all."""
     points = drafting(report["points"]) if drafts_only else report["points"]
     return [p for p in points if p.get(key)]
@@ -171,7 +171,7 @@ def measured_without(report: Report) -> Point | None:
 
 def focus(report: Report) -> Point | None:
     """The point with drafts that is looked at most closely: the verdict's, or else the fastest."""
-    fast = known(report, "tokens_per_second")
+    fast = points_with(report, "tokens_per_second")
     chosen = [point for point in fast if drafts(point) == report["verdict"]["draft_length"]]
     return max(chosen or fast, key=lambda p: (mean(p, "speedup") or 0, mean(p, "tokens_per_second")), default=None)
 
@@ -188,21 +188,21 @@ def pass_cost(point: Point, report: Report) -> float | None:
     return with_drafts / without if with_drafts and without else None
 
 
-def fitted(report: Report) -> float | None:
+def acceptance_chance(report: Report) -> float | None:
     """The chance of a draft to be accepted, as fitted to all draft lengths."""
-    return next((p["theory"]["a"] for p in known(report, "theory")), None)
+    return next((p["theory"]["a"] for p in points_with(report, "theory")), None)
 
 
-def expected(a: float, drafts: float) -> float:
+def expected_tokens(a: float, drafts: float) -> float:
     """Tokens a pass if each draft is accepted with chance a and the first refused one ends the pass."""
     return drafts + 1 if a >= 1 else (1 - a ** (drafts + 1)) / (1 - a)
 
 
-def longest(series: t.Sequence[Series]) -> list[tuple[Series, Point]]:
+def longest_draft(series: t.Sequence[Series]) -> list[tuple[Series, Point]]:
     """The longest drafts of each report; in a comparison the longest that both have, if there are any."""
-    lengths = [{drafts(p) for p in known(one.report, "by_position")} for one in series]
+    lengths = [{drafts(p) for p in points_with(one.report, "by_position")} for one in series]
     chosen = max(set.intersection(*lengths) or set.union(*lengths), default=None)
-    return [(one, p) for one in series for p in known(one.report, "by_position") if drafts(p) == chosen]
+    return [(one, p) for one in series for p in points_with(one.report, "by_position") if drafts(p) == chosen]
 
 
 # In words
@@ -222,7 +222,7 @@ def _in_words(words: t.Callable[[Report], list[str]], series: t.Sequence[Series]
 
 
 def _speedup_text(report: Report) -> list[str]:
-    return [f"{of_length(p)}: {interval(p['speedup'])}" for p in known(report, "speedup")]
+    return [f"{of_length(p)}: {interval(p['speedup'])}" for p in points_with(report, "speedup")]
 
 
 def _acceptance_text(report: Report) -> list[str]:
@@ -231,21 +231,21 @@ def _acceptance_text(report: Report) -> list[str]:
         text = f"{of_length(point)}: {interval(acceptance_length(point))} tokens a pass"
         cost = pass_cost(point, report)
         found.append(text + (f", break-even at {cost:.2f}" if cost else ""))
-    a = fitted(report)
+    a = acceptance_chance(report)
     return [*found, f"fitted chance a of a draft to be accepted: {a:.2f}"] if found and a is not None else found
 
 
 def _position_text(report: Report) -> list[str]:
     return [
         f"{of_length(p)}: {', '.join(f'{100 * share:.0f} %' for share in p['by_position'])}"
-        for p in known(report, "by_position")
+        for p in points_with(report, "by_position")
     ]
 
 
 def _pass_text(report: Report) -> list[str]:
     base = base_ms(report)
     found = []
-    for point in known(report, "pass_ms", drafts_only=False):
+    for point in points_with(report, "pass_ms", drafts_only=False):
         total = point["pass_ms"]["mean"]
         added = f", {total - base:+.1f} ms" if base is not None and drafts(point) else ""
         found.append(f"{of_length(point)}: {total:.1f} ms{added}")
@@ -255,7 +255,7 @@ def _pass_text(report: Report) -> list[str]:
 def _ttft_text(report: Report) -> list[str]:
     return [
         f"{of_length(p)}: " + ", ".join(f"{one['ttft_s']:.2f} s at {one['prompt_tokens']} tokens" for one in lengths)
-        for p in known(report, "lengths", drafts_only=False)
+        for p in points_with(report, "lengths", drafts_only=False)
         if (lengths := _timed(p))
     ]
 
@@ -327,12 +327,12 @@ def _draw_acceptance(axes: Axes, series: t.Sequence[Series]) -> None:
                 markersize=4,
                 label="break-even" if alone else f"break-even {one.name}",
             )
-        a = fitted(one.report)
+        a = acceptance_chance(one.report)
         if a is not None:
             steps = [lengths[-1] * step / 60 for step in range(61)]
             axes.plot(
                 steps,
-                [expected(a, step) for step in steps],
+                [expected_tokens(a, step) for step in steps],
                 color=INK if alone else one.colour,
                 linewidth=1,
                 linestyle=(0, (5, 2)),
@@ -341,7 +341,7 @@ def _draw_acceptance(axes: Axes, series: t.Sequence[Series]) -> None:
             )
     band = [
         (drafts(p), p["theory"]["break_even_best"], p["theory"]["break_even_worst"])
-        for p in known(series[0].report, "theory")
+        for p in points_with(series[0].report, "theory")
         if alone and p["theory"]["break_even_best"] is not None and p["theory"]["break_even_worst"] is not None
     ]
     if len(band) > 1:
@@ -357,8 +357,8 @@ def _draw_acceptance(axes: Axes, series: t.Sequence[Series]) -> None:
 
 def _draw_position(axes: Axes, series: t.Sequence[Series]) -> None:
     alone = len(series) == 1
-    chosen = longest(series)
-    others = [p for p in known(series[0].report, "by_position") if alone and p is not chosen[0][1]]
+    chosen = longest_draft(series)
+    others = [p for p in points_with(series[0].report, "by_position") if alone and p is not chosen[0][1]]
     for number, point in enumerate(others):
         places = range(1, len(point["by_position"]) + 1)
         label = None if number else "shorter drafts"
@@ -382,14 +382,14 @@ def _draw_position(axes: Axes, series: t.Sequence[Series]) -> None:
 
 def _draw_pass(axes: Axes, series: t.Sequence[Series]) -> None:
     alone = len(series) == 1
-    lengths = sorted({drafts(p) for one in series for p in known(one.report, "pass_ms", drafts_only=False)})
+    lengths = sorted({drafts(p) for one in series for p in points_with(one.report, "pass_ms", drafts_only=False)})
     width = 0.6 / len(series)
     highest = 0.0
     for one in series:
         base = base_ms(one.report)
         bars = [
             (lengths.index(drafts(p)) + one.offset, p["pass_ms"]["mean"])
-            for p in known(one.report, "pass_ms", drafts_only=False)
+            for p in points_with(one.report, "pass_ms", drafts_only=False)
         ]
         if not bars:
             continue

@@ -112,7 +112,7 @@ def cells(report: Report, point: Point) -> tuple[str, ...]:
     )
 
 
-def aligned(columns: t.Sequence[tuple[str, str]], rows: t.Sequence[tuple[str, ...]]) -> list[str]:
+def align(columns: t.Sequence[tuple[str, str]], rows: t.Sequence[tuple[str, ...]]) -> list[str]:
     """Rows under their titles; a row that is shorter than the table ends with words, which are wrapped."""
     names = tuple(name for name, _side in columns)
     full = [row for row in (names, *rows) if len(row) == len(columns)]
@@ -124,11 +124,11 @@ def aligned(columns: t.Sequence[tuple[str, str]], rows: t.Sequence[tuple[str, ..
             parts = [f"{cell:{side}{width}}" for cell, (_name, side), width in zip(row, columns, widths)]
             lines.append(("  " + "  ".join(parts)).rstrip())
         else:
-            lines += wrapped(" ".join(row[1:]), f"  {row[0]:<{first}}  ", " " * (first + 4))
+            lines += wrap_line(" ".join(row[1:]), f"  {row[0]:<{first}}  ", " " * (first + 4))
     return lines
 
 
-def wrapped(text: str, first: str = "  ", later: str = "  ") -> list[str]:
+def wrap_line(text: str, first: str = "  ", later: str = "  ") -> list[str]:
     return textwrap.wrap(
         " ".join(clean(text).split()), width(), initial_indent=first, subsequent_indent=later, break_on_hyphens=False
     )
@@ -141,14 +141,14 @@ def table(report: Report) -> list[str]:
         (title(report, point), f"failed: {point['error']}") if point["error"] else cells(report, point)
         for point in report["points"]
     ]
-    lines = [*wrapped(heading, "", ""), "", *aligned(COLUMNS, rows), "", *wrapped(report["verdict"]["sentence"])]
+    lines = [*wrap_line(heading, "", ""), "", *align(COLUMNS, rows), "", *wrap_line(report["verdict"]["sentence"])]
     besides = [
         *(finding["message"] for finding in report["findings"]),
         *(f"Draft length {one['id']} was not measured: {one['reason']}" for one in report["skipped"]),
         *(f"Prompt {one['prompt']} was left out: {one['reason']}" for one in report["left_out"]),
     ]
     for sentence in besides:
-        lines += wrapped(sentence, "  - ", "    ")
+        lines += wrap_line(sentence, "  - ", "    ")
     return lines
 
 
@@ -175,11 +175,11 @@ def comparison_table(comparison: Comparison) -> list[str]:
                 from_to(figures["ttft_s"], " s"),
             )
         )
-    lines = wrapped(f"Compared with the report of {comparison['date']}, which said: {comparison['verdict']}", "", "")
-    lines += ["", *aligned(COMPARED, rows), ""] if rows else [""]
+    lines = wrap_line(f"Compared with the report of {comparison['date']}, which said: {comparison['verdict']}", "", "")
+    lines += ["", *align(COMPARED, rows), ""] if rows else [""]
     for one in comparison["differences"]:
         change = f"{one['what']}: {one['before'] or 'unknown'} -> {one['after'] or 'unknown'}"
-        lines += wrapped(short(change), "  - ", "    ")
+        lines += wrap_line(short(change), "  - ", "    ")
     for note in comparison["notes"]:
-        lines += wrapped(note, "  - ", "    ")
+        lines += wrap_line(note, "  - ", "    ")
     return lines

@@ -19,7 +19,7 @@ import typing as t
 from pathlib import Path
 
 from ansible_collections.dgx_spark.speculative.plugins.module_utils._deployment.break_even import bounds_from
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import honoured
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import applicable_choice
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import MOST_DRAFTED
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.methods import (
     CHOICES,
@@ -167,7 +167,7 @@ def merge(
     # Empty is a method of one's own, in the engine options.
     check_name("speculative_serve_method", given.get("method") if given.get("method") != "" else None, CHOICES)
     check_name("speculative_serve_family", given.get("family"), (AUTO, *FAMILY_NAMES))
-    choice = honoured(kept, recipe, str(given["image"]), models or {})
+    choice = applicable_choice(kept, recipe, str(given["image"]), models or {})
     found = sources(recipe, given, choice if applies(choice, given) else {})
     values = {
         **{name: recipe.get(name) for name in FIELD_LABELS},

@@ -73,7 +73,7 @@ def _gone_elsewhere(host: str, status: Status, around: Around) -> str:
     return next(away, "")
 
 
-def _left_alone(host: str, status: Status, other: str) -> list[Advice]:
+def _mixed_advice(host: str, status: Status, other: str) -> list[Advice]:
     """Return what there is to do for a Spark whose other half serves something else."""
     found = []
     if status.state != "stopped":
@@ -99,7 +99,7 @@ def _for_the_state(host: str, status: Status) -> list[Advice]:
     return [] if status.lease else [Advice(*row, (host,)) for row in PLAYBOOKS["absent"]]
 
 
-def _back(host: str, status: Status, around: Around) -> list[Advice]:
+def _rollback_advice(host: str, status: Status, around: Around) -> list[Advice]:
     """Return the way back, where something is wrong and all whose deployment it was remember it."""
     before = status.previous
     if before is None or status.state not in FAULTY or (status.cluster and status.cluster["rank"]):
@@ -114,8 +114,8 @@ def _back(host: str, status: Status, around: Around) -> list[Advice]:
 def advice(host: str, status: Status, around: Around) -> list[Advice]:
     """Return the next commands."""
     other = "" if status.state in (*SERVING, RANK_RUNS) else _gone_elsewhere(host, status, around)
-    found = _left_alone(host, status, other) if other else _for_the_state(host, status)
-    found += _back(host, status, around)
+    found = _mixed_advice(host, status, other) if other else _for_the_state(host, status)
+    found += _rollback_advice(host, status, around)
     removable = status.disk.reclaimable_bytes or 0
     if removable >= WORTH_REMOVING:
         says = f"Give back {amount(removable)} that nothing serves"

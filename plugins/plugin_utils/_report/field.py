@@ -75,15 +75,15 @@ def redacted(rows: Rows, known: t.Sequence[Variables], names: bool) -> Rows:
     Before the Sparks get the names that they have in the report, which an inventory may have, too.
     """
     facts = [variables.get("ansible_facts") or {} for variables in known]
-    hosts = [] if names else [*said(known, ADDRESSES), *said(facts, FACTS)]
-    users = [*said(known, USERS), *said(facts, ["user_id"])]
+    hosts = [] if names else [*variable_values(known, ADDRESSES), *variable_values(facts, FACTS)]
+    users = [*variable_values(known, USERS), *variable_values(facts, ["user_id"])]
     return {
         host: documents.redacted({"image": image_of(found), "rows": found}, hosts, users)["rows"]
         for host, found in rows.items()
     }
 
 
-def said(known: t.Iterable[Variables], names: t.Iterable[str]) -> list[str]:
+def variable_values(known: t.Iterable[Variables], names: t.Iterable[str]) -> list[str]:
     """The values that variables of these names have anywhere."""
     return sorted({str(variables[name]) for variables in known for name in names if variables.get(name)})
 
@@ -128,7 +128,7 @@ def sections(shown: Report) -> dict[str, list[Line]]:
     return {heading: list(rows.values()) for heading, rows in found.items()}
 
 
-def words(row: Row) -> list[str]:
+def value_lines(row: Row) -> list[str]:
     """A value, in lines."""
     value, unit = row["value"], row.get("unit", "")
     if unit == "bytes":
@@ -164,7 +164,7 @@ def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_printable
     )
-    environment.filters |= {"words": words, "curve": curve}
+    environment.filters |= {"words": value_lines, "curve": curve}
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
 
 

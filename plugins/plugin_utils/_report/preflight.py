@@ -271,7 +271,7 @@ def _items(sentences: t.Iterable[str]) -> list[str]:
     return [line for sentence in sentences for line in problem_lines(sentence)]
 
 
-def every_obstacle(hosts: t.Mapping[str, Findings | None]) -> list[str]:
+def all_problems(hosts: t.Mapping[str, Findings | None]) -> list[str]:
     """What stands in the way on all the Sparks; on one of several with its name."""
     if len(hosts) == 1:
         return [problem for host, found in hosts.items() if found for problem in obstacles(host, found)]
@@ -292,7 +292,7 @@ def refusals(hosts: t.Mapping[str, Findings | None]) -> list[str]:
     if len(hosts) > 1:
         return [*_unseen(hosts), *_shared(said)]
     problems = [problem for of_one in said.values() for problem in of_one]
-    return problems if len(problems) == 1 else every_obstacle(hosts)
+    return problems if len(problems) == 1 else all_problems(hosts)
 
 
 def refusal(problems: t.Sequence[str], left: str = "what serves was left alone") -> str:
@@ -327,5 +327,5 @@ def render(title: str, name: str, hosts: t.Mapping[str, Findings | None]) -> lis
         lines += ["", *(f"  {line}" if line else "" for line in plan)]
     notes = worth_knowing(hosts)
     # What stands in the way is the reason with which the run ends, and told there.
-    end = [] if every_obstacle(hosts) else ["", "Nothing stands in the way, and nothing was changed."]
+    end = [] if all_problems(hosts) else ["", "Nothing stands in the way, and nothing was changed."]
     return [*lines, *[""] * bool(notes), *notes, *end]

@@ -28,7 +28,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm.meth
 )
 
 
-def known(value: t.Any, form: str) -> str:
+def format_known(value: t.Any, form: str) -> str:
     return "unknown" if value is None else form.format(value)
 
 
@@ -84,12 +84,14 @@ def network(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> str:
 def figures(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     measured = record["measurements"] or {}
     rows = [
-        ("first token", known(measured.get("ttft_s"), "{:.2f} s")),
-        ("speed", known(measured.get("tokens_per_second"), "{:.1f} tokens/s")),
+        ("first token", format_known(measured.get("ttft_s"), "{:.2f} s")),
+        ("speed", format_known(measured.get("tokens_per_second"), "{:.1f} tokens/s")),
     ]
     acceptance = measured.get("acceptance_length")
     if record["method"] in METHODS:
-        rows.append(("acceptance length", f"{known(acceptance, '{:.2f}')} tokens a pass, {at_most(record)} at most"))
+        rows.append(
+            ("acceptance length", f"{format_known(acceptance, '{:.2f}')} tokens a pass, {at_most(record)} at most")
+        )
     elif record["method"] != NONE and acceptance is not None:
         rows.append(("acceptance length", f"{acceptance:.2f} tokens a pass"))
     # What serves again, or goes on, is not measured again.

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import chosen
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import choice_record
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._recipe.recipe import RECIPES, load
 
 ROOT = Path(__file__).parents[3]
@@ -33,7 +33,7 @@ RECIPE = [
 # What a benchmark has chosen for just this recipe and image.
 REPORT = {"date": "2026-11-22", "verdict": {"kind": "use", "draft_length": 4, "sentence": "Use draft length 4."}}
 MEASURED = load(RECIPES / "single_eagle3.yml")
-CHOICE = chosen(REPORT, {"image": {"reference": MEASURED["image"]}, "models": {}}, MEASURED, {})
+CHOICE = choice_record(REPORT, {"image": {"reference": MEASURED["image"]}, "models": {}}, MEASURED, {})
 CHOSEN: dict[str, t.Any] = {"__speculative_serve_facts": {"docker": {"slot": None}, "records": {"choice": CHOICE}}}
 
 

@@ -41,7 +41,7 @@ def is_in(part: t.Any, section: t.Iterable[t.Any] | None) -> bool:
     return any(one._uuid == part._uuid for one in section or ())
 
 
-def guards(task: t.Any) -> frozenset[str]:
+def rescue_blocks(task: t.Any) -> frozenset[str]:
     """The blocks around a task that have a rescue, and in whose rescue or always it is not itself."""
     parts = list(chain(task))
     around = [(part, outer) for part, outer in zip(parts, parts[1:]) if getattr(outer, "rescue", None)]
@@ -50,14 +50,14 @@ def guards(task: t.Any) -> frozenset[str]:
     )
 
 
-def is_dealt_with(failure: Failure, task: t.Any) -> bool:
+def is_rescued(failure: Failure, task: t.Any) -> bool:
     """Whether the host of a failure, which comes to this task now, goes on as if nothing had happened.
 
     It does outside of all blocks that could deal with it, and in the main part of those that are left once one of them
     was left behind.
     """
     left = failure.guards & {part._uuid for part in chain(task)}
-    return bool(failure.guards) and (not left or (left < failure.guards and left <= guards(task)))
+    return bool(failure.guards) and (not left or (left < failure.guards and left <= rescue_blocks(task)))
 
 
 def tail(text: str) -> str:
@@ -66,18 +66,20 @@ def tail(text: str) -> str:
     return "\n".join([f"({left_out} lines before: -v)"] * (left_out > 0) + lines[-LAST_LINES:])
 
 
-def why(result: t.Mapping[str, t.Any], host: str) -> str:
+def failure_text(result: t.Mapping[str, t.Any], host: str) -> str:
     """In the result's own words; of a loop, in those of each item that failed."""
     of_each = (one for one in result.get("results") or () if isinstance(one, t.Mapping))
     items = [one for one in of_each if one.get("failed") or one.get("unreachable")]
     if items:
-        return "\n".join(f"{one.get('_ansible_item_label', one.get('item', ''))}: {why(one, host)}" for one in items)
+        return "\n".join(
+            f"{one.get('_ansible_item_label', one.get('item', ''))}: {failure_text(one, host)}" for one in items
+        )
     message = next(filter(None, map(result.get, ("msg", "reason", "censored"))), "It failed without a word.")
     text = "\n".join(map(str, message)) if isinstance(message, list) else str(message)
     lines = [text.strip().removeprefix(f"{host}: ")]
     # Of setup, which runs several.
     modules = result.get("failed_modules")
-    lines += [why(one, host) for one in modules.values()] if isinstance(modules, dict) else []
+    lines += [failure_text(one, host) for one in modules.values()] if isinstance(modules, dict) else []
     if result.get("rc"):
         lines.append(f"rc: {result['rc']}")
     for name in ("stderr", "module_stderr", "stdout", "module_stdout"):

@@ -100,7 +100,7 @@ def is_measured(model: t.Any) -> bool:
     return isinstance(model, dict) and all(isinstance(model.get(f"bytes_{name}"), int) for name in ("total", "missing"))
 
 
-def said(result: t.Mapping[str, t.Any]) -> str:
+def result_text(result: t.Mapping[str, t.Any]) -> str:
     """What a result has for people."""
     models, recipe, progress = (result.get(name) for name in ("repositories", "recipe", "progress"))
     if isinstance(models, list) and models and all(is_measured(one) for one in models):
@@ -126,7 +126,7 @@ def in_order(things: t.Sequence[T], hosts: t.Iterable[str], of: t.Callable[[T], 
 
 
 @dataclasses.dataclass
-class Seen:
+class HostResult:
     """What a step did on a host."""
 
     said: str = ""
@@ -153,14 +153,14 @@ class Step:
     def __init__(self, entry: Entry, now: float) -> None:
         self.entry = entry
         self.began = now
-        self.hosts: dict[str, Seen] = {}
+        self.hosts: dict[str, HostResult] = {}
         self.task = ""
         self._task_began = now
         self._is_candidate = False
         self._longest = ("", -1.0)
 
-    def of(self, host: str) -> Seen:
-        return self.hosts.setdefault(host, Seen())
+    def of(self, host: str) -> HostResult:
+        return self.hosts.setdefault(host, HostResult())
 
     def begin(self, task: t.Any, now: float) -> None:
         self._end_task(now)

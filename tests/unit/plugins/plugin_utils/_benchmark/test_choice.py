@@ -8,8 +8,8 @@ import typing as t
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import (
-    chosen,
-    honoured,
+    applicable_choice,
+    choice_record,
 )
 
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc12"
@@ -30,27 +30,27 @@ SECTION = {"decoding_type": "Eagle3", "max_draft_len": 5}
 
 def choice(kind: str = "use", length: int | None = 3) -> dict[str, t.Any]:
     verdict = {"kind": kind, "draft_length": length, "sentence": "Use draft length 3."}
-    return chosen({"date": "2026-11-22", "verdict": verdict}, RECORD, RECIPE, SECTION)
+    return choice_record({"date": "2026-11-22", "verdict": verdict}, RECORD, RECIPE, SECTION)
 
 
 def test_a_verdict_is_honoured_for_what_was_measured() -> None:
     expected = {"draft_length": 3, "method": "eagle3", "date": "2026-11-22", "sentence": "Use draft length 3."}
-    assert honoured(choice(), RECIPE, IMAGE, MODELS) == expected
+    assert applicable_choice(choice(), RECIPE, IMAGE, MODELS) == expected
     # Wherever the recipe lies, and as long as nobody has looked at the models.
-    assert honoured(choice(), {**RECIPE, "path": "/there/mine.yml"}, IMAGE, {}) == expected
-    assert honoured(choice(), {**RECIPE, "note": "It is new.", "fallback": "another"}, IMAGE, {}) == expected
+    assert applicable_choice(choice(), {**RECIPE, "path": "/there/mine.yml"}, IMAGE, {}) == expected
+    assert applicable_choice(choice(), {**RECIPE, "note": "It is new.", "fallback": "another"}, IMAGE, {}) == expected
 
 
 def test_drafts_can_be_turned_off() -> None:
-    found = honoured(choice("off", 0), RECIPE, IMAGE, MODELS)
+    found = applicable_choice(choice("off", 0), RECIPE, IMAGE, MODELS)
     assert (found["draft_length"], found["method"]) == (0, "none")
     assert choice("off", 0)["speculative_config"] == SECTION
 
 
 def test_without_a_verdict_nothing_is_kept() -> None:
     assert choice("undecided", None) == {}
-    assert honoured({}, RECIPE, IMAGE, MODELS) == {}
-    assert honoured(None, RECIPE, IMAGE, MODELS) == {}
+    assert applicable_choice({}, RECIPE, IMAGE, MODELS) == {}
+    assert applicable_choice(None, RECIPE, IMAGE, MODELS) == {}
 
 
 @pytest.mark.parametrize(
@@ -65,4 +65,4 @@ def test_without_a_verdict_nothing_is_kept() -> None:
 def test_it_no_longer_holds_when_recipe_image_or_models_have_changed(
     recipe: dict[str, t.Any], image: str, models: dict[str, t.Any]
 ) -> None:
-    assert honoured(choice(), recipe, image, models) == {}
+    assert applicable_choice(choice(), recipe, image, models) == {}

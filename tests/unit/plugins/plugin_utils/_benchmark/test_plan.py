@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark import plan as planning
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.plan import BenchmarkError, Wish
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.plan import BenchmarkError, SweepPoint
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._trtllm import methods
 
 REPOSITORY = Path(__file__).parents[5]
@@ -42,34 +42,43 @@ SETTINGS = planning.Settings(256, 3, 2, ())
 def points(
     record: dict[str, t.Any] = RECORD, lengths: t.Sequence[int] = (0, 3), **changes: t.Any
 ) -> list[dict[str, t.Any]]:
-    wanted = [Wish(length, True) for length in lengths]
+    wanted = [SweepPoint(length, True) for length in lengths]
     given: dict[str, t.Any] = {"choice": {}, "prompts": PROMPTS, "settings": SETTINGS, **changes}
     return planning.points(record, given["choice"], wanted, given["prompts"], given["settings"])
 
 
 def test_by_default_longer_drafts_are_tried_while_they_gain_and_what_serves_in_any_case() -> None:
-    wanted = planning.wishes([], False, 5)
+    wanted = planning.sweep_points([], False, 5)
     assert [wish.id for wish in wanted] == ["off", "1", "2", "3", "4", "5", "8"]
     assert [wish.length for wish in wanted if not wish.always] == [4, 8]
 
 
 def test_a_quick_look_is_three_points_and_what_serves() -> None:
-    assert planning.wishes([], True, 5) == [Wish(0, True), Wish(1, True), Wish(3, True), Wish(5, True)]
-    assert len(planning.wishes([], True, 3)) == 3
+    assert planning.sweep_points([], True, 5) == [
+        SweepPoint(0, True),
+        SweepPoint(1, True),
+        SweepPoint(3, True),
+        SweepPoint(5, True),
+    ]
+    assert len(planning.sweep_points([], True, 3)) == 3
 
 
 def test_a_list_is_measured_as_it_is_given() -> None:
     # YAML takes a bare off for false.
-    assert planning.wishes([False, "3", 1, "off", 3], False, 5) == [Wish(0, True), Wish(3, True), Wish(1, True)]
+    assert planning.sweep_points([False, "3", 1, "off", 3], False, 5) == [
+        SweepPoint(0, True),
+        SweepPoint(3, True),
+        SweepPoint(1, True),
+    ]
     # From the command line, with a blank after the comma.
-    assert planning.wishes(["off", " 3"], False, 5) == [Wish(0, True), Wish(3, True)]
+    assert planning.sweep_points(["off", " 3"], False, 5) == [SweepPoint(0, True), SweepPoint(3, True)]
 
 
 def test_a_number_that_ansible_has_tagged_becomes_a_plain_one() -> None:
     class Tagged(int):
         """As Ansible's numbers are: YAML refuses what is only nearly an int."""
 
-    (wish,) = planning.wishes([Tagged(2)], False, 5)
+    (wish,) = planning.sweep_points([Tagged(2)], False, 5)
     assert type(wish.length) is int
     assert yaml.safe_load(points(lengths=[wish.length])[0]["options"])["speculative_config"]["max_draft_len"] == 2
 
@@ -77,7 +86,7 @@ def test_a_number_that_ansible_has_tagged_becomes_a_plain_one() -> None:
 @pytest.mark.parametrize("wrong", [-1, True, "many", 65, 2.5, None, [1]])
 def test_what_is_no_draft_length_is_refused(wrong: t.Any) -> None:
     with pytest.raises(BenchmarkError, match="a number from 1 to 64, or off"):
-        planning.wishes([1, wrong], False, 5)
+        planning.sweep_points([1, wrong], False, 5)
 
 
 def test_without_drafts_means_no_speculative_configuration_at_all() -> None:
@@ -204,7 +213,7 @@ def test_a_file_without_prompts_is_refused() -> None:
 
 def test_it_is_said_how_often_the_model_is_loaded_and_until_when() -> None:
     now = datetime.datetime(2026, 11, 22, 12, 0)
-    wanted = planning.wishes([], False, 5)
+    wanted = planning.sweep_points([], False, 5)
     text = " ".join(planning.announcement("spark-1", RECORD, wanted, 15, SETTINGS, 300.0, now))
     assert "at draft length off, 1, 2, 3, 5, and at 4, 8 while longer drafts gain" in text
     assert "15 prompts, 3 times each, 256 tokens at most" in text
@@ -215,7 +224,7 @@ def test_it_is_said_how_often_the_model_is_loaded_and_until_when() -> None:
 
 
 def test_no_time_is_promised_that_nobody_knows() -> None:
-    wanted = planning.wishes([0, 1], False, 5)
+    wanted = planning.sweep_points([0, 1], False, 5)
     text = " ".join(planning.announcement("spark-1", RECORD, wanted, 15, SETTINGS, None, datetime.datetime.now()))
     assert "loaded 3 times" in text
     assert "That takes" not in text

@@ -140,7 +140,7 @@ def test_the_fastest_is_looked_at_without_a_verdict() -> None:
 
 @pytest.mark.parametrize("a", [0, 0.3, 0.7, 1])
 def test_the_curve_is_that_of_the_theory(a: float) -> None:
-    assert [drawing.expected(a, k) for k in range(9)] == pytest.approx([expected_length(a, k) for k in range(9)])
+    assert [drawing.expected_tokens(a, k) for k in range(9)] == pytest.approx([expected_length(a, k) for k in range(9)])
 
 
 def test_what_a_pass_costs() -> None:

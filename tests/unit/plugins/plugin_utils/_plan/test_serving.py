@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import chosen
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import choice_record
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.serving import (
     SIZED_BY_BYTES,
     decide,
@@ -42,7 +42,7 @@ MEMORY = {"total": 128_000_000_000, "available": 120_000_000_000, "slot": 0, "us
 def choice() -> dict[str, t.Any]:
     verdict = {"kind": "use", "draft_length": 3, "sentence": "Do it."}
     record = {"image": {"reference": IMAGE}, "models": {"a/target": {"commit": "one"}}}
-    return chosen({"date": "2026-11-22", "verdict": verdict}, record, RECIPE, {})
+    return choice_record({"date": "2026-11-22", "verdict": verdict}, record, RECIPE, {})
 
 
 def arguments(given: t.Mapping[str, t.Any] | None = None, **changes: t.Any) -> dict[str, t.Any]:

@@ -10,7 +10,7 @@ import importlib
 import typing as t
 
 import pytest
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import chosen
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._benchmark.choice import choice_record
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._plan.values import merge
 
 IMAGE = "a/release:1.3.0rc12"
@@ -35,7 +35,7 @@ def choice(length: int) -> dict[str, t.Any]:
     """What a benchmark keeps that has chosen a length; 0 is no drafts."""
     verdict = {"kind": "use" if length else "off", "draft_length": length, "sentence": "Do it."}
     record = {"image": {"reference": IMAGE}, "models": {"a/target": {"commit": "one"}}}
-    return chosen({"date": "2026-11-22", "verdict": verdict}, record, RECIPE, {})
+    return choice_record({"date": "2026-11-22", "verdict": verdict}, record, RECIPE, {})
 
 
 Served = tuple[str, str, int]

@@ -67,7 +67,7 @@ def test_two_sparks_side_by_side() -> None:
     ],
 )
 def test_values_in_words(row: dict[str, t.Any], said: list[str]) -> None:
-    assert pages.words(row) == said
+    assert pages.value_lines(row) == said
 
 
 def test_the_curve_of_the_memory() -> None:

@@ -9,7 +9,7 @@ import typing as t
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.preflight import (
     Findings,
-    every_obstacle,
+    all_problems,
     refusal,
     refusals,
     render,
@@ -74,7 +74,7 @@ def report(**changes: t.Any) -> list[str]:
 
 
 def problems(**changes: t.Any) -> list[str]:
-    return every_obstacle({"spark-1": findings(**changes)})
+    return all_problems({"spark-1": findings(**changes)})
 
 
 def test_everything_is_told_before_anything_is_fetched() -> None:
@@ -247,7 +247,7 @@ def test_problems_of_two_sparks_have_names() -> None:
         {"problems": ["The port is in use.", "spark-1: No cable.", "spark-1 and spark-2: They differ."]},
         {"problems": ["No cable.", "spark-1: No card.", "spark-1 and spark-2: They differ."]},
     )
-    assert every_obstacle(hosts) == [
+    assert all_problems(hosts) == [
         "spark-1: The port is in use.",
         "spark-1 and spark-2: No cable.",
         "spark-1 and spark-2: They differ.",
@@ -257,9 +257,7 @@ def test_problems_of_two_sparks_have_names() -> None:
 
 def test_one_that_could_not_be_looked_at_stands_in_the_way() -> None:
     assert both({}, None)[2].split() == ["spark-1,", "head"]
-    assert every_obstacle(of_both({}, None)) == [
-        "spark-2 could not be looked at; what Ansible says of it stands above."
-    ]
+    assert all_problems(of_both({}, None)) == ["spark-2 could not be looked at; what Ansible says of it stands above."]
 
 
 def test_a_cable_that_was_not_looked_at_is_not_passed() -> None:
@@ -326,7 +324,7 @@ def test_four_sparks_are_told_of_by_twos_and_what_they_share_once() -> None:
         ["spark-1,", "head", "spark-2,", "worker"],
         ["spark-3,", "worker", "spark-4,", "worker"],
     ]
-    assert every_obstacle(all_four) == [
+    assert all_problems(all_four) == [
         f"{words}: They differ.",
         "spark-2 and spark-4: No cable.",
     ]
@@ -346,7 +344,7 @@ def test_a_name_that_words_begin_with_is_no_spark_that_is_named() -> None:
         "b has no sshd: install it.",
     ]
     assert refusals(hosts) == said
-    assert every_obstacle(hosts) == said
+    assert all_problems(hosts) == said
 
 
 def test_several_problems_are_items_of_one_refusal() -> None:

@@ -12,7 +12,11 @@ import typing as t
 
 import pytest
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.changes import changes
-from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.failures import Failure, blocks, why
+from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.failures import (
+    Failure,
+    blocks,
+    failure_text,
+)
 from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.story.screen import (
     Progress,
     Report,
@@ -25,7 +29,7 @@ from ansible_collections.dgx_spark.speculative.plugins.plugin_utils._report.stor
     Step,
     changed_by,
     duration,
-    said,
+    result_text,
 )
 
 
@@ -86,7 +90,7 @@ def test_durations(seconds: float, expected: str) -> None:
     ],
 )
 def test_why(result: dict[str, t.Any], expected: str) -> None:
-    assert why(result, "one") == expected
+    assert failure_text(result, "one") == expected
 
 
 def test_what_moves_the_cursor_is_not_printed() -> None:
@@ -94,7 +98,7 @@ def test_what_moves_the_cursor_is_not_printed() -> None:
 
 
 def test_of_a_long_log_the_end_is_shown_and_what_is_left_out_is_said() -> None:
-    shown = why({"msg": "Broken", "stderr": "\n".join(f"line {number}" for number in range(30))}, "one")
+    shown = failure_text({"msg": "Broken", "stderr": "\n".join(f"line {number}" for number in range(30))}, "one")
     assert shown.splitlines()[2] == "    (10 lines before: -v)"
     assert shown.splitlines()[-1] == "    line 29"
 
@@ -255,7 +259,7 @@ def test_a_report_without_a_short_form_is_shown_whole() -> None:
     ],
 )
 def test_what_a_result_says(result: dict[str, t.Any], expected: str) -> None:
-    assert said(result) == expected
+    assert result_text(result) == expected
 
 
 def test_progress_comes_whole_from_a_worker() -> None:
