@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from server import cluster, health, loading, verbs
+from server import cluster, health, loading, rdma
 from server import head as heads
 from server import launch as launching
 from server import worker as workers
@@ -472,24 +472,24 @@ RAILS = {"NCCL_IB_HCA": "rocep1s0f1,roceP2p1s0f1:1"}
     ],
 )
 def test_the_devices_that_nccl_is_to_use(environment: dict[str, str], named: list[str]) -> None:
-    assert verbs.devices(environment, ["mlx5_0", "mlx5_1"]) == named
+    assert rdma.devices(environment, ["mlx5_0", "mlx5_1"]) == named
 
 
 def test_a_card_that_counts_anew_is_not_what_the_container_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verbs, "CLASS", tmp_path / "verbs")
-    monkeypatch.setattr(verbs, "NODES", tmp_path / "nodes")
+    monkeypatch.setattr(rdma, "CLASS", tmp_path / "verbs")
+    monkeypatch.setattr(rdma, "NODES", tmp_path / "nodes")
     rdma_device(tmp_path, "rocep1s0f1", number="231:196")
     rdma_device(tmp_path, "roceP2p1s0f1", "uverbs2")
     for node in ("uverbs0", "uverbs2"):
         rdma_node(tmp_path, node)
-    assert verbs.look(RAILS) == {"rocep1s0f1": None, "roceP2p1s0f1": "uverbs2"}
+    assert rdma.look(RAILS) == {"rocep1s0f1": None, "roceP2p1s0f1": "uverbs2"}
 
 
 def test_a_card_that_leaves_again_does_not_end_the_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verbs, "CLASS", tmp_path / "verbs")
-    monkeypatch.setattr(verbs, "NODES", tmp_path / "nodes")
-    monkeypatch.setattr(verbs, "WAIT_S", 0.0)
-    gate = verbs.Gate({"NCCL_IB_HCA": "rocep1s0f1"})
+    monkeypatch.setattr(rdma, "CLASS", tmp_path / "verbs")
+    monkeypatch.setattr(rdma, "NODES", tmp_path / "nodes")
+    monkeypatch.setattr(rdma, "WAIT_S", 0.0)
+    gate = rdma.RdmaReadiness({"NCCL_IB_HCA": "rocep1s0f1"})
     # Without a complaint nobody looks at all.
     assert not gate.too_early
     rdma_device(tmp_path, "rocep1s0f1")
@@ -522,7 +522,7 @@ def test_a_head_that_was_started_before_the_card_was_there_is_started_again(
     listener.open()
     rdma_device(tmp_path, "rocep1s0f1")
     head = start(port=listener.port, environment={"NCCL_IB_HCA": "rocep1s0f1"}, verbs__WAIT_S=0.3)
-    assert head.process.wait(timeout=WITHIN_S) == verbs.AGAIN
+    assert head.process.wait(timeout=WITHIN_S) == rdma.AGAIN
     assert head.state()["reason"] == ("this container was started too early to have rocep1s0f1; it is started again")
 
 
@@ -655,7 +655,7 @@ def test_a_worker_that_was_started_before_the_card_was_there_is_started_again(
 ) -> None:
     rdma_device(tmp_path, "rocep1s0f1")
     container = worker(environment={"NCCL_IB_HCA": "rocep1s0f1"}, verbs__WAIT_S=0.3)
-    assert container.process.wait(timeout=WITHIN_S) == verbs.AGAIN
+    assert container.process.wait(timeout=WITHIN_S) == rdma.AGAIN
     assert container.state()["state"] == "waiting for the fabric"
 
 
@@ -667,7 +667,7 @@ def test_a_worker_whose_card_comes_back_as_another_one_is_started_again(
     container = worker(environment={"NCCL_IB_HCA": "rocep1s0f1"}, verbs__WAIT_S=0.3)
     container.wait_for("ready")
     (tmp_path / "verbs" / "uverbs0" / "dev").write_text("231:196\n", encoding="ascii")
-    assert container.process.wait(timeout=WITHIN_S) == verbs.AGAIN
+    assert container.process.wait(timeout=WITHIN_S) == rdma.AGAIN
 
 
 def test_a_port_that_is_taken_is_named_and_waited_for(worker: t.Callable[..., PairContainer]) -> None:

@@ -450,8 +450,8 @@ for rank in "01":
     environment.update(setting.split("=", 1) for setting in os.environ.get("DOUBLE_RANK_" + rank, "").split())
     run = "import socket, sys; socket.gethostname = lambda: 'spark-' + '" + rank + "'; " \\
           "sys.argv[:] = sys.argv[1:]; sys.path.insert(0, '{files}'); import entrypoint, pathlib; " \\
-          "from server import verbs; " \\
-          "verbs.CLASS, verbs.NODES = (pathlib.Path('{directory}') / name for name in ('verbs', 'nodes')); " \\
+          "from server import rdma; " \\
+          "rdma.CLASS, rdma.NODES = (pathlib.Path('{directory}') / name for name in ('verbs', 'nodes')); " \\
           "sys.exit(entrypoint.main(sys.argv[1:]))"
     subprocess.run([program[0], "-c", run, *program[1:]], env=environment, check=True)
 """

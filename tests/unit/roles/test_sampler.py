@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from server import sampler
 from server.guard import GIB, Limits, Sample, Verdict, watch_level
-from server.sampler import Diary, Sampler, limits_from
+from server.sampler import MemoryLog, Sampler, limits_from
 
 from tests.unit.entrypoint_container import FILES, GUARD, Benchmark, Container
 from tests.unit.memory import QUICK, Memory, Seen
@@ -194,7 +194,7 @@ def test_what_did_not_end_in_order_is_kept(tmp_path: Path) -> None:
         ('{"at": 3, "event": "ended"}\n{"at": 3, "event": "stopped"}\n', False),
     ):
         (state / "memory.log").write_text(text, encoding="utf-8")
-        diary = Diary(state)
+        diary = MemoryLog(state)
         diary.start()
         assert diary.add('{"at": 4, "event": "loading"}\n').wait(WITHIN_S)
         assert Seen(state).events() == ["loading"]
@@ -207,7 +207,7 @@ def test_what_did_not_end_in_order_is_kept(tmp_path: Path) -> None:
 def test_a_full_file_makes_way_and_two_minutes_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampler, "LOG_BYTES", 100)
     (tmp_path / "state").mkdir()
-    diary = Diary(tmp_path / "state")
+    diary = MemoryLog(tmp_path / "state")
     diary.start()
     for number in range(20):
         assert diary.add(json.dumps({"at": number, "event": "x" * 20}) + "\n").wait(WITHIN_S)
@@ -220,7 +220,7 @@ def test_what_is_gone_costs_lines_and_no_other_file(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(sampler, "LOG_BYTES", 20)
     state = tmp_path / "state"
     state.mkdir()
-    diary = Diary(state)
+    diary = MemoryLog(state)
     diary.start()
     assert diary.add(json.dumps({"event": "x" * 20}) + "\n").wait(WITHIN_S)
     (state / "memory.log").unlink()

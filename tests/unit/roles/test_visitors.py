@@ -12,8 +12,8 @@ import time
 import typing as t
 
 import pytest
-from server import visitors
-from server.visitors import Visitor, Visitors
+from server import client_connections
+from server.client_connections import ClientConnection, ClientConnections
 
 from tests.unit.waiting import until
 
@@ -45,7 +45,7 @@ def port(end: socket.socket) -> int:
     return int(end.getsockname()[1])
 
 
-def end_of(client: socket.socket) -> visitors.End:
+def end_of(client: socket.socket) -> client_connections.End:
     address, number = client.getsockname()[:2]
     return address, number
 
@@ -53,7 +53,7 @@ def end_of(client: socket.socket) -> visitors.End:
 @pytest.mark.parametrize(("family", "address"), ADDRESSES)
 def test_who_asked_before_and_who_after(family: int, address: str) -> None:
     with connections(family, address, 2) as (waits, own):
-        others = Visitors(port(waits.server), {end_of(own.client)})
+        others = ClientConnections(port(waits.server), {end_of(own.client)})
         before = time.monotonic()
         waits.client.send(b"?")
         own.client.send(b"?")
@@ -63,27 +63,27 @@ def test_who_asked_before_and_who_after(family: int, address: str) -> None:
         assert here.end == end_of(waits.client)
         assert here.asked_ago is not None
         assert MOMENT_S <= here.asked_ago <= time.monotonic() - before + TICK_S
-        assert others.served_before(asked + TICK_S) == visitors.OTHERS
+        assert others.older_client(asked + TICK_S) == client_connections.OTHERS
         # However long this machine takes between two lines.
-        assert not others.served_before(asked - 60)
+        assert not others.older_client(asked - 60)
 
 
 def test_a_stream_without_its_first_word_is_waited_for() -> None:
     """Its headers came at once; and one whose reader has stopped gets nothing more."""
     with connections(socket.AF_INET, "127.0.0.1", 1) as (stream,):
-        others = Visitors(port(stream.server), set())
+        others = ClientConnections(port(stream.server), set())
         stream.client.send(b"?")
         asked = time.monotonic()
         time.sleep(0.05)
         stream.server.send(b"HTTP/1.1 200 OK")
         time.sleep(MOMENT_S)
-        assert others.served_before(asked + TICK_S)
+        assert others.older_client(asked + TICK_S)
 
 
 def test_who_has_asked_nothing_waits_for_nothing() -> None:
     """As a proxy's spare connection, or a browser's."""
     with connections(socket.AF_INET, "127.0.0.1", 1) as (spare,):
-        others = Visitors(port(spare.server), set())
+        others = ClientConnections(port(spare.server), set())
         assert [one.has_asked for one in others.here()] == [False]
         spare.client.send(b"?")
         until(lambda: [one.has_asked for one in others.here()] == [True])
@@ -91,26 +91,26 @@ def test_who_has_asked_nothing_waits_for_nothing() -> None:
 
 def test_a_kernel_that_does_not_tell_leaves_everybody_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """One without the diagnosis of sockets refuses the question."""
-    monkeypatch.setattr(visitors, "SOCK_DIAG_BY_FAMILY", 1000)
-    others = Visitors(1, set())
+    monkeypatch.setattr(client_connections, "SOCK_DIAG_BY_FAMILY", 1000)
+    others = ClientConnections(1, set())
     with pytest.raises(OSError, match="the kernel does not tell of connections"):
         others.here()
-    assert others.served_before(0) == visitors.UNKNOWN
+    assert others.older_client(0) == client_connections.UNKNOWN
 
 
 def test_one_of_whom_the_kernel_does_not_tell_may_have_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     with connections(socket.AF_INET, "127.0.0.1", 1) as (stream,):
-        others = Visitors(port(stream.server), set())
+        others = ClientConnections(port(stream.server), set())
         stream.client.send(b"?")
-        monkeypatch.setattr(visitors, "INET_DIAG_INFO", 4)
-        assert others.here() == [Visitor(end_of(stream.client), None)]
-        assert others.served_before(0) == visitors.UNKNOWN
+        monkeypatch.setattr(client_connections, "INET_DIAG_INFO", 4)
+        assert others.here() == [ClientConnection(end_of(stream.client), None)]
+        assert others.older_client(0) == client_connections.UNKNOWN
 
 
 def test_a_kernel_that_says_too_little_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     with connections(socket.AF_INET, "127.0.0.1", 1) as (stream,):
-        monkeypatch.setattr(visitors, "split", lambda _header, _data, _align: iter([(20, b"")]))
-        assert Visitors(port(stream.server), set()).served_before(0) == visitors.UNKNOWN
+        monkeypatch.setattr(client_connections, "split", lambda _header, _data, _align: iter([(20, b"")]))
+        assert ClientConnections(port(stream.server), set()).older_client(0) == client_connections.UNKNOWN
 
 
 def test_whose_port_is_as_an_own_one_at_another_address_is_somebody_else() -> None:
@@ -122,10 +122,10 @@ def test_whose_port_is_as_an_own_one_at_another_address_is_somebody_else() -> No
             socket.create_connection(("127.0.0.1", port(listener)), source_address=("127.0.0.2", port(own)))
         )
         ends = [end_of(own), end_of(other)]
-        assert [one.end for one in Visitors(port(listener), {ends[0]}).here()] == [ends[1]]
+        assert [one.end for one in ClientConnections(port(listener), {ends[0]}).here()] == [ends[1]]
 
 
 def test_nobody_is_there() -> None:
     with connections(socket.AF_INET, "127.0.0.1", 0) as none:
         assert none == []
-    assert Visitors(1, set()).here() == []
+    assert ClientConnections(1, set()).here() == []

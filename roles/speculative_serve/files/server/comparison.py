@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from server import verbs
+from server import rdma
 
 # What ranks.json calls how they talk.
 TRANSPORT = "transport"
@@ -131,7 +131,7 @@ def interfaces(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
 def transports(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
     """NCCL takes TCP without a word where a rank cannot use its RDMA devices."""
     for rank in ranks:
-        told, known = verbs.by_tcp(rank["environment"]), rank["verbs"]
+        told, known = rdma.by_tcp(rank["environment"]), rank["verbs"]
         lacking = [device for device, node in known.items() if node is None]
         has = ", ".join(rank["rdma_nodes"]) or "nothing"
         why = f"as {told} says" if told else None

@@ -18,12 +18,12 @@ import time
 import typing as t
 from pathlib import Path
 
-from server import nccl, verbs
+from server import nccl, rdma
 from server.cluster import HEARD, LOOK_TIMEOUT_S, READY, RETRY_S, RUN, Cluster, knock, no_address
 from server.processes import descendants
 from server.state import read_or
 from server.supervisor import Supervisor
-from server.watchdog import METER_EVERY_S, Http, Meter
+from server.watchdog import METER_EVERY_S, Http, ProgressMeter
 
 # How often the head looks at a worker.
 LOOK_EVERY_S = 10.0
@@ -100,9 +100,9 @@ class Head(Supervisor):
         self.alone = False
         self.front_seen_at: float | None = None
         self.front_look_at = 0.0
-        self.meter = Meter(Http(url))
+        self.meter = ProgressMeter(Http(url))
         self.meter_at = 0.0
-        self.verbs = verbs.Gate(os.environ)
+        self.verbs = rdma.RdmaReadiness(os.environ)
         self.settings = nccl.settings(self.state.directory, os.environ)
         nobody = {"reachable": None, "since": None, "reason": None}
         self.state.values["peers"] = [{"address": address, **nobody} for address in cluster.peers]
@@ -137,7 +137,7 @@ class Head(Supervisor):
                 self.wait_on(missing)
             waited = True
             if self.verbs.too_early:
-                sys.exit(verbs.AGAIN)
+                sys.exit(rdma.AGAIN)
             self.idle(RETRY_S)
         if self.stop_signal is not None:
             return

@@ -43,7 +43,7 @@ TURN = Path("/cache/modules")
 TAKEN = "another container still has an engine on this Spark, and this one waits until it has ended"
 
 
-class Turn:
+class EngineLock:
     """Two engines never load at once: a lock that ends with whoever holds it.
 
     Docker, restarting, starts what was put aside while it may still be ending its successor.

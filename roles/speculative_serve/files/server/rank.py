@@ -21,7 +21,7 @@ import typing as t
 import zlib
 from pathlib import Path
 
-from server import verbs
+from server import rdma
 from server.cluster import is_here
 
 # gpt-oss needs it; it is compared when the head has it.
@@ -53,7 +53,7 @@ def show(paths: t.Sequence[str], variables: t.Sequence[str]) -> dict[str, t.Any]
         "interfaces": sorted(entry.name for entry in Path("/sys/class/net").glob("*")),
         "rdma": sorted(entry.name for entry in Path("/sys/class/infiniband").glob("*")),
         "rdma_nodes": sorted(entry.name for entry in Path("/dev/infiniband").glob("uverbs*")),
-        "verbs": verbs.look(environment),
+        "verbs": rdma.look(environment),
         "versions": versions(),
         "gpu": gpu(),
         "paths": {path: describe_path(Path(path)) for path in paths},

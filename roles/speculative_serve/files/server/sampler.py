@@ -71,7 +71,7 @@ class Meminfo:
         return Sample(time.monotonic(), found["MemAvailable"], found["MemFree"], found["SwapFree"])
 
 
-class Diary(threading.Thread):
+class MemoryLog(threading.Thread):
     """Writes memory.log, in a thread of its own: a disk may take longer than there is time."""
 
     def __init__(self, directory: Path) -> None:
@@ -138,7 +138,7 @@ class Sampler(threading.Thread):
         self.share = float(environment.get("DGX_SPARK_TAKES_SHARE", 0))
         self.end = end
         self.meminfo: Meminfo | None = None
-        self.diary = Diary(directory)
+        self.diary = MemoryLog(directory)
         self.samples: collections.deque[Sample] = collections.deque(maxlen=SAMPLES)
         self.pen = threading.Lock()
         self.unwritten: list[str] = []

@@ -28,7 +28,7 @@ import typing as t
 import urllib.parse
 from pathlib import Path
 
-from server.loading import TAKEN, Loading, Stillness, Turn
+from server.loading import TAKEN, EngineLock, Loading, Stillness
 from server.processes import (
     collect_dead,
     describe_exit,
@@ -134,7 +134,7 @@ class Supervisor:
         self.loading = Loading(deployment / "options.yml")
         self.stillness = Stillness(0)
         self.guard = Sampler(deployment / "state", os.environ, self.end_engine)
-        self.turn = Turn()
+        self.turn = EngineLock()
         # What the server's environment has besides the container's.
         self.settings: dict[str, str] = {}
 
@@ -149,7 +149,7 @@ class Supervisor:
         except OSError as error:
             return self.refuse(f"serve.sh cannot be read ({error}); run the playbook again")
         self.guard.begin()
-        self.take_turn()
+        self.acquire_engine_lock()
         while self.stop_signal is None:
             self.wait_for_memory()
             self.make_ready()
@@ -209,7 +209,7 @@ class Supervisor:
         """The server answers for the first time."""
         self.guard.is_ready()
 
-    def look_round(self) -> None:
+    def check_loading_stall(self) -> None:
         """Condemn a server that stands still while it loads and has no watchdog; of a pair one may await another."""
         if self.server is None or self.state.values["state"] != "loading":
             return
@@ -240,7 +240,7 @@ class Supervisor:
                 break
             self.idle(0.5)
 
-    def take_turn(self) -> None:
+    def acquire_engine_lock(self) -> None:
         """Wait until no other container has an engine here; then it is this one's turn, until it gives up or ends."""
         waited = False
         while self.stop_signal is None and self.turn.is_taken():
@@ -330,7 +330,7 @@ class Supervisor:
             if data:
                 self.log.write(data)
                 if not ready:
-                    self.hear(data)
+                    self.read_kv_line(data)
             elif readable:
                 time.sleep(0.25)  # the server closed its output but still runs: do not spin
             now = time.monotonic()
@@ -363,15 +363,15 @@ class Supervisor:
                     watchdog = self.watch()
             if not ended:
                 if watchdog is not None:
-                    self.heed(watchdog)
-                self.look_round()
+                    self.apply_verdict(watchdog)
+                self.check_loading_stall()
                 if self.condemned is not None:
                     self.keep_evidence(server)
                     break
         if watchdog is not None:
             watchdog.stop()
 
-    def hear(self, output: bytes) -> None:
+    def read_kv_line(self, output: bytes) -> None:
         """Note what a server that loads says of its KV cache; whoever asks it first wants to know."""
         self.loading.hear(output)
         said = self.loading.kv_cache()
@@ -393,7 +393,7 @@ class Supervisor:
         watchdog.start()
         return watchdog
 
-    def heed(self, watchdog: Watchdog) -> None:
+    def apply_verdict(self, watchdog: Watchdog) -> None:
         """Write down what the watchdog has found; condemn the server if it says so."""
         while not watchdog.verdicts.empty():
             verdict = watchdog.verdicts.get()

@@ -21,7 +21,7 @@ import typing as t
 import urllib.parse
 import urllib.request
 
-from server.visitors import End, Visitors
+from server.client_connections import ClientConnections, End
 
 # The server writes every request into its log: these are told from the users' by it.
 ASKED_BY = "?asked-by=watchdog"
@@ -41,7 +41,7 @@ class Failed(Exception):
     """The server gave no proper reply."""
 
 
-class Declined(Exception):
+class RequestRejected(Exception):
     """The server replied that it does not take the question, which says nothing about its engine."""
 
 
@@ -111,7 +111,7 @@ class Http:
             return reply.read()
 
 
-class Meter:
+class ProgressMeter:
     """Whether the engine is seen to get on, by the figures of this server, if it offers them.
 
     That they stand still says nothing: the server collects them from a request that ends until its engine pauses, and
@@ -172,8 +172,8 @@ class Watchdog(threading.Thread):
     def __init__(self, url: str, interval: float, stall: float) -> None:
         super().__init__(name="watchdog", daemon=True)
         self.http = Http(url)
-        self.visitors = Visitors(self.http.port, self.http.own)
-        self.meter = Meter(self.http)
+        self.visitors = ClientConnections(self.http.port, self.http.own)
+        self.meter = ProgressMeter(self.http)
         self.interval = interval
         self.stall = stall
         self.verdicts: queue.SimpleQueue[Verdict] = queue.SimpleQueue()
@@ -206,7 +206,7 @@ class Watchdog(threading.Thread):
             self.failures = 0
         except Stalled as error:
             self.publish("stalled", str(error))
-        except Declined as error:
+        except RequestRejected as error:
             self.failures = 0
             self.publish(None, f"the server does not take the watchdog's question: {error}")
         except Failed as error:
@@ -240,7 +240,7 @@ class Watchdog(threading.Thread):
         question = {"model": self.model, "prompt": "1, 2, 3,", "max_tokens": 1, "temperature": 0}
         try:
             answer = self.wait_for("POST", "/v1/completions", question)
-        except Declined as error:
+        except RequestRejected as error:
             # Some releases report a dead engine as a bad request; the same question was good enough before.
             if self.proven:
                 raise Failed(str(error)) from error
@@ -262,7 +262,7 @@ class Watchdog(threading.Thread):
                     self.check_health()
                     if self.meter.moved():
                         quiet.restart()
-                if why := self.visitors.served_before(asked_at + TOGETHER_S):
+                if why := self.visitors.older_client(asked_at + TOGETHER_S):
                     quiet.restart()
                     if self.last.name != "busy" and time.monotonic() >= asked_at + BUSY_AFTER_S:
                         self.publish("busy", why)
@@ -270,7 +270,7 @@ class Watchdog(threading.Thread):
                     raise Stalled(f"no token came for {self.stall:g} s though nobody else was served")
             status, data = reply.read()
         if 400 <= status < 500:
-            raise Declined(f"{path}: {describe_reply(status, data)}")
+            raise RequestRejected(f"{path}: {describe_reply(status, data)}")
         if status != 200:
             raise Failed(f"{path}: {describe_reply(status, data)}")
         try:

@@ -21,10 +21,10 @@ import sys
 import time
 from pathlib import Path
 
-from server import nccl, verbs
+from server import nccl, rdma
 from server.cluster import KEYS, RETRY_S, RUN, Cluster, is_free, is_here, knock, no_address, write_private
 from server.guard import Verdict
-from server.loading import TAKEN, PageCache, Turn, memory_is_short
+from server.loading import TAKEN, EngineLock, PageCache, memory_is_short
 from server.processes import Process, collect_dead, descendants, describe_exit, end_descendants
 from server.sampler import Sampler
 from server.state import Log, State
@@ -81,7 +81,7 @@ class Worker:
         self.stop_signal: int | None = None
         self.sshd: subprocess.Popen[bytes] | None = None
         self.failures = 0
-        self.verbs = verbs.Gate(os.environ)
+        self.verbs = rdma.RdmaReadiness(os.environ)
         self.pages = PageCache()
         self.guard = Sampler(deployment / "state", os.environ, self.end_ranks)
         # For what it has ended a rank last, and whether it was the last one.
@@ -91,7 +91,7 @@ class Worker:
         self.ready = False
         # Whether another one takes its place: nobody may have seen this Spark without a rank.
         self.anew = False
-        self.turn = Turn()
+        self.turn = EngineLock()
 
     def run(self) -> int:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -104,7 +104,7 @@ class Worker:
         while self.stop_signal is None and not self.verbs.too_early:
             problem = self.start()
             if problem is None:
-                problem = self.attend()
+                problem = self.run_sshd()
             if problem is not None:
                 self.enter(*problem)
                 if not ranks(os.getpid()):
@@ -114,7 +114,7 @@ class Worker:
         self.end()
         self.guard.stop()
         if self.stop_signal is None:
-            return verbs.AGAIN
+            return rdma.AGAIN
         self.state.write("stopped", pid=None, reason=None)
         return 0
 
@@ -163,7 +163,7 @@ class Worker:
         )
         return None
 
-    def attend(self) -> tuple[str, str] | None:
+    def run_sshd(self) -> tuple[str, str] | None:
         """Stay with sshd until it ends or must."""
         sshd = self.sshd
         assert sshd is not None
@@ -186,7 +186,7 @@ class Worker:
                 self.look()
                 look_at = time.monotonic() + 0.5
                 if self.guard.verdict is not self.heeded and not self.guard.runs:
-                    return self.heed_guard(sshd)
+                    return self.apply_guard_verdict(sshd)
         if not ended:
             return None
         if rest:
@@ -246,7 +246,7 @@ class Worker:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    def heed_guard(self, sshd: subprocess.Popen[bytes]) -> tuple[str, str]:
+    def apply_guard_verdict(self, sshd: subprocess.Popen[bytes]) -> tuple[str, str]:
         """After it has ended the rank, nobody logs in until there is memory for another one."""
         self.heeded = self.guard.verdict
         self.given_up = self.guard.count()

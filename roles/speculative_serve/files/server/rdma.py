@@ -75,7 +75,7 @@ def look(environment: t.Mapping[str, str]) -> dict[str, str | None]:
     return found
 
 
-class Gate:
+class RdmaReadiness:
     """Lets a rank begin when it can use all its RDMA devices, and knows when only another start gives them to it."""
 
     def __init__(self, environment: t.Mapping[str, str]) -> None:

@@ -43,7 +43,7 @@ UNKNOWN = "it cannot be told whether others are served"
 End = tuple[str, int]
 
 
-class Visitor(t.NamedTuple):
+class ClientConnection(t.NamedTuple):
     """A connection of somebody else's: its end there, and the seconds since the server got something; None: not told.
 
     Whether it was answered is not asked: a stream has its headers long before its first word, and one that nobody reads
@@ -56,14 +56,14 @@ class Visitor(t.NamedTuple):
     has_asked: bool = True
 
 
-class Visitors:
+class ClientConnections:
     """Those who are connected to the server's port."""
 
     def __init__(self, port: int, own: set[End]) -> None:
         self.port = port
         self.own = own
 
-    def served_before(self, moment: float) -> str | None:
+    def older_client(self, moment: float) -> str | None:
         """Why an answer may take its time: who is connected had asked before that moment of the monotonic clock.
 
         An engine takes requests in the order in which they come: who comes later keeps nobody from an answer. Where the
@@ -78,7 +78,7 @@ class Visitors:
             return OTHERS
         return UNKNOWN if None in asked else None
 
-    def here(self) -> list[Visitor]:
+    def here(self) -> list[ClientConnection]:
         return [
             one
             for family in (socket.AF_INET, socket.AF_INET6)
@@ -87,7 +87,7 @@ class Visitors:
         ]
 
 
-def connections(family: int, port: int) -> t.Iterator[Visitor]:
+def connections(family: int, port: int) -> t.Iterator[ClientConnection]:
     """The established connections to a port of this network namespace."""
     identity = PORTS.pack(port, 0).ljust(ID_BYTES, b"\0")
     body = REQUEST.pack(family, socket.IPPROTO_TCP, 1 << (INET_DIAG_INFO - 1), ESTABLISHED) + identity
@@ -100,7 +100,7 @@ def connections(family: int, port: int) -> t.Iterator[Visitor]:
                     raise OSError(-NUMBER.unpack_from(message)[0], "the kernel does not tell of connections")
                 if kind == DONE:
                     return
-                yield visitor(family, message)
+                yield client_connection(family, message)
 
 
 def split(header: struct.Struct, data: bytes, align: int) -> t.Iterator[tuple[int, bytes]]:
@@ -113,15 +113,15 @@ def split(header: struct.Struct, data: bytes, align: int) -> t.Iterator[tuple[in
         data = data[-(-size // align) * align :]
 
 
-def visitor(family: int, message: bytes) -> Visitor:
+def client_connection(family: int, message: bytes) -> ClientConnection:
     """One connection, with what the kernel tells of it."""
     port, raw = PEER.unpack_from(message)
     end = (address_of(raw[:4] if family == socket.AF_INET else raw), port)
     for kind, content in split(ATTRIBUTE, message[MESSAGE_BYTES:], 4):
         if kind == INET_DIAG_INFO and len(content) >= TOLD.size:
             received, size = TOLD.unpack_from(content)
-            return Visitor(end, received / 1e3, size > 0)
-    return Visitor(end, None)
+            return ClientConnection(end, received / 1e3, size > 0)
+    return ClientConnection(end, None)
 
 
 def address_of(raw: bytes) -> str:
