@@ -28,7 +28,7 @@ from tests.twin.control import Internet, Spark
 from tests.twin.lifecycle import HUB
 
 # The page's own commands with image and models on the Spark already, less the unused copies of the weights.
-BY_HAND = Path(__file__).parent / "by_hand.sh"
+MANUAL_STEPS = Path(__file__).parent / "manual_steps.sh"
 FIRST_TOKEN = Path(__file__).parent / "first_token.py"
 PROMPTS = playbook.ROOT / "roles" / "speculative_benchmark" / "files" / "prompts.jsonl"
 ANSWER_TOKENS = 128
@@ -73,7 +73,7 @@ def conclude() -> None:
 
 
 def by_hand(spark: Spark) -> None:
-    done = spark.exec(BY_HAND.read_text(encoding="utf-8"), user="spark", timeout=300)
+    done = spark.exec(MANUAL_STEPS.read_text(encoding="utf-8"), user="spark", timeout=300)
     if done.returncode:
         sys.exit(f"the steps by hand failed: {done.stdout}{done.stderr}")
 

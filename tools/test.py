@@ -31,25 +31,25 @@ LANES = ("a", "b")
 TWIN_DOWN = ("tools/twin.sh", "down")
 CHECKS = ("lint", "units", "sanity", "build")
 # Of what goes wrong: what a user meets on the main paths.
-CORE = ("refused/test_1_refused.py", "secrets", "on_the_spark", "benchmark/test_1_measured.py")
+CORE = ("rejected/test_1_rejected.py", "secrets", "local_controller", "benchmark/test_1_measured.py")
 # Those that take longest, so that the lanes end at about the same time; any other comes before them.
 LONGEST_FIRST = (
-    *("two_sparks", "benchmark/test_1_measured.py", "single_eagle3", "day_two", "on_the_spark", "exposed"),
-    *("refused/test_1_refused.py", "single_draft_target", "secrets"),
+    *("two_sparks", "benchmark/test_1_measured.py", "single_eagle3", "day_two", "local_controller", "exposed"),
+    *("rejected/test_1_rejected.py", "single_draft_target", "secrets"),
 )
 FAULTS_LONGEST_FIRST = (
     *(
         "two_sparks_reboots",
         "four_sparks",
         "two_sparks",
-        "bad_luck",
+        "faults",
         "interrupted",
         "switch",
         "two_sparks_faults",
         "single_eagle3",
         "exposed",
     ),
-    *("recipes", "benchmark", "already_there", "releases", "day_two", "on_the_spark", "refused"),
+    *("recipes", "benchmark", "existing_state", "releases", "day_two", "local_controller", "rejected"),
     *("watched_jobs", "secrets", "sudo_only"),
 )
 # What `make test` may take on two cores. More is told, and no failure.

@@ -43,10 +43,10 @@ def test_what_is_chosen_of_the_faults_is_there_and_no_scenario() -> None:
 
 def test_the_faults_are_a_queue_of_their_own() -> None:
     assert {stage.name for stage in test.stages(["faults"])} == {"golden files", *(f"faults {name}" for name in FAULTS)}
-    golden, first, second = test.queue_of_faults(["bad_luck", "new"])
+    golden, first, second = test.queue_of_faults(["faults", "new"])
     assert golden.command[-1] == "tests/golden"
     assert first.name == "faults new"
-    assert second.command[-1] == "tests/system/bad_luck"
+    assert second.command[-1] == "tests/system/faults"
     with pytest.raises(SystemExit, match="There is no fault to test"):
         test.stages(["fault"])
 
