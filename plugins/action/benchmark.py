@@ -104,21 +104,21 @@ def plan(host: str, given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.An
     return {**planned, "recipe": recipe, "path": str(path or "")}
 
 
-def points(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def points(host: str, inputs: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """What is measured, and with what."""
     for name, least in LEAST.items():
-        value = given[name.removeprefix("speculative_benchmark_")]
+        value = inputs[name.removeprefix("speculative_benchmark_")]
         if any(one < least for one in (value if isinstance(value, list) else [value])):
             raise planning.BenchmarkError(f"{name} is too small: {value}; give {least} or more.")
-    lease_s = given["sweep"].get("lease_s")
+    lease_s = inputs["sweep"].get("lease_s")
     if lease_s is not None and not 1 <= lease_s <= LONGEST_LEASE_S:
         raise planning.BenchmarkError(
             f"speculative_benchmark_lease_s is {lease_s}, but must be from 1 to {LONGEST_LEASE_S}."
         )
     settings = planning.Settings(
-        given["max_tokens"], given["repetitions"], given["warmup"], tuple(given["prompt_lengths"])
+        inputs["max_tokens"], inputs["repetitions"], inputs["warmup"], tuple(inputs["prompt_lengths"])
     )
-    path = Path.cwd() / given["prompts"]
+    path = Path.cwd() / inputs["prompts"]
     try:
         prompts = planning.read_prompts(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
@@ -127,11 +127,11 @@ def points(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
             f"The prompts {path} cannot be read ({reason}); give a file of JSON lines."
         ) from None
     # Written in a playbook, values are of Ansible's own types, which YAML does not write.
-    record, choice = json.loads(json.dumps([given["record"], given["choice"] or {}]))
-    wanted = planning.requested_points(given, record)
+    record, choice = json.loads(json.dumps([inputs["record"], inputs["choice"] or {}]))
+    wanted = planning.requested_points(inputs, record)
     now = datetime.datetime.now()
     measured = planning.points(record, choice, wanted, prompts, settings)
-    told = {**given["sweep"], "seconds_a_load": given["load_s"]}
+    told = {**inputs["sweep"], "seconds_a_load": inputs["load_s"]}
     return {
         "points": measured,
         "prompts": prompts,
@@ -140,22 +140,22 @@ def points(host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         "settings": dataclasses.asdict(settings),
         "speculative_config": planning.speculation_of(record, choice),
         "collection_version": planning.collection_version(ROOT),
-        "lines": planning.announcement(host, record, wanted, len(prompts), settings, given["load_s"], now),
+        "lines": planning.announcement(host, record, wanted, len(prompts), settings, inputs["load_s"], now),
     }
 
 
-def report(given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def report(inputs: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Judge what was measured, keep it as a page and as JSON, and print it in short."""
-    html, document = (Path.cwd() / given[name] for name in ("html_path", "json_path"))
+    html, document = (Path.cwd() / inputs[name] for name in ("html_path", "json_path"))
     if html == document:
         raise documents.DocumentError(f"html_path and json_path are the same file, {html}; name two.")
     hosts, users = hosts_of(variables), users_of(variables)
-    earlier = earlier_report(given["compare_with"], document)
-    if given["results"] is None:
+    earlier = earlier_report(inputs["compare_with"], document)
+    if inputs["results"] is None:
         documents.check_writable([html, document])
         return {}
     before = None if earlier is None else documents.redacted(earlier, hosts, users)
-    told = documents.redacted(build_report(given), hosts, users)
+    told = documents.redacted(build_report(inputs), hosts, users)
     lines = table(told)
     if before is not None:
         lines += ["", *comparison_table(compare(before, told))]
@@ -166,7 +166,7 @@ def report(given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> di
     lines += ["", f"  The report: {html}", f"  The same as JSON: {document}"]
     # One call, so that the lines of hosts that report at once are not mixed.
     display.display("\n" + "\n".join(lines) + "\n")
-    return {"report": told, "lines": lines, **verdict_result(told, given)}
+    return {"report": told, "lines": lines, **verdict_result(told, inputs)}
 
 
 def earlier_report(path: str | None, document: Path) -> documents.Report | None:
@@ -183,9 +183,9 @@ def earlier_report(path: str | None, document: Path) -> documents.Report | None:
     return report
 
 
-def build_report(given: t.Mapping[str, t.Any]) -> documents.Report:
+def build_report(inputs: t.Mapping[str, t.Any]) -> documents.Report:
     """The report of what was measured."""
-    record, plan, machine, results = (given[name] for name in ("record", "plan", "machine", "results"))
+    record, plan, machine, results = (inputs[name] for name in ("record", "plan", "machine", "results"))
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     try:
         return analyse(results, documents.context(record, plan, machine, results, today))
@@ -194,13 +194,13 @@ def build_report(given: t.Mapping[str, t.Any]) -> documents.Report:
         raise documents.DocumentError(f"What the benchmark has measured cannot be judged: {reason}") from None
 
 
-def verdict_result(report: documents.Report, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def verdict_result(report: documents.Report, inputs: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """What is kept of the verdict, where the plan has a recipe to choose for, and how the benchmark has ended."""
-    plan, results = given["plan"], given["results"]
+    plan, results = inputs["plan"], inputs["results"]
     recipe = plan.get("recipe")
     return {
-        "chosen": choice_record(report, given["record"], recipe, plan["speculative_config"]) if recipe else {},
-        "verdict": verdict(report, given["record"]),
+        "chosen": choice_record(report, inputs["record"], recipe, plan["speculative_config"]) if recipe else {},
+        "verdict": verdict(report, inputs["record"]),
         "not_restored": "" if results["restored"] else results["not_restored"],
     }
 
@@ -208,12 +208,12 @@ def verdict_result(report: documents.Report, given: t.Mapping[str, t.Any]) -> di
 def hosts_of(variables: t.Mapping[str, t.Any]) -> set[str]:
     """By what names the hosts and this machine may be known."""
     facts = variables.get("ansible_facts") or {}
-    found = {*(variables.get(name) for name in HOST_NAMES), *(facts.get(name) for name in HOST_FACTS)}
-    found |= {*(variables.get("groups") or {}).get("all", []), socket.gethostname()}
-    return {str(name) for name in found if name}
+    result = {*(variables.get(name) for name in HOST_NAMES), *(facts.get(name) for name in HOST_FACTS)}
+    result |= {*(variables.get("groups") or {}).get("all", []), socket.gethostname()}
+    return {str(name) for name in result if name}
 
 
 def users_of(variables: t.Mapping[str, t.Any]) -> set[str]:
     facts = variables.get("ansible_facts") or {}
-    found = {*(variables.get(name) for name in USER_NAMES), facts.get("user_id"), getpass.getuser()}
-    return {str(name) for name in found if name}
+    result = {*(variables.get(name) for name in USER_NAMES), facts.get("user_id"), getpass.getuser()}
+    return {str(name) for name in result if name}

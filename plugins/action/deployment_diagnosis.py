@@ -41,23 +41,23 @@ class ActionModule(ActionBase):
         wanted = str(arguments.get("fetch_to") or "")
         if wanted and not arguments.get("bundle"):
             arguments["bundle"] = ON_THE_WAY
-        found = dict(self._execute_module(module_args=arguments, task_vars=variables))
-        if not wanted or not found.get("bundle"):
-            return found
+        result = dict(self._execute_module(module_args=arguments, task_vars=variables))
+        if not wanted or not result.get("bundle"):
+            return result
         host = str(variables.get("inventory_hostname", self._play_context.remote_addr))
         path = bundle_path(wanted, host, variables.get("ansible_play_hosts_all") or [host])
-        failed = self._fetch_bundle(str(found["bundle"]), path, variables)
-        said = f"  The evidence is in {path}; look through it before you give it away."
-        return failed or {**found, "bundle": str(path), "lines": [*found["lines"], said]}
+        failed = self._fetch_bundle(str(result["bundle"]), path, variables)
+        text = f"  The evidence is in {path}; look through it before you give it away."
+        return failed or {**result, "bundle": str(path), "lines": [*result["lines"], text]}
 
     def _failure_result(self, arguments: dict[str, t.Any], variables: dict[str, t.Any]) -> dict[str, t.Any]:
         """Fail as the run did, whose own message must not get lost behind a diagnosis that fails."""
         try:
-            found = dict(self._execute_module(module_args=arguments, task_vars=variables))
+            result = dict(self._execute_module(module_args=arguments, task_vars=variables))
         except AnsibleError:
-            found = {}
-        if found.get("verdict") == "problem":
-            display.display("\n" + "\n".join(found["lines"]) + "\n")
+            result = {}
+        if result.get("verdict") == "problem":
+            display.display("\n" + "\n".join(result["lines"]) + "\n")
         return {"failed": True, "changed": False, "msg": str(arguments["failure_message"])}
 
     def _fetch_bundle(self, source: str, path: Path, variables: dict[str, t.Any]) -> dict[str, t.Any]:

@@ -19,14 +19,14 @@ OWN = "0700"
 READ = "0644"
 
 
-def desired_files(given: t.Mapping[str, t.Any]) -> dict[str, str]:
+def desired_files(inputs: t.Mapping[str, t.Any]) -> dict[str, str]:
     """What there has to be, as a look says what there is. A mode that is written in another way is not found there."""
-    place = PurePosixPath(GENERATIONS, given["generation"]) if given.get("generation") else PurePosixPath()
-    files = given.get("files") or []
+    place = PurePosixPath(GENERATIONS, inputs["generation"]) if inputs.get("generation") else PurePosixPath()
+    files = inputs.get("files") or []
     below = {(place / file["name"]).parent.as_posix() for file in files} - {place.as_posix()}
-    directories = {*given.get("subdirectories", []), *below, *[GENERATIONS] * bool(place.parts)}
+    directories = {*inputs.get("subdirectories", []), *below, *[GENERATIONS] * bool(place.parts)}
     return {
-        ".": file_identity(str(given.get("mode", OWN))),
+        ".": file_identity(str(inputs.get("mode", OWN))),
         **dict.fromkeys(directories, file_identity("0755")),
         **{
             (place / file["name"]).as_posix(): file_identity(str(file.get("mode", READ)), str(file["content"]).encode())

@@ -25,14 +25,14 @@ class ActionModule(ActionBase):
         # Nobody waits for what a run in check mode has not started.
         if awaited and (self._task.check_mode or self._lets_in(awaited, task_vars)):
             return {"changed": False}
-        found = dict(self._execute_module(module_args=arguments, task_vars=task_vars))
+        result = dict(self._execute_module(module_args=arguments, task_vars=task_vars))
         if awaited:
-            why = str(found.get("reason") or "diagnose.yml tells more.")
+            why = str(result.get("reason") or "diagnose.yml tells more.")
             return {"failed": True, "msg": f"{host}: the container is started, but its head cannot log in. {why}"}
-        if "disk" in found:
+        if "disk" in result:
             around = Around(tuple(((task_vars or {}).get("groups") or {}).get("sparks") or ()))
-            return {**found, "lines": render(host, status_of(found), around, reach_of(self, task_vars or {}))}
-        return {**found, "lines": log_lines(host, found["log"])} if "log" in found else found
+            return {**result, "lines": render(host, status_of(result), around, reach_of(self, task_vars or {}))}
+        return {**result, "lines": log_lines(host, result["log"])} if "log" in result else result
 
     def _lets_in(self, where: t.Mapping[str, t.Any], task_vars: dict[str, t.Any] | None) -> bool:
         """Whether somebody listens there in time."""

@@ -57,20 +57,20 @@ class ActionModule(ActionBase):
         """
         why, others = str(arguments["failure_reason"]), str(arguments.get("others", ""))
         host = str(task_vars.get("inventory_hostname", ""))
-        found: Result = {}
+        result: Result = {}
         if arguments.get("change"):
             try:
                 reverted = {"state": "reverted", "change": arguments["change"]}
-                found = dict(self._execute_module(MODULE, reverted, task_vars=task_vars))
+                result = dict(self._execute_module(MODULE, reverted, task_vars=task_vars))
             except AnsibleConnectionFailure:
                 raise
             except AnsibleError as error:
-                found = {"failed": True, "msg": str(error)}
+                result = {"failed": True, "msg": str(error)}
         stuck = ""
-        if found.get("failed"):
-            stuck = str(found.get("msg") or "The task failed without a word.").removeprefix(f"{host}: ")
-        text = outcome(why, others, str(found.get("stage") or ""), stuck)
-        changed = bool(found.get("changed"))
+        if result.get("failed"):
+            stuck = str(result.get("msg") or "The task failed without a word.").removeprefix(f"{host}: ")
+        text = outcome(why, others, str(result.get("stage") or ""), stuck)
+        changed = bool(result.get("changed"))
         return {"failed": True, "changed": changed, "of_another": not why.strip(), "msg": f"{host}: {text}"}
 
     def _close_connection(self) -> None:
@@ -82,27 +82,27 @@ class ActionModule(ActionBase):
     def _read_change(self, change: str, task_vars: dict[str, t.Any] | None) -> Result:
         try:
             self._close_connection()
-            found = self._execute_module(MODULE, {"state": "tried", "change": change}, task_vars=task_vars)
+            result = self._execute_module(MODULE, {"state": "tried", "change": change}, task_vars=task_vars)
         except AnsibleConnectionFailure as error:
             return {"lost": str(error)}
-        return t.cast("Result", found)
+        return t.cast("Result", result)
 
     def _wait_until_applied(self, change: str, deadline: float, task_vars: dict[str, t.Any] | None) -> Result:
         """How the change stands once it is in force or has ended, seen over a new connection."""
         while True:
-            found = self._read_change(change, task_vars)
-            stage = found.get("stage")
-            if found.get("refused"):
-                return found
+            result = self._read_change(change, task_vars)
+            stage = result.get("stage")
+            if result.get("refused"):
+                return result
             if stage in ("waiting", "confirmed"):
-                return found
+                return result
             if stage in ("undone", "failed"):
-                return {"failed": True, "refused": True, "msg": found.get("reason")}
+                return {"failed": True, "refused": True, "msg": result.get("reason")}
             if stage == "":
                 text = "the host was restarted while its network was changed, which undoes the change. Run again."
                 return {"failed": True, "refused": True, "msg": text}
             if time.monotonic() > deadline:
-                said = found.get("lost") or found.get("msg") or "the change did not come to an end"
+                said = result.get("lost") or result.get("msg") or "the change did not come to an end"
                 text = (
                     f"the host cannot be reached since its network was changed ({said}). The change undoes itself; if "
                     "the host stays silent, restart it, and it is as it was before."

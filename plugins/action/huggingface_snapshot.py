@@ -35,14 +35,17 @@ class ActionModule(Following):
             except KeyError as error:
                 raise AnsibleActionFail(missing_facts_message("reference", MODELS_SOURCE, error)) from None
         self._task.args = {**given, "files": {**(given.get("files") or {}), **files}}
-        found = super().run(tmp, task_vars)
-        if head is not None and found.get("failed"):
-            return {**found, "msg": models.missing_models(host, str(found.get("msg", "")), found.get("errors") or [])}
-        if "models" not in found:
-            return found
-        cache = (found.get("cache") or {}).get("directory") or given.get("cache_directory", "")
-        if since and (changed := models.changed_since(host, found, str(cache), str(since))):
-            return {**found, "failed": True, "msg": changed}
-        more = {"bytes": models.size(found)} if head is None else models.known_facts(found, head)
-        wanted = models.downloads([path for path in found["files_missing"] if path in files], files)
-        return {**found, **more, "tiktoken_encodings": files, "downloads": wanted}
+        result = super().run(tmp, task_vars)
+        if head is not None and result.get("failed"):
+            return {
+                **result,
+                "msg": models.missing_models(host, str(result.get("msg", "")), result.get("errors") or []),
+            }
+        if "models" not in result:
+            return result
+        cache = (result.get("cache") or {}).get("directory") or given.get("cache_directory", "")
+        if since and (changed := models.changed_since(host, result, str(cache), str(since))):
+            return {**result, "failed": True, "msg": changed}
+        more = {"bytes": models.size(result)} if head is None else models.known_facts(result, head)
+        wanted = models.downloads([path for path in result["files_missing"] if path in files], files)
+        return {**result, **more, "tiktoken_encodings": files, "downloads": wanted}

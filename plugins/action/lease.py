@@ -120,14 +120,14 @@ class ActionModule(ActionBase):
             run_state.ask(self, had["python"], "release")
         end = run_state.deadline(minutes * 60)
         refused = lease.refused()
-        said = ""
+        text = ""
         while refused and run_state.now() < end:
             answer = run_state.ask(self, refused["python"], "ask")
             if answer and answer["state"] in ("free", "none"):
                 time.sleep(random.uniform(0, APART_S))
                 return {"changed": False}
-            if answer and answer["holder"]["owner"] != said:
-                said = answer["holder"]["owner"]
+            if answer and answer["holder"]["owner"] != text:
+                text = answer["holder"]["owner"]
                 display.display(f"{lease.host} | waits: {describe_holder(answer['holder'])}")
             time.sleep(LOOK_S)
         # As well if the minutes are no number.

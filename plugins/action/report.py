@@ -127,13 +127,13 @@ class ActionModule(ActionBase):
         return {"title": title, "items": between, "document": {**(document or {}), "between": between}}
 
     @staticmethod
-    def _keep(host: str, given: t.Mapping[str, t.Any]) -> None:
-        if not given["json_path"] or given["document"] is None:
+    def _keep(host: str, inputs: t.Mapping[str, t.Any]) -> None:
+        if not inputs["json_path"] or inputs["document"] is None:
             return
         # What an earlier run found there is no longer known to be true.
-        lost = {name: {"unreachable": True} for name in given["unreachable"] if name != host}
+        lost = {name: {"unreachable": True} for name in inputs["unreachable"] if name != host}
         try:
-            Document(Path.cwd() / given["json_path"]).merge({**lost, host: given["document"]})
+            Document(Path.cwd() / inputs["json_path"]).merge({**lost, host: inputs["document"]})
         except ReportError as error:
             raise AnsibleActionFail(str(error)) from None
 
@@ -153,16 +153,16 @@ class ActionModule(ActionBase):
     ) -> tuple[list[str], list[str], str]:
         """What was found on the hosts, what of it stands in the way, and how that is said where a run ends with it."""
         try:
-            found = {host: preflight.findings(host, facts or {}, list(hosts)) for host, facts in hosts.items()}
+            result = {host: preflight.findings(host, facts or {}, list(hosts)) for host, facts in hosts.items()}
         except ValueError as error:
             raise AnsibleActionFail(str(error)) from None
         if table:
-            problems = preflight.all_problems(found)
+            problems = preflight.all_problems(result)
             refusal = preflight.refusal(problems, "nothing was changed") if problems else ""
-            return preflight.render(title, image, found), problems, refusal
-        problems = preflight.refusals(found)
+            return preflight.render(title, image, result), problems, refusal
+        problems = preflight.refusals(result)
         # Once for all.
-        notes = preflight.worth_knowing(found) if host == next(iter(hosts)) and not problems else []
+        notes = preflight.worth_knowing(result) if host == next(iter(hosts)) and not problems else []
         return notes, problems, preflight.refusal(problems) if problems else ""
 
     def _field(self, variables: dict[str, t.Any], found: dict[str, t.Any], path: str, names: bool) -> list[str]:
@@ -188,10 +188,10 @@ class ActionModule(ActionBase):
             return {"changed": False, "revealed": []}
         lines = []
         for name, path in paths.items():
-            found = self._execute_module("ansible.legacy.slurp", module_args={"src": path}, task_vars=variables)
-            if found.get("failed"):
+            result = self._execute_module("ansible.legacy.slurp", module_args={"src": path}, task_vars=variables)
+            if result.get("failed"):
                 raise AnsibleActionFail(f"The {what} '{name}' in {path} cannot be read.")
-            secret = base64.b64decode(found["content"]).decode("utf-8", "replace").strip()
+            secret = base64.b64decode(result["content"]).decode("utf-8", "replace").strip()
             lines += [
                 f"{host}: new {what} '{name}', shown this once:",
                 f"    {secret}",

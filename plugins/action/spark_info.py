@@ -34,12 +34,12 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
         before = self._task.args.get("memory_before")
-        found = dict(self._execute_module(task_vars=task_vars))
-        if before and "machine" in found:
-            found["memory_released"] = memory_released(before, found["machine"])
-        docker, become = found.get("docker") or {}, self._connection.become
+        result = dict(self._execute_module(task_vars=task_vars))
+        if before and "machine" in result:
+            result["memory_released"] = memory_released(before, result["machine"])
+        docker, become = result.get("docker") or {}, self._connection.become
         if become is None or not docker.get("ports_in_use"):
-            return found
+            return result
         asked = self._task.args.get("docker") or {}
         again = {"gather": ["docker"], "docker": {name: asked[name] for name in PORTS if name in asked}}
         self._connection.become = None
@@ -48,6 +48,6 @@ class ActionModule(ActionBase):
         finally:
             self._connection.become = become
         return {
-            **found,
+            **result,
             "docker": {**docker, "ports_in_use": [visible_ports(use, seen) for use in docker["ports_in_use"]]},
         }

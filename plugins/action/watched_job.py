@@ -18,6 +18,6 @@ class ActionModule(Following):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         arguments = self._task.args.get("arguments")
         if isinstance(arguments, list):
-            told = [json.dumps(one) if isinstance(one, t.Mapping) else one for one in arguments]
+            told = [json.dumps(argument) if isinstance(argument, t.Mapping) else argument for argument in arguments]
             self._task.args = {**self._task.args, "arguments": told}
         return super().run(tmp, task_vars)

@@ -124,17 +124,17 @@ class Story:
         self._screen.fit()
         self._say()
         if self._play.strategy not in FREE:
-            final = {one.host for one in self._held if not one.guards}
-            self._held = [one for one in self._held if one.host in final or not is_rescued(one, task)]
+            final = {failure.host for failure in self._held if not failure.guards}
+            self._held = [failure for failure in self._held if failure.host in final or not is_rescued(failure, task)]
         if isinstance(task, IncludeRole):
             self._names[task._uuid] = str(task.get_name())
-        found = entry(task, self._names)
-        if self._step is None or (self._step.entry.key != found.key and self._play.strategy not in FREE):
+        result = entry(task, self._names)
+        if self._step is None or (self._step.entry.key != result.key and self._play.strategy not in FREE):
             self._end_step()
             self._settle()
-            self._step = Step(found, now)
+            self._step = Step(result, now)
         # Where no host is left, the rest of the step is an `always`.
-        if self._hosts.keys() - {one.host for one in self._held}:
+        if self._hosts.keys() - {failure.host for failure in self._held}:
             self._settle()
         self._task = task
         self._step.begin(task, now)
@@ -146,7 +146,7 @@ class Story:
 
     def runner_on_start(self, host: t.Any, task: t.Any) -> None:
         self._hosts[str(host)] = None
-        self._held = [one for one in self._held if one.host != str(host) or not is_rescued(one, task)]
+        self._held = [failure for failure in self._held if failure.host != str(host) or not is_rescued(failure, task)]
 
     def runner_on_ok(self, result: t.Any) -> None:
         self._base._handle_warnings(result.result)
@@ -223,7 +223,7 @@ class Story:
     def playbook_on_stats(self, stats: t.Any) -> None:
         bad = {*stats.failures, *stats.dark}
         # A rescue at the very end has dealt with the others.
-        self._held = [one for one in self._held if one.host in bad or not one.guards]
+        self._held = [failure for failure in self._held if failure.host in bad or not failure.guards]
         self._end_step(last=True)
         self._settle(self._held)
         if stats.custom and self._base.get_option("show_custom_stats"):
@@ -251,8 +251,8 @@ class Story:
     def give_up(self) -> None:
         """Leave no failure untold."""
         self._screen.release()
-        for one in self._held:
-            self._screen.show(f"FAILED  {one.host}: {one.task}: {one.why}", colour("COLOR_ERROR"))
+        for failure in self._held:
+            self._screen.show(f"FAILED  {failure.host}: {failure.task}: {failure.why}", colour("COLOR_ERROR"))
 
     def _is_unchanged(self) -> bool:
         """Whether this run has changed nothing, and nothing has failed for good."""
@@ -322,7 +322,7 @@ class Story:
         for host, seen in step.hosts.items():
             self._counts[host, "changed"] += bool(seen.changed)
             self._counts[host, "differs"] += bool(seen.differs)
-        failed = self._failed | {one.host for one in self._held}
+        failed = self._failed | {failure.host for failure in self._held}
         if step.is_silent() and not failed & step.hosts.keys():
             return
         for found, text in step.lines(name, now, self._hosts, failed):
@@ -331,16 +331,16 @@ class Story:
     def _settle(self, failures: t.Sequence[Failure] | None = None) -> None:
         """Tell of the hosts for which nothing can deal with a failure any more."""
         if failures is None:
-            final = {one.host for one in self._held if not one.guards}
-            failures = [one for one in self._held if one.host in final]
+            final = {failure.host for failure in self._held if not failure.guards}
+            failures = [failure for failure in self._held if failure.host in final]
         if failures:
             # What comes last is why it failed.
             self._screen.warn()
         for text in blocks(in_order(failures, self._hosts, lambda one: one.host)):
             self._screen.show(text, colour("COLOR_ERROR"), stderr=self._base.get_option("display_failed_stderr"))
-        told = {one.host for one in failures}
+        told = {failure.host for failure in failures}
         self._failed |= told
-        self._held = [one for one in self._held if one.host not in told]
+        self._held = [failure for failure in self._held if failure.host not in told]
 
 
 def event(name: str) -> t.Callable[..., None]:

@@ -25,13 +25,13 @@ def program_problem(text: str) -> str:
     return text
 
 
-def network_problem(result: t.Mapping[str, t.Any], said: str) -> str:
+def network_problem(result: t.Mapping[str, t.Any], text: str) -> str:
     """Why a change of the network failed, whose own refusals say it all."""
-    said = said.removeprefix("Task failed: ")
+    text = text.removeprefix("Task failed: ")
     if result.get("refused") or "table" in result:
-        return said
+        return text
     return (
-        f"configuring the network needs sudo, and that failed ({said}). Run again with -K and give the sudo password, "
+        f"configuring the network needs sudo, and that failed ({text}). Run again with -K and give the sudo password, "
         "or set up the addresses by hand and set spark_network_mode to adopt."
     )
 
@@ -43,8 +43,8 @@ def failure_message(result: t.Any, host: str = "", about: str = "") -> str:
     """
     if not isinstance(result, t.Mapping):
         raise AnsibleFilterError(f"failure_message needs the result of a task, not {result!r}.")
-    items = [one for one in result.get("results") or () if isinstance(one, t.Mapping) and one.get("failed")]
-    said = next((one["msg"] for one in items if one.get("msg")), None) or result.get("msg") or SILENT
+    items = [result for result in result.get("results") or () if isinstance(result, t.Mapping) and result.get("failed")]
+    said = next((item["msg"] for item in items if item.get("msg")), None) or result.get("msg") or SILENT
     text = str(said).removeprefix(f"{host}: ") if host else str(said)
     if about == "network":
         return network_problem(result, text)

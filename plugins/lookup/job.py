@@ -80,10 +80,10 @@ def imported_modules(module: str, source: str) -> t.Iterator[str]:
 def sources(module: str) -> dict[str, str]:
     """Return the sources of a module and of all modules of the collection that it needs, by their names."""
     source = file_of(module).read_text(encoding="utf-8")
-    found = {module: source}
+    result = {module: source}
     for name in imported_modules(module, source):
-        found |= sources(name)
-    return found
+        result |= sources(name)
+    return result
 
 
 def program(name: str) -> bytes:

@@ -143,12 +143,12 @@ class Point:
 
     def by_prompt(self, value: t.Callable[[Facts], float | None]) -> dict[str, float]:
         """A value of each prompt that has one: its mean over the repetitions."""
-        found: dict[str, list[float]] = {}
+        result: dict[str, list[float]] = {}
         for sample in self.samples:
             known = value(sample)
             if known is not None:
-                found.setdefault(sample["prompt"], []).append(known)
-        return {prompt: statistics.fmean(values) for prompt, values in found.items()}
+                result.setdefault(sample["prompt"], []).append(known)
+        return {prompt: statistics.fmean(values) for prompt, values in result.items()}
 
     @functools.cached_property
     def speeds(self) -> dict[str, float]:
@@ -225,16 +225,18 @@ def _identical(point: Point, off: Point | None) -> Report | None:
 
 
 def _by_category(point: Point, off: Point | None) -> Report:
-    found = {}
+    result = {}
     for category in dict.fromkeys(point.prompts.values()):
         prompts = [prompt for prompt, its in point.prompts.items() if its == category]
-        found[category] = {
+        result[category] = {
             "n": len(prompts),
             "speedup": _speedup(point, off, prompts),
-            "acceptance_length": figures.mean([point.acceptance[one] for one in prompts if one in point.acceptance]),
-            "tokens_per_second": figures.mean([point.speeds[one] for one in prompts if one in point.speeds]),
+            "acceptance_length": figures.mean(
+                [point.acceptance[prompt] for prompt in prompts if prompt in point.acceptance]
+            ),
+            "tokens_per_second": figures.mean([point.speeds[prompt] for prompt in prompts if prompt in point.speeds]),
         }
-    return found
+    return result
 
 
 def _describe(
@@ -433,9 +435,9 @@ def findings(
     results: Facts, points: t.Sequence[Point], described: t.Sequence[Facts], off: Point | None
 ) -> list[dict[str, str]]:
     """What the figures alone would hide."""
-    found = []
+    result = []
     if results.get("restored") is False:
-        found.append(
+        result.append(
             _finding(
                 "not_restored",
                 "The deployment does not serve with its own options again; status.yml says what it does, and running "
@@ -443,11 +445,11 @@ def findings(
             )
         )
     for point in points:
-        found += _answers(point, off)
-    found += [*_clocks(points), *_few(points)]
+        result += _answers(point, off)
+    result += [*_clocks(points), *_few(points)]
     for point, description in zip(points, described, strict=True):
-        found += [*_costs(description, point), *_counts(point)]
-    return found
+        result += [*_costs(description, point), *_counts(point)]
+    return result
 
 
 def analyse(results: Facts, context: Facts) -> Report:

@@ -130,10 +130,10 @@ def _measured(report: Report) -> dict[int, t.Mapping[str, t.Any]]:
 def flat(value: t.Any, name: str = "") -> dict[str, str]:
     """Nested facts as name and text; what is unknown is left out."""
     if isinstance(value, t.Mapping):
-        found: dict[str, str] = {}
+        result: dict[str, str] = {}
         for key, item in value.items():
-            found |= flat(item, f"{name} {key}".strip())
-        return found
+            result |= flat(item, f"{name} {key}".strip())
+        return result
     if isinstance(value, (list, tuple)):
         value = ", ".join(str(item) for item in value)
     return {} if value is None or value == "" else {name: str(value)}
@@ -161,7 +161,7 @@ def _notes(
 ) -> t.Iterator[str]:
     if not old.keys() & new.keys():
         yield "No draft length was measured in both, so there is nothing to compare."
-    settings = [one["what"] for one in differences if one["what"].startswith(f"{SETTINGS} ")]
+    settings = [difference["what"] for difference in differences if difference["what"].startswith(f"{SETTINGS} ")]
     counts = any(old[number]["n"] != new[number]["n"] for number in old.keys() & new.keys())
     if settings or counts:
         yield "The two did not ask the same: settings or prompts differ, so a factor is not of the change alone."

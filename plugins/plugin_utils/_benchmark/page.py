@@ -136,8 +136,8 @@ def _printable(value: t.Any) -> t.Any:
 
 def cost(point: Point, report: Report) -> str | None:
     """What a pass with these drafts takes, in passes without."""
-    found = pass_cost(point, report)
-    return None if found is None else digits(found)
+    result = pass_cost(point, report)
+    return None if result is None else digits(result)
 
 
 def speedup_certainty(figure: t.Mapping[str, t.Any]) -> str:
@@ -149,10 +149,10 @@ def speedup_certainty(figure: t.Mapping[str, t.Any]) -> str:
 
 def changed(change: Change, key: str) -> str:
     """Whether a figure surely became better or worse."""
-    found = judgement(change)
-    if found not in ("more", "less"):
+    result = judgement(change)
+    if result not in ("more", "less"):
         return ""
-    return "good" if (found == "less") == (key in COSTS) else "bad"
+    return "good" if (result == "less") == (key in COSTS) else "bad"
 
 
 def first_difference(first: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -173,11 +173,11 @@ def cost_computed(point: Point) -> str | None:
 
 def categories(report: Report) -> list[tuple[str, int]]:
     """The kinds of prompts and how many there are of each; nothing if all are of one."""
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for point in points_with(report, "by_category"):
         for name, figures in point["by_category"].items():
-            found.setdefault(name, figures["n"])
-    return list(found.items()) if len(found) > 1 else []
+            result.setdefault(name, figures["n"])
+    return list(result.items()) if len(result) > 1 else []
 
 
 def drafts_of(report: Report) -> str:
@@ -212,7 +212,8 @@ def header(report: Report, comparison: Comparison | None) -> t.Iterator[tuple[st
     rows = {
         "Date": [f"{report['date']}, compared with {comparison['date']}" if comparison else report["date"]],
         "Recipe": [f"{report.get('recipe') or 'unknown'} ({drafts_of(report)})"],
-        "Image": [short(one) for one in (image.get("digests") or [])[:1]] or [image.get("reference") or "unknown"],
+        "Image": [short(digest) for digest in (image.get("digests") or [])[:1]]
+        or [image.get("reference") or "unknown"],
         "Models": [
             f"{name} at {short(str(commit or 'unknown'))}" for name, commit in (report.get("models") or {}).items()
         ],
@@ -248,18 +249,18 @@ def tiles(report: Report) -> list[Tile]:
     if best is None:
         return []
     name = called(drafts(best)).capitalize()
-    found = []
+    result = []
     if best["speedup"]:
         note = f"times as fast as without drafts {interval(best['speedup']).partition(' ')[2]}"
-        found.append(Tile(f"{name}, speed-up", digits(best["speedup"]["mean"]), note))
+        result.append(Tile(f"{name}, speed-up", digits(best["speedup"]["mean"]), note))
     base = mean(off, "tokens_per_second") if off else None
     note = "tokens/s" if base is None else f"tokens/s, without drafts {digits(base)}"
-    found.append(Tile(f"{name}, speed", digits(mean(best, "tokens_per_second")), note))
+    result.append(Tile(f"{name}, speed", digits(mean(best, "tokens_per_second")), note))
     accepted, cost = acceptance_length(best), pass_cost(best, report)
     if accepted:
         note = f"of at most {drafts(best) + 1}" + (f"; break-even at {digits(cost)}" if cost else "")
-        found.append(Tile(f"{name}, tokens a pass", digits(accepted["mean"]), note))
+        result.append(Tile(f"{name}, tokens a pass", digits(accepted["mean"]), note))
     same = best["identical"]
     if same and same["compared"]:
-        found.append(Tile(f"{name}, same answers", f"{same['same']} of {same['compared']}", "as without drafts"))
-    return found
+        result.append(Tile(f"{name}, same answers", f"{same['same']} of {same['compared']}", "as without drafts"))
+    return result

@@ -92,9 +92,9 @@ def read_length(value: t.Any) -> int | None:
     return int(value) if isinstance(value, int) and 0 < value <= LONGEST else None
 
 
-def requested_points(given: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any]) -> list[SweepPoint]:
+def requested_points(inputs: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any]) -> list[SweepPoint]:
     """What is measured of a deployment, as it was asked for."""
-    return sweep_points(given["draft_lengths"], given["quick"], int(record.get("draft_length") or 0))
+    return sweep_points(inputs["draft_lengths"], inputs["quick"], int(record.get("draft_length") or 0))
 
 
 def sweep_points(given: t.Sequence[t.Any], quick: bool, serving: int) -> list[SweepPoint]:
@@ -173,13 +173,13 @@ def points(
 ) -> list[dict[str, t.Any]]:
     """The points of the sweep; refuses all that the server would refuse at once."""
     section = speculation_of(record, choice)
-    found = []
+    result = []
     errors: dict[str, list[int]] = {}
     for wish in wanted:
         options, wrong = options_of(record, section, wish.length)
         for error in wrong:
             errors.setdefault(error, []).append(wish.length)
-        found.append(
+        result.append(
             {
                 "id": wish.id,
                 "draft_length": wish.length,
@@ -199,7 +199,7 @@ def points(
                 ]
             )
         )
-    return found
+    return result
 
 
 def read_prompts(text: str, path: str) -> list[dict[str, t.Any]]:

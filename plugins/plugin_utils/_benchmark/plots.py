@@ -226,13 +226,13 @@ def _speedup_text(report: Report) -> list[str]:
 
 
 def _acceptance_text(report: Report) -> list[str]:
-    found = []
+    result = []
     for point in with_acceptance(report):
         text = f"{of_length(point)}: {interval(acceptance_length(point))} tokens a pass"
         cost = pass_cost(point, report)
-        found.append(text + (f", break-even at {cost:.2f}" if cost else ""))
+        result.append(text + (f", break-even at {cost:.2f}" if cost else ""))
     a = acceptance_chance(report)
-    return [*found, f"fitted chance a of a draft to be accepted: {a:.2f}"] if found and a is not None else found
+    return [*result, f"fitted chance a of a draft to be accepted: {a:.2f}"] if result and a is not None else result
 
 
 def _position_text(report: Report) -> list[str]:
@@ -244,17 +244,18 @@ def _position_text(report: Report) -> list[str]:
 
 def _pass_text(report: Report) -> list[str]:
     base = base_ms(report)
-    found = []
+    result = []
     for point in points_with(report, "pass_ms", drafts_only=False):
         total = point["pass_ms"]["mean"]
         added = f", {total - base:+.1f} ms" if base is not None and drafts(point) else ""
-        found.append(f"{of_length(point)}: {total:.1f} ms{added}")
-    return found
+        result.append(f"{of_length(point)}: {total:.1f} ms{added}")
+    return result
 
 
 def _ttft_text(report: Report) -> list[str]:
     return [
-        f"{of_length(p)}: " + ", ".join(f"{one['ttft_s']:.2f} s at {one['prompt_tokens']} tokens" for one in lengths)
+        f"{of_length(p)}: "
+        + ", ".join(f"{length['ttft_s']:.2f} s at {length['prompt_tokens']} tokens" for length in lengths)
         for p in points_with(report, "lengths", drafts_only=False)
         if (lengths := _timed(p))
     ]
@@ -262,7 +263,7 @@ def _ttft_text(report: Report) -> list[str]:
 
 def _timed(point: Point) -> list[t.Mapping[str, t.Any]]:
     """The prompts of chosen lengths that were answered, by length."""
-    timed = [one for one in point["lengths"] if one.get("ttft_s") is not None and one.get("prompt_tokens")]
+    timed = [length for length in point["lengths"] if length.get("ttft_s") is not None and length.get("prompt_tokens")]
     return sorted(timed, key=lambda one: one["prompt_tokens"])
 
 

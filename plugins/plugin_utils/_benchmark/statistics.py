@@ -69,13 +69,13 @@ def mean(values: t.Sequence[float]) -> Figure | None:
 
 def ratio(new: t.Sequence[float], old: t.Sequence[float]) -> Figure | None:
     """By which factor the new values exceed the old ones, in pairs: geometric mean, interval on logarithms."""
-    found = mean([math.log(after / before) for after, before in zip(new, old, strict=True)])
-    if found is None:
+    result = mean([math.log(after / before) for after, before in zip(new, old, strict=True)])
+    if result is None:
         return None
-    low, high = found["low"], found["high"]
+    low, high = result["low"], result["high"]
     return Figure(
-        mean=math.exp(found["mean"]),
+        mean=math.exp(result["mean"]),
         low=None if low is None else math.exp(low),
         high=None if high is None else math.exp(high),
-        n=found["n"],
+        n=result["n"],
     )

@@ -94,8 +94,8 @@ def title(report: Report, point: Point) -> str:
 
 
 def same_answers(point: Point) -> str:
-    found = point.get("identical")
-    return f"{found['same']} of {found['compared']}" if found else UNKNOWN
+    result = point.get("identical")
+    return f"{result['same']} of {result['compared']}" if result else UNKNOWN
 
 
 def cells(report: Report, point: Point) -> tuple[str, ...]:
@@ -177,8 +177,8 @@ def comparison_table(comparison: Comparison) -> list[str]:
         )
     lines = wrap_line(f"Compared with the report of {comparison['date']}, which said: {comparison['verdict']}", "", "")
     lines += ["", *align(COMPARED, rows), ""] if rows else [""]
-    for one in comparison["differences"]:
-        change = f"{one['what']}: {one['before'] or 'unknown'} -> {one['after'] or 'unknown'}"
+    for difference in comparison["differences"]:
+        change = f"{difference['what']}: {difference['before'] or 'unknown'} -> {difference['after'] or 'unknown'}"
         lines += wrap_line(short(change), "  - ", "    ")
     for note in comparison["notes"]:
         lines += wrap_line(note, "  - ", "    ")

@@ -98,7 +98,7 @@ def _assumptions(gigabytes: float, sparks: int) -> list[str]:
     bandwidth = sparks * BANDWIDTH_GB_S
     reachable = sparks * REACHABLE_GB_S
     each = f" on each of the {count(sparks)} Sparks, {fraction_words(sparks)} of the weights each" if sparks > 1 else ""
-    found = [
+    result = [
         f"A token reads {gigabytes:.2f} GB: every weight it needs is read once, in the format of the checkpoint.",
         "One answer is made at a time, and its context is short, so the KV cache does not count.",
         f"Memory delivers its nominal {BANDWIDTH_GB_S:.0f} GB/s{each}; in practice about {REACHABLE_GB_S:.0f} GB/s are "
@@ -107,8 +107,8 @@ def _assumptions(gigabytes: float, sparks: int) -> list[str]:
         "Nothing but reading takes time.",
     ]
     if sparks > 1:
-        found.append("The link between the Sparks costs nothing, although each layer waits for it twice.")
-    return found
+        result.append("The link between the Sparks costs nothing, although each layer waits for it twice.")
+    return result
 
 
 def _note(share: float | None, overhead_ms: float | None, pass_ms: float | None) -> str | None:

@@ -155,8 +155,8 @@ def perftest(rail: Rail, port: int, *peer: str) -> list[str] | None:
 
 def rate(output: str) -> float | None:
     """The average in the table of ib_write_bw: bytes, iterations, peak, average, messages."""
-    found = re.search(r"^\s*\d+\s+\d+\s+[\d.]+\s+([\d.]+)\s+[\d.]+\s*$", output, re.MULTILINE)
-    return round(float(found.group(1)), 2) if found else None
+    match = re.search(r"^\s*\d+\s+\d+\s+[\d.]+\s+([\d.]+)\s+[\d.]+\s*$", output, re.MULTILINE)
+    return round(float(match.group(1)), 2) if match else None
 
 
 def run_perftest(command: list[str]) -> str:
@@ -171,12 +171,12 @@ def by_rdma(rail: Rail, port: int) -> float | None:
     """What the head measures; the other end may need a moment to listen."""
     command = perftest(rail, port, rail.peer_address)
     until = time.monotonic() + PERFTEST_S
-    found = None
-    while command and found is None and time.monotonic() < until:
-        found = rate(run_perftest(command))
-        if found is None:
+    result = None
+    while command and result is None and time.monotonic() < until:
+        result = rate(run_perftest(command))
+        if result is None:
             time.sleep(0.5)
-    return found
+    return result
 
 
 # What it means
@@ -185,13 +185,13 @@ def by_rdma(rail: Rail, port: int) -> float | None:
 def verdict(row: dict[str, t.Any], minimum: float) -> str | None:
     """Why this is not what a cable carries; None if it is, or if nothing is the least."""
     way, bound = ("by RDMA", CAPPED_TO) if row["by"] == "RDMA" else ("in one TCP stream", minimum)
-    said = f"{row['interface']} carried {row['gbps']:g} Gb/s {way}"
+    text = f"{row['interface']} carried {row['gbps']:g} Gb/s {way}"
     if not minimum or row["gbps"] >= bound:
         return None
     if row["gbps"] < CAPPED_FROM:
-        return f"{said}, which is less than {bound:g}. Reseat the cable, or try another one."
+        return f"{text}, which is less than {bound:g}. Reseat the cable, or try another one."
     return (
-        f"{said}, which is less than {bound:g}. A network card that was plugged in while the Spark ran does that, and "
+        f"{text}, which is less than {bound:g}. A network card that was plugged in while the Spark ran does that, and "
         "its link speed does not show it: switch hot-plug off on both Sparks (run again with -K and "
         "-e spark_network_keep_nic_on=true) and reboot both with the cable in. If that does not help, switch both "
         "off, take the power plugs out for a minute, and test again."

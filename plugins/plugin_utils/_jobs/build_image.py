@@ -57,21 +57,21 @@ def proxies(environment: t.Mapping[str, str], info: Message) -> dict[str, str]:
 
     Neither reaches a build by itself, as the settings of the command line's own configuration do.
     """
-    found = {}
+    result = {}
     for name, engines in PROXIES.items():
         value = environment.get(name.lower()) or environment.get(name) or str(info.get(engines) or "")
         if value and MASKED not in value:
-            found[name] = found[name.lower()] = value
-    return found
+            result[name] = result[name.lower()] = value
+    return result
 
 
 def secrets(settings: t.Mapping[str, str]) -> list[str]:
     """Who logs in to the proxies, and with what, as a command may print it; the longest first."""
-    found = {match[1] for value in settings.values() if (match := CREDENTIALS.match(value))}
-    found |= {login.partition(":")[2] for login in found}
-    found |= {unquote(secret) for secret in found}
+    result = {match[1] for value in settings.values() if (match := CREDENTIALS.match(value))}
+    result |= {login.partition(":")[2] for login in result}
+    result |= {unquote(secret) for secret in result}
     # A shorter one would hide ordinary words.
-    return sorted((one for one in found if len(one) > 3), key=len, reverse=True)
+    return sorted((one for one in result if len(one) > 3), key=len, reverse=True)
 
 
 def context(dockerfile: str) -> bytes:

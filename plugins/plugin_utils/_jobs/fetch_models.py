@@ -185,9 +185,9 @@ def discard_unusable(repository: Repository) -> None:
             log(f"deleting the link {pointer}: it leads out of the model's own files")
             pointer.unlink()
         for path in (pointer.resolve(), repository.blobs / file.blob):
-            found = size_of(path)
-            if found is not None and found != file.size:
-                log(f"deleting {path}: it has {found} bytes and not {file.size}")
+            result = size_of(path)
+            if result is not None and result != file.size:
+                log(f"deleting {path}: it has {result} bytes and not {file.size}")
                 path.unlink()
         part = repository.part(file)
         if (size_of(part) or 0) > file.size:

@@ -109,7 +109,7 @@ def load(engine: Engine, archive: Archive) -> None:
     """Hand it over, and wait until it is unpacked."""
     try:
         response = engine.request("POST", "/images/load?quiet=1", SILENCE_S, archive, unpacking)
-        said = response.read().decode(errors="replace")
+        text = response.read().decode(errors="replace")
     except socket.timeout as e:
         raise LoadError(
             f"The Docker Engine has said nothing for {SILENCE_S / 60:.0f} minutes while it loaded the image "
@@ -119,7 +119,7 @@ def load(engine: Engine, archive: Archive) -> None:
     except (OSError, http.client.HTTPException, EngineError) as e:
         why = reason_of(e.__cause__ or e)
         raise LoadError(f"The Docker Engine went away while it loaded the image ({why}); run it again.") from e
-    problem = problem_in(said) if response.status == 200 else said
+    problem = problem_in(text) if response.status == 200 else text
     if problem is not None:
         raise LoadError(explain(archive.reference, " ".join(problem.split()).rstrip("."), engine.room()))
 
@@ -137,9 +137,9 @@ def explain(reference: str, problem: str, room: str) -> str:
     return f"Loading {reference} into Docker failed: {problem}."
 
 
-def problem_in(said: str) -> str | None:
+def problem_in(text: str) -> str | None:
     """What the Engine's stream calls an error; of one while unpacking, containerd's store only tells as of progress."""
-    for line in said.splitlines():
+    for line in text.splitlines():
         with contextlib.suppress(ValueError, AttributeError):
             message = json.loads(line)
             if error := error_in(message):

@@ -207,12 +207,12 @@ def pull(engine: Engine, image: str, sizes: dict[str, int]) -> Message:
             with progress.lock:
                 progress.feed(message)
     try:
-        found = engine.image(image)
+        result = engine.image(image)
     except EngineError:
-        found = None
-    if found is None:
+        result = None
+    if result is None:
         raise PullError(f"The Docker Engine does not know {image} after it pulled it; was it removed meanwhile?")
-    return {"id": found["Id"], "repo_digests": found.get("RepoDigests") or [], "bytes": found.get("Size")}
+    return {"id": result["Id"], "repo_digests": result.get("RepoDigests") or [], "bytes": result.get("Size")}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -214,13 +214,13 @@ class Link:
         self.close()
         self._listener.join(5)
         words = list(self._words)
-        said = " ".join(words)
-        if "REMOTE HOST IDENTIFICATION HAS CHANGED" in said or "Host key verification failed" in said:
+        text = " ".join(words)
+        if "REMOTE HOST IDENTIFICATION HAS CHANGED" in text or "Host key verification failed" in text:
             return CopyError(
                 "it shows another host key than the one that this run has put there, so it is not the Spark of the "
                 "inventory: look at the cable and the addresses, and run again"
             )
-        if "Permission denied" in said or "UNPROTECTED PRIVATE KEY" in said:
+        if "Permission denied" in text or "UNPROTECTED PRIVATE KEY" in text:
             return CopyError(
                 "its copy service refuses the key of this deployment: another run has replaced it; run again"
             )
@@ -567,9 +567,9 @@ def save(engine: Engine, reference: str) -> http.client.HTTPResponse:
         words = str(e).replace("the Docker Engine", "the Docker Engine of this Spark").partition(";")[0]
         raise CopyError(words) from e
     if response.status != 200:
-        said = " ".join(response.read().decode(errors="replace").split())
-        room = ": make room where Docker keeps its data, then run again" if "no space left" in said else ""
-        raise CopyError(f"the Docker Engine of this Spark does not hand out {reference} ({said}){room}")
+        text = " ".join(response.read().decode(errors="replace").split())
+        room = ": make room where Docker keeps its data, then run again" if "no space left" in text else ""
+        raise CopyError(f"the Docker Engine of this Spark does not hand out {reference} ({text}){room}")
     return response
 
 

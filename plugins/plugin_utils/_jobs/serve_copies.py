@@ -39,7 +39,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 def parents() -> dict[int, int]:
     """The parent of each process that runs."""
-    found = {}
+    result = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             # The command's name stands in parentheses and may itself hold spaces and parentheses.
@@ -47,8 +47,8 @@ def parents() -> dict[int, int]:
         except OSError:
             continue
         if fields[0] not in "ZX":
-            found[int(stat.parent.name)] = int(fields[1])
-    return found
+            result[int(stat.parent.name)] = int(fields[1])
+    return result
 
 
 def children(pid: int) -> int:
@@ -58,11 +58,11 @@ def children(pid: int) -> int:
 
 def descendants(pid: int) -> set[int]:
     """What a process has made, and what that has made."""
-    known, found, new = parents(), set[int](), {pid}
+    known, result, new = parents(), set[int](), {pid}
     while new:
-        new = {child for child, parent in known.items() if parent in new} - found
-        found |= new
-    return found
+        new = {child for child, parent in known.items() if parent in new} - result
+        result |= new
+    return result
 
 
 def keep_orphans() -> None:

@@ -244,11 +244,11 @@ def make_room(directory: Path, needed: int = ROOM_BYTES) -> None:
 
 def finished_point(path: Path, fingerprint: str) -> Json | None:
     """A point that was measured before under the same conditions."""
-    found = read_object(path)
+    result = read_object(path)
     # A point with an error has no samples.
-    if found.get("fingerprint") != fingerprint or not found.get("samples") or not is_whole(found):
+    if result.get("fingerprint") != fingerprint or not result.get("samples") or not is_whole(result):
         return None
-    return found
+    return result
 
 
 def is_whole(point: Json) -> bool:
@@ -421,10 +421,10 @@ class GpuWatch(threading.Thread):
 
 def memory_available() -> int | None:
     try:
-        found = re.search(r"^MemAvailable:\s+(\d+) kB$", Path("/proc/meminfo").read_text(encoding="ascii"), re.M)
+        match = re.search(r"^MemAvailable:\s+(\d+) kB$", Path("/proc/meminfo").read_text(encoding="ascii"), re.M)
     except OSError:
         return None
-    return int(found.group(1)) * 1024 if found else None
+    return int(match.group(1)) * 1024 if match else None
 
 
 # The server
@@ -779,7 +779,7 @@ class Sweep:
     def measure(self, point: Point, number: int, to_come: t.Sequence[Point]) -> Json:
         """Serve a point and measure it; what goes wrong with it is part of the result."""
         started = time.monotonic()
-        found: Json = {
+        result: Json = {
             "id": point.id,
             "draft_length": point.draft_length,
             "fingerprint": point.fingerprint,
@@ -800,19 +800,19 @@ class Sweep:
         try:
             trial = self.lease.grant(point)
             self.wait_for(trial, self.task.ready_timeout, loading, to_come)
-            found["loading_s"] = rounded(time.monotonic() - started)
+            result["loading_s"] = rounded(time.monotonic() - started)
             for count in range(self.task.warmup):
                 self.progress(f"{point.title} ({place}): warming up")
                 self.ask(trial, WARM_UP.format(count + 1), self.task.max_tokens)
-            found["lengths"] = [self.time_to_first_token(trial, asked, text) for asked, text in self.lengths]
+            result["lengths"] = [self.time_to_first_token(trial, asked, text) for asked, text in self.lengths]
             with GpuWatch() as gpu:
-                found["samples"] = self.sample_all(trial, point, place, to_come)
-            found["gpu"], found["memory_available"] = gpu.summary(), memory_available()
+                result["samples"] = self.sample_all(trial, point, place, to_come)
+            result["gpu"], result["memory_available"] = gpu.summary(), memory_available()
         except PointError as e:
             log(f"{point.title}: {e}")
-            found["error"] = str(e)
-        found["seconds"] = rounded(time.monotonic() - started)
-        return found
+            result["error"] = str(e)
+        result["seconds"] = rounded(time.monotonic() - started)
+        return result
 
     def sample_all(self, trial: str, point: Point, place: str, to_come: t.Sequence[Point]) -> list[Json]:
         """Each prompt once, and all of that again: what changes slowly meets all prompts alike."""
@@ -901,8 +901,8 @@ class Sweep:
                 )
             if passed > seconds:
                 words = self.container.last_words()
-                said = f"; it said last: {words}" if words else ""
-                raise PointError(f"the server was not ready within {exact_time(seconds)}{said}")
+                text = f"; it said last: {words}" if words else ""
+                raise PointError(f"the server was not ready within {exact_time(seconds)}{text}")
             left = None if to_come is None else self.outlook.seconds_left(passed, 0.0, 0.0, len(to_come))
             self.progress(with_time(describe(exact_time(passed)), left, to_come or []), left)
             time.sleep(POLL_S)

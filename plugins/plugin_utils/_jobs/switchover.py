@@ -248,11 +248,11 @@ class Switchover:
         """Have something done; what is so already is done."""
         try:
             response = self._engine.request(method, path, WORK_S, body)
-            said = response.read().decode("utf-8", "replace")
+            text = response.read().decode("utf-8", "replace")
         except (OSError, http.client.HTTPException) as error:
             raise EngineError("the Docker Engine went away") from error
         if response.status >= 400:
-            raise EngineRefusal(f"the Docker Engine refuses {method} {path} ({message_of(said) or response.status})")
+            raise EngineRefusal(f"the Docker Engine refuses {method} {path} ({message_of(text) or response.status})")
 
 
 def spawn_watcher(main: t.Callable[[], None]) -> None:

@@ -52,9 +52,9 @@ def stat(pid: int) -> Stat | None:
 
 def is_at_work(pid: int) -> bool:
     """Whether there is such a process that has not ended."""
-    found = stat(pid)
-    if found is not None:
-        return found.state not in "ZX"
+    result = stat(pid)
+    if result is not None:
+        return result.state not in "ZX"
     with contextlib.suppress(OSError):
         os.kill(pid, 0)
         return True
@@ -69,13 +69,13 @@ class Run:
         self._stat = stat(pid)
 
     def is_alive(self) -> bool:
-        found = stat(self.pid)
+        result = stat(self.pid)
         # Another one may have its number by now.
-        return is_at_work(self.pid) and (found is None or self._stat is None or found.start == self._stat.start)
+        return is_at_work(self.pid) and (result is None or self._stat is None or result.start == self._stat.start)
 
     def is_stopped(self) -> bool:
-        found = stat(self.pid)
-        return found is not None and found.state in "Tt"
+        result = stat(self.pid)
+        return result is not None and result.state in "Tt"
 
 
 class Renewer:

@@ -146,8 +146,8 @@ def _read(path: Path) -> Said | None:
 
 def refusals() -> list[str]:
     """Why the run does not have all its Sparks."""
-    found = [_read(path) for path in sorted(directory().glob("*.refused"))]
-    return [one["why"] for one in found if one]
+    result = [_read(path) for path in sorted(directory().glob("*.refused"))]
+    return [one["why"] for one in result if one]
 
 
 def losses() -> list[str]:

@@ -43,7 +43,7 @@ def meeting(members: Members) -> Target | None:
     """The first addresses of all that are in the same network, none of them twice."""
     head, *others = map(usable, members)
     for own in head:
-        for target in itertools.product([own], *([a for a in one if a.cidr == own.cidr] for one in others)):
+        for target in itertools.product([own], *([a for a in other if a.cidr == own.cidr] for other in others)):
             if len({address.ip for address in target}) == len(members):
                 return target
     return None
@@ -55,9 +55,9 @@ def working(subnets: t.Sequence[Members]) -> list[Joined]:
     head, *others = zip(*subnets)
     for orders in itertools.product(*map(itertools.permutations, others)):
         crossed: t.Iterator[Members] = zip(head, *orders)
-        found = [(members, target) for members in crossed if (target := meeting(members)) is not None]
-        if len(found) > len(best):
-            best = found
+        result = [(members, target) for members in crossed if (target := meeting(members)) is not None]
+        if len(result) > len(best):
+            best = result
     return best
 
 
@@ -68,7 +68,7 @@ def overlap(one: netaddr.IPNetwork, other: netaddr.IPNetwork) -> bool:
 
 def others_networks(spark: Spark, own: t.Collection[str]) -> list[tuple[netaddr.IPNetwork, str]]:
     """What the host uses elsewhere; what is ours on its other port is from before the cable was moved."""
-    own = [*own, *(one["name"] for one in spark.interfaces if is_own(one))]
+    own = [*own, *(interface["name"] for interface in spark.interfaces if is_own(interface))]
     return [
         (netaddr.IPNetwork(row["network"]), str(row["interface"]))
         for row in spark.info.get("networks") or []
@@ -104,13 +104,13 @@ def _defaults(subnets: Subnets, many: int) -> list[Target]:
 def foreign_addresses(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> dict[str, str]:
     """Who else has an address on the wire, in words of who heard it first, by address; the Sparks themselves may."""
     own = {interface["mac"] for spark in sparks for interface in spark.interfaces}
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for rank, spark in enumerate(sparks):
         for name in _of_rank(rails, rank):
             for address, macs in (((spark.neighbours or {}).get("taken") or {}).get(name) or {}).items():
                 for mac in sorted(set(macs) - own):
-                    found.setdefault(address, f"{spark.name}: on {name} {mac} has {address}")
-    return found
+                    result.setdefault(address, f"{spark.name}: on {name} {mac} has {address}")
+    return result
 
 
 def default_plan(sparks: t.Sequence[Spark], rails: t.Sequence[Members], findings: list[str]) -> list[Target]:
@@ -192,7 +192,7 @@ def _rows_of(plan: t.Any, sparks: t.Sequence[Spark]) -> list[list[str]]:
     if isinstance(plan, dict):
         return _rows_by_host(plan, sparks)
     example = "{subnet: 192.168.100.0/24, addresses: [192.168.100.10, 192.168.100.11]}"
-    found = []
+    result = []
     for number, row in enumerate(plan if isinstance(plan, list) else [None], start=1):
         if not isinstance(row, dict) or set(row) - {"subnet", "addresses"} or "addresses" not in row:
             raise PlanError(f"spark_network_addresses, entry {number}: it must look like {example}.")
@@ -208,8 +208,8 @@ def _rows_of(plan: t.Any, sparks: t.Sequence[Spark]) -> list[list[str]]:
         texts = [str(address) if "/" in str(address) or not prefix else f"{address}/{prefix}" for address in given]
         if "subnet" in row:
             _within(row["subnet"], texts, number)
-        found.append(texts)
-    return found
+        result.append(texts)
+    return result
 
 
 def _rows_by_host(plan: t.Mapping[t.Any, t.Any], sparks: t.Sequence[Spark]) -> list[list[str]]:

@@ -55,10 +55,10 @@ class Comparison:
 
     def groups(self, key: t.Callable[[Facts], t.Any]) -> dict[t.Any, list[str]]:
         """The names of those with the same value, by value."""
-        found: dict[t.Any, list[str]] = {}
+        result: dict[t.Any, list[str]] = {}
         for name, node in self.nodes.items():
-            found.setdefault(key(node), []).append(name)
-        return found
+            result.setdefault(key(node), []).append(name)
+        return result
 
     def differ(self, what: str, text: str, remedy: str) -> None:
         """A difference that whoever knows better can tolerate."""
@@ -251,10 +251,10 @@ def node_links(
 
 def public_key(text: str) -> str:
     """A public key without its comment."""
-    found = KEY.match(text.strip())
-    if not found:
+    match = KEY.match(text.strip())
+    if not match:
         raise ValueError(f"'{text[:60]}' is not the public half of an ed25519 key")
-    return found[0]
+    return match[0]
 
 
 def known_hosts(addresses: t.Iterable[str], ports: t.Sequence[int], key: str) -> str:
@@ -271,7 +271,7 @@ def authorized_keys(addresses: t.Sequence[str], command: str, key: str) -> str:
 
 def sshd_config(directory: str, addresses: t.Iterable[str], port: int, user: str) -> str:
     """The settings of the host's sshd, run as the login user while something is copied."""
-    listen = "".join(f"ListenAddress {f'[{one}]' if ':' in one else one}:{port}\n" for one in addresses)
+    listen = "".join(f"ListenAddress {f'[{address}]' if ':' in address else address}:{port}\n" for address in addresses)
     return f"""# Written by dgx_spark.speculative; lost when it is written again.
 {listen}HostKey {directory}/ssh_host_ed25519_key
 HostKeyAlgorithms ssh-ed25519
@@ -351,7 +351,7 @@ def key_exchange(
     pythons: t.Mapping[str, str],
 ) -> dict[str, Facts]:
     """What each tells the others of itself, by host: only in check mode is there a key that is not made yet."""
-    found: dict[str, Facts] = {
+    result: dict[str, Facts] = {
         host: {
             "addresses": [rail["address"] for rail in own],
             "key": keys[host].get("public_key") or facts[host]["key"] or "ssh-ed25519 AAAA",
@@ -360,9 +360,9 @@ def key_exchange(
         }
         for host, own in rails.items()
     }
-    if not all(each["user"] for each in found.values()):
+    if not all(each["user"] for each in result.values()):
         raise KeyError("user_id")
-    return found
+    return result
 
 
 def trust(

@@ -54,9 +54,9 @@ def settings(container: Mapping) -> dict[str, t.Any]:
     return {name: container[name] for name in SETTINGS if name in container}
 
 
-def same_settings(recorded: Mapping, asked: Mapping) -> bool:
+def same_settings(recorded: Mapping, args: Mapping) -> bool:
     """Whether a container is run as somebody has asked, in whatever type; what nobody asks for stays as it is."""
-    return all(_plain(recorded.get(name)) == _plain(value) for name, value in asked.items())
+    return all(_plain(recorded.get(name)) == _plain(value) for name, value in args.items())
 
 
 def _plain(value: t.Any) -> str:

@@ -304,7 +304,7 @@ def start_order(rank: int, serving: t.Sequence[bool]) -> str:
 
 def script(nodes: t.Sequence[Node], node: Node) -> dict[str, t.Any]:
     """What serve.sh has to know, and what a record keeps of it. The first rail carries what starts the ranks."""
-    head, *workers = [str(each.rails[0]["address"]) if each.rails else "" for each in nodes]
+    head, *workers = [str(node.rails[0]["address"]) if node.rails else "" for node in nodes]
     return {
         # The container's name for it tells no registry, if several Sparks derive an image.
         "image": node.reference,

@@ -220,11 +220,11 @@ def checks(seen: Observation) -> list[str]:
 
 def with_liveness(record: Mapping, answered: Mapping, networks: Mapping, origins: Mapping) -> Record:
     """The record of what has served all along: its findings stay, what the sign of life shows is added."""
-    found = merged_findings([*answered["findings"], *network_findings(networks)], record["findings"])
+    result = merged_findings([*answered["findings"], *network_findings(networks)], record["findings"])
     cluster = record.get("cluster")
     return {
         **record,
-        **found,
+        **result,
         "origins": origins,
         **({"cluster": cluster_record(cluster, networks, cluster_view.ranks_of(cluster))} if cluster else {}),
     }

@@ -107,16 +107,16 @@ def _alone(host: str, own: Facts, other: str, its: Facts) -> t.Iterator[str]:
 def differences(statuses: t.Mapping[str, Facts | None], host: str) -> list[str]:
     """What to say about a host beside what it says itself; empty for one Spark, and while all is well."""
     own = statuses.get(host) or {}
-    found: list[str] = []
+    result: list[str] = []
     for other in statuses:
         its = statuses[other] or {}
         if other == host or not own or not _belongs(host, other, own) or not _belongs(host, other, its):
             continue
         if not its:
             if _pair(own):
-                found.append(f"{other} could not be looked at; what is said of it here is what {host} sees.")
+                result.append(f"{other} could not be looked at; what is said of it here is what {host} sees.")
         elif _pair(own) and _pair(its):
-            found += [*_halves(host, own, other, its), *_machines(own, other, its)]
+            result += [*_halves(host, own, other, its), *_machines(own, other, its)]
         elif _misses(own, other) or _misses(its, host):
-            found += _alone(host, own, other, its)
-    return found
+            result += _alone(host, own, other, its)
+    return result

@@ -48,7 +48,7 @@ class Demand(t.NamedTuple):
 
 def insufficient_space(name: str, demands: t.Iterable[Demand], way_out: str) -> list[str]:
     """What does not fit on a node, one sentence for each file system; images can be moved in their own way."""
-    found = []
+    result = []
     together: dict[str | None, list[Demand]] = {}
     for demand in demands:
         if demand.bytes > 0 and demand.free is not None:
@@ -58,12 +58,12 @@ def insufficient_space(name: str, demands: t.Iterable[Demand], way_out: str) -> 
         if needed > free:
             parts = ", ".join(f"{demand.what} {amount(demand.bytes)}" for demand in group)
             paths = " and ".join(dict.fromkeys(demand.path for demand in group))
-            found.append(
+            result.append(
                 f"{name}: {amount(needed)} are needed ({parts}), but the file system {filesystem} of {paths} has only "
                 f"{amount(free)} free. Make room there, or move {way_out} or the Hugging Face cache "
                 "(huggingface_cache_directory) to a larger disk."
             )
-    return found
+    return result
 
 
 def image_sizes(head: Facts, packed: int) -> tuple[int, int]:
@@ -124,21 +124,21 @@ def needed(looks: t.Mapping[str, Facts], host: str, models: Facts, packed: int, 
     rank, head, node = names.index(host), looks[names[0]], looks[host]
     lacking = [not is_copied(head, looks[name]) for name in names[1:]]
     unpacked, sent = image_sizes(head, packed)
-    found: list[str] = []
+    result: list[str] = []
     if rank == 1:
         own = head_bytes(head, unpacked, sent, packed) if lacking[0] else []
-        found += insufficient_space(names[0], own, head["docker"]["way_out"])
+        result += insufficient_space(names[0], own, head["docker"]["way_out"])
     takes = (unpacked, sent) if lacking[rank - 1] else (0, 0)
     own = worker_bytes(node, models, *takes, reserve)
     if any(lacking[rank:][:1]):
         own += transfer_bytes(node, sent)
-    return found + insufficient_space(host, own, node["docker"]["way_out"])
+    return result + insufficient_space(host, own, node["docker"]["way_out"])
 
 
 def unusable_models(host: str, models: Facts, image: int, reserve: int) -> str:
     """Why models that a Spark downloads cannot serve there. Empty if they fit, each other and the disk."""
-    said = " ".join(models["model_pair_problems"])
-    return f"{host}: {said}" if said else too_small(host, models, image, reserve)
+    text = " ".join(models["model_pair_problems"])
+    return f"{host}: {text}" if text else too_small(host, models, image, reserve)
 
 
 def too_small(host: str, models: Facts, image: int, reserve: int) -> str:

@@ -111,18 +111,18 @@ def needs(spark: Spark, rank: int, rails: t.Sequence[Members], targets: t.Sequen
 
 def problems(spark: Spark, interfaces: t.Sequence[Interface], spec: FabricSpec) -> list[str]:
     """Why these interfaces may not be configured on this host."""
-    found = []
+    result = []
     reached = {row["interface"]: row["why"] for row in spark.info.get("management") or []}
     foreign, claimed = [], []
     for interface in interfaces:
         name = interface["name"]
         if name in reached:
-            found.append(
+            result.append(
                 f"{spark.name}: {name} carries {reached[name]}, so it is not configured. Reach the host by another "
                 "interface, or set up the addresses yourself and set spark_network_mode to adopt."
             )
         elif interface["master"]:
-            found.append(
+            result.append(
                 f"{spark.name}: {name} is part of {interface['master']}, so it is not configured. Take it out of "
                 "there: RDMA needs both twins by themselves."
             )
@@ -132,7 +132,7 @@ def problems(spark: Spark, interfaces: t.Sequence[Interface], spec: FabricSpec) 
             claimed.append(interface)
     if foreign:
         has = join_words(f"{interface['name']} ({join_words(map(str, usable(interface)))})" for interface in foreign)
-        found.append(
+        result.append(
             f"{spark.name}: addresses are already set on {has} by "
             f"{join_words(dict.fromkeys(address_owner(spark, interface) for interface in foreign))}, so nothing is "
             "configured there. "
@@ -140,23 +140,23 @@ def problems(spark: Spark, interfaces: t.Sequence[Interface], spec: FabricSpec) 
         )
     if claimed:
         files = list(dict.fromkeys(file for interface in claimed for file in interface["netplan_files"]))
-        found.append(
+        result.append(
             f"{spark.name}: {join_words(files)} sets up {names(claimed)} and is not this collection's, so nothing is "
             "configured there. Give the port usable addresses in it and set spark_network_mode to adopt, or "
             f"{way_out(files, names(claimed))}"
         )
     small = [interface for interface in interfaces if interface["max_mtu"] and spec.mtu > interface["max_mtu"]]
     if small:
-        found.append(
+        result.append(
             f"{spark.name}: {names(small)} can have an MTU of at most {min(i['max_mtu'] for i in small)}, not "
             f"{spec.mtu}. Lower spark_network_mtu."
         )
     if not spark.info.get("netplan"):
-        found.append(
+        result.append(
             f"{spark.name}: netplan is not installed, so {names(interfaces)} cannot be configured. Install it with "
             "'sudo apt-get install netplan.io', or set up the addresses yourself and set spark_network_mode to adopt."
         )
-    return found
+    return result
 
 
 def document(
@@ -196,8 +196,8 @@ def choose(sparks: t.Sequence[Spark], spec: FabricSpec) -> list[list[Members]]:
     choices = list(itertools.product(*map(linked, sparks)))
 
     def serves(choice: Choice) -> bool:
-        found = working(members_of(choice))
-        return bool(found) and (spec.mode != "configure" or all_own(found))
+        result = working(members_of(choice))
+        return bool(result) and (spec.mode != "configure" or all_own(result))
 
     def refused(choice: Choice) -> bool:
         return any(problems(spark, port["interfaces"], spec) for spark, port in zip(sparks, choice))
@@ -238,8 +238,8 @@ def describe_addresses(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) ->
 
 
 def adopt(sparks: t.Sequence[Spark], rails: t.Sequence[Members], spec: FabricSpec, findings: list[str]) -> Decision:
-    found = working(rails)
-    if not found:
+    result = working(rails)
+    if not result:
         raise PlanError(
             f"{joined_names(sparks)}: spark_network_mode is adopt, but the port with the cable has no "
             "addresses in a common subnet. Set them up, or set spark_network_mode to auto. "
@@ -247,21 +247,21 @@ def adopt(sparks: t.Sequence[Spark], rails: t.Sequence[Members], spec: FabricSpe
             *duplicate_addresses(sparks, rails),
         )
     findings += duplicate_addresses(sparks, rails)
-    if len(found) < len(rails):
+    if len(result) < len(rails):
         findings.append(
-            f"{joined_names(sparks)}: of the twin interfaces only {names(found[0][0])} have addresses in a common "
+            f"{joined_names(sparks)}: of the twin interfaces only {names(result[0][0])} have addresses in a common "
             "subnet, "
             "so half the rate is used. Give the others addresses in another subnet."
         )
     if spec.plan:
-        own = all_own(found)
-        by = "an earlier run" if own else address_owner(sparks[0], found[0][0][0])
+        own = all_own(result)
+        by = "an earlier run" if own else address_owner(sparks[0], result[0][0][0])
         findings.append(
             f"{joined_names(sparks)}: spark_network_addresses is not used, since the port has working "
             f"addresses already, set by {by}{'; set spark_network_mode to configure to change them' if own else ''}. "
             f"{describe_addresses(sparks, rails)}"
         )
-    return Decision(found, [False] * len(sparks))
+    return Decision(result, [False] * len(sparks))
 
 
 def matches(found: t.Sequence[Joined], targets: t.Sequence[Target]) -> bool:
@@ -274,19 +274,19 @@ def decide(sparks: t.Sequence[Spark], rails: list[Members], spec: FabricSpec, fi
     targets = own_plan(sparks, rails, spec.plan) if spec.plan else None
     if spec.mode == "adopt":
         return adopt(sparks, rails, dataclasses.replace(spec, plan=None), findings)
-    found = working(rails)
+    result = working(rails)
     # One twin of ours that has lost its addresses gets them again, and a trial is to be confirmed.
     each = [interface for members in rails for interface in members]
-    half = len(found) < len(rails) and any(map(is_own, each)) and all(is_own(i) or not usable(i) for i in each)
-    if spec.mode == "auto" and found and not half and not any(spark.pending for spark in sparks):
-        used = targets is not None and matches(found, targets)
+    half = len(result) < len(rails) and any(map(is_own, each)) and all(is_own(i) or not usable(i) for i in each)
+    if spec.mode == "auto" and result and not half and not any(spark.pending for spark in sparks):
+        used = targets is not None and matches(result, targets)
         return adopt(sparks, rails, dataclasses.replace(spec, plan=None) if used else spec, findings)
     if targets is None:
         # What works stays where it is, also when another network would be the first choice by now.
-        keeps = len(found) == len(rails)
+        keeps = len(result) == len(rails)
         if keeps:
-            rails = [members for members, _target in found]
-        targets = [target for _members, target in found] if keeps else default_plan(sparks, rails, findings)
+            rails = [members for members, _target in result]
+        targets = [target for _members, target in result] if keeps else default_plan(sparks, rails, findings)
     joined = list(zip(rails, targets))
     configure = [needs(spark, rank, rails, targets, spec.mtu) for rank, spark in enumerate(sparks)]
     reasons = []

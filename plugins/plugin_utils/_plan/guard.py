@@ -25,7 +25,7 @@ SHARE = FLOOR_GIB / 12
 def problems(limits: t.Mapping[str, t.Any], reserve: int) -> list[str]:
     """What is wrong with limits; reserve is in bytes."""
     unknown = [str(name) for name in limits if name not in LEAST]
-    found = (
+    result = (
         [f"speculative_serve_memory_guard has no limit {', '.join(unknown)}, only {' and '.join(LEAST)}."]
         if unknown
         else []
@@ -36,11 +36,11 @@ def problems(limits: t.Mapping[str, t.Any], reserve: int) -> list[str]:
     for name in (name for name in LEAST if name in limits):
         given = parse_number(limits[name])
         if given is None or not LEAST[name] <= given <= most[name]:
-            found.append(
+            result.append(
                 f"speculative_serve_memory_guard.{name} is {limits[name]!r}, but must be a number from "
                 f"{LEAST[name]:g} to {most[name]:g}{kept[name]}."
             )
-    return found
+    return result
 
 
 def handed_over(given: t.Any, reserve: int) -> str:

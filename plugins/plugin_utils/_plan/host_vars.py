@@ -22,9 +22,9 @@ def cluster_hosts(variables: Variables) -> list[str]:
 
     Of the variables, `deployment_recipe` is to be templated already; those of hosts are when they are read.
     """
-    everybody = list(variables["ansible_play_hosts_all"])
-    sparks = (variables.get("deployment_recipe") or {}).get("sparks", len(everybody))
-    return everybody if sparks > 1 else [variables["inventory_hostname"]]
+    nodes = list(variables["ansible_play_hosts_all"])
+    sparks = (variables.get("deployment_recipe") or {}).get("sparks", len(nodes))
+    return nodes if sparks > 1 else [variables["inventory_hostname"]]
 
 
 def limit(variables: Variables) -> str:
@@ -47,7 +47,7 @@ def read_from_hosts(variables: Variables, name: t.Any) -> dict[str, t.Any]:
 def variable_names(from_hosts: t.Any) -> set[str]:
     """The variables that are read so."""
     if isinstance(from_hosts, dict):
-        return {name for each in from_hosts.values() for name in variable_names(each)}
+        return {name for host in from_hosts.values() for name in variable_names(host)}
     return {str(from_hosts).partition(".")[0]}
 
 

@@ -181,7 +181,7 @@ def start_conditions(
     has_api = str(labels.get(f"{names.LABEL}rank", "0")) == "0"
     nodes = nodes_of(cluster)
     lost = [each for each in missing if each in nodes]
-    others = [found for each, found in all_labels.items() if each in nodes and found]
+    others = [label for each, label in all_labels.items() if each in nodes and label]
     return {
         "has_api": has_api,
         "ssh_address": rails[0]["address"] if rails and not has_api else "",

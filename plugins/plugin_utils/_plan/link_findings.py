@@ -55,36 +55,36 @@ def port_findings(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> list
 
 def rail_findings(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], spec: FabricSpec) -> list[str]:
     """What works but not as one may expect."""
-    found = []
+    findings = []
     for rank, spark in enumerate(sparks):
         for members, target in joined:
             interface = members[rank]
             speed = interface["speed_mbps"]
             if speed is None:
-                found.append(f"{spark.name}: the speed of {interface['name']} is not known.")
+                findings.append(f"{spark.name}: the speed of {interface['name']} is not known.")
             elif speed < spec.speed_mbps:
-                found.append(
+                findings.append(
                     f"{spark.name}: {interface['name']} runs at {speed / 1000:g} Gb/s instead of "
                     f"{spec.speed_mbps / 1000:g} Gb/s. Reseat the cable, or try another one made for that rate."
                 )
             if interface["rdma_state"] not in (None, "ACTIVE"):
-                found.append(
+                findings.append(
                     f"{spark.name}: the RDMA port of {interface['name']} is {interface['rdma_state']} and not ACTIVE, "
                     "so NCCL may fall back to slow sockets. Restart the Spark."
                 )
             dynamic = [a for a in interface["addresses"] if a["dynamic"] and a["address"] == str(target[rank].ip)]
             if dynamic:
-                found.append(
+                findings.append(
                     f"{spark.name}: {interface['name']} has {target[rank].ip} from DHCP. A fixed one is safer, since "
                     "the deployment is bound to it."
                 )
     subnets = [target[0].cidr for _ends, target in joined]
     if len(set(subnets)) < len(subnets):
-        found.append(
+        findings.append(
             f"{joined_names(sparks)}: the twin interfaces share {subnets[0]}. It works, but which of "
             "them a packet takes is left to chance; NVIDIA's newer pages give each twin a subnet of its own."
         )
-    return found
+    return findings
 
 
 def duplicate_addresses(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -> list[str]:
@@ -104,7 +104,7 @@ def duplicate_addresses(sparks: t.Sequence[Spark], rails: t.Sequence[Members]) -
 
 def link_local_addresses(sparks: t.Sequence[Spark], joined: t.Sequence[Joined]) -> list[str]:
     """Twins of what is used that only have an address which they gave themselves, as netplan has NetworkManager do."""
-    found = []
+    result = []
     other = "the other Spark" if len(sparks) == 2 else "the others"
     for rank, spark in enumerate(sparks):
         used = {members[rank]["name"]: members[rank]["port"] for members, _target in joined}
@@ -117,31 +117,31 @@ def link_local_addresses(sparks: t.Sequence[Spark], joined: t.Sequence[Joined]) 
             and all(netaddr.IPAddress(a["address"]).is_link_local() for a in interface["addresses"])
         ]
         if alone:
-            found.append(
+            result.append(
                 f"{spark.name}: {names(alone)} has only an address that it gave itself (169.254.0.0/16), which NCCL "
                 f"may take for a way to {other}, and die. Give it an address in a subnet of its own, or none."
             )
-    return found
+    return result
 
 
 def half_links(sparks: t.Sequence[Spark], joined: t.Sequence[Joined]) -> list[str]:
     """Interfaces whose PCIe link is narrower or slower than a Spark has it, which their own speed does not show."""
-    found = []
+    result = []
     for rank, spark in enumerate(sparks):
         for members, _target in joined:
             width, speed = members[rank].get("pcie_width"), members[rank].get("pcie_gts")
             if width and speed and (width < PCIE_WIDTH or speed < PCIE_GTS):
-                found.append(
+                result.append(
                     f"{spark.name}: {members[rank]['name']} has a PCIe link of x{width} at {speed:g} GT/s instead of "
                     f"x{PCIE_WIDTH} at {PCIE_GTS}, and carries less by as much. Update the firmware (SBIOS), then "
                     "switch the Spark off, take the power plug out for a minute, and start it with the cable in."
                 )
-    return found
+    return result
 
 
 def adopted_findings(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], spec: FabricSpec) -> list[str]:
     """What to know of addresses that others have set."""
-    found = []
+    findings = []
     both = joined_names(sparks)
     for members, _target in joined:
         mtus = [interface["mtu"] for interface in members]
@@ -150,10 +150,10 @@ def adopted_findings(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], spec
                 one["name"] if len(sparks) == 2 else f"{one['name']} of {s.name}" for s, one in zip(sparks, members)
             ]
             has = group_by_value(zip(ends, map(str, mtus))).replace(f" {mtus[0]}", f" MTU {mtus[0]}", 1)
-            found.append(f"{both}: {has}; the smaller one is used. Make them equal.")
+            findings.append(f"{both}: {has}; the smaller one is used. Make them equal.")
     other = {members[0]["mtu"] for members, _target in joined} - {spec.mtu}
-    if not found and other:
-        found.append(
+    if not findings and other:
+        findings.append(
             f"{both}: the cable is used with MTU {join_words(map(str, sorted(other)))}, not {spec.mtu}. That is left "
             "as it "
             + (
@@ -169,21 +169,21 @@ def adopted_findings(sparks: t.Sequence[Spark], joined: t.Sequence[Joined], spec
             if members[rank]["manager"] == "none" and not is_own(members[rank])
         ]
         if by_hand:
-            found.append(
+            findings.append(
                 f"{spark.name}: the addresses of {names(by_hand)} were set by hand and are gone after a restart. Write "
                 "them into a netplan file, or remove them and let this role configure the port."
             )
-    return found
+    return findings
 
 
 def host_findings(sparks: t.Sequence[Spark]) -> list[str]:
-    found = []
+    findings = []
     for spark in sparks:
         lines = (line.split("#")[0].strip() for line in (spark.info.get("nccl_conf") or "").splitlines())
         settings = [line for line in lines if line]
         if settings:
-            found.append(
+            findings.append(
                 f"{spark.name}: /etc/nccl.conf sets {', '.join(settings)}. The deployment's container does not see "
                 "that file; programs run outside of it do."
             )
-    return found
+    return findings

@@ -63,7 +63,7 @@ class Spark:
         return [interface for port in self.info.get("ports") or [] for interface in port["interfaces"]]
 
     def interface(self, name: str) -> Interface | None:
-        return next((one for one in self.interfaces if one["name"] == name), None)
+        return next((interface for interface in self.interfaces if interface["name"] == name), None)
 
     @property
     def neighbours(self) -> dict[str, t.Any] | None:
@@ -117,8 +117,8 @@ def both_or_all(sparks: t.Sequence[Spark]) -> str:
 
 def usable(interface: Interface) -> list[netaddr.IPNetwork]:
     """Its addresses, without those that hosts give themselves."""
-    found = [netaddr.IPNetwork(f"{a['address']}/{a['prefix']}") for a in interface["addresses"]]
-    return [address for address in found if not address.is_link_local() and address.prefixlen < 32]
+    result = [netaddr.IPNetwork(f"{a['address']}/{a['prefix']}") for a in interface["addresses"]]
+    return [address for address in result if not address.is_link_local() and address.prefixlen < 32]
 
 
 # Ports and links
@@ -225,7 +225,7 @@ def given_interfaces(sparks: t.Sequence[Spark], given: t.Any) -> list[Members]:
                 "mapping of host names to such lists."
             )
         known = [interface["name"] for interface in spark.interfaces]
-        found = []
+        result = []
         for name in wanted:
             interface = spark.interface(name)
             if interface is None:
@@ -233,11 +233,11 @@ def given_interfaces(sparks: t.Sequence[Spark], given: t.Any) -> list[Members]:
                     f"{spark.name}: there is no ConnectX interface {name} (spark_network_interfaces), only "
                     f"{join_words(known)}{did_you_mean(name, known) or '.'}"
                 )
-            elif interface in found:
+            elif interface in result:
                 reasons.append(f"{spark.name}: spark_network_interfaces names {name} twice. Name each interface once.")
             else:
-                found.append(interface)
-        chosen.append(found)
+                result.append(interface)
+        chosen.append(result)
     if reasons:
         raise PlanError(*reasons)
     if len({len(one) for one in chosen}) > 1 or len(chosen[0]) > 2:
@@ -271,8 +271,8 @@ def connected_ports(sparks: t.Sequence[Spark], choices: t.Sequence[Choice]) -> l
         ends = list(zip(sparks, members))
         return all(one.hears(own, its) for one, own in ends for other, its in ends if other is not one)
 
-    found = [choice for choice in choices if all(map(hear, members_of(choice)))]
-    if not found:
+    result = [choice for choice in choices if all(map(hear, members_of(choice)))]
+    if not result:
         refuse_ring(sparks)
         raise PlanError(
             f"{joined_names(sparks)}: ports of {both_or_all(sparks)} have a link, but none of one reaches one of the "
@@ -282,7 +282,7 @@ def connected_ports(sparks: t.Sequence[Spark], choices: t.Sequence[Choice]) -> l
             f"interfaces that are joined in spark_network_interfaces; if they are, run with forks of {len(sparks)} or "
             f"more, and again if one of them was slow. {' '.join(map(ports_state, sparks))}"
         )
-    return found
+    return result
 
 
 def meets(spark: Spark, port: Port, other: Spark) -> bool:
@@ -306,8 +306,8 @@ def refuse_ring(sparks: t.Sequence[Spark]) -> None:
     if len(sparks) < 3:
         return
     for by_port in ways.values():
-        found = [set(others) for others in by_port.values() if others]
-        if len(found) < 2 or set.intersection(*found):
+        result = [set(others) for others in by_port.values() if others]
+        if len(result) < 2 or set.intersection(*result):
             return
     told = "; ".join(
         f"{name}: " + ", ".join(f"port {number} leads to {join_words(others)}" for number, others in by_port.items())

@@ -74,7 +74,7 @@ def engine_options(request: MemoryRequest, size: Sizes) -> dict[str, t.Any]:
 
 
 def warnings(request: MemoryRequest, size: Sizes) -> list[str]:
-    found = [
+    result = [
         f"The files of {model.name} do not give {', '.join(model.missing)}: the memory plan cannot count it all."
         for model in request.models
         if model.missing
@@ -85,20 +85,20 @@ def warnings(request: MemoryRequest, size: Sizes) -> list[str]:
         and isinstance(raw, dict)
         and (raw.get("speculative_model") or raw.get("speculative_model_dir"))
     ):
-        found.append("The draft model in speculative_config is not part of the memory plan.")
+        result.append("The draft model in speculative_config is not part of the memory plan.")
     if request.memory.total is None and request.memory.free is None:
-        found.append("The memory of this Spark is not known, so nobody can say whether this fits.")
+        result.append("The memory of this Spark is not known, so nobody can say whether this fits.")
     elif request.memory.free is None:
-        found.append(
+        result.append(
             "What the running deployment holds, or what is available, is not known: the memory plan takes everything "
             "but speculative_serve_reserve_gib as free."
         )
     if size.explicit_tokens and size.context and size.tokens < conversation(request, size.context):
-        found.append(
+        result.append(
             f"kv_cache_config.max_tokens is {size.tokens:,}, which is less than one conversation of {size.context:,} "
             "tokens takes; leave it out, or set speculative_serve_context to less."
         )
-    return found + short_draft(request, size)
+    return result + short_draft(request, size)
 
 
 def free_for_gpu(memory: Memory) -> str:
@@ -115,18 +115,18 @@ def less_by_cuda(request: MemoryRequest, made: MemoryBudget) -> list[str]:
     cuda = request.memory.cuda
     if cuda is None or cuda.free >= made.needed or made.needed > cuda.available:
         return []
-    found = (
+    result = (
         f"CUDA calls {amount(cuda.free)} free, which is less than the {amount(made.needed)} that are needed, although "
         f"{amount(cuda.available)} are available."
     )
     if cuda.free + cuda.files >= made.needed:
         return [
-            f"{found} Files that were read hold {amount(cuda.files)}. Those of the models are given back while they "
+            f"{result} Files that were read hold {amount(cuda.files)}. Those of the models are given back while they "
             "are loaded; should the KV cache become smaller than planned all the same, -e "
             """'{"speculative_serve_drop_caches": true}' gives back all of them before a start."""
         ]
     return [
-        f"{found} Files that were read hold only {amount(cuda.files)}; the driver keeps the rest from programs. The "
+        f"{result} Files that were read hold only {amount(cuda.files)}; the driver keeps the rest from programs. The "
         "server may run out of memory: see that nothing else uses the GPU ('nvidia-smi' lists it), reboot, or serve "
         "less with speculative_serve_context."
     ]
@@ -300,27 +300,27 @@ def verdict_line(request: MemoryRequest, size: Sizes, made: MemoryBudget, verdic
 
 def notes(request: MemoryRequest, size: Sizes) -> list[str]:
     """What the figures do not show."""
-    found = []
+    result = []
     if any(follows_checkpoint(request, model) for model in request.models):
-        found.append(
+        result.append(
             "The KV cache is counted in FP8, which the checkpoint asks for and TensorRT-LLM follows unless "
             "kv_cache_config.dtype says otherwise."
         )
     if request.kv_cache != FRACTION and chunks_prefill(request, size):
-        found.append(
+        result.append(
             "Chunked prefill is switched on, since longer prompts would be refused; it is the first thing to switch "
             "off if answers to long prompts are bad (enable_chunked_prefill: false in the engine options)."
         )
     elif request.kv_cache != FRACTION and (longest := longest_prompt(request.options, size.context)):
-        found.append(
+        result.append(
             f"Prompts of more than {longest:,} tokens are refused: one pass takes no more (max_num_tokens), and "
             "chunked prefill is off."
         )
     if size.by_fraction:
-        found.append(
+        result.append(
             f"The KV cache takes {per_cent(request)} of what the weights leave, also of what is kept for the desktop."
         )
-    return found
+    return result
 
 
 def memory_rows(request: MemoryRequest) -> list[tuple[str, int | None]]:
@@ -360,7 +360,7 @@ def render(
         *heading,
         "",
         *body,
-        *(line for one in sentences for line in wrap_text(one, "  ", "  ", width() - 2)),
+        *(line for sentence in sentences for line in wrap_text(sentence, "  ", "  ", width() - 2)),
     ]
 
 
@@ -395,11 +395,11 @@ def plan(request: MemoryRequest, host: str = "") -> dict[str, t.Any]:
     fitting = fitting_context(request, size.concurrency, tokens)
     verdict = judge(made, fitting, size, complete)
     options = engine_options(request, size)
-    found = rows(request, size, made)
+    result = rows(request, size, made)
     return {
         "verdict": verdict,
-        "rows": found,
-        "lines": render(host, request, size, made, found, verdict_line(request, size, made, verdict, fitting)),
+        "rows": result,
+        "lines": render(host, request, size, made, result, verdict_line(request, size, made, verdict, fitting)),
         "options": options,
         "context": size.context,
         "fitting_context": fitting,

@@ -44,11 +44,11 @@ def known_facts(view: View, head: View) -> dict[str, t.Any]:
     return {"model_facts": {**head["model_facts"], **own}, "bytes": size(head)}
 
 
-def missing_models(host: str, said: str, errors: t.Iterable[str]) -> str:
+def missing_models(host: str, text: str, errors: t.Iterable[str]) -> str:
     """Why a Spark cannot have what the one before it has: models in directories are not copied."""
     hint = " Models in directories are not copied: they have to lie in the same place on each Spark."
     in_directories = any(" /" in f" {error}" for error in errors)
-    return f"{host}: {said.removeprefix(f'{host}: ')}{hint if in_directories else ''}"
+    return f"{host}: {text.removeprefix(f'{host}: ')}{hint if in_directories else ''}"
 
 
 def _in_directories(view: View) -> dict[str, int]:
@@ -67,7 +67,7 @@ def copy_content(view: View, state_directory: str, verify: bool) -> dict[str, t.
     paths = [{"path": path, "sha256": checksum} for path, checksum in view["tiktoken_encodings"].items()]
     content = {
         **places,
-        "repositories": [{key: one[key] for key in ("id", "commit")} for one in view["repositories"]],
+        "repositories": [{key: repository[key] for key in ("id", "commit")} for repository in view["repositories"]],
         "tiktoken_encodings": paths,
         "verify": verify,
     }
@@ -79,11 +79,11 @@ def directory_mismatch(views: t.Mapping[str, View], host: str) -> str:
     """Why a Spark cannot use models in directories, which are not copied. Empty if it can."""
     names = list(views)
     here, head = names.index(host), views[names[0]]
-    found = [name for name, size_ in _in_directories(views[host]).items() if size_ != _size_of(head, name)]
-    if not here or not found:
+    result = [name for name, size_ in _in_directories(views[host]).items() if size_ != _size_of(head, name)]
+    if not here or not result:
         return ""
     return (
-        f"{host}: {' and '.join(found)} {'is' if len(found) == 1 else 'are'} not as large as on {names[here - 1]}. "
+        f"{host}: {' and '.join(result)} {'is' if len(result) == 1 else 'are'} not as large as on {names[here - 1]}. "
         "Copy the whole directory from there, as with 'rsync -a', and run again."
     )
 

@@ -71,7 +71,7 @@ def check_machines(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:
     """Raise PlanError where names lead to one machine: what its ports lack is nothing to stop a pair for."""
     names: dict[tuple[str, ...], list[str]] = {}
     for name, info in hosts.items():
-        cards = [one.get("mac") for port in info.get("ports") or [] for one in port["interfaces"]]
+        cards = [interface.get("mac") for port in info.get("ports") or [] for interface in port["interfaces"]]
         names.setdefault(tuple(sorted(card for card in cards if card)), []).append(name)
     for same in (same for cards, same in names.items() if cards and len(same) > 1):
         raise PlanError(
@@ -95,15 +95,15 @@ def host_plan(
     before, after = order[order.index(host) - 1], order[order.index(host) + 1]
     try:
         check_machines(hosts)
-        found = plan(hosts, wish)
-        configure = {name: one["configure"] for name, one in found["hosts"].items()}
+        result = plan(hosts, wish)
+        configure = {name: host["configure"] for name, host in result["hosts"].items()}
         cards = plan_nics(hosts, start_on_nic, keep_nic_on, configure)
     except PlanError as error:
         if not before:
             raise
         raise OtherHostError(f"{host}: the Sparks cannot be joined, as the message of {order[1]} says.") from error
-    own, card = found["hosts"][host], cards["hosts"][host]
-    measure = end_of_stream(list(hosts).index(host), len(hosts)) if found["measure"] else ""
+    own, card = result["hosts"][host], cards["hosts"][host]
+    measure = end_of_stream(list(hosts).index(host), len(hosts)) if result["measure"] else ""
     return {
         **own,
         "before": before,
@@ -114,14 +114,14 @@ def host_plan(
         "streams": [f"{rail['interface']}={rail['address']}={rail['peer_address']}" for rail in own["rails"]],
         # By whom the way is proven, round the ranks.
         "peer": after or order[1],
-        "any_configure": found["configure"],
+        "any_configure": result["configure"],
         # Only then is there something to prove before anything is done.
-        "prove": [] if found["configure"] else own["rails"],
+        "prove": [] if result["configure"] else own["rails"],
         # send, receive or empty.
         "measure": measure,
         "card": card,
         # Whether all that is left to do is to prove the link.
-        "settled": not (found["configure"] or measure or any(card[do] for do in ("install", "remove", "move"))),
-        "findings": [*found["findings"], *cards["findings"]],
-        "lines": [*found["lines"], *cards["lines"]],
+        "settled": not (result["configure"] or measure or any(card[do] for do in ("install", "remove", "move"))),
+        "findings": [*result["findings"], *cards["findings"]],
+        "lines": [*result["lines"], *cards["lines"]],
     }

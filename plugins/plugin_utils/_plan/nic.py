@@ -64,38 +64,38 @@ def nic_steps(info: Info, start: bool | None, keep: bool | None, configure: bool
 
 def nic_findings(hosts: t.Mapping[str, Info], planned: t.Mapping[str, Steps], keep: bool | None) -> list[str]:
     """What may keep the two from coming back by themselves, and what changes with their next start."""
-    found = []
+    findings = []
     bare = [name for name in hosts if planned[name]["lacking"] and not _has_starter(hosts[name])]
     other = [name for name in hosts if planned[name]["lacking"] and _has_starter(hosts[name])]
     armed = [name for name, info in hosts.items() if (info.get("hotplug") or {}).get("armed") and keep is None]
     aside = [name for name, one in planned.items() if one["move"][:1] == [str(MARKER)]]
     back = [name for name, one in planned.items() if one["move"][:1] == [str(DISABLED_MARKER)]]
     if bare:
-        found.append(
+        findings.append(
             f"{join_words(bare)}: Docker does not start a container whose network card comes later, and does not "
             f"try again, so the pair may stay away after a reboot. To have it started then, {INSTALL}."
         )
     if other:
-        found.append(
+        findings.append(
             f"{join_words(other)}: what starts the container when the network card comes late is not this "
             f"version's, or is switched off. To renew it, {INSTALL}."
         )
     if armed:
-        found.append(
+        findings.append(
             f"{join_words(armed)}: DGX OS is set to switch the network card off without a cable, so rebooting one "
             "Spark may take the other one's card away until that is rebooted, too. spark_network_keep_nic_on=true "
             f"(with -K) keeps the cards, for {NIC_COST}."
         )
     if aside:
-        found.append(
+        findings.append(
             f"{join_words(aside)}: the network card stays on from the next start on, for {NIC_COST}: reboot "
             f"{'both' if len(hosts) == 2 else 'all'} with the cable in."
         )
     if back:
-        found.append(
+        findings.append(
             f"{join_words(back)}: DGX OS switches the network card off without a cable again, from the next start on."
         )
-    return found
+    return findings
 
 
 def _has_starter(info: Info) -> bool:

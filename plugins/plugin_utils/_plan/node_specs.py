@@ -26,18 +26,18 @@ Render = t.Callable[[Mapping], str]
 
 def programs(directory: Path) -> dict[str, str]:
     """What runs in the container, by name."""
-    found = [directory / "entrypoint.py", *sorted((directory / "server").glob("*.py"))]
-    return {path.relative_to(directory).as_posix(): path.read_text(encoding="utf-8") for path in found}
+    result = [directory / "entrypoint.py", *sorted((directory / "server").glob("*.py"))]
+    return {path.relative_to(directory).as_posix(): path.read_text(encoding="utf-8") for path in result}
 
 
-def node_spec(asked: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]:
+def node_spec(args: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any]:
     """What a Spark brings: `node`, as the containers are planned with; programs and engine options; its own record, and
     whether what serves was proven.
 
     The options name the models as the container finds them.
     """
-    own, directory = asked["record"], asked["programs"]
-    given = {key: value for key, value in asked.items() if key not in ("record", "is_verified", "programs")}
+    own, directory = args["record"], args["programs"]
+    given = {key: value for key, value in args.items() if key not in ("record", "is_verified", "programs")}
     values = plan["served"]
     bridged = given["settings"].get("network") == "bridge"
     settings = {key: value for key, value in given["settings"].items() if bridged or key != "published_ports"}
@@ -68,7 +68,7 @@ def node_spec(asked: Mapping, plan: Mapping, recipe: Mapping) -> dict[str, t.Any
         "config": config,
         "files": programs(Path(directory)),
         "record": own or {},
-        "is_verified": asked["is_verified"],
+        "is_verified": args["is_verified"],
     }
 
 
@@ -77,7 +77,7 @@ def completed_specs(everybody: t.Sequence[Mapping], render: Render) -> list[tupl
     its files but for the options. Only the head starts the server."""
     nodes = containers.read([each["node"] for each in everybody])
     serve = render(containers.script(nodes, nodes[0]))
-    found = []
+    result = []
     for rank, (node, each) in enumerate(zip(nodes, everybody)):
         files = {**each["files"], **({} if rank else {"serve.sh": serve})}
         texts = deployment.texts(files, each["config"])
@@ -85,16 +85,16 @@ def completed_specs(everybody: t.Sequence[Mapping], render: Render) -> list[tupl
             each["record"], texts, containers.script(nodes, node), node.models, node.host
         )
         generation = containers.generation(texts, node.subdirectories)
-        found.append(({**each["node"], "generation": generation, "recorded": recorded}, files))
-    return found
+        result.append(({**each["node"], "generation": generation, "recorded": recorded}, files))
+    return result
 
 
-def node_plan(host: str, everybody: t.Mapping[str, Mapping], recipe: Mapping, render: Render) -> Mapping:
+def node_plan(host: str, nodes: t.Mapping[str, Mapping], recipe: Mapping, render: Render) -> Mapping:
     """What runs on a Spark: its container and files, the deployment that they are, and as `run` how it is run."""
-    found = completed_specs(list(everybody.values()), render)
-    container = containers.plan([node for node, _files in found])[host]
-    (files,) = (files for node, files in found if node["name"] == host)
-    own = everybody[host]
+    result = completed_specs(list(nodes.values()), render)
+    container = containers.plan([node for node, _files in result])[host]
+    (files,) = (files for node, files in result if node["name"] == host)
+    own = nodes[host]
     plan = own["plan"]
     whole = deployment.build(container, recipe, plan["served"], plan, own["config"], files, own["record"])
     run = deployment.run_plan(

@@ -54,7 +54,9 @@ class Placement:
     alternative: str = ""
 
     def input_of(self, use: Row) -> str:
-        return next((str(one["input"]) for one in self.listens if _where(one) == _where(use)), self.inputs["port"])
+        return next(
+            (str(listen["input"]) for listen in self.listens if _where(listen) == _where(use)), self.inputs["port"]
+        )
 
 
 def _where(row: Row) -> tuple[str, int]:
@@ -92,9 +94,9 @@ def bridge_problem(asked: Publish, published: t.Sequence[Row]) -> str:
     port = asked["server"]
     if port > 0 and port not in [one["container_port"] for one in published]:
         given = asked["ports"]
-        said = f"({', '.join(given)}) has none for it" if given else "is empty"
+        text = f"({', '.join(given)}) has none for it" if given else "is empty"
         return (
-            f"trtllm_container_network is bridge, and trtllm_container_published_ports {said}, so nothing would reach "
+            f"trtllm_container_network is bridge, and trtllm_container_published_ports {text}, so nothing would reach "
             f"the server's port {port}. Publish it, as in {[f'127.0.0.1:{port}:{port}']}."
         )
     others = (one for one in published if not re.match(r"127[.]|::1$", one["address"]))

@@ -49,14 +49,14 @@ def describe_mixed(labels: t.Iterable[t.Mapping[str, t.Any]]) -> str:
     """The deployments that containers with these labels are of, in words; empty if it is one."""
     # Of a digest the beginning tells enough.
     names = dict.fromkeys(
-        " ".join(str(each[key])[:length] for key, length in COMPARED_LABELS if key in each) for each in labels
+        " ".join(str(label[key])[:length] for key, length in COMPARED_LABELS if key in label) for label in labels
     )
     return " and ".join(names) if len(names) > 1 else ""
 
 
-def _check_same(everybody: t.Sequence[Records]) -> str:
+def _check_same(nodes: t.Sequence[Records]) -> str:
     """A run that was cut off between two Sparks may have left them with different ones."""
-    names = describe_mixed([one["previous"]["container"]["labels"] for one in everybody if one.get("previous")])
+    names = describe_mixed([node["previous"]["container"]["labels"] for node in nodes if node.get("previous")])
     if not names:
         return ""
     return (
@@ -89,18 +89,18 @@ def _free(previous: t.Mapping[str, t.Any], taken: t.Sequence[t.Mapping[str, t.An
 
 def refusal(
     host: str,
-    everybody: t.Mapping[str, Records],
+    nodes: t.Mapping[str, Records],
     state_directory: str,
     docker: t.Mapping[str, t.Any],
 ) -> str:
     """Why a host does not go back, empty if it does; everybody in the run, each with its records as they were read,
     and what Docker has here, with the previous deployment's image and where it listened."""
-    records = everybody[host]
+    records = nodes[host]
     previous = records["previous"]
     return (
         _kept(records, state_directory)
-        or _check_hosts(host, list(everybody), previous)
-        or _check_same(list(everybody.values()))
+        or _check_hosts(host, list(nodes), previous)
+        or _check_same(list(nodes.values()))
         or unreachable_reason(previous, docker["addresses"])
         or _check_files(previous, records["previous_lacks"], docker.get("image") is not None)
         or _free(previous, docker.get("ports_in_use") or [])

@@ -32,20 +32,20 @@ SIZED_BY_BYTES = "kv-cache-manager-v2-16942"
 OPTIONS = f"{names.LABEL}options"
 
 
-def from_head(everybody: t.Mapping[str, t.Any]) -> t.Any:
+def from_head(nodes: t.Mapping[str, t.Any]) -> t.Any:
     """What the first of all has, by whose looks all go; it alone asks Hub and server. Empty where it has nothing."""
-    return next(iter(everybody.values()), {})
+    return next(iter(nodes.values()), {})
 
 
-def merged_values(asked: Mapping) -> dict[str, t.Any]:
+def merged_values(args: Mapping) -> dict[str, t.Any]:
     """The values, and where they come from. A benchmark's choice holds for the models that it was made with."""
-    records = from_head(asked["records"]) or {}
-    choice = records.get("choice") if asked["use_benchmark"] else None
+    records = from_head(args["records"]) or {}
+    choice = records.get("choice") if args["use_benchmark"] else None
     own, present = records.get("latest"), records.get("present")
     # Another deployment's values say nothing of this one's.
     before = own if own and present and own.get("deployment") == present.get("deployment") else None
     try:
-        return values.merge(asked["recipe"], asked["given"], choice, from_head(asked["models"]), before)
+        return values.merge(args["recipe"], args["given"], choice, from_head(args["models"]), before)
     except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise sizes.PlanError(f"What is to be served is not clear: {error}.") from None
 
@@ -63,8 +63,8 @@ def without_tags(value: t.Any) -> t.Any:
 
 def engine_result(built: Built) -> dict[str, t.Any]:
     """What a task returns of the engine's options; with errors it fails."""
-    found = {**answer(built), "warnings": [str(warning) for warning in built.warnings]}
-    return {**found, "failed": True} if built.errors else found
+    result = {**answer(built), "warnings": [str(warning) for warning in built.warnings]}
+    return {**result, "failed": True} if built.errors else result
 
 
 def notes(recipe: Mapping, served: Mapping) -> list[str]:
@@ -72,29 +72,29 @@ def notes(recipe: Mapping, served: Mapping) -> list[str]:
     return [recipe["note"]] if recipe.get("note") and served["image"] == recipe["image"] else []
 
 
-def explicit_options(asked: Mapping) -> dict[str, t.Any]:
+def explicit_options(args: Mapping) -> dict[str, t.Any]:
     """Return the engine options that the recipe and a user have written."""
-    return dict(merge_hash(asked["recipe"].get("options") or {}, asked["options"]))
+    return dict(merge_hash(args["recipe"].get("options") or {}, args["options"]))
 
 
-def memory_request(asked: Mapping, served: Mapping) -> dict[str, t.Any]:
+def memory_request(args: Mapping, served: Mapping) -> dict[str, t.Any]:
     """What the plan of the memory counts. It fills in what the options leave open."""
-    facts = from_head(asked["facts"]) or {}
+    facts = from_head(args["facts"]) or {}
     models = {use: {"name": served[use], "facts": facts.get(served[use]) or {}} for use in ("target", "draft")}
-    sparks = int(asked["recipe"].get("sparks", 1))
+    sparks = int(args["recipe"].get("sparks", 1))
     return {
         **{key: served[key] for key in sizes.SERVED},
-        **{key: asked[key] for key in ("reserve_gib", "memory")},
-        **{**models, "sparks": sparks, "options": explicit_options(asked)},
+        **{key: args[key] for key in ("reserve_gib", "memory")},
+        **{**models, "sparks": sparks, "options": explicit_options(args)},
     }
 
 
-def memory_plan(asked: Mapping, served: Mapping, wish: sizes.MemoryRequest, host: str) -> dict[str, t.Any]:
+def memory_plan(args: Mapping, served: Mapping, wish: sizes.MemoryRequest, host: str) -> dict[str, t.Any]:
     """Return the plan of the memory. It tells nothing where memory or models are missing since a look has failed, which
     is told of."""
-    plan, facts = memory.plan(wish, host), from_head(asked["facts"]) or {}
-    known = asked["memory"] and all(facts.get(served[use]) for use in ("target", "draft") if served[use])
-    seen = known or not asked.get("incomplete")
+    plan, facts = memory.plan(wish, host), from_head(args["facts"]) or {}
+    known = args["memory"] and all(facts.get(served[use]) for use in ("target", "draft") if served[use])
+    seen = known or not args.get("incomplete")
     told_of = {name: plan[name] if seen else [] for name in ("lines", "warnings")}
     own = [line for text in served["lines"] for line in wrap_text(text, "  ", "    ")]
     return {**plan, **told_of, "lines": [*told_of["lines"], *([""] if own and seen else []), *own]}
@@ -104,21 +104,21 @@ def unique(texts: t.Iterable[str]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def with_memory(plan: Mapping, asked: Mapping, host: str) -> dict[str, t.Any]:
+def with_memory(plan: Mapping, args: Mapping, host: str) -> dict[str, t.Any]:
     """Return a plan whose memory is counted again; values and engine options do not depend on what is free."""
-    found = memory_plan(asked, plan["served"], sizes.read(memory_request(asked, plan["served"])), host)
-    return {**plan, **found, "warnings": unique([*plan["warnings"], *found["warnings"]])}
+    result = memory_plan(args, plan["served"], sizes.read(memory_request(args, plan["served"])), host)
+    return {**plan, **result, "warnings": unique([*plan["warnings"], *result["warnings"]])}
 
 
 def in_container(config: Mapping, options: Mapping, draft: str, path: str) -> dict[str, t.Any]:
     """Return the config with the draft model's path in the container for its name, unless the options name it
     themselves."""
     own = (options.get("speculative_config") or {}).values()
-    found = without_tags(config)
-    section = found["options"].get("speculative_config") or {}
+    result = without_tags(config)
+    section = result["options"].get("speculative_config") or {}
     for key in [key for key, value in section.items() if value == draft and draft not in own]:
         section[key] = path
-    return {**found, "text": render(found["options"])}
+    return {**result, "text": render(result["options"])}
 
 
 def decide(asked: Mapping, host: str) -> dict[str, t.Any]:

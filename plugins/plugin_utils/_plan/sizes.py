@@ -196,13 +196,13 @@ def read_model(data: t.Mapping[str, t.Any], head: bool = False) -> Model:
 
 
 def read_memory(data: t.Mapping[str, t.Any] | None) -> Memory:
-    found = data or {}
+    result = data or {}
     return Memory(
-        total=positive_int(found.get("total")),
-        available=size(found.get("available")),
-        slot=size(found.get("slot")),
-        usage=tuple(str(one) for one in found.get("usage") or ()),
-        cuda=read_cuda(found.get("cuda") or {}),
+        total=positive_int(result.get("total")),
+        available=size(result.get("available")),
+        slot=size(result.get("slot")),
+        usage=tuple(str(one) for one in result.get("usage") or ()),
+        cuda=read_cuda(result.get("cuda") or {}),
     )
 
 

@@ -47,8 +47,8 @@ def completed_steps(
         and not copy_targets(snapshots)
         and not any(directory_mismatch(snapshots, host) for host in snapshots),
     }
-    done["link"] = bool(link_steps) and all("link" in found for found in link_steps.values())
+    done["link"] = bool(link_steps) and all("link" in step for step in link_steps.values())
     done["ssh_keys"] = (
-        done["image_copies"] and done["model_copies"] and all("ssh_keys" in found for found in link_steps.values())
+        done["image_copies"] and done["model_copies"] and all("ssh_keys" in step for step in link_steps.values())
     )
     return [step for step, nothing in done.items() if nothing]

@@ -83,25 +83,25 @@ def check_name(name: str, value: t.Any, known: t.Sequence[str]) -> None:
         raise ValueError(f"{name} is {str(value)!r}, but must be one of {', '.join(known)}")
 
 
-def applies(choice: Mapping, given: Mapping) -> bool:
+def applies(choice: Mapping, inputs: Mapping) -> bool:
     """Whether a benchmark's choice is about what is left open. Who gives a length wants drafts."""
-    other_method = given.get("method") not in (None, choice.get("method"))
-    drafts_after_all = choice.get("method") == NONE and given.get("draft_length") is not None
+    other_method = inputs.get("method") not in (None, choice.get("method"))
+    drafts_after_all = choice.get("method") == NONE and inputs.get("draft_length") is not None
     return bool(choice) and not other_method and not drafts_after_all
 
 
-def sources(recipe: Mapping, given: Mapping, choice: Mapping) -> dict[str, tuple[str, t.Any, str]]:
+def sources(recipe: Mapping, inputs: Mapping, choice: Mapping) -> dict[str, tuple[str, t.Any, str]]:
     """By name, who has the last word on a value, the value, and that in words; the recipe has it on all others."""
-    found: dict[str, tuple[str, t.Any, str]] = {}
+    result: dict[str, tuple[str, t.Any, str]] = {}
     chosen = f"chosen by the benchmark of {choice.get('date')}"
     for name in BENCHMARK_FIELDS if choice else ():
         if name == "draft_length" or choice[name] != recipe.get(name):
-            found[name] = ("benchmark", choice[name], chosen)
-    for name, value in ((name, given[name]) for name in FIELD_LABELS if name in given):
+            result[name] = ("benchmark", choice[name], chosen)
+    for name, value in ((name, inputs[name]) for name in FIELD_LABELS if name in inputs):
         # What is not open is the recipe's by default.
         if value is not None if name in BENCHMARK_FIELDS else str(value) != str(recipe.get(name)):
-            found[name] = ("given", value, f"given {value_location(value)}")
-    return found
+            result[name] = ("given", value, f"given {value_location(value)}")
+    return result
 
 
 def unused_values(method: str) -> dict[str, t.Any]:
@@ -120,20 +120,20 @@ def leaves(value: t.Any, path: str = "") -> t.Iterator[str]:
         yield f"{path} {json.dumps(value, default=str) if isinstance(value, (dict, list)) else value}".strip()
 
 
-def overrides(recipe: Mapping, given: Mapping) -> dict[str, dict[str, str]]:
+def overrides(recipe: Mapping, inputs: Mapping) -> dict[str, dict[str, str]]:
     """What somebody has given besides the values, where it is not the recipe's."""
-    found = {}
+    result = {}
     for name, word in OTHER_LABELS.items():
-        value, its = given.get(name), recipe.get(name)
+        value, its = inputs.get(name), recipe.get(name)
         if isinstance(value, dict):
             shared = its if isinstance(its, dict) and name != "options" else {}
             value = {key: one for key, one in value.items() if str(shared.get(key)) != str(one)}
         if value and str(value) != str(its):
             # A variable may hold a token: it is named only, since this is printed and recorded.
             parts = value if name == "environment" else leaves(value)
-            says = f"{word} {', '.join(parts)}, given {value_location(given[name])}"
-            found[name] = {"from": "given", "says": says}
-    return found
+            says = f"{word} {', '.join(parts)}, given {value_location(inputs[name])}"
+            result[name] = {"from": "given", "says": says}
+    return result
 
 
 def reverted_values(before: Mapping | None, values: Mapping, origins: Mapping) -> list[str]:
@@ -153,7 +153,7 @@ def reverted_values(before: Mapping | None, values: Mapping, origins: Mapping) -
 
 def merge(
     recipe: Mapping,
-    given: Mapping,
+    inputs: Mapping,
     kept: Mapping | None = None,
     models: t.Mapping[str, Mapping] | None = None,
     before: Mapping | None = None,
@@ -165,39 +165,39 @@ def merge(
     comes that is not the recipe's, and says so in words; `lines` are the same for people.
     """
     # Empty is a method of one's own, in the engine options.
-    check_name("speculative_serve_method", given.get("method") if given.get("method") != "" else None, CHOICES)
-    check_name("speculative_serve_family", given.get("family"), (AUTO, *FAMILY_NAMES))
-    choice = applicable_choice(kept, recipe, str(given["image"]), models or {})
-    found = sources(recipe, given, choice if applies(choice, given) else {})
+    check_name("speculative_serve_method", inputs.get("method") if inputs.get("method") != "" else None, CHOICES)
+    check_name("speculative_serve_family", inputs.get("family"), (AUTO, *FAMILY_NAMES))
+    choice = applicable_choice(kept, recipe, str(inputs["image"]), models or {})
+    result = sources(recipe, inputs, choice if applies(choice, inputs) else {})
     values = {
         **{name: recipe.get(name) for name in FIELD_LABELS},
-        **{name: value for name, (_who, value, _said) in found.items()},
+        **{name: value for name, (_who, value, _said) in result.items()},
     }
     values["draft_length"] = length_of(values["draft_length"] or 0)
-    if values["method"] not in ("", NONE) and "draft_length" in found and not values["draft_length"]:
+    if values["method"] not in ("", NONE) and "draft_length" in result and not values["draft_length"]:
         raise ValueError(
             f"speculative_serve_draft_length is 0, with which {values['method']} drafts nothing. Make it 1 or more, "
             "or serve without drafts with -e speculation=off"
         )
-    chosen = found.get("draft_length", ("",))[0] == "benchmark"
+    chosen = result.get("draft_length", ("",))[0] == "benchmark"
     without = unused_values(values["method"])
     values.update(without)
-    found = {name: source for name, source in found.items() if name not in without}
+    result = {name: source for name, source in result.items() if name not in without}
     origins = {}
-    for name in (name for name in FIELD_LABELS if name in found):
-        who, _value, said = found[name]
+    for name in (name for name in FIELD_LABELS if name in result):
+        who, _value, said = result[name]
         what = (
             "no drafts"
             if (name, values[name]) == ("method", NONE)
             else f"{FIELD_LABELS[name]} {values[name] if name != 'method' else values[name] or 'of its own'}"
         )
         origins[name] = {"from": who, "says": f"{what}, {said}"}
-    origins.update(overrides(recipe, given))
+    origins.update(overrides(recipe, inputs))
     return {
         **values,
         "benchmark": choice if chosen else {},
-        "break_even": bounds_from(values["draft_length"], given.get("break_even")) if values["method"] else None,
-        "break_even_figures": given.get("break_even") or {},
+        "break_even": bounds_from(values["draft_length"], inputs.get("break_even")) if values["method"] else None,
+        "break_even_figures": inputs.get("break_even") or {},
         "origins": origins,
         "lines": [
             *(f"not from the recipe: {origin['says']}" for origin in origins.values()),

@@ -63,10 +63,10 @@ def keys(
 
 
 def image_copies(run: Run, facts: Mapping, loaded_host: str = "") -> Result:
-    found = images.copies(facts)
+    result = images.copies(facts)
     # The Spark that has just loaded the image, if one has.
-    is_other = run.host == loaded_host and run.host in found["to"] and not run.is_check
-    return {**found, **refusal_result(images.image_mismatch(facts, run.host) if is_other else "")}
+    is_other = run.host == loaded_host and run.host in result["to"] and not run.is_check
+    return {**result, **refusal_result(images.image_mismatch(facts, run.host) if is_other else "")}
 
 
 def model_copies(run: Run, snapshots: Mapping, state_directory: str, verify: bool = False) -> Result:

@@ -48,8 +48,8 @@ SERVE = (
 def settings(container: Inputs) -> Result:
     """Return how Docker is to run the container, as far as a user says it."""
     given = {name: container.get(name) for name in container_spec.SETTINGS}
-    found = {name: value for name, value in given.items() if value is not None}
-    return {"network": "host", **found}
+    result = {name: value for name, value in given.items() if value is not None}
+    return {"network": "host", **result}
 
 
 def node_inputs(run: Run) -> Result:
@@ -124,11 +124,11 @@ def record(
     """
     if rollback_in and (refusal := rollback.refusal(run.host, all_records, rollback_in, docker)):
         return run.refusal_result(refusal)
-    found = deployment or {}
+    result = deployment or {}
     return {
-        **plans.run_plan(found, None, docker["slot"], records["latest"], records["present"] is not None),
-        "reservations": plans.reserved_space(found, records["present"], rollback_in) if rollback_in else [],
-        **run.refusal_result(plans.unreachable_reason(found, docker["addresses"])),
+        **plans.run_plan(result, None, docker["slot"], records["latest"], records["present"] is not None),
+        "reservations": plans.reserved_space(result, records["present"], rollback_in) if rollback_in else [],
+        **run.refusal_result(plans.unreachable_reason(result, docker["addresses"])),
     }
 
 
@@ -138,8 +138,8 @@ def start(
     """Return what the start of the present container waits for, and refuse a Spark that the others cannot find."""
     here = set(run.variables["ansible_play_hosts"])
     missing = [each for each in run.variables["ansible_play_hosts_all"] if each not in here]
-    found = lifecycle.start_conditions(run.host, labels, record, addresses, missing, all_labels)
-    return {**found, **refusal_result(found["problem"])}
+    result = lifecycle.start_conditions(run.host, labels, record, addresses, missing, all_labels)
+    return {**result, **refusal_result(result["problem"])}
 
 
 RECORDS = "dgx_spark.speculative.spark_info with gather: [docker, records]"

@@ -56,10 +56,10 @@ def endpoint(
     published_ports: t.Sequence[str] | None = None,
 ) -> Result:
     """Return where the API of a new deployment is."""
-    found = lifecycle.api_endpoint(run.host, run.hosts, host, port)
+    result = lifecycle.api_endpoint(run.host, run.hosts, host, port)
     return {
-        **found,
-        "docker_query": lifecycle.docker_query(found, network, image, published_ports, cache_directory),
+        **result,
+        "docker_query": lifecycle.docker_query(result, network, image, published_ports, cache_directory),
         "alternative": alternative(run, recipe, image),
         **run.refusal_result(lifecycle.exposure_problem(host, expose, allow_unauthenticated, network, run.hosts)),
     }
@@ -88,10 +88,10 @@ def check_container(
     labels: Mapping = EMPTY,
     publish: placement.Publish | None = None,
 ) -> Result:
-    found = placement.Placement(
+    result = placement.Placement(
         name, image, look, registry, unpack_factor, inputs, listens, publish, labels, alternative
     )
-    return refusal_result("\n".join(f"{run.host}: {problem}" for problem in placement.problems(found)))
+    return refusal_result("\n".join(f"{run.host}: {problem}" for problem in placement.problems(result)))
 
 
 def check_disk_space(

@@ -129,11 +129,11 @@ def query_spec(forms: Forms) -> dict[str, t.Any]:
 
 def with_facts(variables: Mapping, arguments: Mapping) -> Result:
     """Complete a question by what is known of each Spark: `from_hosts` names a variable for an argument of its form."""
-    asked = {name: value for name, value in arguments.items() if name != "from_hosts"}
-    found = {
+    args = {name: value for name, value in arguments.items() if name != "from_hosts"}
+    result = {
         part: host_vars.read_from_hosts(variables, name) for part, name in (arguments.get("from_hosts") or {}).items()
     }
     return {
-        query: {form: {**(own or {}), **found} for form, own in forms.items()} if isinstance(forms, dict) else forms
-        for query, forms in asked.items()
+        query: {form: {**(own or {}), **result} for form, own in forms.items()} if isinstance(forms, dict) else forms
+        for query, forms in args.items()
     }

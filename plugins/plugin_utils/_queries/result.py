@@ -56,7 +56,7 @@ def record(
     if plans.is_record(deployment):
         return {"record": deployment, "replaced_record": records["present"] or records["previous"]}
     planned = plans.Deployment(**deployment)
-    found = plans.Observation(
+    result = plans.Observation(
         image=observation["docker"]["image"],
         container=container,
         memory_available=observation["machine"]["memory_available"],
@@ -66,7 +66,7 @@ def record(
         ranks=from_head(ranks) or [],
         networks=networks,
     )
-    made = planned.record(found, datetime.datetime.now(datetime.timezone.utc))
+    made = planned.record(result, datetime.datetime.now(datetime.timezone.utc))
     made = plans.with_verdict(made, records.get("verdict") or {})
     return {"record": made, "replaced_record": plans.previous_record(planned, records)}
 

@@ -117,8 +117,10 @@ def reuse_or_decide(run: Run, plan: Mapping, **gathered: Mapping) -> Result:
 def memory(run: Run, plan: Mapping, facts: Mapping) -> Result:
     """Return a plan with the memory plan that follows from what is known of the memory by now."""
     inputs = user_inputs(run)
-    found = serving.with_memory(registered(plan), decision_inputs(run, inputs, {"slots": {}, "facts": facts}), run.host)
-    return checked_plan(run, found, inputs["overcommit"])
+    result = serving.with_memory(
+        registered(plan), decision_inputs(run, inputs, {"slots": {}, "facts": facts}), run.host
+    )
+    return checked_plan(run, result, inputs["overcommit"])
 
 
 FORMS: Forms = {"decide": Form(decide), "memory": Form(memory)}

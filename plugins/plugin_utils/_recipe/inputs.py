@@ -103,14 +103,14 @@ RESERVED = {
 
 def inputs(roles: Path) -> dict[str, dict[str, str]]:
     """Return what a user may set, with its type: of every role from its argument specs, and of Open WebUI."""
-    found: dict[str, dict[str, str]] = {"open_webui": OPEN_WEBUI}
+    result: dict[str, dict[str, str]] = {"open_webui": OPEN_WEBUI}
     for path in sorted(roles.glob("*/meta/argument_specs.yml")):
         specs = yaml_load(path.read_text(encoding="utf-8"))["argument_specs"]
         options = (option for spec in specs.values() for option in (spec.get("options") or {}).items())
-        found[path.parent.parent.name] = {
+        result[path.parent.parent.name] = {
             name: option.get("type", "str") for name, option in options if not HANDED_OVER.fullmatch(name)
         }
-    return found
+    return result
 
 
 def likely_typos(

@@ -101,8 +101,8 @@ class Loader(yaml.SafeLoader):
                     raise yaml.MarkedYAMLError(problem="only mappings can be merged", problem_mark=source.start_mark)
                 self.flatten_mapping(source)
                 merged += source.value
-        found = {(key.tag, str(key.value)): (key, value) for key, value in reversed(own + merged)}
-        node.value = [*reversed(found.values())] if merged else own
+        result = {(key.tag, str(key.value)): (key, value) for key, value in reversed(own + merged)}
+        node.value = [*reversed(result.values())] if merged else own
 
     def _count(self, node: yaml.Node, parts: t.Sequence[yaml.Node]) -> None:
         self._sizes[id(node)] = 1 + sum(self._sizes.get(id(part), 1) for part in parts)

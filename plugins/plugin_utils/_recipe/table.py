@@ -52,9 +52,9 @@ def lines(recipes: t.Iterable[Recipe]) -> list[str]:
     """A name and its description for each, as wide as the page."""
     rows = table(recipes)
     column = max((len(row["recipe"]) for row in rows), default=0) + 2
-    found = []
+    result = []
     for row in rows:
         sparks = f"{row['Sparks']} Spark{'s' if row['Sparks'] != '1' else ''}"
         text = f"{row['target model']}, {row['method']}; {row['image']}, {sparks}"
-        found += wrap_text(text, f"{row['recipe']:<{column}}", " " * column, width() - INDENT)
-    return found
+        result += wrap_text(text, f"{row['recipe']:<{column}}", " " * column, width() - INDENT)
+    return result

@@ -72,7 +72,7 @@ class Endpoint:
     ca: str = ""
 
     def of(self, scope: str) -> list[str]:
-        return [one["url"] for one in self.urls if one["scope"] == scope]
+        return [url["url"] for url in self.urls if url["scope"] == scope]
 
     @property
     def key(self) -> str:
@@ -99,9 +99,9 @@ def api(url: str, listens_on: str | None) -> str:
 
 def rows(url: str, listens_on: str | None, endpoint: Endpoint, where: str = "") -> list[tuple[str, str]]:
     """The addresses, those that others use first, and what they need for that."""
-    found = [(f"{one}/v1", "other machines, with a key") for one in endpoint.of(LAN)]
-    found += [(f"{one}/v1", "containers on the Spark, with a key") for one in endpoint.of(DOCKER)]
-    lines = [f"{address} ({who})" for address, who in found]
+    result = [(f"{one}/v1", "other machines, with a key") for one in endpoint.of(LAN)]
+    result += [(f"{one}/v1", "containers on the Spark, with a key") for one in endpoint.of(DOCKER)]
+    lines = [f"{address} ({who})" for address, who in result]
     if not endpoint.of(LAN):
         lines.insert(0, api(url, listens_on) + where)
     named = [("" if number else "URL", line) for number, line in enumerate(lines)]

@@ -75,13 +75,13 @@ def _gone_elsewhere(host: str, status: Status, around: Around) -> str:
 
 def _mixed_advice(host: str, status: Status, other: str) -> list[Advice]:
     """Return what there is to do for a Spark whose other half serves something else."""
-    found = []
+    result = []
     if status.state != "stopped":
-        found.append(Advice(f"Free its memory, since {other} has another deployment now", "stop", (host,)))
+        result.append(Advice(f"Free its memory, since {other} has another deployment now", "stop", (host,)))
     if status.deployment in shipped(RECIPES):
         says, nodes = f"Serve {status.deployment} again", _nodes(host, status)
-        found.append(Advice(says, "serve", nodes, f"recipe={status.deployment}"))
-    return found
+        result.append(Advice(says, "serve", nodes, f"recipe={status.deployment}"))
+    return result
 
 
 def _for_the_state(host: str, status: Status) -> list[Advice]:
@@ -114,10 +114,10 @@ def _rollback_advice(host: str, status: Status, around: Around) -> list[Advice]:
 def advice(host: str, status: Status, around: Around) -> list[Advice]:
     """Return the next commands."""
     other = "" if status.state in (*SERVING, RANK_RUNS) else _gone_elsewhere(host, status, around)
-    found = _mixed_advice(host, status, other) if other else _for_the_state(host, status)
-    found += _rollback_advice(host, status, around)
+    result = _mixed_advice(host, status, other) if other else _for_the_state(host, status)
+    result += _rollback_advice(host, status, around)
     removable = status.disk.reclaimable_bytes or 0
     if removable >= WORTH_REMOVING:
         says = f"Give back {amount(removable)} that nothing serves"
-        found.append(Advice(says, "cleanup", (host,), "unused=true"))
-    return found
+        result.append(Advice(says, "cleanup", (host,), "unused=true"))
+    return result

@@ -78,8 +78,8 @@ def redacted(rows: Rows, known: t.Sequence[Variables], names: bool) -> Rows:
     hosts = [] if names else [*variable_values(known, ADDRESSES), *variable_values(facts, FACTS)]
     users = [*variable_values(known, USERS), *variable_values(facts, ["user_id"])]
     return {
-        host: documents.redacted({"image": image_of(found), "rows": found}, hosts, users)["rows"]
-        for host, found in rows.items()
+        host: documents.redacted({"image": image_of(row), "rows": row}, hosts, users)["rows"]
+        for host, row in rows.items()
     }
 
 
@@ -108,24 +108,24 @@ def counts(shown: Report) -> tuple[int, int]:
 def lines(shown: Report) -> list[str]:
     """For the screen: what was not measured, and why."""
     measured, every = counts(shown)
-    found = [f"  {measured} of {every} rows were measured."]
+    result = [f"  {measured} of {every} rows were measured."]
     for spark in shown["sparks"]:
         missing = [f"{row['what']}: {row['not_measured']}" for row in spark["rows"] if "not_measured" in row]
-        found += ["", f"  Not measured on {spark['name']}:"] if missing else []
+        result += ["", f"  Not measured on {spark['name']}:"] if missing else []
         for text in missing:
-            found += wrap_text(clean(text), "    - ", "      ")
-    return [*found, ""]
+            result += wrap_text(clean(text), "    - ", "      ")
+    return [*result, ""]
 
 
 def sections(shown: Report) -> dict[str, list[Line]]:
     """The rows under their headings, those of two Sparks side by side."""
-    found: dict[str, dict[str, Line]] = {}
+    result: dict[str, dict[str, Line]] = {}
     for place, spark in enumerate(shown["sparks"]):
         for row in spark["rows"]:
-            heading = found.setdefault(row["section"], {})
+            heading = result.setdefault(row["section"], {})
             line = heading.setdefault(row["id"], Line(row["what"], row.get("how", ""), [None] * len(shown["sparks"])))
             line.cells[place] = row
-    return {heading: list(rows.values()) for heading, rows in found.items()}
+    return {heading: list(rows.values()) for heading, rows in result.items()}
 
 
 def value_lines(row: Row) -> list[str]:

@@ -160,8 +160,8 @@ def objection(found: Findings, name: str = "") -> list[str]:
     if not reasons:
         return []
     if found.spark["is_spark"]:
-        said = f"{name}: {reasons}" if name else f"{reasons[:1].upper()}{reasons[1:]}"
-        return [f"{said}. {found.spark['remedy']}"]
+        text = f"{name}: {reasons}" if name else f"{reasons[:1].upper()}{reasons[1:]}"
+        return [f"{text}. {found.spark['remedy']}"]
     here = "It is the machine you are on (ansible_connection: local); give the address of your Spark in the inventory."
     hint = here if found.local else "Is the address in the inventory right?"
     return [f"{name or 'This'} is not a DGX Spark: {reasons}. {hint}"]
@@ -175,8 +175,8 @@ def obstacles(host: str, found: Findings) -> list[str]:
 def fabric(rails: t.Sequence[Facts], sparks: int) -> list[Row]:
     """The ways of so many Sparks through the cable as they are planned."""
     cluster = cluster_of({}, {}, {"cluster": {"rank": 0, "rails": list(rails)}})
-    found = [("fabric", describe_rail(rail, None, sparks)) for rail in cluster.rails] if cluster else []
-    return found or [("fabric", NOT_SEEN)]
+    result = [("fabric", describe_rail(rail, None, sparks)) for rail in cluster.rails] if cluster else []
+    return result or [("fabric", NOT_SEEN)]
 
 
 def received(name: str, found: Findings) -> list[Row]:
@@ -218,11 +218,11 @@ def problem_lines(problem: str) -> list[str]:
 def _numbered(of_one: t.Sequence[Row]) -> dict[tuple[str, int], str]:
     """Rows by name and how often the name was there before."""
     seen: dict[str, int] = {}
-    found = {}
+    result = {}
     for name, text in of_one:
         seen[name] = seen.get(name, -1) + 1
-        found[name, seen[name]] = text
-    return found
+        result[name, seen[name]] = text
+    return result
 
 
 def side_by_side(columns: t.Sequence[t.Sequence[Row]]) -> list[str]:
@@ -305,7 +305,7 @@ def refusal(problems: t.Sequence[str], left: str = "what serves was left alone")
 
 def worth_knowing(hosts: t.Mapping[str, Findings | None]) -> list[str]:
     """What works, but not as one may expect; what is the same for several is told once."""
-    notes = dict.fromkeys(note for found in hosts.values() if found for note in found.notes)
+    notes = dict.fromkeys(note for host in hosts.values() if host for note in host.notes)
     return ["  Worth knowing:", *(f"  {line}" for line in _items(notes))] if notes else []
 
 

@@ -62,8 +62,8 @@ def status_of(facts: Facts) -> Status:
     disk.unused_files = _rows_of(Removable, facts["disk"]["unused_files"])
     disk.incomplete_downloads = _rows_of(Removable, facts["disk"]["incomplete_downloads"])
     status = Status(**{field.name: facts[field.name] for field in dataclasses.fields(Status)})
-    status.disk, status.models = disk, [Model(**one) for one in facts["models"]]
-    status.jobs = [Job(**one) for one in facts["jobs"]]
+    status.disk, status.models = disk, [Model(**model) for model in facts["models"]]
+    status.jobs = [Job(**job) for job in facts["jobs"]]
     status.previous = Previous(**facts["previous"]) if facts["previous"] else None
     return status
 
@@ -184,7 +184,9 @@ def _disk(disk: Disk) -> list[tuple[str, str]]:
         image += f", the previous one's {size(disk.previous_image_bytes)}"
     rows = [("disk: image", image)]
     if disk.unused_images:
-        rows.append(("  not in use", ", ".join(f"{one.reference} {size(one.bytes)}" for one in disk.unused_images)))
+        rows.append(
+            ("  not in use", ", ".join(f"{image.reference} {size(image.bytes)}" for image in disk.unused_images))
+        )
     rows.append(("disk: models", f"{size(disk.models_used_bytes)} in use"))
     if disk.unused_models:
         names = ", ".join(f"{model.id} {size(model.bytes)}" for model in disk.unused_models)

@@ -65,7 +65,7 @@ def read_back(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
         )
     parts.append(network(ranks))
     versions = [rank.get("versions") for rank in ranks]
-    if isinstance(versions[0], dict) and all(one == versions[0] for one in versions):
+    if isinstance(versions[0], dict) and all(version == versions[0] for version in versions):
         listed = ", ".join(f"{name} {version}" for name, version in sorted(versions[0].items()) if version)
         parts.append(f"the same versions ({listed})" if listed else "the same versions")
     return [("both ranks" if len(ranks) == 2 else "all ranks", ", ".join(parts))]
@@ -73,10 +73,10 @@ def read_back(record: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
 
 def network(ranks: t.Sequence[t.Mapping[str, t.Any]]) -> str:
     """Return what the ranks' NCCL uses. RDMA is only what the NCCL of every rank calls so."""
-    found = [nccl.parse_facts(rank.get("network")) for rank in ranks]
-    if any(one is not None and not one.rdma for one in found):
+    result = [nccl.parse_facts(rank.get("network")) for rank in ranks]
+    if any(one is not None and not one.rdma for one in result):
         return "NCCL without RDMA"
-    if None in found:
+    if None in result:
         return "not known whether NCCL uses RDMA"
     return f"RDMA through the {'cable' if len(ranks) == 2 else 'switch'} by NCCL's own log"
 

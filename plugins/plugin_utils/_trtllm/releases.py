@@ -58,8 +58,8 @@ class Release:
 
 
 def family_of(version: Version) -> Family | None:
-    found = range_of(version, RANGES)
-    return None if found is None else FAMILIES[RANGES.index(found)]
+    result = range_of(version, RANGES)
+    return None if result is None else FAMILIES[RANGES.index(result)]
 
 
 def _known(family: Family) -> list[Version]:

@@ -190,11 +190,11 @@ def read(directory: Path) -> tuple[Family, ...]:
             made[name] = {**family, "lineage": lineage}
         return made[name]
 
-    found = [
-        {**family, "name": name, "sections": {key: _section(one) for key, one in family["sections"].items()}}
+    result = [
+        {**family, "name": name, "sections": {key: _section(section) for key, section in family["sections"].items()}}
         for name, family in ((name, whole(name)) for name in files)
     ]
-    return tuple(sorted(found, key=lambda family: version_of(family["first"]) or ()))
+    return tuple(sorted(result, key=lambda family: version_of(family["first"]) or ()))
 
 
 FAMILIES = read(DIRECTORY)

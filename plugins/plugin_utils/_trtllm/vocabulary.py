@@ -94,12 +94,12 @@ def section_errors(path: str, said: Said, before: Said, extends: bool) -> list[s
     """What is wrong with the fields of a section, of which the family that is extended may have some."""
     fields, known = said.get("fields") or {}, before.get("fields") or {}
     errors = []
-    for name, one in fields.items():
-        if one is None or (extends and one == NEWER):
+    for name, field in fields.items():
+        if field is None or (extends and field == NEWER):
             continue
         where = f"{path}.fields.{name}"
-        errors += field_errors(where, one, known.get(name))
-        after = one.get("after") if isinstance(one, dict) else None
+        errors += field_errors(where, field, known.get(name))
+        after = field.get("after") if isinstance(field, dict) else None
         if after is not None and after not in (known.keys() | fields.keys()) - {name}:
             errors.append(f"{where}.after is '{after}', which is no other field of the section")
     return errors

@@ -68,18 +68,18 @@ def tail(text: str) -> str:
 
 def failure_text(result: t.Mapping[str, t.Any], host: str) -> str:
     """In the result's own words; of a loop, in those of each item that failed."""
-    of_each = (one for one in result.get("results") or () if isinstance(one, t.Mapping))
+    of_each = (result for result in result.get("results") or () if isinstance(result, t.Mapping))
     items = [one for one in of_each if one.get("failed") or one.get("unreachable")]
     if items:
         return "\n".join(
-            f"{one.get('_ansible_item_label', one.get('item', ''))}: {failure_text(one, host)}" for one in items
+            f"{item.get('_ansible_item_label', item.get('item', ''))}: {failure_text(item, host)}" for item in items
         )
     message = next(filter(None, map(result.get, ("msg", "reason", "censored"))), "It failed without a word.")
     text = "\n".join(map(str, message)) if isinstance(message, list) else str(message)
     lines = [text.strip().removeprefix(f"{host}: ")]
     # Of setup, which runs several.
     modules = result.get("failed_modules")
-    lines += [failure_text(one, host) for one in modules.values()] if isinstance(modules, dict) else []
+    lines += [failure_text(module, host) for module in modules.values()] if isinstance(modules, dict) else []
     if result.get("rc"):
         lines.append(f"rc: {result['rc']}")
     for name in ("stderr", "module_stderr", "stdout", "module_stdout"):
@@ -96,8 +96,8 @@ def repeats(final: str, earlier: str) -> bool:
 def blocks(failures: t.Sequence[Failure]) -> list[str]:
     """Each once: a host's last one is why it failed, and those before it are told where it does not repeat them."""
     told: dict[tuple[str, ...], list[str]] = {}
-    for host in dict.fromkeys(one.host for one in failures):
-        own = [one for one in failures if one.host == host]
+    for host in dict.fromkeys(failure.host for failure in failures):
+        own = [failure for failure in failures if failure.host == host]
         last = own[-1]
         before = [
             f"{one.task}: {one.why}" for one in own[:-1] if not repeats(last.why, one.why) and HIDDEN not in one.why

@@ -67,14 +67,14 @@ def chain(task: t.Any) -> t.Iterator[t.Any]:
 
 def entry(task: t.Any, names: t.Mapping[str, str]) -> Entry:
     """The outermost role that a task belongs to, called as the playbook calls its inclusion."""
-    found = Entry("", "")
+    result = Entry("", "")
     for part in chain(task):
         role = getattr(part, "_role", None)
         if isinstance(part, IncludeRole):
-            found = Entry(part._uuid, names.get(part._uuid) or part.get_name())
+            result = Entry(part._uuid, names.get(part._uuid) or part.get_name())
         elif role is not None:
-            found = Entry(role.get_name(), role.get_name())
-    return found
+            result = Entry(role.get_name(), role.get_name())
+    return result
 
 
 def task_name(task: t.Any) -> str:
@@ -103,8 +103,8 @@ def is_measured(model: t.Any) -> bool:
 def result_text(result: t.Mapping[str, t.Any]) -> str:
     """What a result has for people."""
     models, recipe, progress = (result.get(name) for name in ("repositories", "recipe", "progress"))
-    if isinstance(models, list) and models and all(is_measured(one) for one in models):
-        total, missing = (sum(one[name] for one in models) for name in ("bytes_total", "bytes_missing"))
+    if isinstance(models, list) and models and all(is_measured(model) for model in models):
+        total, missing = (sum(model[name] for model in models) for name in ("bytes_total", "bytes_missing"))
         return f"{amount(total)}, {f'{amount(missing)} to fetch' if missing else 'all here'}"
     if isinstance(recipe, dict):
         return str(recipe.get("title") or "")
@@ -181,11 +181,11 @@ class Step:
         return not any(seen.words() or seen.changed or seen.differs for seen in self.hosts.values())
 
     def lines(
-        self, name: str, now: float, everybody: t.Collection[str], failed: t.Collection[str]
+        self, name: str, now: float, nodes: t.Collection[str], failed: t.Collection[str]
     ) -> list[tuple[str, str]]:
         """Mark and text, one for all hosts, or for each of those that differ."""
         groups: dict[tuple[str, str], list[str]] = {}
-        for host in in_order(list(self.hosts), everybody, str):
+        for host in in_order(list(self.hosts), nodes, str):
             seen = self.of(host)
             marks = {"failed": host in failed, "changed": seen.changed, "differs": seen.differs, "ok": True}
             mark = next(mark for mark, holds in marks.items() if holds)
@@ -196,7 +196,7 @@ class Step:
         *above, name = wrap(name, columns=column)
         lines = []
         for (mark, words), hosts in groups.items():
-            same = set(hosts) >= set(everybody)
+            same = set(hosts) >= set(nodes)
             text = words if same else f"{', '.join(hosts)}: {words}".removesuffix(": ")
             heads = [f"{mark:<8} {part}" for part in above[:1]] + [f"{'':<8} {part}" for part in above[1:]]
             head = f"{'' if above else mark:<8} {name:<{column}} {duration(now - self.began):>9}  "
