@@ -124,11 +124,11 @@ def main() -> None:
         required_one_of=[list(SUBJECTS)],
         supports_check_mode=True,
     )
-    asked = module.params
+    args = module.params
     try:
-        if asked["plan"] is not None:
-            module.exit_json(changed=False, **plan(ProxySpec(**asked["plan"]), read_host()))
-        result = check(asked["check"])
+        if args["plan"] is not None:
+            module.exit_json(changed=False, **plan(ProxySpec(**args["plan"]), read_host()))
+        result = check(args["check"])
     except (CheckError, HostError) as error:
         module.fail_json(msg=str(error))
     if "msg" in result:

@@ -93,8 +93,8 @@ def inodes(directory: Path) -> dict[str, int]:
     """What the directories in it are by number, whoever makes and removes them; nothing where check mode made none."""
     if not directory.is_dir():
         return {}
-    with os.scandir(directory) as found:
-        return {entry.name: entry.inode() for entry in found if entry.is_dir()}
+    with os.scandir(directory) as result:
+        return {entry.name: entry.inode() for entry in result if entry.is_dir()}
 
 
 def remedy(error: OSError, directory: str) -> str:
@@ -181,8 +181,8 @@ class DeploymentFiles:
     def recorded(self) -> dict[str, str]:
         """What was in the files of the generation that was seen to serve, by name."""
         files = (records.read_record(self.directory / "record.json") or {}).get("files")
-        found = files if isinstance(files, dict) else {}
-        return {name: content for name, content in found.items() if isinstance(content, str)}
+        result = files if isinstance(files, dict) else {}
+        return {name: content for name, content in result.items() if isinstance(content, str)}
 
     def prune(self) -> None:
         # Reserved for the record of what served before, and there was none.

@@ -595,10 +595,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
-    found: dict[str, t.Any] = {}
+    result: dict[str, t.Any] = {}
     if "status" in params["gather"]:
         try:
-            found.update(StatusInspector(params, Machine()).gather().facts())
+            result.update(StatusInspector(params, Machine()).gather().facts())
         except FormatError as error:
             module.fail_json(msg=str(error))
     if "log" in params["gather"]:
@@ -606,8 +606,8 @@ def main() -> None:
         if wanted["lines"] < 1:
             module.fail_json(msg=f"lines is {wanted['lines']}, but at least 1 line has to be asked for.")
         where = Path(params["state_directory"]), params["socket"], params["container"]
-        found["log"] = last_log_lines(*where, wanted["lines"], wanted["raw"], wanted["all_runs"])
-    module.exit_json(changed=False, **found)
+        result["log"] = last_log_lines(*where, wanted["lines"], wanted["raw"], wanted["all_runs"])
+    module.exit_json(changed=False, **result)
 
 
 if __name__ == "__main__":

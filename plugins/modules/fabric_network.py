@@ -164,13 +164,13 @@ class Change:
 
     def asked(self) -> Result:
         try:
-            found = neighbours(self.ask.get("addresses") or {}, bool(self.ask.get("greet")), GREET_S)
+            result = neighbours(self.ask.get("addresses") or {}, bool(self.ask.get("greet")), GREET_S)
         except OSError as error:
             raise FabricError(
                 f"{error.filename} cannot be used to ask who is on the wire: {error.strerror}. If it has gone, plug "
                 "the cable into both Sparks until it clicks and wait 30 s; then run again."
             ) from None
-        return {"changed": False, "neighbours": found}
+        return {"changed": False, "neighbours": result}
 
     def confirmed(self) -> Result:
         state = self._same()

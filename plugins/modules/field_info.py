@@ -85,19 +85,19 @@ def look(world: World, parameters: t.Mapping[str, t.Any]) -> list[dict[str, t.An
     return machine + link + [measured(sensor, world) for sensor in further]
 
 
-def found(world: World, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def found(world: World, inputs: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """What is asked for, in the form in which it is returned."""
     made: dict[str, t.Any] = {"rows": [], "samples": [], "problems": [], "url": "", "unanswered": ""}
     made["answer_s"] = None
-    if given["watch_until"]:
-        return {**made, "samples": watch(world, Path(given["watch_until"]), given["deadline"])}
-    if given["phase"] == "first_answer":
-        return {**made, "answer_s": reboot.first_answer(given["url"], given["deadline"], given["elapsed_s"])}
-    if given["phase"] == "before_reboot":
+    if inputs["watch_until"]:
+        return {**made, "samples": watch(world, Path(inputs["watch_until"]), inputs["deadline"])}
+    if inputs["phase"] == "first_answer":
+        return {**made, "answer_s": reboot.first_answer(inputs["url"], inputs["deadline"], inputs["elapsed_s"])}
+    if inputs["phase"] == "before_reboot":
         slot = next(sensor for sensor in MACHINE if sensor.id == "hotplug_state")
-        looks = [*sensors(given["bandwidth_program"] or ""), slot]
-        return {**made, **reboot.before(world, given["controller"], looks)}
-    return {**made, "rows": look(world, given)}
+        looks = [*sensors(inputs["bandwidth_program"] or ""), slot]
+        return {**made, **reboot.before(world, inputs["controller"], looks)}
+    return {**made, "rows": look(world, inputs)}
 
 
 def main() -> None:

@@ -706,10 +706,10 @@ class SnapshotSurvey:
             for name, model in self.directories.items()
         }
 
-    def describe(self, found: Survey) -> tuple[dict[str, dict[str, t.Any]], list[str]]:
+    def describe(self, snapshot: Survey) -> tuple[dict[str, dict[str, t.Any]], list[str]]:
         """What is known of each model, and why the pair's draft does not belong to its target."""
-        models: dict[str, ModelFiles] = {view["id"]: CachedModelFiles(view, self.hub) for view in found.views}
-        facts = {view["id"]: facts_of(models[view["id"]], view["bytes_weights"]) for view in found.views}
+        models: dict[str, ModelFiles] = {view["id"]: CachedModelFiles(view, self.hub) for view in snapshot.views}
+        facts = {view["id"]: facts_of(models[view["id"]], view["bytes_weights"]) for view in snapshot.views}
         pair = self.module.params["model_pair"]
         names = [pair.get("target") or "", pair.get("draft") or ""]
         models.update({name: ModelFiles(Path(name)) for name in names if name.startswith("/")})
@@ -721,27 +721,27 @@ class SnapshotSurvey:
         problems: list[str] = []
         try:
             accept = self.module.params["foreign_paths"] == "accept"
-            found = survey(self.wanted, self.cache, self.receipts, self.hub, accept, self.module.params["verify"])
-            if not found.errors and not found.token_needed:
+            result = survey(self.wanted, self.cache, self.receipts, self.hub, accept, self.module.params["verify"])
+            if not result.errors and not result.token_needed:
                 try:
-                    facts, problems = self.describe(found)
+                    facts, problems = self.describe(result)
                 except TokenNeededError as error:
-                    found.token_needed.append(str(error))
+                    result.token_needed.append(str(error))
                 except HubError as error:
-                    found.errors.append(str(error))
+                    result.errors.append(str(error))
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             self.module.fail_json(
                 msg=f"What answers at {self.module.params['endpoint']} does not speak as the Hub does ({error!r}); "
                 "check huggingface_cache_endpoint and the way to it.",
             )
-        return found, facts, problems
+        return result, facts, problems
 
     def look(self) -> dict[str, t.Any]:
         free, mount_point = free_space(self.cache)
-        found, facts, problems = self.survey()
+        result, facts, problems = self.survey()
         if (waited := self.wait()) is not None:
             return waited
-        self.refuse(found.errors + (found.token_needed if self.module.params["missing_token"] == "fail" else []))
+        self.refuse(result.errors + (result.token_needed if self.module.params["missing_token"] == "fail" else []))
         directories = self.in_directories()
         told = {"verify": True} if self.module.params["verify"] else {}
         complete = [f"{name} ({amount(model['bytes'])})" for name, model in directories.items()]
@@ -752,11 +752,11 @@ class SnapshotSurvey:
             "changed": False,
             "finished": True,
             **({"cache": self.found} if self.found else {}),
-            "repositories": found.views,
+            "repositories": result.views,
             "models": {
                 **{
                     view["id"]: {"commit": view["commit"], "snapshot": view["snapshot"], "bytes": view["bytes_total"]}
-                    for view in found.views
+                    for view in result.views
                 },
                 **directories,
             },
@@ -764,17 +764,17 @@ class SnapshotSurvey:
             "model_facts": facts,
             "unverified": [
                 {**{key: view[key] for key in ("id", "revision", "commit", "include", "exclude")}, **told}
-                for view in found.views
+                for view in result.views
                 if not view["verified"]
             ],
-            "complete": all(view["complete"] for view in found.views),
-            "verified": all(view["verified"] for view in found.views),
-            "bytes_missing": sum(view["bytes_missing"] or 0 for view in found.views),
-            "incomplete_bytes": sum(part["size"] for view in found.views for part in view["incomplete_downloads"]),
+            "complete": all(view["complete"] for view in result.views),
+            "verified": all(view["verified"] for view in result.views),
+            "bytes_missing": sum(view["bytes_missing"] or 0 for view in result.views),
+            "incomplete_bytes": sum(part["size"] for view in result.views for part in view["incomplete_downloads"]),
             "cache_free_bytes": free,
             "cache_filesystem": str(mount_point),
             "model_pair_problems": problems,
-            "token_needed": bool(found.token_needed),
+            "token_needed": bool(result.token_needed),
             "authorized": bool(self.module.params["token"]),
             "files_missing": [
                 path

@@ -185,27 +185,27 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    asked = set(module.params["gather"])
-    if "cluster" in asked and module.params["cluster"] is None:
+    args = set(module.params["gather"])
+    if "cluster" in args and module.params["cluster"] is None:
         module.fail_json(msg="To gather 'cluster', the option cluster has to say what to look at.")
     try:
         docker = DockerInspector(module.params["docker"], Machine())
     except ValueError as error:
         module.fail_json(msg=str(error))
-    found: dict[str, t.Any] = {"ansible_facts": login()} if "login" in asked else {}
-    for subset in sorted(asked - {"login"}):
+    result: dict[str, t.Any] = {"ansible_facts": login()} if "login" in args else {}
+    for subset in sorted(args - {"login"}):
         try:
-            found[subset] = look(subset, module.params, docker, found)
+            result[subset] = look(subset, module.params, docker, result)
         except (EngineError, machine.LookError) as error:
-            if len(asked) == 1 or (subset == "docker" and "records" in asked):
+            if len(args) == 1 or (subset == "docker" and "records" in args):
                 module.fail_json(msg=str(error))
-            found[subset] = {}
+            result[subset] = {}
         except FormatError as error:
             module.fail_json(msg=str(error))
         # A dry run has not let the user in yet.
-        if subset == "docker" and "records" in asked and not module.check_mode and (why := unseen(found["docker"])):
+        if subset == "docker" and "records" in args and not module.check_mode and (why := unseen(result["docker"])):
             module.fail_json(msg=why)
-    module.exit_json(changed=False, **found)
+    module.exit_json(changed=False, **result)
 
 
 if __name__ == "__main__":

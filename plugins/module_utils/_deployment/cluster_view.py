@@ -130,7 +130,7 @@ def _rail(row: t.Any) -> Rail | None:
 
 def _addresses(environment: t.Mapping[str, str], name: str) -> list[str]:
     """A list in the environment."""
-    return [one.strip() for one in environment.get(name, "").split(",") if one.strip()]
+    return [part.strip() for part in environment.get(name, "").split(",") if part.strip()]
 
 
 def _others(environment: t.Mapping[str, str]) -> list[list[str]]:
@@ -284,16 +284,16 @@ def describe_rail(rail: Rail, link: Link | None = None, sparks: int = 2) -> str:
 
 def faults(rail: Rail, link: Link) -> list[str]:
     """What is not as it was set up."""
-    found = []
+    result = []
     if link.up is False:
-        found.append("the link is down")
+        result.append("the link is down")
     if link.address_here is False:
-        found.append("the address is gone")
+        result.append("the address is gone")
     if link.up and rail.mtu and link.mtu and link.mtu < rail.mtu:
-        found.append(f"its MTU is {link.mtu} now")
+        result.append(f"its MTU is {link.mtu} now")
     if link.up and rail.speed_mbps and link.speed_mbps and link.speed_mbps < rail.speed_mbps:
-        found.append(f"it runs at {speed(link.speed_mbps)} now")
-    return found
+        result.append(f"it runs at {speed(link.speed_mbps)} now")
+    return result
 
 
 def ranks_of(data: t.Any) -> list[dict[str, t.Any]]:
@@ -308,8 +308,8 @@ def cores(rank: t.Mapping[str, t.Any]) -> int | None:
 
 
 def _differences(data: t.Any) -> list[dict[str, t.Any]]:
-    found = data.get("differences") if isinstance(data, dict) else None
-    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+    result = data.get("differences") if isinstance(data, dict) else None
+    return [row for row in result if isinstance(row, dict)] if isinstance(result, list) else []
 
 
 def differences_of(data: t.Any, severity: str) -> list[str]:
@@ -327,8 +327,8 @@ def by_tcp(data: t.Any) -> str | None:
 def rdma_ready(data: t.Any) -> str | None:
     """Return the RDMA devices that all ranks could use when they were started; None if that is not known. Whether NCCL
     uses them is another matter."""
-    found = [rank.get("verbs") for rank in ranks_of(data)]
-    if len(found) < 2 or not all(isinstance(one, dict) and one and None not in one.values() for one in found):
+    result = [rank.get("verbs") for rank in ranks_of(data)]
+    if len(result) < 2 or not all(isinstance(one, dict) and one and None not in one.values() for one in result):
         return None
-    each = [" and ".join(map(str, one)) for one in found if isinstance(one, dict)]
+    each = [" and ".join(map(str, one)) for one in result if isinstance(one, dict)]
     return each[0] if len(set(each)) == 1 else "; ".join(each)

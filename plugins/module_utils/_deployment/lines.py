@@ -48,11 +48,11 @@ def wrap_text(text: str, first: str = "", later: str = "", columns: int | None =
 
 def fit_lines(lines: t.Iterable[str]) -> list[str]:
     """Lines of which each that is too long goes on below itself, indented."""
-    found = []
+    result = []
     for line in lines:
         own = line[: len(line) - len(line.lstrip())]
-        found += [line] if len(line) <= width() else wrap_text(line, own, f"{own}  ")
-    return found
+        result += [line] if len(line) <= width() else wrap_text(line, own, f"{own}  ")
+    return result
 
 
 def section(title: str, sentences: t.Iterable[str]) -> list[str]:
@@ -74,13 +74,13 @@ def command(words: t.Iterable[str], indent: str = "    ") -> list[str]:
 
 def quote_words(words: t.Iterable[str]) -> list[str]:
     """Words as a shell takes them; an option stays beside its value."""
-    found: list[str] = []
+    result: list[str] = []
     for word in words:
         # A home directory is the shell's to find.
         home, path = ("~/", word[2:]) if word.startswith("~/") else ("", word)
         word = home + shlex.quote(path)
-        if found and found[-1].startswith("-") and " " not in found[-1] and not word.startswith("-"):
-            found[-1] += f" {word}"
+        if result and result[-1].startswith("-") and " " not in result[-1] and not word.startswith("-"):
+            result[-1] += f" {word}"
         else:
-            found.append(word)
-    return found
+            result.append(word)
+    return result

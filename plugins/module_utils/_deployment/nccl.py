@@ -83,32 +83,32 @@ def parse(text: str, wanted: str = "") -> Network | None:
     `wanted` is NCCL_IB_HCA, as far as it is known: NCCL itself says it, but its plug-in does not.
     """
     lines = _LINE.findall(text)
-    networks = [next(filter(None, found.groups())) for line in lines if (found := _NETWORK.match(line))]
+    networks = [next(filter(None, match.groups())) for line in lines if (match := _NETWORK.match(line))]
     if not networks:
         return None
     name = next((network for network in networks if not _VERBS.fullmatch(network)), networks[0])
     rdma = bool(_VERBS.fullmatch(name))
-    wanted = next((found[1] for line in lines if (found := _FILTER.match(line))), wanted)
+    wanted = next((match[1] for line in lines if (match := _FILTER.match(line))), wanted)
     pattern = _RDMA_DEVICES if rdma else _INTERFACES
-    told = [_NAME.findall(found[1]) for line in lines if (found := pattern.match(line))]
+    told = [_NAME.findall(match[1]) for line in lines if (match := pattern.match(line))]
     devices: list[str] = next((devices for devices in reversed(told) if devices), [])
     if not rdma:
         return Network(name, rdma, devices, [], *_reason(lines, wanted))
-    names = [] if wanted.startswith("^") else [one.partition(":")[0] for one in wanted.lstrip("=").split(",") if one]
-    missing = [one for one in names if devices and not any(device.startswith(one) for device in devices)]
+    names = [] if wanted.startswith("^") else [part.partition(":")[0] for part in wanted.lstrip("=").split(",") if part]
+    missing = [name for name in names if devices and not any(device.startswith(name) for device in devices)]
     return Network(name, rdma, devices, missing)
 
 
 def _reason(lines: t.Sequence[str], wanted: str) -> tuple[str, str]:
     """Return why NCCL does not use RDMA, and what to do."""
-    disabled = [found for line in lines if (found := _DISABLED.match(line))]
+    disabled = [match for line in lines if (match := _DISABLED.match(line))]
     if disabled:
         return f"{disabled[0][1]} is set to {disabled[0][2]}", _OWN_SETTINGS
     if any(_NO_LIBRARY.match(line) for line in lines):
         return "it cannot load libibverbs", "use an image that has libibverbs.so.1, as NVIDIA's have"
     if any(_NO_INTERFACE.match(line) for line in lines):
         return "it finds no IP interface for RDMA", "check NCCL_SOCKET_IFNAME and the addresses of the fabric"
-    closed = list(dict.fromkeys(found[1] for line in lines if (found := _NOT_OPENED.match(line))))
+    closed = list(dict.fromkeys(match[1] for line in lines if (match := _NOT_OPENED.match(line))))
     closed = [device for device in closed if not wanted or _chosen(device, wanted)]
     if closed:
         return (
@@ -142,7 +142,7 @@ def parse_facts(facts: t.Any) -> Network | None:
     if not isinstance(facts, dict) or not isinstance(facts.get("name"), str) or not isinstance(facts.get("rdma"), bool):
         return None
     lists = [facts[key] if isinstance(facts.get(key), list) else [] for key in ("devices", "missing")]
-    devices, missing = ([str(one) for one in names] for names in lists)
+    devices, missing = ([str(name) for name in names] for names in lists)
     why, fix = (str(facts.get(key) or "") for key in ("why", "fix"))
     return Network(facts["name"], facts["rdma"], devices, missing, why, fix)
 
@@ -157,14 +157,14 @@ def describe_network(network: Network) -> str:
 
 def findings(networks: t.Mapping[str, Network | None]) -> list[dict[str, str]]:
     """Return the findings of several ranks, by the names of their Sparks. What is the same is told once."""
-    found: list[dict[str, str]] = []
+    result: list[dict[str, str]] = []
     told: list[Network | None] = []
     for network in networks.values():
         names = [name for name, other in networks.items() if other == network]
         row = None if network in told else finding(network, join_words(names))
-        found += [row] if row else []
+        result += [row] if row else []
         told.append(network)
-    return found
+    return result
 
 
 def finding(network: Network | None, who: str) -> dict[str, str] | None:

@@ -186,7 +186,7 @@ def load_records(state_directory: Path, deployment: str | None, labels: t.Mappin
     directory = deployment_directory(state_directory, labels)
     slot = complete_record(directory / "record.json") if directory else None
     before = complete_record(state_directory / PREVIOUS)
-    found = {
+    result = {
         "latest": complete_record(state_directory / deployment / "record.json") if deployment else None,
         "slot_directory": str(directory) if directory else None,
         "slot": slot,
@@ -205,7 +205,7 @@ def load_records(state_directory: Path, deployment: str | None, labels: t.Mappin
         "files": present_files(state_directory / deployment, labels) if deployment else {},
         "images": images(state_directory, labels),
     }
-    return t.cast("LoadedRecords", found)
+    return t.cast("LoadedRecords", result)
 
 
 def file_identity(mode: str, content: bytes | None = None) -> str:
@@ -246,10 +246,10 @@ def load_notes(directory: Path) -> dict[str, t.Any]:
 def _mapping(path: Path) -> dict[str, t.Any]:
     """What a file has; nothing where it cannot be read."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return data if isinstance(data, dict) else {}
 
 
 def lost_models(record: Record) -> list[str]:
@@ -275,8 +275,8 @@ def valid_part(value: t.Any, shape: t.Any) -> t.Any:
         return value if has_valid_types(value, shape) else None
     if not isinstance(value, dict):
         return None
-    found = {key: valid_part(item, shape[key]) if key in shape else item for key, item in value.items()}
-    return {key: item for key, item in found.items() if item is not None or key not in shape}
+    result = {key: valid_part(item, shape[key]) if key in shape else item for key, item in value.items()}
+    return {key: item for key, item in result.items() if item is not None or key not in shape}
 
 
 def read_record(path: Path) -> Record | None:
@@ -296,24 +296,24 @@ def origins(record: t.Mapping[str, t.Any]) -> list[str]:
 def decoding_type(record: t.Mapping[str, t.Any]) -> str | None:
     """Return how a speculative_config drafts that the engine options bring; None where a method makes it."""
     own = (record.get("options") or {}).get("speculative_config")
-    found = own.get("decoding_type") if isinstance(own, dict) and record.get("method") == "" else None
-    return found if isinstance(found, str) else None
+    result = own.get("decoding_type") if isinstance(own, dict) and record.get("method") == "" else None
+    return result if isinstance(result, str) else None
 
 
 def differences(record: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> list[str]:
     """Return what tells one record of a deployment from another one, besides how drafts are made, in words."""
     if record.get("deployment") != other.get("deployment"):
         return []
-    found = [f"{name} {record.get(name)}" for name in COMPARED_FIELDS if record.get(name) != other.get(name)]
+    result = [f"{name} {record.get(name)}" for name in COMPARED_FIELDS if record.get(name) != other.get(name)]
     told = any(record.get(name) != other.get(name) for name in ("method", "draft_length"))
     references = [(one.get("image") or {}).get("reference") for one in (record, other)]
-    found += [f"image {references[0]}"] if references[0] != references[1] else []
+    result += [f"image {references[0]}"] if references[0] != references[1] else []
     mine, theirs = (one.get("options") or {} for one in (record, other))
     # What follows from these is told already.
     names = sorted(name for name in {*mine, *theirs} if mine.get(name) != theirs.get(name))
-    if names and not found and not told:
-        found.append(f"other engine options ({', '.join(names)})")
-    return found
+    if names and not result and not told:
+        result.append(f"other engine options ({', '.join(names)})")
+    return result
 
 
 def deployment_directory(state_directory: Path, labels: t.Mapping[str, str]) -> Path | None:
@@ -344,14 +344,14 @@ def named_generations(path: Path) -> set[Path] | None:
 def unused_files(state_directory: Path, mounted: t.Collection[Path]) -> list[Path]:
     """The generations that no container has mounted and no record names: neither that of its deployment nor that of
     what served before."""
-    found: list[Path] = []
+    result: list[Path] = []
     before = named_generations(state_directory / PREVIOUS)
     for directory in sorted(state_directory.glob(f"*/{GENERATIONS}")):
         own = named_generations(directory.parent / "record.json")
         if before is not None and own is not None:
             used = before | own | set(mounted)
-            found += [path for path in sorted(directory.iterdir()) if path not in used]
-    return found
+            result += [path for path in sorted(directory.iterdir()) if path not in used]
+    return result
 
 
 def is_of(record: Record, labels: t.Mapping[str, str]) -> bool:
@@ -373,10 +373,10 @@ def choice(directory: Path | None) -> dict[str, t.Any] | None:
     if directory is None:
         return None
     try:
-        found = json.loads((directory / "benchmark.json").read_text(encoding="utf-8"))
+        data = json.loads((directory / "benchmark.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    return found if fits(found, CHOICE) else None
+    return data if fits(data, CHOICE) else None
 
 
 def leased_trial(directory: Path) -> dict[str, t.Any] | None:
@@ -400,30 +400,33 @@ def previous(state_directory: Path) -> Record | None:
 
 def deployments(state_directory: Path) -> dict[str, Record]:
     """Every deployment that once served, by name."""
-    found = {}
+    result = {}
     for path in sorted(state_directory.glob("*/record.json")):
         record = read_record(path) if path.parent.name not in NOT_DEPLOYMENTS else None
         if record:
-            found[path.parent.name] = record
-    return found
+            result[path.parent.name] = record
+    return result
 
 
 def used_records(state_directory: Path, deployment: str | None, labels: t.Mapping[str, str]) -> list[Record | None]:
     """Return the records that remembered() uses, whole or not: of the slot, of the named deployment, the previous."""
     directory = deployment_directory(state_directory, labels)
     directories = [directory, state_directory / deployment if deployment else None]
-    return [*(read_record(one / "record.json") for one in directories if one), previous(state_directory)]
+    return [
+        *(read_record(directory / "record.json") for directory in directories if directory),
+        previous(state_directory),
+    ]
 
 
 def require_format(labels: t.Mapping[str, str], *used: Record | None) -> None:
     """Raise FormatError unless a container with these labels and the used records have the format."""
-    found = [(record["deployment"], "record", record.get("format")) for record in used if record]
+    result = [(record["deployment"], "record", record.get("format")) for record in used if record]
     if f"{LABEL}deployment" in labels:
         label = labels.get(f"{LABEL}format") or None
         number = int(label) if label and label.isdecimal() else label
-        found.insert(0, (labels[f"{LABEL}deployment"], "container", number))
+        result.insert(0, (labels[f"{LABEL}deployment"], "container", number))
     others: dict[tuple[str, str], str] = {}
-    for name, kind, number in found:
+    for name, kind, number in result:
         if number != FORMAT:
             others.setdefault((name, json.dumps(number)), kind)
     problems = [
@@ -433,7 +436,7 @@ def require_format(labels: t.Mapping[str, str], *used: Record | None) -> None:
         for (name, number), kind in others.items()
     ]
     if problems:
-        is_later = any(isinstance(number, int) and number > FORMAT for _name, _kind, number in found)
+        is_later = any(isinstance(number, int) and number > FORMAT for _name, _kind, number in result)
         fix = "Run cleanup.yml first" + (", or use the release that deployed it" if is_later else "")
         raise FormatError(f"{'; '.join(problems)}. {fix}. Nothing was changed.")
 
@@ -450,8 +453,8 @@ def _in_use(state_directory: Path, labels: t.Mapping[str, str]) -> list[Record |
     Without a container every deployment that is still there counts: any of them may be meant to come back.
     """
     directory = deployment_directory(state_directory, labels)
-    found = [read_record(directory / "record.json")] if directory else [*deployments(state_directory).values()]
-    return [*found, previous(state_directory)]
+    result = [read_record(directory / "record.json")] if directory else [*deployments(state_directory).values()]
+    return [*result, previous(state_directory)]
 
 
 def models_in_use(state_directory: Path, labels: t.Mapping[str, str]) -> dict[str, set[str]]:
@@ -480,9 +483,9 @@ def images(state_directory: Path, labels: t.Mapping[str, str]) -> dict[str, t.An
     """
     paths = [path for path in state_directory.glob("*/record.json") if path.parent.name not in NOT_DEPLOYMENTS]
     kept = [_mapping(path).get("reference") for path in (state_directory / IMAGES).glob("*.json")]
-    found = [read_record(path) for path in [*paths, *state_directory.glob(PREVIOUS)]]
-    known = {name for name in (*kept, *_images_of(found)) if isinstance(name, str) and name and name.isprintable()}
-    used = known if None in found else _images_of(_in_use(state_directory, labels))
+    result = [read_record(path) for path in [*paths, *state_directory.glob(PREVIOUS)]]
+    known = {name for name in (*kept, *_images_of(result)) if isinstance(name, str) and name and name.isprintable()}
+    used = known if None in result else _images_of(_in_use(state_directory, labels))
     receipts = [
         {"name": f"{hashlib.sha256(name.encode()).hexdigest()}.json", "content": f"{json.dumps({'reference': name})}\n"}
         for name in sorted(known)

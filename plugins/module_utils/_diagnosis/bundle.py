@@ -49,7 +49,7 @@ def contents(evidence: Evidence, diagnosis: t.Mapping[str, t.Any]) -> dict[str, 
     # A record holds the text of the files again, which stand in the archive by themselves.
     record = {name: value for name, value in (evidence.record or {}).items() if name != "files"}
     # Labels of other people's containers are none of our business.
-    containers = [{name: one.get(name) for name in CONTAINER_FACTS} for one in evidence.containers]
+    containers = [{name: container.get(name) for name in CONTAINER_FACTS} for container in evidence.containers]
     machine = {
         "memory": evidence.memory,
         "disks": [disk._asdict() for disk in evidence.disks],

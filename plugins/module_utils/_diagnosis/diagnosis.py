@@ -121,10 +121,10 @@ def finding_of(row: KnownProblem, evidence: str, where: str, order: int) -> Find
 
 def of_log(row: KnownProblem, line: str, where: str) -> Finding:
     """Return the finding of a line of the server's log; one that names no reason is the last to be told."""
-    found = finding_of(row, line, where, LOG_ORDER)
+    finding = finding_of(row, line, where, LOG_ORDER)
     if row.severity == WRAPPER:
-        found.severity, found.order = HINT, LAST
-    return found
+        finding.severity, finding.order = HINT, LAST
+    return finding
 
 
 class Diagnoser:
@@ -193,13 +193,13 @@ class Diagnoser:
                 self._add(of_log(remark.problem, remark.line, "server.log"))
 
     def _log(self, text: str, where: str, ended: bool) -> None:
-        found: Reason | None = reason(text)
-        if found and found.problem:
-            self._add(of_log(found.problem, found.line, where))
-            if found.problem.severity == WRAPPER:
+        cause: Reason | None = reason(text)
+        if cause and cause.problem:
+            self._add(of_log(cause.problem, cause.line, where))
+            if cause.problem.severity == WRAPPER:
                 self.tail = last_lines(text, SHOWN_LINES)
         elif ended and text.strip():
-            self.unexplained.append((where, found.line if found else "it does not say why it ended"))
+            self.unexplained.append((where, cause.line if cause else "it does not say why it ended"))
             self.tail = last_lines(text, SHOWN_LINES)
 
     def _docker(self) -> None:
@@ -253,13 +253,13 @@ def clear_causes(findings: t.Sequence[Finding]) -> None:
 def consequences(findings: t.Sequence[Finding]) -> set[str]:
     """The findings that another one explains together with all that they would explain themselves."""
     by_id = {finding.id: finding for finding in findings}
-    found = set()
+    result = set()
     for finding in findings:
         for other in (by_id[name] for name in finding.row.explains if name in by_id):
             beyond = set(other.row.explains) & set(by_id) - set(finding.row.explains) - {finding.id}
             if not beyond and finding.id not in other.row.explains:
-                found.add(other.id)
-    return found
+                result.add(other.id)
+    return result
 
 
 def order_by_root_cause(findings: t.Sequence[Finding]) -> None:
@@ -279,10 +279,14 @@ def promote(findings: t.Sequence[Finding], failure: str) -> None:
     """The best hint is the cause where nothing better was found."""
     if any(finding.severity == CAUSE for finding in findings):
         return
-    hints = [one for one in findings if one.severity == HINT and not one.consequence and not one.row.context]
+    hints = [
+        finding
+        for finding in findings
+        if finding.severity == HINT and not finding.consequence and not finding.row.context
+    ]
     if failure:
         # A run that failed has perhaps not come so far as to make the container.
-        hints = [one for one in hints if one.id != "container_missing"]
+        hints = [hint for hint in hints if hint.id != "container_missing"]
     if hints:
         min(hints, key=lambda finding: finding.order).severity = CAUSE
 

@@ -169,8 +169,8 @@ def run(*command: str) -> str:
     except subprocess.TimeoutExpired:
         raise OSError(f"{command[0]} did not end within {COMMAND_TIMEOUT_S:g} s") from None
     if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip() or done.stdout.decode("utf-8", "replace").strip()
-        raise OSError(completions.one_line(said) or f"{command[0]} ended with exit code {done.returncode}")
+        text = done.stderr.decode("utf-8", "replace").strip() or done.stdout.decode("utf-8", "replace").strip()
+        raise OSError(completions.one_line(text) or f"{command[0]} ended with exit code {done.returncode}")
     return done.stdout.decode("utf-8", "replace")
 
 
@@ -323,10 +323,10 @@ class EvidenceGatherer(Gatherer):
         return detail
 
     def _failed_log(self) -> str | None:
-        found = [(path.stat().st_mtime, path) for path in self.facts.state_directory.glob("*/failed.log")]
-        if not found:
+        result = [(path.stat().st_mtime, path) for path in self.facts.state_directory.glob("*/failed.log")]
+        if not result:
             return "there is none"
-        self.facts.failed_log_at, path = max(found)
+        self.facts.failed_log_at, path = max(result)
         self.facts.failed_log_path = path
         self.facts.failed_log = path.read_text(encoding="utf-8", errors="replace")[-512 * 1024 :]
         return None
@@ -415,8 +415,8 @@ class EvidenceGatherer(Gatherer):
 
 def newest_files(state_directory: Path) -> Path | None:
     """The files of a deployment that were written or recorded last, where no container says which ones count."""
-    found = state_directory.glob(f"*/{records.GENERATIONS}/*/options.yml")
-    times = {path.parent: path.stat().st_mtime for path in found}
+    result = state_directory.glob(f"*/{records.GENERATIONS}/*/options.yml")
+    times = {path.parent: path.stat().st_mtime for path in result}
     for path in state_directory.glob("*/record.json"):
         labels = ((records.read_record(path) or {}).get("container") or {}).get("labels") or {}
         files = records.files_directory(path.parent, labels)

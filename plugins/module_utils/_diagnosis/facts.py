@@ -169,7 +169,10 @@ def _loading_stands(row: str) -> Fact:
     def fact(evidence: Evidence) -> Answer:
         if evidence.said != "loading" or _said_for(evidence) < STALLS_AFTER_S:
             return None
-        line = next((one.line for one in remarks(evidence.server_log) if one.problem and one.problem.id == row), None)
+        line = next(
+            (remark.line for remark in remarks(evidence.server_log) if remark.problem and remark.problem.id == row),
+            None,
+        )
         return f"{line} for {_said_for(evidence) / 60:.0f} minutes" if line else None
 
     return fact
@@ -185,8 +188,12 @@ def engine_hangs(evidence: Evidence) -> Answer:
 
 
 def memory_held_by_others(evidence: Evidence) -> Answer:
-    held = sum(one.get("memory_bytes") or 0 for one in evidence.containers if one["name"] != evidence.container)
-    held += sum(one["bytes"] or 0 for one in evidence.gpu_processes if one["container"] is None)
+    held = sum(
+        container.get("memory_bytes") or 0
+        for container in evidence.containers
+        if container["name"] != evidence.container
+    )
+    held += sum(process["bytes"] or 0 for process in evidence.gpu_processes if process["container"] is None)
     # A desktop holds some, too.
     if held < evidence.memory.get("MemTotal", 0) * NOTABLE_SHARE or not held:
         return None
@@ -244,9 +251,9 @@ def memory_froze(evidence: Evidence) -> Answer:
     # A container that has not been started since has its last words in memory.log itself.
     context = (evidence.record or {}).get("context")
     for text in (evidence.memory_log, evidence.memory_before):
-        found = memory_curve.froze(text, evidence.boot_time, context)
-        if found:
-            return found
+        result = memory_curve.froze(text, evidence.boot_time, context)
+        if result:
+            return result
     return None
 
 
@@ -338,9 +345,9 @@ def server_silent(evidence: Evidence) -> Answer:
 def forced_acceptance(evidence: Evidence) -> Answer:
     variables = ((evidence.slot or {}).get("Config") or {}).get("Env") or []
     for text in (*variables, evidence.files.get("serve.sh", "")):
-        found = FORCED.search(text)
-        if found:
-            return found.group()
+        match = FORCED.search(text)
+        if match:
+            return match.group()
     return None
 
 
@@ -430,8 +437,8 @@ def trial(evidence: Evidence) -> Answer:
 def earlier_attempt(evidence: Evidence) -> Answer:
     if evidence.failure or not evidence.running or not undone(evidence):
         return None
-    found = reason(evidence.failed_log)
-    return f"{evidence.failed_log_path}: {found.line if found else 'it does not say why'}"
+    cause = reason(evidence.failed_log)
+    return f"{evidence.failed_log_path}: {cause.line if cause else 'it does not say why'}"
 
 
 def image_without_digest(evidence: Evidence) -> Answer:
@@ -490,8 +497,8 @@ def fabric_mtu(evidence: Evidence) -> Answer:
 
 
 def link_capped(evidence: Evidence) -> Answer:
-    found = [row.get("finding") for row in evidence.measured] if evidence.cluster else []
-    return next((str(one).partition(". ")[0] for one in found if one), None)
+    result = [row.get("finding") for row in evidence.measured] if evidence.cluster else []
+    return next((str(one).partition(". ")[0] for one in result if one), None)
 
 
 def twins_in_one_network(evidence: Evidence) -> Answer:
@@ -626,7 +633,7 @@ def infiniband_not_passed(evidence: Evidence) -> Answer:
     if evidence.slot is None or evidence.cluster is None:
         return None
     host = evidence.slot.get("HostConfig") or {}
-    places = [str(one.get("PathOnHost")) for one in host.get("Devices") or []]
+    places = [str(device.get("PathOnHost")) for device in host.get("Devices") or []]
     there = host.get("Privileged") or any(place.startswith("/dev/infiniband") for place in places)
     return None if there else "the container has no /dev/infiniband"
 
@@ -635,7 +642,7 @@ def memory_lock_limited(evidence: Evidence) -> Answer:
     if evidence.slot is None or evidence.cluster is None:
         return None
     limits = (evidence.slot.get("HostConfig") or {}).get("Ulimits") or []
-    lock = next((one for one in limits if one.get("Name") == "memlock"), None)
+    lock = next((limit for limit in limits if limit.get("Name") == "memlock"), None)
     if lock is not None and lock.get("Hard") == -1:
         return None
     return "the container may lock " + (
@@ -649,7 +656,7 @@ def fabric_not_pinned(evidence: Evidence) -> Answer:
     environment = environment_of(evidence.slot)
     if not environment.get("NCCL_SOCKET_IFNAME"):
         return "the container has no NCCL_SOCKET_IFNAME"
-    cards = [one for one in environment.get("NCCL_IB_HCA", "").split(",") if one]
+    cards = [part for part in environment.get("NCCL_IB_HCA", "").split(",") if part]
     if len(cards) < len(evidence.cluster.rails):
         return f"NCCL_IB_HCA names {len(cards)} of {len(evidence.cluster.rails)} devices"
     return None

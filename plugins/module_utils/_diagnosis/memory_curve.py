@@ -78,7 +78,7 @@ def describe_curve(curve: t.Sequence[tuple[float, int]]) -> str:
     """The last seconds, each with its GiB."""
     end = curve[-1][0]
     levels = [[level for at, level in curve if end - age - 1 < at <= end - age] for age in range(SHOWN_S - 1, -1, -1)]
-    shown = " ".join(f"{found[-1] / GIB:.0f}" for found in levels if found)
+    shown = " ".join(f"{level[-1] / GIB:.0f}" for level in levels if level)
     return f"GiB in its last seconds: {shown}"
 
 

@@ -109,7 +109,7 @@ class Redactor:
     """Redacts several texts; the same address gets the same placeholder in each."""
 
     def __init__(self, secrets: Secrets) -> None:
-        known = {one for one in secrets.tokens if len(one) >= _LEAST_SECRET}
+        known = {token for token in secrets.tokens if len(token) >= _LEAST_SECRET}
         spelt = {text for one in known for text in spellings(one) if len(text) >= _LEAST_SECRET}
         self._tokens = sorted(spelt, key=len, reverse=True)
         self._hosts = [
@@ -141,13 +141,13 @@ class Redactor:
         """Take out secrets, addresses, and the names of machine and user."""
         text = self.hide(text)
         text = _HOME.sub(r"\1<user>", text)
-        text = _MAC.sub(lambda found: self._name("mac", found.group().lower()), text)
+        text = _MAC.sub(lambda match: self._name("mac", match.group().lower()), text)
         text = _IPV6.sub(self._address, text)
         text = _IPV4.sub(self._address, text)
         for host in self._hosts:
             text = host.sub("<host>", text)
         for user in self._users:
-            text = user.sub(lambda found: f"{found.group(1) or ''}<user>", text)
+            text = user.sub(lambda match: f"{match.group(1) or ''}<user>", text)
         return text
 
     def _name(self, kind: str, value: str) -> str:
@@ -156,25 +156,25 @@ class Redactor:
             self._named[value] = f"<{kind}-{count + 1}>"
         return self._named[value]
 
-    def _address(self, found: re.Match[str]) -> str:
+    def _address(self, match: re.Match[str]) -> str:
         try:
-            address = ipaddress.ip_address(found.group())
+            address = ipaddress.ip_address(match.group())
         except ValueError:
             # A time of day, a version, or part of a checksum.
-            return found.group()
+            return match.group()
         if address.is_loopback or address.is_unspecified:
-            return found.group()
+            return match.group()
         return self._name("ip", str(address))
 
 
 def spellings(token: str) -> set[str]:
     """A token as it is, in an address, and in base64, where it begins at any of three places in a group of four."""
-    found = {token, quote(token, safe="")}
+    result = {token, quote(token, safe="")}
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + token.encode()).decode()
         # The first and the last group also hold what stands before and behind it.
-        found.add(encoded[(0, 4, 4)[before] : len(encoded) // 4 * 4 - 4])
-    return found
+        result.add(encoded[(0, 4, 4)[before] : len(encoded) // 4 * 4 - 4])
+    return result
 
 
 def redact(text: str, secrets: Secrets) -> str:
@@ -237,7 +237,7 @@ def token_paths(home: Path, cache: Path | None, environment: t.Mapping[str, str]
 
 def known_tokens(home: Path, cache: Path | None, environment: t.Mapping[str, str]) -> tuple[str, ...]:
     """The tokens that lie on this machine: those of the Hub, and those of Docker for registries."""
-    found = {environment.get(name, "") for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "NGC_API_KEY")}
+    result = {environment.get(name, "") for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "NGC_API_KEY")}
     for path in token_paths(home, cache, environment):
         try:
             text = path.read_text(encoding="utf-8", errors="replace")
@@ -246,13 +246,13 @@ def known_tokens(home: Path, cache: Path | None, environment: t.Mapping[str, str
         for line in text.splitlines():
             # stored_tokens is a file of sections with "hf_token = ..." each.
             if not line.strip().startswith("["):
-                found.add(line.partition("=")[2].strip() or line.strip())
+                result.add(line.partition("=")[2].strip() or line.strip())
     try:
         accounts = json.loads((home / ".docker/config.json").read_text(encoding="utf-8")).get("auths") or {}
-        found.update(str(account.get("auth") or "") for account in accounts.values())
+        result.update(str(account.get("auth") or "") for account in accounts.values())
     except (OSError, ValueError, AttributeError):
         pass
-    return tuple(sorted(one for one in found if len(one) >= _LEAST_SECRET))
+    return tuple(sorted(one for one in result if len(one) >= _LEAST_SECRET))
 
 
 def secrets_of(home: Path, cache: Path | None, hosts: t.Iterable[str], user: str) -> Secrets:

@@ -250,9 +250,9 @@ class DockerInspector:
         gpu = ask_gpu_processes()
         containers, processes = holdings(self._machine, containers, gpu)
         meminfo = parse_meminfo((self._machine.root / "proc/meminfo").read_text(encoding="ascii"))
-        slot = next((one for one in containers if one["name"] == slot_name), None)
+        slot = next((container for container in containers if container["name"] == slot_name), None)
         # What the driver does not tell of may be the most of it: then nothing is known.
-        sizes = [one["bytes"] for one in processes if one["container"] == slot_name]
+        sizes = [process["bytes"] for process in processes if process["container"] == slot_name]
         known = slot is None or (bool(sizes) and None not in sizes)
         return {
             "containers": containers,
@@ -282,11 +282,11 @@ class DockerInspector:
 
     def _access(self) -> dict[str, t.Any]:
         info: dict[str, t.Any] = {}
-        found: dict[str, t.Any] = {"containers": [], "slot": None, "standby": False, "image": None, "mounted": None}
+        result: dict[str, t.Any] = {"containers": [], "slot": None, "standby": False, "image": None, "mounted": None}
         try:
             info = self._engine.get("/info")
             engine = answering_engine(self._engine.get("/version"), info)
-            found = self._inspect()
+            result = self._inspect()
             state, detail = "usable", ""
         except PermissionError:
             engine = silent_engine(self._machine, Path(self._socket))
@@ -311,7 +311,7 @@ class DockerInspector:
             **self._places(info),
             "gpu": gpu_by is not None,
             "gpu_by": gpu_by,
-            **found,
+            **result,
         }
 
     def _inspect(self) -> dict[str, t.Any]:

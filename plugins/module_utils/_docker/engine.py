@@ -103,9 +103,9 @@ class Engine:
 
     def own_container(self, name: str) -> Answer | None:
         """Return a container if this collection made it: a name alone may be anybody's."""
-        found = self.container(name)
-        labels = ((found or {}).get("Config") or {}).get("Labels") or {}
-        return found if any(label.startswith(LABEL) for label in labels) else None
+        result = self.container(name)
+        labels = ((result or {}).get("Config") or {}).get("Labels") or {}
+        return result if any(label.startswith(LABEL) for label in labels) else None
 
     def standby(self, name: str) -> Answer | None:
         """Return what was put aside for a successor."""

@@ -81,8 +81,8 @@ def containerd_root(root: Path = Path("/")) -> Path:
     except (OSError, UnicodeDecodeError):
         return CONTAINERD_ROOT
     plain = re.split(r"^\s*\[", text, maxsplit=1, flags=re.MULTILINE)[0]
-    found = re.search(r"""^\s*root\s*=\s*["']([^"']+)["']""", plain, re.MULTILINE)
-    return Path(found[1]) if found else CONTAINERD_ROOT
+    match = re.search(r"""^\s*root\s*=\s*["']([^"']+)["']""", plain, re.MULTILINE)
+    return Path(match[1]) if match else CONTAINERD_ROOT
 
 
 def store_of(info: t.Mapping[str, t.Any], root: Path = Path("/")) -> Store | None:

@@ -51,15 +51,15 @@ def published_by(host_config: t.Mapping[str, t.Any]) -> list[PublishedPort]:
     """What a container, running or not, publishes; in the host's network Docker keeps the list and ignores it."""
     if host_config.get("NetworkMode") == "host":
         return []
-    found = []
+    result = []
     for inside, bindings in sorted((host_config.get("PortBindings") or {}).items()):
         container_port, _separator, protocol = inside.partition("/")
         for binding in bindings or []:
             # Without a port of the host Docker chooses one at each start.
             if binding.get("HostPort"):
                 address = binding.get("HostIp") or "0.0.0.0"
-                found.append(PublishedPort(int(binding["HostPort"]), int(container_port), address, protocol or "tcp"))
-    return found
+                result.append(PublishedPort(int(binding["HostPort"]), int(container_port), address, protocol or "tcp"))
+    return result
 
 
 def firewall_rules(published: t.Iterable[PublishedPort]) -> list[dict[str, t.Any]]:

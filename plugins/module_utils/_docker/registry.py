@@ -261,7 +261,7 @@ def nearest(tag: str, tags: list[str], count: int = 5) -> list[str]:
 
 def describe(registry: Registry, reference: Reference, platform: str) -> dict[str, t.Any]:
     """What the registry knows of an image."""
-    found: dict[str, t.Any] = {
+    result: dict[str, t.Any] = {
         "exists": False,
         "digest": None,
         "platform": platform,
@@ -274,32 +274,32 @@ def describe(registry: Registry, reference: Reference, platform: str) -> dict[st
     }
     answer = registry.manifest(reference.version)
     if answer is None:
-        found["tags"] = nearest(reference.tag, registry.tags()) if reference.tag else []
-        return found
+        result["tags"] = nearest(reference.tag, registry.tags()) if reference.tag else []
+        return result
     digest, manifest = answer
-    found.update(exists=True, digest=digest)
+    result.update(exists=True, digest=digest)
     if "manifests" in manifest:
         names = [platform_name(entry.get("platform") or {}) for entry in manifest["manifests"]]
         # Signatures and the like stand in the index as a platform called unknown.
-        found["platforms"] = sorted({name for name in names if name and "unknown" not in name})
+        result["platforms"] = sorted({name for name in names if name and "unknown" not in name})
         chosen = pick(manifest, platform)
         if chosen is None:
-            return found
+            return result
         answer = registry.manifest(chosen)
         if answer is None:
-            return found
+            return result
         digest, manifest = answer
     else:
         # A lone manifest does not say what it is for, and Docker would find out after the last layer.
         made_for = platform_name(registry.configuration(manifest["config"]["digest"]))
-        found["platforms"] = [made_for] if made_for else []
+        result["platforms"] = [made_for] if made_for else []
         if made_for and not is_for(made_for, platform):
-            return found
+            return result
     layers = {layer["digest"]: layer.get("size") or 0 for layer in manifest.get("layers") or []}
-    found.update(
+    result.update(
         platform_digest=digest,
         config_digest=(manifest.get("config") or {}).get("digest"),
         layers=[{"digest": digest, "size": size} for digest, size in layers.items()],
         compressed_bytes=sum(layers.values()),
     )
-    return found
+    return result

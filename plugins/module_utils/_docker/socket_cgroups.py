@@ -53,17 +53,17 @@ def _attributes(data: bytes) -> t.Iterator[tuple[int, bytes]]:
 
 def parse(data: bytes) -> tuple[dict[int, int], bool]:
     """The inodes of the sockets in a datagram, each with its control group's id, and whether it was the last one."""
-    found: dict[int, int] = {}
+    result: dict[int, int] = {}
     for kind, body in _messages(data):
         if kind in (_ERROR, _DONE):
-            return found, True
+            return result, True
         if kind != _BY_FAMILY or len(body) < _MESSAGE_SIZE:
             continue
         inode = struct.unpack_from("=I", body, _INODE_OFFSET)[0]
         for attribute, value in _attributes(body[_MESSAGE_SIZE:]):
             if attribute == _CGROUP_ID and len(value) == 8:
-                found[inode] = struct.unpack("=Q", value)[0]
-    return found, False
+                result[inode] = struct.unpack("=Q", value)[0]
+    return result, False
 
 
 def _ask(family: int) -> dict[int, int]:
@@ -71,18 +71,18 @@ def _ask(family: int) -> dict[int, int]:
         netlink.settimeout(2)
         request = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, _LISTENING) + bytes(48)
         netlink.send(_HEADER.pack(_HEADER.size + len(request), _BY_FAMILY, _REQUEST | _DUMP, 1, 0) + request)
-        found: dict[int, int] = {}
+        result: dict[int, int] = {}
         last = False
         while not last:
             some, last = parse(netlink.recv(1 << 16))
-            found.update(some)
-        return found
+            result.update(some)
+        return result
 
 
 def listening_cgroups() -> dict[int, int]:
     """The inodes of the listening TCP sockets, each with its control group's id; what the kernel keeps is missing."""
-    found: dict[int, int] = {}
+    result: dict[int, int] = {}
     for family in (socket.AF_INET, socket.AF_INET6):
         with contextlib.suppress(OSError, AttributeError):
-            found.update(_ask(family))
-    return found
+            result.update(_ask(family))
+    return result

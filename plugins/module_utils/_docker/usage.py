@@ -69,11 +69,11 @@ def collides(listening: str, wanted: str) -> bool:
 
 def listeners_of(machine: Machine) -> list[Listener]:
     """All the TCP sockets that wait for connections."""
-    found = []
+    result = []
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
-            found += parse_listeners((machine.root / "proc/net" / table).read_text())
-    return found
+            result += parse_listeners((machine.root / "proc/net" / table).read_text())
+    return result
 
 
 def listeners_on(machine: Machine, address: str, port: int) -> list[Listener]:
@@ -98,17 +98,17 @@ def addresses_of(machine: Machine) -> list[str]:
         trie = (machine.root / "proc/net/fib_trie").read_text()
     with contextlib.suppress(OSError):
         table = (machine.root / "proc/net/if_inet6").read_text()
-    found: list[ipaddress.IPv4Address | ipaddress.IPv6Address] = [
+    result: list[ipaddress.IPv4Address | ipaddress.IPv6Address] = [
         ipaddress.IPv4Address(text) for text in re.findall(r"\|-- ([0-9.]+)\n\s+/32 host LOCAL", trie)
     ]
-    found += [ipaddress.IPv6Address(bytes.fromhex(line.split()[0])) for line in table.splitlines()]
-    kept = {address for address in found if not (address.version == 6 and address.is_link_local)}
+    result += [ipaddress.IPv6Address(bytes.fromhex(line.split()[0])) for line in table.splitlines()]
+    kept = {address for address in result if not (address.version == 6 and address.is_link_local)}
     return [str(address) for address in sorted(kept, key=lambda one: (one.version, int(one)))]
 
 
 def processes_of(machine: Machine, inodes: t.Collection[int]) -> dict[int, int]:
     """The processes that hold sockets, by inode, as far as their files may be looked at."""
-    found: dict[int, int] = {}
+    result: dict[int, int] = {}
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     for process in (machine.root / "proc").iterdir() if wanted else ():
         if not process.name.isdigit():
@@ -118,8 +118,8 @@ def processes_of(machine: Machine, inodes: t.Collection[int]) -> dict[int, int]:
                 with contextlib.suppress(OSError):
                     inode = wanted.get(str(descriptor.readlink()))
                     if inode is not None:
-                        found.setdefault(inode, int(process.name))
-    return found
+                        result.setdefault(inode, int(process.name))
+    return result
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def holder(use: dict[str, t.Any]) -> str:
 
 def host_groups(machine: Machine, containers: list[dict[str, t.Any]]) -> dict[str, frozenset[int]]:
     """The containers in the host's network, with the ids of their control groups as far as they are known."""
-    host = [one for one in containers if one["network_mode"] == "host"]
+    host = [container for container in containers if container["network_mode"] == "host"]
     return {str(one["name"]): control_group(machine, one.get("pid")).ids for one in host}
 
 
@@ -213,8 +213,12 @@ def container_of_sockets(
     """The containers in the host's network that listen, by the inode of the socket."""
     groups = {number: name for name, ids in host_groups(machine, containers).items() for number in ids}
     cgroups = machine.sockets() if groups else {}
-    known = {one.inode: groups[cgroups[one.inode]] for one in listeners if cgroups.get(one.inode) in groups}
-    for inode, pid in processes_of(machine, {one.inode for one in listeners} - set(known)).items():
+    known = {
+        listener.inode: groups[cgroups[listener.inode]]
+        for listener in listeners
+        if cgroups.get(listener.inode) in groups
+    }
+    for inode, pid in processes_of(machine, {listener.inode for listener in listeners} - set(known)).items():
         container = container_of(machine, pid, containers)
         if container is not None:
             known[inode] = container
@@ -229,7 +233,7 @@ def suspects_of(machine: Machine, containers: list[dict[str, t.Any]], listeners:
     if not listeners:
         return []
     cgroups = machine.sockets()
-    told = all(one.inode in cgroups for one in listeners)
+    told = all(listener.inode in cgroups for listener in listeners)
     return [name for name, ids in host_groups(machine, containers).items() if not (told and ids)]
 
 
@@ -238,7 +242,9 @@ def ports_listening(machine: Machine, containers: list[dict[str, t.Any]]) -> dic
     listeners = listeners_of(machine)
     owners = container_of_sockets(machine, containers, listeners)
     return {
-        str(container["name"]): sorted({one.port for one in listeners if owners.get(one.inode) == container["name"]})
+        str(container["name"]): sorted(
+            {listener.port for listener in listeners if owners.get(listener.inode) == container["name"]}
+        )
         for container in containers
         if container["name"] in owners.values()
     }
@@ -248,7 +254,7 @@ def port_use(machine: Machine, containers: list[dict[str, t.Any]], address: str,
     """Who listens on a port."""
     listeners = listeners_on(machine, address, port)
     container = publisher_of(containers, address, port)
-    pid = next(iter(processes_of(machine, {one.inode for one in listeners}).values()), None)
+    pid = next(iter(processes_of(machine, {listener.inode for listener in listeners}).values()), None)
     process = None
     if pid is not None:
         container = container or container_of(machine, pid, containers)
@@ -302,7 +308,7 @@ def held_bytes(
 ) -> int | None:
     """The memory that a container keeps from others: what its processes have on the GPU, which no control group
     counts, and what its control group counts. None where neither is known."""
-    on_gpu = [one["bytes"] for one in processes or () if one["container"] == container["name"]]
+    on_gpu = [process["bytes"] for process in processes or () if process["container"] == container["name"]]
     sizes = [size for size in on_gpu if size is not None]
     anonymous = anonymous_bytes(control_group(machine, container.get("pid")))
     if anonymous is None and not sizes:
@@ -334,9 +340,13 @@ def memory_holders(
     containers: t.Sequence[dict[str, t.Any]], processes: t.Sequence[dict[str, t.Any]], slot: str | None
 ) -> list[str]:
     """Who else holds memory, in sentences, the biggest first."""
-    found = [(one["memory_bytes"] or 0, one["description"]) for one in containers if one["name"] != slot]
-    found += [(one["bytes"] or 0, one["description"]) for one in processes if one["container"] is None]
-    return [text for size, text in sorted(found, reverse=True) if size >= NOTABLE_BYTES]
+    result = [
+        (container["memory_bytes"] or 0, container["description"])
+        for container in containers
+        if container["name"] != slot
+    ]
+    result += [(process["bytes"] or 0, process["description"]) for process in processes if process["container"] is None]
+    return [text for size, text in sorted(result, reverse=True) if size >= NOTABLE_BYTES]
 
 
 def readable(size: int) -> str:
@@ -356,7 +366,7 @@ def describe_container(container: t.Mapping[str, t.Any]) -> str:
         f"up {up}" if up else None,
         "this collection's" if ours else "not this collection's",
     ]
-    published = {one["port"] for one in container.get("ports") or [] if one["protocol"] == "tcp" and one["port"]}
+    published = {port["port"] for port in container.get("ports") or [] if port["protocol"] == "tcp" and port["port"]}
     ports = [str(port) for port in sorted(published | set(container.get("ports_listening") or []))]
     memory = container.get("memory_bytes") or 0
     holds = [readable(memory)] if memory >= NOTABLE_BYTES else []

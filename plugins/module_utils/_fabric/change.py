@@ -59,8 +59,8 @@ State = dict[str, t.Any]
 
 def usable(address: str) -> bool:
     """Whether somebody has set it: not one that hosts give themselves, and with a network."""
-    found = ipaddress.IPv4Interface(address)
-    return not found.is_link_local and found.network.prefixlen < 32
+    result = ipaddress.IPv4Interface(address)
+    return not result.is_link_local and result.network.prefixlen < 32
 
 
 class Network:
@@ -172,11 +172,11 @@ class Network:
 
     def foreign_files(self, name: str, mac: str) -> list[str]:
         """The netplan files of others that set up this interface."""
-        found = []
+        result = []
         for path in netplan_files(self.root):
             if path.name != FILE.name and claims(path.name, path.read_text("utf-8", "replace"), name, mac):
-                found.append(f"/{path.relative_to(self.root)}")
-        return found
+                result.append(f"/{path.relative_to(self.root)}")
+        return result
 
     # What is to be
 

@@ -88,23 +88,23 @@ class Row:
     error: str | None = None
 
 
-def check_link(asked: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def check_link(args: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """What a look at a host's end of the cable says; PROOF in arguments.py is what it is asked with.
 
     Without an `error`, in which the host is named, the rails are those that were proven.
     """
     table: list[Row] = []
     findings: list[str] = []
-    rails = asked["rails"]
+    rails = args["rails"]
     try:
         check_rails(rails)
-        proof = LinkCheck(rails, asked["peer"], asked["timeout"], port=asked["port"])
+        proof = LinkCheck(rails, args["peer"], args["timeout"], port=args["port"])
         table = proof.check()
         errors = [row.error for row in table if row.error]
         rails, findings = rails if errors else proof.refreshed(), proof.findings
     except FabricError as error:
         errors = [str(error)]
-    start = [f"{asked['host']}:"] if asked["host"] and errors else []
+    start = [f"{args['host']}:"] if args["host"] and errors else []
     return {
         "error": " ".join([*start, *errors]),
         "table": [dataclasses.asdict(row) for row in table],
@@ -123,14 +123,14 @@ def check_rails(rails: t.Sequence[Rail]) -> None:
 
 def round_trip(output: str) -> float | None:
     """The time in the answer of ping."""
-    found = re.search(r"time[=<]([\d.]+) ms", output)
-    return float(found.group(1)) if found else None
+    match = re.search(r"time[=<]([\d.]+) ms", output)
+    return float(match.group(1)) if match else None
 
 
 def lost_packets(output: str) -> int:
     """How many of its packets ping saw no answer to; all of them if it does not say."""
-    found = re.search(r"(\d+) packets transmitted, (\d+) received", output)
-    return int(found.group(1)) - int(found.group(2)) if found else MANY_PINGS
+    match = re.search(r"(\d+) packets transmitted, (\d+) received", output)
+    return int(match.group(1)) - int(match.group(2)) if match else MANY_PINGS
 
 
 class LinkCheck:
@@ -176,7 +176,7 @@ class LinkCheck:
 
     def refreshed(self) -> list[Rail]:
         """The rails with what is known only now that they are up."""
-        found = []
+        result = []
         for rail in self._rails:
             port = self._sys / "class/infiniband" / str(rail.get("rdma") or "-") / "ports" / "1"
             # For information: NCCL chooses by itself.
@@ -184,7 +184,7 @@ class LinkCheck:
             index = next((gid["index"] for gid in table if gid["address"] == rail["address"]), None)
             mtu = read_number(self._sys / "class/net" / rail["interface"] / "mtu") or rail["mtu"]
             speed = rate_mbps(read_text(port / "rate")) or rail.get("speed_mbps")
-            found.append({**rail, "mtu": min(mtu, rail["mtu"]), "speed_mbps": speed, "gid_index": index})
+            result.append({**rail, "mtu": min(mtu, rail["mtu"]), "speed_mbps": speed, "gid_index": index})
             if index is None:
                 self.findings.append(
                     f"{rail['interface']} has no RoCE v2 entry for {rail['address']} in the GID table of "
@@ -197,7 +197,7 @@ class LinkCheck:
                     f"The RDMA port {rail.get('rdma')} is {state} and not ACTIVE, so NCCL may fall back to slow "
                     "sockets. Restart the Spark."
                 )
-        return found
+        return result
 
     # The steps of one interface
 
@@ -235,8 +235,8 @@ class LinkCheck:
         )
 
     def _own_addresses(self) -> dict[str, list[str]]:
-        found = ask_ip(self._run, "-json", "address", "show")
-        return {str(row.get("ifname")): [a["address"] for a in addresses(row)] for row in found}
+        result = ask_ip(self._run, "-json", "address", "show")
+        return {str(row.get("ifname")): [a["address"] for a in addresses(row)] for row in result}
 
     def _has(self, rail: Rail) -> bool:
         """Whether the address is there by now; one look may serve both interfaces."""
@@ -271,14 +271,14 @@ class LinkCheck:
 
     def _route(self, rail: Rail, row: Row) -> Row:
         code, output, error = self._run(["ip", "-json", "route", "get", rail["peer_address"], "from", rail["address"]])
-        found = rows(output) if code == 0 else []
-        device = str(found[0].get("dev") or "") if found else ""
-        if not found:
-            said = error.strip() or "no answer"
+        result = rows(output) if code == 0 else []
+        device = str(result[0].get("dev") or "") if result else ""
+        if not result:
+            text = error.strip() or "no answer"
             return dataclasses.replace(
                 row,
                 error=(
-                    f"there is no route from {rail['address']} to {rail['peer_address']} ({said}). Give both the same "
+                    f"there is no route from {rail['address']} to {rail['peer_address']} ({text}). Give both the same "
                     "subnet."
                 ),
             )
@@ -407,15 +407,15 @@ class LinkCheck:
             f"{rail['subnet']} (for example 'sudo ufw allow in on {rail['peer_interface']} from {rail['subnet']}')."
         )
 
-    def _why_silent(self, rail: Rail, size: int, said: str) -> str:
-        if "is not installed" in said:
-            return f"{' '.join(said.split())}. Install it with 'sudo apt-get install iputils-ping'."
-        if "Operation not permitted" in said or "socktype" in said:
+    def _why_silent(self, rail: Rail, size: int, text: str) -> str:
+        if "is not installed" in text:
+            return f"{' '.join(text.split())}. Install it with 'sudo apt-get install iputils-ping'."
+        if "Operation not permitted" in text or "socktype" in text:
             return (
-                f"ping may not be used by this user ({' '.join(said.split())[:200]}). Reinstall it with 'sudo apt-get "
+                f"ping may not be used by this user ({' '.join(text.split())[:200]}). Reinstall it with 'sudo apt-get "
                 "install --reinstall iputils-ping'."
             )
-        if "message too long" in said.lower() or "too long, mtu" in said.lower():
+        if "message too long" in text.lower() or "too long, mtu" in text.lower():
             return (
                 f"{rail['interface']} does not carry packets of {size} bytes. Raise its MTU to at least that on both "
                 "Sparks."

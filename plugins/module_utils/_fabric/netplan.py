@@ -50,15 +50,15 @@ Document = dict[str, t.Any]
 
 def netplan_files(root: Path) -> list[Path]:
     """All files that netplan reads, in its order; one in the same place by two names only once."""
-    found: dict[Path, Path] = {}
+    result: dict[Path, Path] = {}
     for directory in NETPLAN_DIRECTORIES:
         try:
             names = sorted((root / directory).glob("*.yaml"))
         except OSError:
             continue
         for path in names:
-            found.setdefault(path.resolve(), path)
-    return sorted(found.values(), key=lambda path: path.name)
+            result.setdefault(path.resolve(), path)
+    return sorted(result.values(), key=lambda path: path.name)
 
 
 def _lines(text: str) -> list[str]:
@@ -69,12 +69,12 @@ def _lines(text: str) -> list[str]:
 def _block(lines: t.Sequence[str], start: int) -> list[str]:
     """What belongs to the key in this line: the rest of it, and the deeper lines below."""
     depth = len(lines[start]) - len(lines[start].lstrip())
-    found = [lines[start].partition(":")[2]]
+    result = [lines[start].partition(":")[2]]
     for line in lines[start + 1 :]:
         if line.strip() and len(line) - len(line.lstrip()) <= depth:
             break
-        found.append(line)
-    return found
+        result.append(line)
+    return result
 
 
 def claims(file: str, text: str, name: str, mac: str = "") -> bool:
@@ -94,7 +94,7 @@ def claims(file: str, text: str, name: str, mac: str = "") -> bool:
 
 def way_out(files: t.Sequence[str], names: str) -> str:
     """How to take interfaces out of netplan files of others, so that ours may set them up."""
-    saved = {file: found.group(1) for file in files if (found := _SAVED.fullmatch(file.rpartition("/")[2]))}
+    saved = {file: match.group(1) for file in files if (match := _SAVED.fullmatch(file.rpartition("/")[2]))}
     ways = [f"delete NetworkManager's profile with 'sudo nmcli connection delete {uuid}'" for uuid in saved.values()]
     others = [file for file in files if file not in saved]
     if others:
@@ -118,13 +118,13 @@ def names_interface(text: str, name: str, mac: str = "", driver: str = "mlx5_cor
 
 def declared_renderer(texts: t.Iterable[str]) -> str | None:
     """The renderer that files name for the whole host, the last one; one of a single interface stands deeper."""
-    found = None
+    result = None
     for text in texts:
         for line in _lines(text):
-            said = re.match(r"""(\s*)(?:network:\s*\{.*\b)?renderer["']?\s*:\s*["']?(\w+)""", line)
-            if said and len(said.group(1)) <= 4:
-                found = said.group(2)
-    return found
+            match = re.match(r"""(\s*)(?:network:\s*\{.*\b)?renderer["']?\s*:\s*["']?(\w+)""", line)
+            if match and len(match.group(1)) <= 4:
+                result = match.group(2)
+    return result
 
 
 def _scalar(value: t.Any) -> str:

@@ -114,8 +114,8 @@ def pci_address(device: Path) -> str | None:
     name = Path(os.path.realpath(device)).name
     if _PCI.fullmatch(name):
         return name
-    said = re.search(r"^PCI_SLOT_NAME=(\S+)$", read_text(device / "uevent") or "", re.MULTILINE)
-    return said.group(1) if said and _PCI.fullmatch(said.group(1)) else None
+    match = re.search(r"^PCI_SLOT_NAME=(\S+)$", read_text(device / "uevent") or "", re.MULTILINE)
+    return match.group(1) if match and _PCI.fullmatch(match.group(1)) else None
 
 
 def _children(directory: Path) -> list[Path]:
@@ -127,7 +127,7 @@ def _children(directory: Path) -> list[Path]:
 
 def functions(sys: Path) -> list[Function]:
     """All ConnectX functions with a network interface, with or without an RDMA device; virtual ones are left out."""
-    found: dict[str, Function] = {}
+    result: dict[str, Function] = {}
     for entry in _children(sys / "class" / "infiniband"):
         device = entry / "device"
         pci = pci_address(device)
@@ -137,27 +137,27 @@ def functions(sys: Path) -> list[Function]:
         own = read_text(entry / "ports" / "1" / "gid_attrs" / "ndevs" / "0")
         name = own if own in names else next(iter(names), None)
         if name:
-            found[name] = Function(pci, name, entry.name)
+            result[name] = Function(pci, name, entry.name)
     for entry in _children(sys / "class" / "net"):
         device = entry / "device"
         pci = pci_address(device) if device.exists() else None
-        known = {function.pci for function in found.values()}
+        known = {function.pci for function in result.values()}
         if read_text(device / "vendor") != MELLANOX or pci is None or (device / "physfn").exists() or pci in known:
             continue
-        found[entry.name] = Function(pci, entry.name, None)
-    return sorted(found.values(), key=lambda function: (function.place, function.pci))
+        result[entry.name] = Function(pci, entry.name, None)
+    return sorted(result.values(), key=lambda function: (function.place, function.pci))
 
 
 def rate_mbps(text: str | None) -> int | None:
     """The speed in a rate file of an RDMA port, such as '200 Gb/sec (4X HDR)'."""
-    found = re.match(r"\s*(\d+(?:\.\d+)?)\s*Gb/sec", text or "")
-    return round(float(found.group(1)) * 1000) if found else None
+    match = re.match(r"\s*(\d+(?:\.\d+)?)\s*Gb/sec", text or "")
+    return round(float(match.group(1)) * 1000) if match else None
 
 
 def pcie_speed(text: str | None) -> float | None:
     """The transfers a second in a file such as '32.0 GT/s PCIe'; a link that is down has no known ones."""
-    found = re.match(r"\s*(\d+(?:\.\d+)?) GT/s", text or "")
-    return float(found.group(1)) if found else None
+    match = re.match(r"\s*(\d+(?:\.\d+)?) GT/s", text or "")
+    return float(match.group(1)) if match else None
 
 
 def after_colon(text: str | None) -> str | None:
@@ -176,15 +176,15 @@ def gid_address(gid: str) -> str | None:
 
 def gids(port: Path, interface: str) -> list[dict[str, t.Any]]:
     """The RoCE v2 entries with an IPv4 address in the GID table of an RDMA port: index and address."""
-    found = []
+    result = []
     for entry in _children(port / "gids"):
         address = gid_address(read_text(entry) or "")
         # The kernel refuses to tell the type of an entry that is not in use.
         kind = read_text(port / "gid_attrs" / "types" / entry.name) if address else None
         device = read_text(port / "gid_attrs" / "ndevs" / entry.name)
         if entry.name.isdigit() and kind == "RoCE v2" and device in (None, interface):
-            found.append({"index": int(entry.name), "address": address})
-    return sorted(found, key=lambda gid: t.cast("int", gid["index"]))
+            result.append({"index": int(entry.name), "address": address})
+    return sorted(result, key=lambda gid: t.cast("int", gid["index"]))
 
 
 # What ip says
@@ -212,17 +212,17 @@ def ask_ip(runner: Run, *arguments: str) -> list[dict[str, t.Any]]:
 
 def addresses(row: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     """The IPv4 addresses in a row of C(ip -json address)."""
-    found = []
+    result = []
     for info in row.get("addr_info") or []:
         if info.get("family", "inet") == "inet" and info.get("local") and info.get("prefixlen") is not None:
-            found.append(
+            result.append(
                 {
                     "address": str(info["local"]),
                     "prefix": int(info["prefixlen"]),
                     "dynamic": bool(info.get("dynamic")),
                 }
             )
-    return found
+    return result
 
 
 def subnet(address: str, prefix: int) -> str:
@@ -240,13 +240,13 @@ def networks(
     address_rows: t.Iterable[t.Mapping[str, t.Any]], route_rows: t.Iterable[t.Mapping[str, t.Any]]
 ) -> list[dict[str, str]]:
     """Every IPv4 network that the host has an address in or a route to, with its interface."""
-    found: dict[tuple[str, str], dict[str, str]] = {}
+    result: dict[tuple[str, str], dict[str, str]] = {}
     for row in address_rows:
         name = str(row.get("ifname", ""))
         for address in addresses(row):
             own = subnet(address["address"], address["prefix"])
             if name != "lo" and not own.startswith("127."):
-                found[(own, name)] = {"network": own, "interface": name}
+                result[(own, name)] = {"network": own, "interface": name}
     for row in route_rows:
         network = _as_network(row.get("dst"))
         # Rows may lack the device (iproute2 of Ubuntu 24.04), or have none, like blackhole routes.
@@ -254,8 +254,8 @@ def networks(
         if network is None or row.get("type", "unicast") != "unicast" or name == "lo":
             continue
         if network.prefixlen >= SHORTEST_PREFIX and not network.is_multicast:
-            found.setdefault((str(network), name), {"network": str(network), "interface": name})
-    return sorted(found.values(), key=lambda row: (row["interface"], row["network"]))
+            result.setdefault((str(network), name), {"network": str(network), "interface": name})
+    return sorted(result.values(), key=lambda row: (row["interface"], row["network"]))
 
 
 def controller(environment: t.Mapping[str, str]) -> tuple[str, str] | None:
@@ -271,23 +271,23 @@ def management(
     peer: tuple[str, str] | None,
 ) -> list[dict[str, str]]:
     """The interfaces that must not be touched, each with the reason."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     if peer is not None:
         address, _separator, scope = peer[0].partition("%")
         code, output, _error = runner(["ip", "-json", "route", "get", address]) if not scope else (1, "", "")
         ways = [scope] if scope else [str(row.get("dev") or "") for row in rows(output) if code == 0]
         for name in ways:
-            found.setdefault(name, f"the way back to {address}, from where this run reaches the host")
+            result.setdefault(name, f"the way back to {address}, from where this run reaches the host")
         for row in address_rows:
             locals_ = [str(info.get("local")) for info in row.get("addr_info") or []]
             if peer[1].partition("%")[0] in locals_:
-                found.setdefault(
+                result.setdefault(
                     str(row.get("ifname", "")), f"the address {peer[1]}, at which this run reaches the host"
                 )
     for row in route_rows:
         if row.get("dst") == "default" and row.get("table", "main") in ("main", 254, "254"):
-            found.setdefault(str(row.get("dev") or ""), "the default route")
-    return [{"interface": name, "why": why} for name, why in found.items() if name and name != "lo"]
+            result.setdefault(str(row.get("dev") or ""), "the default route")
+    return [{"interface": name, "why": why} for name, why in result.items() if name and name != "lo"]
 
 
 def in_use(table: str, own: t.Iterable[str]) -> bool:
@@ -418,8 +418,8 @@ class Look:
         managers = Managers(self._runner, self._root / "run")
         files = netplan_files(self._root)
         texts = {path: self._text(path) for path in files}
-        found = functions(self._root / "sys")
-        interfaces = [self._interface(one, links, by_name, managers, texts) for one in found]
+        result = functions(self._root / "sys")
+        interfaces = [self._interface(one, links, by_name, managers, texts) for one in result]
         own_file, trial = (self._root / FILE.relative_to("/")).exists(), self._trial()
         ours = [text for path, text in texts.items() if path.name == FILE.name and text is not None and is_ours(text)]
         for interface in interfaces:
@@ -436,7 +436,7 @@ class Look:
             "measured": read_bandwidth(self._state_directory),
             "in_use": in_use(
                 read_text(self._root / "proc/net/tcp") or "",
-                [address["address"] for one in found for address in addresses(by_name.get(one.interface, {}))],
+                [address["address"] for one in result for address in addresses(by_name.get(one.interface, {}))],
             ),
             "management": management(self._runner, [*route_rows, *rows(default_6[1])], address_rows, peer),
             "networks": networks(address_rows, route_rows),
@@ -523,14 +523,14 @@ class Look:
 
 def ports(interfaces: t.Sequence[dict[str, t.Any]]) -> list[dict[str, t.Any]]:
     """The ports, each with its twin interfaces: the same place on the bus in different PCI domains."""
-    found: dict[str, list[dict[str, t.Any]]] = {}
+    result: dict[str, list[dict[str, t.Any]]] = {}
     for interface in interfaces:
-        found.setdefault(interface["pci"].partition(":")[2], []).append(interface)
+        result.setdefault(interface["pci"].partition(":")[2], []).append(interface)
     return [
         {
             "number": twins[0]["port"],
             "place": place,
             "interfaces": sorted(twins, key=lambda twin: t.cast("str", twin["pci"])),
         }
-        for place, twins in sorted(found.items())
+        for place, twins in sorted(result.items())
     ]

@@ -117,8 +117,8 @@ class Change:
         code, output = self.run(*command, deadline=deadline)
         if code == 0:
             return None
-        said = " ".join(output.split())
-        return f"'{' '.join(command)}' ended with exit code {code}: {said or 'it gave no reason'}"
+        text = " ".join(output.split())
+        return f"'{' '.join(command)}' ended with exit code {code}: {text or 'it gave no reason'}"
 
     def apply(self, wanted: t.Mapping[str, t.Any]) -> str | None:
         """Why it failed; None if it did not."""
@@ -215,15 +215,15 @@ class Change:
             refused = self.apply(self.request["back"])
         # Whatever netplan says, what was set directly is taken back.
         errors = [error for error in (refused, self.settle(self.request["back"])) if error]
-        said = f"{reason}; it could not be undone, because {', and '.join(errors)}" if errors else None
-        self.say("failed" if errors else "undone", said)
+        text = f"{reason}; it could not be undone, because {', and '.join(errors)}" if errors else None
+        self.say("failed" if errors else "undone", text)
 
     def resume(self) -> None:
         """Take up where a killed predecessor ended."""
         with contextlib.suppress(OSError, ValueError):
-            found = json.loads(self.status.read_text(encoding="utf-8"))
-            if found.get("id") == self.request["id"]:
-                self.state = found
+            data = json.loads(self.status.read_text(encoding="utf-8"))
+            if data.get("id") == self.request["id"]:
+                self.state = data
 
     def act(self) -> None:
         self.resume()

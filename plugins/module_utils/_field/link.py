@@ -47,7 +47,7 @@ def by_tcp(program: str) -> t.Callable[[World], list[str]]:
 
     def read(world: World) -> list[str]:
         rank, ways = rails(world)
-        streams = [f"{one['interface']}={one['address']}={one['peer_address']}" for one in ways]
+        streams = [f"{way['interface']}={way['address']}={way['peer_address']}" for way in ways]
         task = ["receive", str(PORT)] if rank else ["send", str(PORT), str(SECONDS), str(BYTES), "0"]
         # By TCP alone it leaves nothing behind.
         with tempfile.NamedTemporaryFile(suffix=".pyz") as file:
@@ -86,10 +86,10 @@ def rdma_speed(world: World, way: t.Mapping[str, t.Any], rank: int) -> str:
             if rank or time.monotonic() > until:
                 raise
             time.sleep(PAUSE_S)
-    found = AVERAGE.findall(said)
-    if not found:
+    matches = AVERAGE.findall(said)
+    if not matches:
         raise NotMeasured("ib_write_bw ended without a figure")
-    return f"{way['interface']} {float(found[-1]):g} Gb/s"
+    return f"{way['interface']} {float(matches[-1]):g} Gb/s"
 
 
 def by_rdma(world: World) -> list[str]:

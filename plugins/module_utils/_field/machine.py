@@ -58,8 +58,8 @@ def assignments(text: str) -> dict[str, str]:
 
 
 def dgx_release(world: World) -> list[str]:
-    found = assignments(world.read("/etc/dgx-release"))
-    return [f"{key} {found[key]}" for key in DGX_KEYS if key in found]
+    result = assignments(world.read("/etc/dgx-release"))
+    return [f"{key} {result[key]}" for key in DGX_KEYS if key in result]
 
 
 def os_release(world: World) -> str:
@@ -142,7 +142,7 @@ def hotplug_state(world: World) -> str:
 def cards(world: World) -> list[Path]:
     """The PCI functions of a ConnectX-7."""
     devices = sorted(world.path("/sys/bus/pci/devices").glob("*"))
-    return [one for one in devices if (read_text(one / "vendor"), read_text(one / "device")) == CONNECTX7]
+    return [device for device in devices if (read_text(device / "vendor"), read_text(device / "device")) == CONNECTX7]
 
 
 def pci_connectx(world: World) -> list[str]:
@@ -152,23 +152,23 @@ def pci_connectx(world: World) -> list[str]:
         width, speed = (read_text(device / f"{which}_link_{part}") for part in ("width", "speed"))
         return f"x{width} {speed}" if width and speed else "unknown"
 
-    return [f"{one.name}: link {link(one, 'current')}, at best {link(one, 'max')}" for one in cards(world)]
+    return [f"{card.name}: link {link(card, 'current')}, at best {link(card, 'max')}" for card in cards(world)]
 
 
 def card_firmware(world: World) -> list[str]:
-    found = sorted(world.path("/sys/class/infiniband").glob("*"))
-    if not found:
+    result = sorted(world.path("/sys/class/infiniband").glob("*"))
+    if not result:
         raise NotMeasured("there is no RDMA device")
-    return sorted({read_text(device / "fw_ver") or "unknown" for device in found})
+    return sorted({read_text(device / "fw_ver") or "unknown" for device in result})
 
 
 def interfaces(world: World) -> list[str]:
     """The ports' interfaces: whether each has a link, how fast, and what its RDMA device says."""
-    found = functions(world.path("/sys"))
-    if not found:
+    result = functions(world.path("/sys"))
+    if not result:
         raise NotMeasured("there is no interface of a ConnectX card")
     lines = []
-    for one in found:
+    for one in result:
         net = world.path(f"/sys/class/net/{one.interface}")
         port = world.path(f"/sys/class/infiniband/{one.rdma}/ports/1")
         rdma = f"{one.rdma} {read_text(port / 'state')} {read_text(port / 'rate')}" if one.rdma else "no RDMA device"

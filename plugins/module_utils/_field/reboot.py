@@ -46,11 +46,11 @@ Controller = t.Mapping[str, t.Any]
 
 def problems(world: World, controller: Controller) -> list[str]:
     """What a reboot of this Spark would cut off; what is not there to be asked objects to nothing."""
-    found: list[str] = []
+    result: list[str] = []
     for look in (functools.partial(same_machine, controller), at_work, other_containers, other_people):
         with contextlib.suppress(NotMeasured):
-            found += look(world)
-    return [*lost_sparks(controller), *found]
+            result += look(world)
+    return [*lost_sparks(controller), *result]
 
 
 def lost_sparks(controller: Controller) -> list[str]:
@@ -80,13 +80,13 @@ def at_work(world: World) -> list[str]:
 
 def connected(world: World, port: int | None) -> bool:
     """Whether a connection to this port is open, by the kernel's tables."""
-    found = False
+    result = False
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(NotMeasured):
             for line in world.read(f"/proc/net/{table}").splitlines()[1:]:
                 _number, local, _peer, state = line.split()[:4]
-                found |= state == ESTABLISHED and int(local.rpartition(":")[2], 16) == port
-    return found
+                result |= state == ESTABLISHED and int(local.rpartition(":")[2], 16) == port
+    return result
 
 
 def other_containers(world: World) -> list[str]:
@@ -161,9 +161,9 @@ class Reboot(t.NamedTuple):
     before: t.Mapping[str, Row]
 
 
-def read(given: t.Mapping[str, t.Any] | None) -> Reboot | None:
+def read(inputs: t.Mapping[str, t.Any] | None) -> Reboot | None:
     """From the results of what the playbook has done; None if the Spark was not rebooted."""
-    before, rebooted, answered = ((given or {}).get(name) or {} for name in ("before", "rebooted", "answered"))
+    before, rebooted, answered = ((inputs or {}).get(name) or {} for name in ("before", "rebooted", "answered"))
     if rebooted.get("elapsed") is None:
         return None
     away = "another Spark did not come back" if answered.get("skipped") else "the server did not answer again"
@@ -224,11 +224,11 @@ def before(world: World, controller: Controller, looks: t.Sequence[Sensor]) -> d
 
     `problems` speak against it; `url` is where the server answers, or `unanswered` says why none is waited for.
     """
-    found: dict[str, t.Any] = {"problems": problems(world, controller), "url": "", "unanswered": ""}
+    result: dict[str, t.Any] = {"problems": problems(world, controller), "url": "", "unanswered": ""}
     try:
-        found["url"] = serves(world)
+        result["url"] = serves(world)
     except NotMeasured as reason:
-        found["unanswered"] = str(reason)
+        result["unanswered"] = str(reason)
     # Nobody is kept waiting for a measurement that will not be needed.
-    found["rows"] = [] if found["problems"] else [measured(sensor, world) for sensor in looks]
-    return found
+    result["rows"] = [] if result["problems"] else [measured(sensor, world) for sensor in looks]
+    return result

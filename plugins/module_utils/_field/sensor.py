@@ -75,10 +75,10 @@ class World:
 
     def slot(self) -> dict[str, t.Any]:
         """The container that serves, or has served, as Docker describes it."""
-        found: dict[str, t.Any] | None = self._asked(lambda engine: engine.slot(self.container))
-        if found is None:
+        result: dict[str, t.Any] | None = self._asked(lambda engine: engine.slot(self.container))
+        if result is None:
             raise NotMeasured("nothing is deployed here; deploy something, and check again")
-        return found
+        return result
 
     def labels(self) -> dict[str, str]:
         return (self.slot().get("Config") or {}).get("Labels") or {}
@@ -86,27 +86,27 @@ class World:
     def record(self) -> Record:
         """What was recorded when the deployment was seen to answer."""
         labels = self.labels()
-        found = current(self.state_directory, labels)
-        if found is None:
+        result = current(self.state_directory, labels)
+        if result is None:
             name = labels.get(f"{LABEL}deployment", self.container)
             raise NotMeasured(f"nobody has seen {name} answer as it is configured now")
-        return found
+        return result
 
     def directory(self) -> Path:
         """Where the deployment's files are."""
-        found = directory_of(self.state_directory, self.labels())
-        if found is None:
+        result = directory_of(self.state_directory, self.labels())
+        if result is None:
             raise NotMeasured(f"the container {self.container} is none of this collection's")
-        return found
+        return result
 
     def state(self) -> dict[str, t.Any]:
         """What the container's main process says that the server does."""
         path = self.directory() / "state" / "state.json"
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            data = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             raise NotMeasured(f"{path.name} cannot be read") from None
-        return found if isinstance(found, dict) else {}
+        return data if isinstance(data, dict) else {}
 
 
 class Sensor(t.NamedTuple):

@@ -103,14 +103,14 @@ def kv_made(world: World) -> str:
     """The KV cache that the engine made, by its log, beside what was planned."""
     lines = log(world)
     estimated = max((number for number, line in enumerate(lines) if KV_ESTIMATED in line), default=None)
-    made = [found for line in lines[estimated or 0 :] if (found := KV_MADE.search(line))]
+    made = [match for line in lines[estimated or 0 :] if (match := KV_MADE.search(line))]
     if not made:
         raise NotMeasured("no line of the server's log says so")
-    reduced = [found.group(1) for line in lines if (found := KV_REDUCED.search(line))]
+    reduced = [match.group(1) for line in lines if (match := KV_REDUCED.search(line))]
     note = f", reduced to {int(reduced[-1]):,}" if reduced else ""
     caches = made if estimated is not None else made[-1:]
     # Each rank says the same.
-    told = dict.fromkeys(f"{int(one.group(2)):,} tokens, {one.group(1)} GiB" for one in caches)
+    told = dict.fromkeys(f"{int(cache.group(2)):,} tokens, {cache.group(1)} GiB" for cache in caches)
     return " and ".join(told) + note
 
 
@@ -133,20 +133,20 @@ def plan(world: World) -> list[str]:
 
 def free_for_gpu(world: World) -> str:
     """What CUDA called free before the server was started."""
-    found = world.record().get("free_for_gpu")
-    if not found:
+    result = world.record().get("free_for_gpu")
+    if not result:
         raise NotMeasured("CUDA was not asked when this was deployed; deploy it again after stop.yml")
-    return str(found)
+    return str(result)
 
 
 def network(world: World) -> str:
     """Return what the NCCL of this Spark's rank uses, by its own log."""
     if not world.record().get("cluster"):
         raise NotMeasured("what is deployed here serves on one Spark")
-    found = nccl.rank_network(world.directory() / "state") if world.state().get("state") in nccl.RANKS_RUN else None
-    if found is None:
+    result = nccl.rank_network(world.directory() / "state") if world.state().get("state") in nccl.RANKS_RUN else None
+    if result is None:
         raise NotMeasured("no log of NCCL in the state directory tells")
-    return nccl.describe_network(found)
+    return nccl.describe_network(result)
 
 
 def measurement(key: str) -> t.Callable[[World], float]:

@@ -22,10 +22,10 @@ SHAPE: dict[str, t.Any] = {"urls": [{"scope": str, "url": str}], "keys": dict, "
 def exposed_endpoint(directory: Path) -> dict[str, t.Any] | None:
     """Return what is offered by the proxy that has this directory; None if nothing is, or it cannot be read."""
     try:
-        found = json.loads((directory / FILE).read_text(encoding="utf-8"))
+        data = json.loads((directory / FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    return found if fits(found, SHAPE) else None
+    return data if fits(data, SHAPE) else None
 
 
 def closes(before: str, now: str) -> str:
@@ -37,5 +37,5 @@ def closes(before: str, now: str) -> str:
 
 def scope(offered: t.Mapping[str, t.Any] | None) -> str:
     """Return for whom the farthest of the addresses is: lan, docker, or local if there is none."""
-    scopes = {one["scope"] for one in (offered or {}).get("urls", ())}
+    scopes = {url["scope"] for url in (offered or {}).get("urls", ())}
     return next((name for name in ("lan", "docker") if name in scopes), "local")

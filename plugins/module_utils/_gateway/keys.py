@@ -176,7 +176,7 @@ class Keys:
 
     def _found(self) -> list[str]:
         try:
-            return sorted(one.name for one in self._directory.iterdir() if not one.name.startswith("."))
+            return sorted(path.name for path in self._directory.iterdir() if not path.name.startswith("."))
         except FileNotFoundError:
             return []
         except OSError as e:

@@ -45,8 +45,10 @@ class Host(t.NamedTuple):
     @property
     def reachable(self) -> list[str]:
         """The addresses under which others can reach it, IPv4 first."""
-        found = [one for name, addresses in self.addresses.items() if not _INNER.fullmatch(name) for one in addresses]
-        return sorted(found, key=lambda one: ":" in one)
+        result = [
+            address for name, addresses in self.addresses.items() if not _INNER.fullmatch(name) for address in addresses
+        ]
+        return sorted(result, key=lambda one: ":" in one)
 
     @property
     def gateway(self) -> str | None:
@@ -70,13 +72,13 @@ class ProxySpec(t.NamedTuple):
 
 def read_addresses(text: str) -> dict[str, list[str]]:
     """The lasting addresses of each interface, out of the answer of 'ip -json address'."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for interface in json.loads(text):
         for info in interface.get("addr_info") or []:
             # An address made to be thrown away would be in a certificate for a day.
             if info.get("local") and info.get("scope") != "link" and not info.get("temporary"):
-                found.setdefault(interface["ifname"], []).append(info["local"])
-    return found
+                result.setdefault(interface["ifname"], []).append(info["local"])
+    return result
 
 
 def read_host() -> Host:
@@ -134,18 +136,18 @@ def good_names(wish: ProxySpec, host: Host) -> list[str]:
 
 def problems(wish: ProxySpec, host: Host) -> list[str]:
     """What speaks against it, each in a sentence."""
-    found = []
+    result = []
     if host.gateway is None:
-        found.append(
+        result.append(
             f'There is no bridge {BRIDGE} with an address, on which containers could reach the proxy; take "bridge" '
             "out of /etc/docker/daemon.json and run 'sudo systemctl restart docker'."
         )
     for name, port in (("api_proxy_port", wish.port), ("api_proxy_docker_port", wish.docker_port)):
         if not 1024 <= port <= 65535:
-            found.append(f"{name} is {port}; the proxy does not run as root, so choose a port from 1024 to 65535.")
+            result.append(f"{name} is {port}; the proxy does not run as root, so choose a port from 1024 to 65535.")
     if wish.expose == "lan":
-        found += _lan_problems(wish, host)
-    return found
+        result += _lan_problems(wish, host)
+    return result
 
 
 def _lan_problems(wish: ProxySpec, host: Host) -> list[str]:
@@ -215,7 +217,7 @@ def plan(wish: ProxySpec, host: Host) -> dict[str, t.Any]:
         return result
     names = good_names(wish, host)
     result["names"] = names
-    result["listens"] += [listen(one, wish.port, "api_proxy_port") for one in wish.addresses or ["0.0.0.0"]]
+    result["listens"] += [listen(address, wish.port, "api_proxy_port") for address in wish.addresses or ["0.0.0.0"]]
     result["urls"] += [{"scope": "lan", "url": f"https://{in_url(name)}:{wish.port}"} for name in names]
     known = host_names(wish, host)
     way_in = [*wish.addresses, *host.reachable][0]

@@ -92,14 +92,14 @@ def model_directories(cache: Path) -> list[Path]:
 def pointers(directory: Path) -> list[Pointer]:
     """The files of all snapshots of a model. No linked directory is entered."""
     snapshots, blobs = directory / "snapshots", directory / "blobs"
-    found: list[Pointer] = []
+    result: list[Pointer] = []
     if snapshots.is_symlink():
-        return found
+        return result
     for parent, _directories, names in os.walk(snapshots):
         within = Path(parent).relative_to(snapshots).parts
         # The first part is the commit.
-        found += [_pointer(Path(parent) / name, "/".join((*within[1:], name)), blobs) for name in names if within]
-    return found
+        result += [_pointer(Path(parent) / name, "/".join((*within[1:], name)), blobs) for name in names if within]
+    return result
 
 
 def _pointer(path: Path, name: str, blobs: Path) -> Pointer:
@@ -172,12 +172,12 @@ def cached_models(
 ) -> list[CachedModel]:
     """Every model in a cache. The files that are wanted now decide where a model has no receipt."""
     wanted = list(wanted)
-    found = []
+    result = []
     for directory in model_directories(cache):
         name = repository_name(directory.name)
         receipt = receipt_here(cache, receipts, name)
         patterns = patterns_of(receipt, name, wanted)
-        found.append(
+        result.append(
             CachedModel(
                 id=name,
                 directory=str(directory),
@@ -188,7 +188,7 @@ def cached_models(
                 incomplete_downloads=parts(directory),
             )
         )
-    return found
+    return result
 
 
 def model_result(model: CachedModel) -> dict[str, t.Any]:
@@ -220,16 +220,16 @@ class Removal:
 
 def removals(models: t.Iterable[CachedModel]) -> list[Removal]:
     """What of the models fetched here is of no use."""
-    found = []
+    result = []
     for model in models:
         if not model.fetched_here:
             continue
         if not model.in_use:
-            found.append(Removal("model", model.id, model.directory, model.bytes_on_disk))
+            result.append(Removal("model", model.id, model.directory, model.bytes_on_disk))
             continue
-        found += [Removal("unserved", model.id, piece.path, piece.bytes) for piece in model.unused_files]
-        found += [Removal("part", model.id, piece.path, piece.bytes) for piece in model.incomplete_downloads]
-    return found
+        result += [Removal("unserved", model.id, piece.path, piece.bytes) for piece in model.unused_files]
+        result += [Removal("part", model.id, piece.path, piece.bytes) for piece in model.incomplete_downloads]
+    return result
 
 
 class Prune:
@@ -293,12 +293,12 @@ class Prune:
         patterns = patterns_of(receipt_here(self.cache, self.receipts, removal.id), removal.id, ())
         if patterns is None:
             return
-        found = unused_files(directory, patterns)
-        mine = [item for item in found.pointers if group_of(item.name) == removal.path]
-        others = {item.blob for item in found.pointers if item not in mine}
+        result = unused_files(directory, patterns)
+        mine = [item for item in result.pointers if group_of(item.name) == removal.path]
+        others = {item.blob for item in result.pointers if item not in mine}
         for pointer in mine:
             pointer.path.unlink()
-            if pointer.blob in found.blobs and pointer.blob not in others:
+            if pointer.blob in result.blobs and pointer.blob not in others:
                 with contextlib.suppress(FileNotFoundError):
                     pointer.blob.unlink()
         for pointer in mine:

@@ -76,14 +76,14 @@ def foreign_paths(cache: Path, repositories: t.Iterable[str], user: int) -> list
     if not cache.exists():
         top = nearest_existing(cache)
         return [] if os.access(top, os.W_OK | os.X_OK, effective_ids=True) else [_foreign(cache, top, False)]
-    found = [_foreign(path, path, False) for path in (cache, cache / ".locks") if _is_foreign(path, user)]
+    result = [_foreign(path, path, False) for path in (cache, cache / ".locks") if _is_foreign(path, user)]
     for repository in repositories:
         folder = folder_name(repository)
         for path in (cache / ".locks" / folder, cache / folder):
             stranger = first_foreign(path, user)
             if stranger:
-                found.append(_foreign(path, stranger, True))
-    return found
+                result.append(_foreign(path, stranger, True))
+    return result
 
 
 def _foreign(path: Path, owned: Path, recursive: bool) -> ForeignPath:
@@ -203,45 +203,45 @@ def join(words: t.Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def statement(found: CacheFacts) -> list[str]:
+def statement(facts: CacheFacts) -> list[str]:
     """What is already there, for people; empty if there is nothing to say."""
-    lines = [*_unserved(found), *_elsewhere(found)]
+    lines = [*_unserved(facts), *_elsewhere(facts)]
     # A run that changes nothing need not repeat what it uses.
-    if len(found.verified) < len(found.wanted):
-        lines = [*_there(found), *_owners(found), *lines, *_tokens(found)]
+    if len(facts.verified) < len(facts.wanted):
+        lines = [*_there(facts), *_owners(facts), *lines, *_tokens(facts)]
     return lines
 
 
-def _there(found: CacheFacts) -> list[str]:
-    ids = [item.id for item in found.wanted]
-    there = {model.id: model for model in found.models if model.id in ids}
+def _there(facts: CacheFacts) -> list[str]:
+    ids = [item.id for item in facts.wanted]
+    there = {model.id: model for model in facts.models if model.id in ids}
     complete = [
-        f"{name} ({amount(there[name].bytes_on_disk)})" for name in ids if name in found.verified & there.keys()
+        f"{name} ({amount(there[name].bytes_on_disk)})" for name in ids if name in facts.verified & there.keys()
     ]
-    started = [f"{name} ({amount(there[name].bytes_on_disk)})" for name in ids if name in there.keys() - found.verified]
+    started = [f"{name} ({amount(there[name].bytes_on_disk)})" for name in ids if name in there.keys() - facts.verified]
     lines = [f"Complete already: {join(complete)}."] if complete else []
     if started:
-        lines.append(f"Already in {found.directory}: {join(started)}. What is complete is used and not fetched again.")
+        lines.append(f"Already in {facts.directory}: {join(started)}. What is complete is used and not fetched again.")
     return lines
 
 
-def _owners(found: CacheFacts) -> list[str]:
+def _owners(facts: CacheFacts) -> list[str]:
     owners: dict[str, list[str]] = {}
-    for item in found.foreign:
+    for item in facts.foreign:
         owners.setdefault(item.owner, []).append(item.path + (" with all that is in it" if item.recursive else ""))
-    if not found.take_over:
+    if not facts.take_over:
         return [f"{owner} owns {join(paths)}." for owner, paths in owners.items()]
     return [
         f"{owner} owns {join(paths)}: before the download {'they are' if len(paths) > 1 else 'it is'} given to "
-        f"{found.user} (huggingface_cache_fix_ownership)."
+        f"{facts.user} (huggingface_cache_fix_ownership)."
         for owner, paths in owners.items()
     ]
 
 
-def _unserved(found: CacheFacts) -> list[str]:
-    ids = {item.id for item in found.wanted}
+def _unserved(facts: CacheFacts) -> list[str]:
+    ids = {item.id for item in facts.wanted}
     lines = []
-    for model in found.models:
+    for model in facts.models:
         size = sum(piece.bytes for piece in model.unused_files)
         if model.id in ids and size > 0:
             names = [piece.path for piece in model.unused_files if piece.bytes > 0]
@@ -254,18 +254,18 @@ def _unserved(found: CacheFacts) -> list[str]:
     return lines
 
 
-def _elsewhere(found: CacheFacts) -> list[str]:
-    if not found.elsewhere:
+def _elsewhere(facts: CacheFacts) -> list[str]:
+    if not facts.elsewhere:
         return []
-    path, variable = found.elsewhere
+    path, variable = facts.elsewhere
     return [
-        f"{variable} of the login shell leads to {path}, but {found.directory} is used; set "
+        f"{variable} of the login shell leads to {path}, but {facts.directory} is used; set "
         "huggingface_cache_from_environment to true to use the former."
     ]
 
 
-def _tokens(found: CacheFacts) -> list[str]:
-    if not found.neighbours:
+def _tokens(facts: CacheFacts) -> list[str]:
+    if not facts.neighbours:
         return []
-    lie, are = ("lie", "are") if len(found.neighbours) > 1 else ("lies", "is")
-    return [f"{join(found.neighbours)} {lie} beside the cache and {are} not mounted into any container."]
+    lie, are = ("lie", "are") if len(facts.neighbours) > 1 else ("lies", "is")
+    return [f"{join(facts.neighbours)} {lie} beside the cache and {are} not mounted into any container."]

@@ -70,7 +70,7 @@ class CacheInspector:
         trusted = [] if self.params["verify"] else self.wanted
         verified = frozenset(item.id for item in trusted if is_verified(item, cache, self.receipts))
         unverified = [item.id for item in self.wanted if item.id not in verified]
-        found = CacheFacts(
+        result = CacheFacts(
             wanted=tuple(self.wanted),
             verified=verified,
             models=tuple(cached_models(cache, self.receipts, self.in_use(), self.wanted)),
@@ -85,11 +85,11 @@ class CacheInspector:
             "directory": str(cache),
             "login_environment": environment,
             "foreign": [
-                {**dataclasses.asdict(item), "command": item.command(self.user.pw_name)} for item in found.foreign
+                {**dataclasses.asdict(item), "command": item.command(self.user.pw_name)} for item in result.foreign
             ],
-            "token_files": list(found.neighbours),
-            "models": [model_result(model) for model in found.models],
-            "lines": statement(found),
+            "token_files": list(result.neighbours),
+            "models": [model_result(model) for model in result.models],
+            "lines": statement(result),
         }
 
 

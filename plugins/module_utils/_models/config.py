@@ -66,11 +66,11 @@ def git_sum(data: bytes) -> str:
 def weight_files(sizes: t.Mapping[str, int]) -> dict[str, int]:
     """The files with the weights that the server loads, of all files of a model."""
     for ending in WEIGHT_ENDINGS:
-        found = {path: size for path, size in sizes.items() if "/" not in path and path.endswith(ending)}
+        result = {path: size for path, size in sizes.items() if "/" not in path and path.endswith(ending)}
         # A second copy, in the form of the model's maker.
-        shards = {path: size for path, size in found.items() if not path.startswith("consolidated")}
-        if found:
-            return shards or found
+        shards = {path: size for path, size in result.items() if not path.startswith("consolidated")}
+        if result:
+            return shards or result
     return {}
 
 

@@ -83,7 +83,7 @@ def shown(names: t.Sequence[str], most: int = 3) -> str:
 
 def contents(directory: Path) -> Contents:
     """What a server sees of a directory that is all it is given."""
-    found = Contents({}, [])
+    result = Contents({}, [])
     # Anything may have been given, a whole disk too.
     is_model = (directory / CONFIG).is_file()
     for parent, directories, names in os.walk(directory):
@@ -96,12 +96,12 @@ def contents(directory: Path) -> Contents:
             except OSError:
                 status = None
             if path.is_symlink() and (status is None or leads_outside(path, directory)):
-                found.links.append(Link(relative, str(path.readlink()), status is None))
+                result.links.append(Link(relative, str(path.readlink()), status is None))
             if status and stat.S_ISREG(status.st_mode):
-                found.files[relative] = status
+                result.files[relative] = status
         if Path(parent) != directory and not is_model:
             directories.clear()
-    return found
+    return result
 
 
 def leads_outside(link: Path, directory: Path) -> bool:
@@ -170,8 +170,8 @@ class ModelDirectory:
         instead = self._cache() or self._above()
         if instead:
             return [instead]
-        found = [self._permissions(), self._git_lfs(), self._config(), self._tokenizer(), *self._weights()]
-        return [problem for problem in (*self._links(), *found) if problem]
+        result = [self._permissions(), self._git_lfs(), self._config(), self._tokenizer(), *self._weights()]
+        return [problem for problem in (*self._links(), *result) if problem]
 
     def _is_pointer(self, name: str) -> bool:
         if self.sizes[name] > POINTER_BYTES:
@@ -216,20 +216,20 @@ class ModelDirectory:
     def _links(self) -> list[str]:
         outside = [f"{link.path} -> {link.target}" for link in self.contents.links if not link.dangling]
         dangling = [f"{link.path} -> {link.target}" for link in self.contents.links if link.dangling]
-        found = []
+        result = []
         if outside:
             part = SNAPSHOT.search(str(self.path))
             instead = f"give the model as id {repository_name('models--' + part['folder'])}, or " if part else ""
-            found.append(
+            result.append(
                 f"In {self.path}, {shown(outside, 2)} would lead nowhere, since a server is given only this directory: "
                 f"{instead}{_copy_of(self.path)}"
             )
         if dangling:
-            found.append(
+            result.append(
                 f"In {self.path}, {shown(dangling, 2)} could not be followed: copy the files themselves there, as "
                 "'cp -rL' does where they are"
             )
-        return found
+        return result
 
     def _permissions(self) -> str:
         if not self.unreadable:
@@ -309,8 +309,8 @@ class ModelDirectory:
         return f"{subject} {absent} not there: {shown(missing)}. Copy or download {them}, then run again"
 
     def _cut_off(self, names: t.Iterable[str]) -> list[str]:
-        found = [(name, header_problem(self.path / name)) for name in names]
-        wrong = [f"{name} {problem}" for name, problem in found if problem]
+        result = [(name, header_problem(self.path / name)) for name in names]
+        wrong = [f"{name} {problem}" for name, problem in result if problem]
         if not wrong:
             return []
         again = "them" if len(wrong) > 1 else "it"

@@ -138,13 +138,13 @@ class CachedRepository:
 
     def parts(self) -> list[Part]:
         """Every incomplete download."""
-        found = []
+        result = []
         for path in sorted(self.blobs.glob("*.incomplete")):
             size = size_of(path)
             if size is not None:
                 blob, _dot, middle = path.name[: -len(".incomplete")].partition(".")
-                found.append(Part(path, blob, size, resumable=not middle))
-        return found
+                result.append(Part(path, blob, size, resumable=not middle))
+        return result
 
     def bytes_on_disk(self) -> int:
         """What removing the directory gives back."""
@@ -216,10 +216,10 @@ def is_unchanged(receipt: t.Mapping[str, t.Any], snapshot: Path) -> bool:
     """Whether every file of a receipt still has the size and the time that it had when its checksum was taken."""
     for path, noted in receipt["files"].items():
         try:
-            found = (snapshot / path).stat()
+            result = (snapshot / path).stat()
         except (FileNotFoundError, NotADirectoryError):
             return False
-        if (found.st_size, found.st_mtime_ns) != (noted["size"], noted["mtime_ns"]):
+        if (result.st_size, result.st_mtime_ns) != (noted["size"], noted["mtime_ns"]):
             return False
     return bool(receipt["files"])
 

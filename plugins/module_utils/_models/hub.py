@@ -178,11 +178,11 @@ class Hub:
     def _ask_for_files(self, repository: str, commit: str) -> list[RemoteFile]:
         path = f"/api/models/{repository}/tree/{commit}"
         query = "recursive=true"
-        found = []
+        result = []
         for _page in range(MOST_PAGES):
             entries, link = self._get_json(repository, commit, f"{path}?{query}")
             try:
-                found += [_remote_file(entry) for entry in entries if entry["type"] == "file"]
+                result += [_remote_file(entry) for entry in entries if entry["type"] == "file"]
             except (KeyError, TypeError, ValueError, AttributeError) as e:
                 raise self._strange() from e
             next_page = NEXT_PAGE.search(link)
@@ -192,7 +192,7 @@ class Hub:
             except ValueError as e:
                 raise self._strange() from e
             if not query:
-                return found
+                return result
         raise self._strange()
 
     def small_json(self, repository: str, commit: str, path: str) -> dict[str, t.Any] | None:
@@ -537,25 +537,25 @@ def survey(
     verify: bool = False,
 ) -> Survey:
     """Look at all repositories and collect what stands in the way of each."""
-    found = Survey([], [], [])
+    result = Survey([], [], [])
     for item in wanted:
         try:
-            found.views.append(view(item, cache, receipts, hub, take_over, verify))
+            result.views.append(view(item, cache, receipts, hub, take_over, verify))
             continue
         except TokenNeededError as e:
-            found.token_needed.append(str(e))
+            result.token_needed.append(str(e))
         except GeneralHubError as e:
-            found.errors.append(str(e))
+            result.errors.append(str(e))
             hub = None
         except (HubError, CacheError) as e:
-            found.errors.append(str(e))
+            result.errors.append(str(e))
         except PermissionError as e:
-            found.errors.append(
+            result.errors.append(
                 f"The Hugging Face cache {cache} cannot be read ({e.filename}: {e.strerror}): give it back with "
                 f"'sudo chown -R {owner_name(os.geteuid())}: {cache}', then run again"
             )
-        found.views.append(unknown_view(item, cache))
-    return found
+        result.views.append(unknown_view(item, cache))
+    return result
 
 
 class OtherHost(Hub):

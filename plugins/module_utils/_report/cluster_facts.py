@@ -149,19 +149,19 @@ AUTHORIZED = re.compile(r'from="(?P<addresses>[^"]*)".* (?P<key>ssh-ed25519 [A-Z
 
 def authorized_key(text: str) -> dict[str, t.Any] | None:
     """Whom the first line of authorized_keys lets in."""
-    found = AUTHORIZED.search(text.partition("\n")[0])
-    return {"from": found["addresses"].split(","), "key": found["key"]} if found else None
+    match = AUTHORIZED.search(text.partition("\n")[0])
+    return {"from": match["addresses"].split(","), "key": match["key"]} if match else None
 
 
 def mac_addresses(devices: Path) -> list[str]:
     """The addresses of the network cards below a directory such as /sys/class/net."""
-    found = []
+    result = []
     for device in sorted(devices.glob("*")):
         with contextlib.suppress(OSError):
             address = (device / "address").read_text(encoding="ascii").strip()
             if not device.name.startswith(VIRTUAL) and address.strip("0:"):
-                found.append(address)
-    return found
+                result.append(address)
+    return result
 
 
 def filesystem(path: Path) -> dict[str, t.Any]:
@@ -261,7 +261,7 @@ class ClusterInspector:
         self.check_own()
         # First, since what follows takes its time.
         clock = None if self.params["sent"] is None else round(time.time() - self.params["sent"], 3)
-        containers, found = self.docker()
+        containers, result = self.docker()
         key = KEY.match(read(self.cluster / "id_ed25519.pub"))
         whole = {
             "hostname": socket.gethostname(),
@@ -271,10 +271,10 @@ class ClusterInspector:
             "drivers": self.drivers(),
             "clock_offset": clock,
             "sshd": shutil.which("sshd", path=":".join(SSHD_PLACES)),
-            **found,
+            **result,
             "cluster_image": cluster_image(self.params["image"]),
-            "image_made": is_made(found["images"]),
-            "ports": self.ports(containers, found["slot"]),
+            "image_made": is_made(result["images"]),
+            "ports": self.ports(containers, result["slot"]),
             "state": filesystem(self.state),
             "state_directory": str(self.state),
             "has_directory": self.has_directory(),
@@ -407,13 +407,13 @@ class ClusterInspector:
             return False
 
     def proof(self) -> dict[str, t.Any] | None:
-        asked = self.params["proof"]
-        if not asked or not asked["rails"]:
+        args = self.params["proof"]
+        if not args or not args["rails"]:
             return None
         # Only here, as most looks prove nothing.
         from ansible_collections.dgx_spark.speculative.plugins.module_utils._fabric.link_check import check_link
 
-        return check_link(asked)
+        return check_link(args)
 
     def buffered_bytes(self) -> int:
         files = (self.cluster / "spool").glob("*/*")

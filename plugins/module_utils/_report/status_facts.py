@@ -131,7 +131,9 @@ class StatusInspector(Gatherer):
     def _beside(self) -> dict[str, str]:
         """Return the states of the other containers of this collection."""
         containers = self._ask_docker(lambda: self._engine.find("/containers/json?all=1")) or []
-        states = {(one["Labels"] or {}).get(f"{records.LABEL}role"): one["State"] for one in containers}
+        states = {
+            (container["Labels"] or {}).get(f"{records.LABEL}role"): container["State"] for container in containers
+        }
         return {what: states[role] for what, role in BESIDE.items() if role in states}
 
     def _image(self, reference: str | None) -> dict[str, t.Any]:
@@ -148,8 +150,8 @@ class StatusInspector(Gatherer):
         """Return what was deployed last, where Docker cannot be asked."""
         if not self._problem:
             return None, None
-        found = records.deployments(self._state_directory).values()
-        record = max(found, key=lambda record: str(record.get("deployed_at")), default=None)
+        result = records.deployments(self._state_directory).values()
+        record = max(result, key=lambda record: str(record.get("deployed_at")), default=None)
         return self._state_directory / record["deployment"] if record else None, record
 
     def _describe(self, slot: dict[str, t.Any] | None, record: records.Record | None) -> None:
@@ -194,17 +196,17 @@ class StatusInspector(Gatherer):
             status.findings += server_facts.by_tcp(facts, "this Spark") + other_mtus(facts.cluster.rails, facts.links)
         # Without the others there is no token to wait for.
         lost = self._lost()
-        found = self._state_of(slot, server_facts.question_of(record) if self._params["probe"] and not lost else None)
-        if lost and found.state == "ready":
-            found = dataclasses.replace(found, state="unhealthy", why=lost)
-        status.state, status.reason, status.version = found.state, found.why, found.version
-        status.findings += [one for one in found.findings if one not in status.findings]
+        result = self._state_of(slot, server_facts.question_of(record) if self._params["probe"] and not lost else None)
+        if lost and result.state == "ready":
+            result = dataclasses.replace(result, state="unhealthy", why=lost)
+        status.state, status.reason, status.version = result.state, result.why, result.version
+        status.findings += [finding for finding in result.findings if finding not in status.findings]
         if slot is not None and slot["state"] == "running" and facts.state:
             restarts = facts.state.get("restarts")
             status.restarts = restarts if isinstance(restarts, int) else None
             guard = facts.state.get("guard")
             status.memory_guard = guard if isinstance(guard, dict) else None
-        self._measured = found.measurements
+        self._measured = result.measurements
 
     def _lost(self) -> str:
         """Return a sentence on the Spark that the head cannot reach; empty if there is none."""
@@ -234,11 +236,11 @@ class StatusInspector(Gatherer):
             asked = server_facts.ServerInspector(status.url, self.facts)
         except ValueError as e:
             return server_facts.ServerFacts(None, str(e))
-        found = asked.look(question, status.method not in (None, "none"), self._params["answer_timeout"])
-        if slot is None and found.state not in (*server_facts.SERVING, "unhealthy"):
+        result = asked.look(question, status.method not in (None, "none"), self._params["answer_timeout"])
+        if slot is None and result.state not in (*server_facts.SERVING, "unhealthy"):
             # Nothing listens, and whether the container runs is not known: the files may be old.
             return server_facts.ServerFacts(None, f"Nothing listens at {status.url}, and Docker cannot be asked why.")
-        return found
+        return result
 
     def _figures(self, record: records.Record | None) -> None:
         """Of this look if it has generated enough, else as noted when it was deployed."""
@@ -318,7 +320,7 @@ class StatusInspector(Gatherer):
 
     def _sizes(self) -> None:
         disk = self._status.disk
-        free = {found.use: found.free for found in reversed(self.facts.disks)}
+        free = {disk.use: disk.free for disk in reversed(self.facts.disks)}
         disk.cache_free_bytes, disk.docker_free_bytes = free.get("the models"), free.get("images")
         with contextlib.suppress(OSError):
             logs = (path for pattern in LOGS for path in self._state_directory.glob(pattern))

@@ -125,9 +125,9 @@ def _compare_tags(
     proposed, beyond = newer_tags(reference.tag, registry.tags(), families)
     row.newest, row.verdict = reference.tag, NEWEST
     for tag in proposed[:MOST_CANDIDATES]:
-        found = describe(registry, dataclasses.replace(reference, tag=tag), platform)
-        if found["exists"] and (not found["platforms"] or found["platform_digest"]):
-            row.newest, row.verdict, row.bytes = tag, NEWER, found["compressed_bytes"]
+        result = describe(registry, dataclasses.replace(reference, tag=tag), platform)
+        if result["exists"] and (not result["platforms"] or result["platform_digest"]):
+            row.newest, row.verdict, row.bytes = tag, NEWER, result["compressed_bytes"]
             row.proposed = f"{row.name}:{tag}"
             break
         row.notes.append(f"{tag} is not there for {platform}.")

@@ -98,12 +98,12 @@ def _by_catalogue(lines: list[str], severity: str) -> Reason | None:
     for row in ROWS:
         if row.severity != severity:
             continue
-        found = [index for index, line in enumerate(lines) if row.knows(line)]
-        for index in reversed(found):
+        result = [index for index, line in enumerate(lines) if row.knows(line)]
+        for index in reversed(result):
             if row.after and row.after in "".join(lines[index + 1 : index + 2]):
                 return Reason(f"{clean_line(lines[index])} {clean_line(lines[index + 1])}", row)
-        if found:
-            line = _with_option(lines, found[-1]) if row.before else clean_line(lines[found[-1]])
+        if result:
+            line = _with_option(lines, result[-1]) if row.before else clean_line(lines[result[-1]])
             return Reason(line, row)
     return None
 
@@ -119,7 +119,7 @@ def _with_option(lines: list[str], index: int) -> str:
 
 def _last_exception(lines: list[str]) -> str | None:
     in_traceback = False
-    found = None
+    result = None
     for raw in lines:
         line = clean_line(raw)
         if line.startswith("Traceback (most recent call last):"):
@@ -128,8 +128,8 @@ def _last_exception(lines: list[str]) -> str | None:
             in_traceback = False
             row = problem_for(line)
             if row is None or row.severity != WRAPPER:
-                found = line
-    return found
+                result = line
+    return result
 
 
 def _after_wrapper(lines: list[str]) -> str | None:
@@ -189,32 +189,32 @@ def reason(text: str) -> Reason | None:
     answer only when there is nothing else.
     """
     run = _last_ended_run(strip_noise(text).split("\n"))
-    found = _cause_in(_last_start(run)) or _cause_in(run) or _by_catalogue(run, WRAPPER)
-    return Reason(_shorten(found.line), found.problem) if found else None
+    result = _cause_in(_last_start(run)) or _cause_in(run) or _by_catalogue(run, WRAPPER)
+    return Reason(_shorten(result.line), result.problem) if result else None
 
 
 def cause_line(text: str) -> str | None:
     """The one line that says why the server died; None when the log does not say."""
-    found = reason(text)
-    return found.line if found else None
+    cause = reason(text)
+    return cause.line if cause else None
 
 
 def remarks(text: str) -> list[Reason]:
     """The lines of the last run that do not stop a server and that the catalogue knows, each row once."""
     lines = _last_start([line for line in _collapse(text) if not line.startswith(ENTRYPOINT_MARK)])
-    found = []
+    result = []
     for row in ROWS:
         if row.severity in (WARNING, INFORMATION):
             matching = [line for line in lines if row.knows(line)]
             if matching and (not row.standing or _stands(matching[-1], lines)):
-                found.append(Reason(_shorten(clean_line(matching[-1])), row))
-    return found
+                result.append(Reason(_shorten(clean_line(matching[-1])), row))
+    return result
 
 
 def _stands(line: str, lines: list[str]) -> bool:
     """Whether nothing came of a line so far: its count is at 0, or it is the last one that says anything."""
     count = _count(line)
-    last = next((one for one in reversed(lines) if not _NOISE.search(one)), None)
+    last = next((line for line in reversed(lines) if not _NOISE.search(line)), None)
     return count[0] == 0 if count else line == last
 
 
@@ -246,8 +246,8 @@ def _running(lines: list[str]) -> list[str]:
 
 
 def _count(line: str) -> tuple[int, int] | None:
-    found = _BAR.search(line)
-    return (int(found.group("done")), int(found.group("total"))) if found else None
+    match = _BAR.search(line)
+    return (int(match.group("done")), int(match.group("total"))) if match else None
 
 
 def loading_progress(text: str) -> Progress | None:

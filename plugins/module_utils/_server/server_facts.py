@@ -216,8 +216,8 @@ def _silent(started: float | None) -> ServerFacts:
     """What there is to say of a container whose main process has said nothing yet."""
     if started is None or time.time() - started < STARTS_WITHIN_S:
         return ServerFacts("loading", "The container is being started.")
-    said = f"The container's main process has not said a word within {STARTS_WITHIN_S} s"
-    return ServerFacts("dead", f"{said}; read the container's log.")
+    text = f"The container's main process has not said a word within {STARTS_WITHIN_S} s"
+    return ServerFacts("dead", f"{text}; read the container's log.")
 
 
 def is_its_own(server: t.Mapping[str, t.Any] | None, started: float | None) -> bool:
@@ -261,15 +261,15 @@ def smaller_context(server: t.Mapping[str, t.Any] | None) -> list[completions.Fi
 
 def carried_findings(record: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     """What was found when it was deployed, and no restart changes."""
-    told = [one for one in record.get("findings") or [] if isinstance(one, dict) and "message" in one]
+    told = [finding for finding in record.get("findings") or [] if isinstance(finding, dict) and "message" in finding]
     return [one for one in told if one.get("id") not in TRANSIENT_FINDINGS]
 
 
 def by_tcp(facts: DeploymentFacts, who: str) -> list[dict[str, t.Any]]:
     """The finding that a rank does not use RDMA as planned: by NCCL's own word, and only else by its settings."""
     if facts.network_now is not None:
-        found = nccl.finding(facts.network_now, who)
-        return [found] if found else []
+        finding = nccl.finding(facts.network_now, who)
+        return [finding] if finding else []
     told = cluster_view.by_tcp(facts.ranks_now)
     return [{"id": nccl.BY_TCP, "message": f"{told[:1].upper()}{told[1:]}."}] if told else []
 
@@ -343,13 +343,13 @@ class ServerInspector:
             # Files of another user say nothing: the port is believed.
             if self._facts.closed_by is None and not is_its_own(self._facts.state, self._facts.started):
                 return facts_from_files(self._facts, self._url)
-            found = self._routes()
-            if found.state == "ready":
+            result = self._routes()
+            if result.state == "ready":
                 smaller = tuple(finding._asdict() for finding in smaller_context(self._facts.state))
-                found = dataclasses.replace(found, findings=smaller)
-            if found.state != "ready" or question is None:
-                return found
-            return self._ask(found, question, speculation, deadline)
+                result = dataclasses.replace(result, findings=smaller)
+            if result.state != "ready" or question is None:
+                return result
+            return self._ask(result, question, speculation, deadline)
         except completions.Refused:
             if self._facts.closed_by is not None:
                 return ServerFacts(None, f"Nothing listens at {self._url}; only {self._facts.closed_by} can see why.")

@@ -55,10 +55,10 @@ def digest(content: bytes) -> str:
 
 def starter(root: Path = Path("/")) -> dict[str, t.Any]:
     """C(files): those that are there of what starts a container with the card, with their digests. C(enabled)."""
-    found = {}
+    result = {}
     for path in STARTER:
         try:
-            found[path] = digest((root / path.lstrip("/")).read_bytes())
+            result[path] = digest((root / path.lstrip("/")).read_bytes())
         except OSError:
             continue
-    return {"files": found, "enabled": (root / ENABLED.relative_to("/")).is_symlink()}
+    return {"files": result, "enabled": (root / ENABLED.relative_to("/")).is_symlink()}

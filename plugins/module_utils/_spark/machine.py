@@ -86,28 +86,28 @@ def ask_gpu(command: t.Sequence[str]) -> str:
             asked.wait(timeout=1)
         raise GpuError(f"{command[0]} {SILENT} {GPU_DEADLINE_S:g} s") from None
     if asked.returncode != 0:
-        said = " ".join((error.strip() or output.strip()).split())
-        raise GpuError(f"{command[0]} says '{said[:300]}'" if said else f"{command[0]} ended with {asked.returncode}")
+        text = " ".join((error.strip() or output.strip()).split())
+        raise GpuError(f"{command[0]} says '{text[:300]}'" if text else f"{command[0]} ended with {asked.returncode}")
     return output
 
 
 def parse_compute_apps(output: str) -> list[GpuProcess]:
     """The lines of that query; the size is in MiB, and a name may hold commas."""
-    found = []
+    result = []
     for line in output.splitlines():
         pid, _separator, rest = line.partition(",")
         name, _separator, size = (field.strip() for field in rest.rpartition(","))
         if not pid.strip().isdigit():
             continue
         known = name and not name.startswith("[")
-        found.append(
+        result.append(
             GpuProcess(
                 int(pid),
                 name.rpartition("/")[2] if known else None,
                 int(size) * 2**20 if size.isdigit() else None,
             )
         )
-    return found
+    return result
 
 
 def ask_gpu_processes(command: t.Sequence[str] = GPU_PROCESSES) -> list[GpuProcess] | None:
@@ -120,13 +120,13 @@ def ask_gpu_processes(command: t.Sequence[str] = GPU_PROCESSES) -> list[GpuProce
 
 def parse_meminfo(text: str) -> dict[str, int]:
     """/proc/meminfo in bytes."""
-    found = {}
+    result = {}
     for line in text.splitlines():
         key, _separator, rest = line.partition(":")
         fields = rest.split()
         if fields and fields[0].isdigit():
-            found[key] = int(fields[0]) * (1024 if fields[1:] == ["kB"] else 1)
-    return found
+            result[key] = int(fields[0]) * (1024 if fields[1:] == ["kB"] else 1)
+    return result
 
 
 def oom_daemons(root: Path) -> list[str]:
