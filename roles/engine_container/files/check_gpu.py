@@ -66,13 +66,13 @@ def figure(name: str) -> int | None:
 
 def main() -> None:
     said: list[str] = []
-    found: dict[str, int | None] = {"free": None, "unused": None, "available": None}
-    asking = threading.Thread(target=ask, args=(said, found), daemon=True)
+    result: dict[str, int | None] = {"free": None, "unused": None, "available": None}
+    asking = threading.Thread(target=ask, args=(said, result), daemon=True)
     asking.start()
     asking.join(DEADLINE_S)
     problem = said[0] if said else f"cuInit(0) gave no answer within {DEADLINE_S:.0f} s"
     # A banner may end without a line's end.
-    print(f"\n{MARK}{json.dumps({'problem': problem or None, **found})}", flush=True)
+    print(f"\n{MARK}{json.dumps({'problem': problem or None, **result})}", flush=True)
     # A thread that hangs in the driver is not waited for.
     os._exit(1 if problem else 0)
 

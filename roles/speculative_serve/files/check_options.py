@@ -49,14 +49,14 @@ def not_available(reason: str, version: str = "") -> Answer:
 
 def paths_in(options: t.Any) -> list[str]:
     """The paths in the options that exist in the serving container only."""
-    found: list[str] = []
+    result: list[str] = []
     if isinstance(options, dict):
         for key, value in options.items():
             if key in PATH_KEYS and isinstance(value, str) and value:
-                found.append(value)
+                result.append(value)
             else:
-                found += paths_in(value)
-    return found
+                result += paths_in(value)
+    return result
 
 
 def complaints(error: Exception) -> list[str]:
@@ -64,7 +64,7 @@ def complaints(error: Exception) -> list[str]:
     list_errors = getattr(error, "errors", None)
     if not callable(list_errors):
         return [f"{type(error).__name__}: {error}" if str(error) else type(error).__name__]
-    return [": ".join(filter(None, (".".join(map(str, one["loc"])), str(one["msg"])))) for one in list_errors()]
+    return [": ".join(filter(None, (".".join(map(str, error["loc"])), str(error["msg"])))) for error in list_errors()]
 
 
 def about_options(texts: t.Sequence[str], missing: t.Sequence[str]) -> list[str]:

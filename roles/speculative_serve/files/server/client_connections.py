@@ -80,10 +80,10 @@ class ClientConnections:
 
     def here(self) -> list[ClientConnection]:
         return [
-            one
+            connection
             for family in (socket.AF_INET, socket.AF_INET6)
-            for one in connections(family, self.port)
-            if one.end not in self.own
+            for connection in connections(family, self.port)
+            if connection.end not in self.own
         ]
 
 

@@ -35,7 +35,7 @@ def compare(ranks: t.Sequence[dict[str, t.Any]], workers: t.Sequence[str], paths
     lacking = unreached(ranks, workers)
     if lacking:
         return lacking
-    found = [
+    result = [
         *addresses(ranks),
         *environments(ranks),
         *affinities(ranks),
@@ -45,7 +45,7 @@ def compare(ranks: t.Sequence[dict[str, t.Any]], workers: t.Sequence[str], paths
         *files(ranks, paths),
         *machines(ranks),
     ]
-    return sorted(found, key=lambda difference: difference.severity != "error")
+    return sorted(result, key=lambda difference: difference.severity != "error")
 
 
 def unreached(ranks: t.Sequence[dict[str, t.Any]], workers: t.Sequence[str]) -> list[Difference]:
@@ -121,8 +121,8 @@ def interfaces(ranks: t.Sequence[dict[str, t.Any]]) -> t.Iterator[Difference]:
             if not known or wanted.startswith("^"):
                 continue
             exactly = wanted.startswith("=")
-            for one in filter(None, wanted.lstrip("=").split(",")):
-                device = one.partition(":")[0]
+            for part in filter(None, wanted.lstrip("=").split(",")):
+                device = part.partition(":")[0]
                 if not any(device == has or (not exactly and has.startswith(device)) for has in known):
                     text = f"{name} names {device}, which {rank['host']} does not have (it has {', '.join(known)})"
                     yield Difference(name, [other["environment"].get(name) for other in ranks], text)

@@ -134,14 +134,14 @@ def next_look(samples: t.Sequence[Sample], limits: Limits, watch: int) -> float:
 def describe_fall(samples: t.Sequence[Sample]) -> str:
     """From where to where the memory fell in the end, and in how many seconds, in words."""
     end = samples[-1]
-    begin = max((one for one in samples if one.at <= end.at - FALL_S), default=samples[0])
+    begin = max((sample for sample in samples if sample.at <= end.at - FALL_S), default=samples[0])
     rate = max(STEEP, (begin.available - end.available) / FALL_S)
-    for one in reversed(samples):
-        if one.at <= begin.at - FALL_S:
-            if one.available - begin.available < rate / 2 * (begin.at - one.at):
+    for sample in reversed(samples):
+        if sample.at <= begin.at - FALL_S:
+            if sample.available - begin.available < rate / 2 * (begin.at - sample.at):
                 break
-            begin = one
-    steep = [one for one in samples if one.at >= begin.at - FALL_S]
+            begin = sample
+    steep = [sample for sample in samples if sample.at >= begin.at - FALL_S]
     top = max(one.available for one in steep)
     # It may have been up there for long.
     began = max(one.at for one in steep if one.available >= top - (top - end.available) // 32)

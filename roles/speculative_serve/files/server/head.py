@@ -158,8 +158,8 @@ class Head(Supervisor):
         self.log.say(f"{name}: {reason}")
         since = round(time.time(), 3)
         self.state.values["peers"] = [
-            {"address": one, "reachable": one not in missing, "since": since, "reason": missing.get(one)}
-            for one in self.cluster.peers
+            {"address": peer, "reachable": peer not in missing, "since": since, "reason": missing.get(peer)}
+            for peer in self.cluster.peers
         ]
         if self.state.values["state"] == name:
             self.state.note(reason=reason)
@@ -171,8 +171,8 @@ class Head(Supervisor):
         gone = self.cluster.gone()
         own = no_address(gone) if gone is not None else self.verbs.problem()
         port, source = self.cluster.port, self.cluster.own
-        found = {address: own or knock(address, port, source, greeting=True) for address in self.cluster.peers}
-        return {address: reason for address, reason in found.items() if reason is not None}
+        result = {address: own or knock(address, port, source, greeting=True) for address in self.cluster.peers}
+        return {address: reason for address, reason in result.items() if reason is not None}
 
     def is_ready(self) -> None:
         super().is_ready()
@@ -188,7 +188,7 @@ class Head(Supervisor):
             seen = peer.describe()
             if seen["reachable"] != before["reachable"]:
                 self.log.say(f"the worker answers again at {peer.address}" if seen["reachable"] else seen["reason"])
-                told = [seen if each is before else each for each in self.state.values["peers"]]
+                told = [seen if peer is before else peer for peer in self.state.values["peers"]]
                 self.state.note(peers=told)
         lost = next((peer for peer in self.peers if peer.lost_for >= self.cluster.lost_s), None)
         if lost is None or self.gets_on():

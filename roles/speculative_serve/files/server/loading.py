@@ -168,12 +168,12 @@ class Loading:
                 self.pages.look_at = 0.0
             if ESTIMATED in line:
                 self.tokens, self.estimated = None, True
-            if found := KV_CACHE.search(line):
-                tokens = int(found[1])
+            if match := KV_CACHE.search(line):
+                tokens = int(match[1])
                 # Where no line says how the estimate ended, only the last one is no part of it.
                 self.tokens = min(tokens, self.tokens or tokens) if self.estimated else tokens
-            if found := KV_CACHE_BOUND.search(line):
-                self.bound = int(found[1])
+            if match := KV_CACHE_BOUND.search(line):
+                self.bound = int(match[1])
 
     def look(self) -> None:
         """Give pages back when memory is short, and whenever nothing will be read again."""

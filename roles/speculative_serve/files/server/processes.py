@@ -38,7 +38,7 @@ class Process(t.NamedTuple):
 
 def processes() -> dict[int, Process]:
     """Every process in sight."""
-    found = {}
+    result = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             # It may have ended since.
@@ -47,8 +47,8 @@ def processes() -> dict[int, Process]:
                 head, _mark, tail = text.rpartition(")")
                 fields = tail.split()
                 worked = sum(map(int, fields[WORKED]))
-                found[int(entry.name)] = Process(head.partition("(")[2], fields[0], int(fields[1]), worked)
-    return found
+                result[int(entry.name)] = Process(head.partition("(")[2], fields[0], int(fields[1]), worked)
+    return result
 
 
 def descendants(of: int, known: t.Mapping[int, Process] | None = None) -> dict[int, Process]:
@@ -81,13 +81,13 @@ def has_listener(port: int) -> bool:
 
 def open_files(pid: int) -> set[str]:
     """What a process has open; nothing if it has ended."""
-    found = set()
+    result = set()
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for entry in Path(f"/proc/{pid}/fd").iterdir():
             # It may have been closed since.
             with contextlib.suppress(FileNotFoundError):
-                found.add(str(entry.readlink()))
-    return found
+                result.add(str(entry.readlink()))
+    return result
 
 
 def seconds_worked(top: int) -> float:

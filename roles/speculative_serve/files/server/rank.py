@@ -43,7 +43,7 @@ def show(paths: t.Sequence[str], variables: t.Sequence[str]) -> dict[str, t.Any]
         "rank": int(environment.get("OMPI_COMM_WORLD_RANK", "0")),
         "host": socket.gethostname(),
         "addresses": addresses,
-        "gone": [one for one in addresses.replace(",", " ").split() if not is_here(one)],
+        "gone": [part for part in addresses.replace(",", " ").split() if not is_here(part)],
         "environment": {
             name: value for name, value in sorted(environment.items()) if name.startswith(PREFIXES) or name in wanted
         },
@@ -90,8 +90,8 @@ def nccl_version() -> str | None:
 
 def mpirun_version() -> str | None:
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        found = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, timeout=20, check=False)
-        match = re.search(r"Open ?MPI\)?\s+v?(\d+\.\d+\S*)", found.stdout)
+        result = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, timeout=20, check=False)
+        match = re.search(r"Open ?MPI\)?\s+v?(\d+\.\d+\S*)", result.stdout)
         return match[1] if match else None
     return None
 
@@ -100,8 +100,8 @@ def gpu() -> str | None:
     """Name and driver, as nvidia-smi has them."""
     command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        found = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
-        return (found.stdout.splitlines() or [""])[0].strip() or None
+        result = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        return (result.stdout.splitlines() or [""])[0].strip() or None
     return None
 
 
@@ -146,10 +146,10 @@ def as_line(rank: dict[str, t.Any]) -> str:
 
 def from_output(text: str) -> list[dict[str, t.Any]]:
     """What the ranks said, in their order; mpirun may have put something before a line."""
-    found = []
+    result = []
     for line in text.splitlines():
         _before, mark, data = line.partition(MARK)
         if mark:
             with contextlib.suppress(ValueError, zlib.error):
-                found.append(json.loads(zlib.decompress(base64.b64decode(data.strip()))))
-    return sorted(found, key=lambda rank: int(rank["rank"]))
+                result.append(json.loads(zlib.decompress(base64.b64decode(data.strip()))))
+    return sorted(result, key=lambda rank: int(rank["rank"]))

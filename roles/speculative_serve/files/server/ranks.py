@@ -227,11 +227,11 @@ def ask_ranks(plan: Plan, command: t.Sequence[str]) -> list[dict[str, t.Any]]:
     except subprocess.TimeoutExpired:
         timed_out = True
         output = end_mpirun(process)
-    said = "\n".join(line for line in output.splitlines() if MARK not in line)
-    if said.strip():
-        print(said, flush=True)
+    text = "\n".join(line for line in output.splitlines() if MARK not in line)
+    if text.strip():
+        print(text, flush=True)
     if timed_out or process.returncode != 0:
-        raise Problem(explain(said, None if timed_out else process.returncode, plan))
+        raise Problem(explain(text, None if timed_out else process.returncode, plan))
     return from_output(output)
 
 
@@ -257,11 +257,11 @@ def check(plan: Plan, state: Path, run: Path) -> list[str]:
         raise Problem(f"{error.filename or run} cannot be written ({error.strerror}); is the disk full?") from error
     command = mpirun(plan, version, hostfile, ssh_config, os.environ.get("NCCL_SOCKET_IFNAME", ""))
     print(f"[ranks] {shlex.join(command)}", flush=True)
-    found = ask_ranks(plan, command)
-    differences = compare(found, plan.workers, plan.paths)
-    write_report(state, found, differences)
-    if len(found) > 1:
-        print(f"[ranks] what the ranks have:\n{table(found)}", flush=True)
+    result = ask_ranks(plan, command)
+    differences = compare(result, plan.workers, plan.paths)
+    write_report(state, result, differences)
+    if len(result) > 1:
+        print(f"[ranks] what the ranks have:\n{table(result)}", flush=True)
     errors = [difference for difference in differences if difference.severity == "error"]
     for difference in differences:
         if difference.severity == "warning":

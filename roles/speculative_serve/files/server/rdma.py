@@ -38,21 +38,21 @@ def devices(environment: t.Mapping[str, str], there: t.Collection[str]) -> list[
     wanted = environment.get("NCCL_IB_HCA", "")
     if wanted.startswith("^") or by_tcp(environment):
         return []
-    found: list[str] = []
-    for name in (one.partition(":")[0].strip() for one in wanted.lstrip("=").split(",")):
+    result: list[str] = []
+    for name in (part.partition(":")[0].strip() for part in wanted.lstrip("=").split(",")):
         begin_so = [] if wanted.startswith("=") or name in there else [has for has in there if has.startswith(name)]
-        found += (begin_so or [name]) if name else []
-    return list(dict.fromkeys(found))
+        result += (begin_so or [name]) if name else []
+    return list(dict.fromkeys(result))
 
 
 def known() -> dict[str, tuple[str, str]]:
     """The node and its number, of each RDMA device that the kernel has."""
-    found = {}
+    result = {}
     for entry in sorted(CLASS.glob("uverbs*")):
         with contextlib.suppress(OSError):
             device = (entry / "ibdev").read_text(encoding="ascii").strip()
-            found[device] = (entry.name, (entry / "dev").read_text(encoding="ascii").strip())
-    return found
+            result[device] = (entry.name, (entry / "dev").read_text(encoding="ascii").strip())
+    return result
 
 
 def is_here(node: str, number: str) -> bool:
@@ -68,11 +68,11 @@ def is_here(node: str, number: str) -> bool:
 def look(environment: t.Mapping[str, str]) -> dict[str, str | None]:
     """The node of each device in this container; None for one that it cannot use."""
     there = known()
-    found: dict[str, str | None] = {}
+    result: dict[str, str | None] = {}
     for device in devices(environment, there):
         node = there.get(device)
-        found[device] = node[0] if node is not None and is_here(*node) else None
-    return found
+        result[device] = node[0] if node is not None and is_here(*node) else None
+    return result
 
 
 class RdmaReadiness:

@@ -67,8 +67,8 @@ class Meminfo:
         self.file = os.open(MEMINFO, os.O_RDONLY | os.O_CLOEXEC)
 
     def sample(self) -> Sample:
-        found = {name.decode(): int(value) * 1024 for name, value in FIGURES.findall(os.pread(self.file, 4096, 0))}
-        return Sample(time.monotonic(), found["MemAvailable"], found["MemFree"], found["SwapFree"])
+        result = {name.decode(): int(value) * 1024 for name, value in FIGURES.findall(os.pread(self.file, 4096, 0))}
+        return Sample(time.monotonic(), result["MemAvailable"], result["MemFree"], result["SwapFree"])
 
 
 class MemoryLog(threading.Thread):
@@ -263,22 +263,22 @@ class Sampler(threading.Thread):
     def consider(self, sample: Sample) -> Verdict | None:
         """What the samples call for; an engine that was asked to end and has not is killed."""
         assert self.limits is not None
-        found = decide(self.samples, self.limits, self.watch)
+        result = decide(self.samples, self.limits, self.watch)
         if self.verdict is not None and self.kill_at and sample.at > self.kill_at:
-            found = Verdict(signal.SIGKILL, self.verdict.reason)
-        return found
+            result = Verdict(signal.SIGKILL, self.verdict.reason)
+        return result
 
-    def act(self, found: Verdict | None, now: float) -> None:
+    def act(self, verdict: Verdict | None, now: float) -> None:
         """Send a signal, once each, when it is on disk or the disk has had its time."""
-        if found is None or (self.verdict is not None and found.signal in (self.verdict.signal, signal.SIGTERM)):
+        if verdict is None or (self.verdict is not None and verdict.signal in (self.verdict.signal, signal.SIGTERM)):
             return
-        self.tell(signal.Signals(found.signal).name, reason=found.reason).wait(WRITTEN_WITHIN_S)
+        self.tell(signal.Signals(verdict.signal).name, reason=verdict.reason).wait(WRITTEN_WITHIN_S)
         with self.engine:
             if self.runs:
                 # The reason is what it was at first.
-                self.verdict = Verdict(found.signal, self.verdict.reason if self.verdict else found.reason)
-                self.kill_at = now + GRACE_S if found.signal == signal.SIGTERM else 0.0
-                self.end(found.signal)
+                self.verdict = Verdict(verdict.signal, self.verdict.reason if self.verdict else verdict.reason)
+                self.kill_at = now + GRACE_S if verdict.signal == signal.SIGTERM else 0.0
+                self.end(verdict.signal)
 
     def count(self) -> bool:
         """Whether the engine that it has ended is the second one within an hour."""
