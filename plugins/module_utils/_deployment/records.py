@@ -157,7 +157,7 @@ class LoadedRecords(t.TypedDict):
     """The records of one moment; one that is damaged, or lacks what starting its deployment needs, is None."""
 
     # Of the deployment that is named.
-    own: Record | None
+    latest: Record | None
     # Of the deployment in the serving container, and its directory.
     slot_directory: str | None
     slot: Record | None
@@ -172,8 +172,8 @@ class LoadedRecords(t.TypedDict):
     # What a benchmark found (date, sentence, configuration), and what it chose.
     verdict: dict[str, t.Any]
     choice: dict[str, t.Any] | None
-    # As noted() returns them.
-    said: dict[str, t.Any]
+    # As load_notes() returns them.
+    option_checks: dict[str, t.Any]
     ranks: list[t.Any]
     network: dict[str, t.Any] | None
     # As present_files() and images() return them.
@@ -409,7 +409,7 @@ def deployments(state_directory: Path) -> dict[str, Record]:
 
 
 def used_records(state_directory: Path, deployment: str | None, labels: t.Mapping[str, str]) -> list[Record | None]:
-    """Return the records that remembered() uses, whole or not: of the slot, of the named deployment, the previous."""
+    """Return the records that load_records() uses, whole or not: of the slot, of the named deployment, the previous."""
     directory = deployment_directory(state_directory, labels)
     directories = [directory, state_directory / deployment if deployment else None]
     return [

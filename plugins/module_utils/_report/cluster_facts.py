@@ -240,7 +240,7 @@ class ClusterFacts(t.TypedDict):
     authorized: dict[str, t.Any] | None
     # The digest of the files that name the keys of others.
     trusted: str
-    # As proven() returns it.
+    # As check_link() returns it.
     proof: dict[str, t.Any] | None
     # How much of an image came from another host and is not in Docker yet.
     spooled_bytes: int

@@ -76,7 +76,7 @@ def api_endpoint(name: str, hosts: t.Sequence[str], host: str, port: t.Any) -> d
 def docker_query(
     place: Mapping, network: str, image: str, published_ports: t.Any, compare_path: str
 ) -> dict[str, t.Any]:
-    """What spark_info is to look at in Docker before something listens at that place, which `listens` has told.
+    """What spark_info is to look at in Docker before something listens at that place, which `api_endpoint` has told.
 
     On the bridge the server's own port is nobody else's business.
     """
