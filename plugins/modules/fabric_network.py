@@ -162,7 +162,7 @@ class Change:
             result["reason"] = why_not_kept(state)
         return result
 
-    def asked(self) -> Result:
+    def discovered(self) -> Result:
         try:
             result = neighbours(self.ask.get("addresses") or {}, bool(self.ask.get("greet")), GREET_S)
         except OSError as error:

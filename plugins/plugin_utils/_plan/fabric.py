@@ -72,7 +72,7 @@ RENDERERS = ("auto", "NetworkManager", "networkd")
 # IPv6 needs 1280; the header of a full jumbo frame leaves no card more than this.
 MTU_RANGE = (1280, 65535)
 # What there is to say of a host, and of all, where nothing joins them.
-ALONE: dict[str, t.Any] = {"rails": [], "configure": False, "document": {}, "renderer": "", "ask": {}}
+ALONE: dict[str, t.Any] = {"rails": [], "configure": False, "document": {}, "renderer": "", "discover": {}}
 NOTHING: dict[str, t.Any] = {"configure": False, "measure": False, "findings": [], "lines": []}
 
 Rail = dict[str, t.Any]
@@ -464,7 +464,7 @@ def plan(hosts: t.Mapping[str, Info], spec: FabricSpec) -> dict[str, t.Any]:
 
 def _discovery_plan(sparks: t.Sequence[Spark], asks: t.Sequence[dict[str, t.Any]]) -> dict[str, t.Any]:
     """No plan yet: what to ask before there can be one."""
-    hosts = {spark.name: {"rank": rank, **ALONE, "ask": asks[rank]} for rank, spark in enumerate(sparks)}
+    hosts = {spark.name: {"rank": rank, **ALONE, "discover": asks[rank]} for rank, spark in enumerate(sparks)}
     return {**NOTHING, "hosts": hosts, "configure": True}
 
 
@@ -494,7 +494,7 @@ def _final_plan(
             "configure": decision.configure[rank],
             "document": document(by, interfaces, addresses, spec.mtu) if decision.configure[rank] else {},
             "renderer": by,
-            "ask": asks[rank],
+            "discover": asks[rank],
         }
     return {
         "hosts": hosts,

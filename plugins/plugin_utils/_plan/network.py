@@ -106,8 +106,8 @@ def host_plan(
     measure = end_of_stream(list(hosts).index(host), len(hosts)) if result["measure"] else ""
     return {
         **own,
-        "before": before,
-        "after": after,
+        "copy_source": before,
+        "copy_target": after,
         # In words.
         "others": " or ".join(name for name in hosts if name != host),
         "ports": ports(own["rails"], ssh_port, copy_port) if before else [],
@@ -116,12 +116,12 @@ def host_plan(
         "peer": after or order[1],
         "any_configure": result["configure"],
         # Only then is there something to prove before anything is done.
-        "prove": [] if result["configure"] else own["rails"],
+        "verify_rails": [] if result["configure"] else own["rails"],
         # send, receive or empty.
-        "measure": measure,
-        "card": card,
+        "bandwidth_role": measure,
+        "nic": card,
         # Whether all that is left to do is to prove the link.
-        "settled": not (result["configure"] or measure or any(card[do] for do in ("install", "remove", "move"))),
+        "is_complete": not (result["configure"] or measure or any(card[do] for do in ("install", "remove", "move"))),
         "findings": [*result["findings"], *cards["findings"]],
         "lines": [*result["lines"], *cards["lines"]],
     }

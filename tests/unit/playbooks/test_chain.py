@@ -123,8 +123,8 @@ def test_a_key_that_others_may_read_is_closed_and_stays_the_key(tmp_path: Path) 
     "entries", [("preflight", "compare", "main", "trust", "trtllm_container/ssh_image"), ("main",)]
 )
 def test_one_spark_has_nothing_to_do(tmp_path: Path, entries: tuple[str, ...]) -> None:
-    names = ("rails", "before")
+    names = ("rails", "copy_source")
     shown = "{{ {" + ", ".join(f"'{name}': spark_network_{name}" for name in names) + "} }}"
     found = play(tmp_path, {"spark-1": {}}, shown, *entries)
-    assert found == {"spark-1": {"rails": [], "before": ""}}
+    assert found == {"spark-1": {"rails": [], "copy_source": ""}}
     assert not (tmp_path / "spark-1").exists()

@@ -84,7 +84,12 @@ def test_each_host_gets_its_part_and_the_first_is_the_head(tmp_path: Path) -> No
     assert done.returncode == 0, done.stdout + done.stderr
     head, worker = (json.loads((tmp_path / f"spark-{name}.json").read_text()) for name in "ba")
     assert (head["rank"], worker["rank"], head["changed"]) == (0, 1, False)
-    assert (head["before"], head["after"], worker["before"], worker["after"]) == ("", "spark-a", "spark-b", "")
+    assert (head["copy_source"], head["copy_target"], worker["copy_source"], worker["copy_target"]) == (
+        "",
+        "spark-a",
+        "spark-b",
+        "",
+    )
     assert (head["configure"], head["any_configure"]) == (True, True)
     assert [rail["address"] for rail in head["rails"]] == ["192.168.100.10", "192.168.101.10"]
     assert worker["document"]["network"]["ethernets"]["enp1s0f1np1"]["addresses"] == ["192.168.100.11/24"]
@@ -103,5 +108,5 @@ def test_one_host_has_nothing_to_be_joined_with(tmp_path: Path) -> None:
     done = play(tmp_path, "--limit", "spark-b")
     assert done.returncode == 0, done.stdout + done.stderr
     alone = json.loads((tmp_path / "spark-b.json").read_text())
-    assert (alone["rails"], alone["before"], alone["after"], alone["any_configure"]) == ([], "", "", False)
-    assert not any(alone["card"].values())
+    assert (alone["rails"], alone["copy_source"], alone["copy_target"], alone["any_configure"]) == ([], "", "", False)
+    assert not any(alone["nic"].values())

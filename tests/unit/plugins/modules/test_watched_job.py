@@ -159,7 +159,7 @@ def test_other_work_of_the_name_is_ended_and_told(call: Caller, tmp_path: Path) 
     assert is_alive(program)
     second = call(**other)
     told = r"another pull job, which had been running since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d, was ended"
-    assert re.fullmatch(told, second["ended"])
+    assert re.fullmatch(told, second["stopped_job"])
     assert (second["attached"], second["changed"], is_alive(program)) == (False, True, False)
     assert second["job"] != first["job"]
     # Who watched the first one is told.

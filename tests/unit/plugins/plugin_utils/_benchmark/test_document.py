@@ -192,7 +192,7 @@ def test_what_was_measured_is_told_without_where() -> None:
         **{key: wanted[key] for key in ("title", "deployment", "draft_length", "method", "image")},
         "models": {**{name: {"commit": one} for name, one in wanted["models"].items()}, "/here": {"fingerprint": "f"}},
         "break_even_figures": None,
-        "pair": {"rank": 0, "nodes": ["spark-1", "spark-2"]},
+        "cluster": {"rank": 0, "nodes": ["spark-1", "spark-2"]},
         "url": "http://10.1.2.3:8000",
     }
     plan = {"settings": wanted["settings"], "collection_version": "0.1.0"}

@@ -134,7 +134,7 @@ def test_what_the_server_would_refuse_is_told_before_anything_is_changed() -> No
 def test_of_several_sparks_the_options_are_for_as_many_ranks(sparks: int) -> None:
     options = {**RECORD["options"], "tensor_parallel_size": sparks}
     nodes = [f"spark-{number}" for number in range(sparks)]
-    assert len(points({**RECORD, "options": options, "pair": {"rank": 0, "nodes": nodes}})) == 2
+    assert len(points({**RECORD, "options": options, "cluster": {"rank": 0, "nodes": nodes}})) == 2
     with pytest.raises(planning.BenchmarkError, match="world_size is 1"):
         points({**RECORD, "options": options})
 

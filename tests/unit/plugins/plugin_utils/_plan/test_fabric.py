@@ -342,7 +342,7 @@ def fixture_wire(pair: Pair) -> Wire:
 def test_of_two_cables_only_the_wire_tells_which_port_is_used(wire: Wire) -> None:
     found = wire.pair.plan()
     for host in (HEAD, WORKER):
-        ask = found["hosts"][host]["ask"]
+        ask = found["hosts"][host]["discover"]
         assert (ask["greet"], sorted(ask["addresses"])) == (True, sorted((F0, P0, F1, P1)))
         assert ask["addresses"][F1][:2] == ["192.168.100.10", "192.168.100.11"]
         assert (found["hosts"][host]["rails"], found["hosts"][host]["configure"]) == ([], False)
@@ -364,7 +364,7 @@ def test_the_ports_that_hear_each_other_are_used(
 ) -> None:
     found = wire.asked(*joined).plan()
     assert tuple(found["hosts"][host]["rails"][0]["interface"] for host in (HEAD, WORKER)) == chosen
-    assert [found["hosts"][host]["ask"] for host in (HEAD, WORKER)] == [{}, {}]
+    assert [found["hosts"][host]["discover"] for host in (HEAD, WORKER)] == [{}, {}]
     told = "both ports have a cable; port 0 is used." if chosen[0] == chosen[1] else "the cable joins port 0"
     told = told if chosen[0] == F0 else "both ports have a cable; port 1 is used."
     assert found["findings"][0].startswith(f"spark-1 and spark-2: {told}")
@@ -385,21 +385,21 @@ def test_ports_that_do_not_hear_each_other(wire: Wire, joined: list[tuple[str, s
 
 
 def test_before_addresses_are_set_the_wire_is_asked_for_them(pair: Pair) -> None:
-    ask = pair.plan()["hosts"][HEAD]["ask"]
+    ask = pair.plan()["hosts"][HEAD]["discover"]
     assert not ask["greet"]
     assert sorted(ask["addresses"]) == sorted((F1, P1))
     assert {"192.168.100.10", "192.168.100.11", "192.168.110.11"} <= set(ask["addresses"][F1])
     own = pair.plan(plan={HEAD: ["10.1.0.1/24", "10.2.0.1/24"], WORKER: ["10.1.0.2/24", "10.2.0.2/24"]})
-    assert own["hosts"][WORKER]["ask"]["addresses"] == {F1: ["10.1.0.1", "10.1.0.2"], P1: ["10.2.0.1", "10.2.0.2"]}
+    assert own["hosts"][WORKER]["discover"]["addresses"] == {F1: ["10.1.0.1", "10.1.0.2"], P1: ["10.2.0.1", "10.2.0.2"]}
 
 
 def test_what_is_not_configured_is_not_asked(pair: Pair) -> None:
     pair.addressed().ours()
-    assert pair.plan()["hosts"][HEAD]["ask"] == {}
+    assert pair.plan()["hosts"][HEAD]["discover"] == {}
     pair.both(F1, mtu=1500)
     pair.one(WORKER, F1)["mtu"] = 9000
     found = pair.plan(mode="configure")["hosts"]
-    assert (bool(found[HEAD]["ask"]), found[WORKER]["ask"]) == (True, {})
+    assert (bool(found[HEAD]["discover"]), found[WORKER]["discover"]) == (True, {})
 
 
 def test_addresses_that_others_have_are_left_to_them(wire: Wire) -> None:
@@ -426,7 +426,7 @@ def test_what_the_other_spark_has_is_not_anothers(wire: Wire) -> None:
 
 
 def test_networks_that_nobody_asked_about_are_not_chosen(wire: Wire) -> None:
-    asked = [one for one in wire.pair.plan()["hosts"][HEAD]["ask"]["addresses"][F1] if one.endswith(".10")]
+    asked = [one for one in wire.pair.plan()["hosts"][HEAD]["discover"]["addresses"][F1] if one.endswith(".10")]
     last = sorted(asked, key=lambda address: int(address.split(".")[2]))[-1]
     taken = {address: ["02:00:00:00:00:07"] for address in asked}
     free = {address: macs for address, macs in taken.items() if address != last}
@@ -1058,7 +1058,7 @@ def test_sparks_on_a_switch_share_a_subnet_for_each_twin(many: int) -> None:
     assert (found["configure"], found["findings"]) == (True, [])
     for rank, host in enumerate(switch.hosts):
         one = found["hosts"][host]
-        assert (one["rank"], one["configure"], one["ask"]) == (rank, True, {})
+        assert (one["rank"], one["configure"], one["discover"]) == (rank, True, {})
         assert [(row["subnet"], row["address"]) for row in one["rails"]] == [
             ("192.168.100.0/24", f"192.168.100.{10 + rank}"),
             ("192.168.101.0/24", f"192.168.101.{10 + rank}"),
@@ -1074,7 +1074,7 @@ def test_sparks_on_a_switch_share_a_subnet_for_each_twin(many: int) -> None:
 def test_many_ask_first_whether_one_switch_has_them_all() -> None:
     switch = Switch(4)
     found = switch.plan()
-    asked = [found["hosts"][host]["ask"] for host in switch.hosts]
+    asked = [found["hosts"][host]["discover"] for host in switch.hosts]
     assert [one["greet"] for one in asked] == [True] * 4
     assert asked[3]["addresses"][F1][:4] == [f"192.168.100.{host}" for host in (10, 11, 12, 13)]
 

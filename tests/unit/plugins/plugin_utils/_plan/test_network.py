@@ -111,7 +111,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, *, configure: bool = False, measure
 
 def test_a_link_that_is_there_is_proven_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     found = planned(monkeypatch)
-    assert (found["prove"], found["settled"]) == (found["rails"], True)
+    assert (found["verify_rails"], found["is_complete"]) == (found["rails"], True)
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_a_link_that_is_there_is_proven_as_it_is(monkeypatch: pytest.MonkeyPatch
 )
 def test_what_else_is_to_be_done_about_a_link(monkeypatch: pytest.MonkeyPatch, left: dict[str, t.Any]) -> None:
     found = planned(monkeypatch, **left)
-    assert (found["prove"], found["settled"]) == (found["rails"], False)
+    assert (found["verify_rails"], found["is_complete"]) == (found["rails"], False)
 
 
 def test_a_link_without_addresses_is_proven_when_it_has_some(monkeypatch: pytest.MonkeyPatch) -> None:
     found = planned(monkeypatch, configure=True)
-    assert (found["prove"], found["settled"]) == ([], False)
+    assert (found["verify_rails"], found["is_complete"]) == ([], False)
